@@ -1,0 +1,3 @@
+//! Controllers of CatalogSource, Subscription and InstallPlan.
+
+fn main() {}

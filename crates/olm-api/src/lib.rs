@@ -1,0 +1,1 @@
+//! Types, labels, conditions and API keys of the Operator Lifecycle Manager APIs.

@@ -1,0 +1,1 @@
+//! File-based catalogs: load, validate, channel graph, properties, versions.

@@ -1,0 +1,1 @@
+//! Pulling, reading and writing OCI images.

@@ -1,0 +1,3 @@
+//! Controllers of ClusterServiceVersion and OperatorGroup.
+
+fn main() {}

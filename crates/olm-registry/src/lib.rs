@@ -1,0 +1,1 @@
+//! Operator registry gRPC API: server, client, index, conversions.

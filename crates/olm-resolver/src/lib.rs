@@ -1,0 +1,1 @@
+//! Operator resolution: problem in, solution or explanation out.

@@ -1,0 +1,1 @@
+//! Controller runtime: stores, plan executor, conditions, events, admin server.

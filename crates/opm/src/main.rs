@@ -1,0 +1,3 @@
+//! Operator package manager: serve, render, validate and make catalogs.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Developer commands: cluster, images, deploy, demo, test, generation.
+
+fn main() {}

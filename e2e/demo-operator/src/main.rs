@@ -1,0 +1,3 @@
+//! The operator that demo and tests install.
+
+fn main() {}
