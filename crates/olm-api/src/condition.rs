@@ -1,0 +1,264 @@
+//! Condition types, reasons and status words of every kind, copied exactly as clusters have them today.
+//!
+//! A module for each kind; phases are the open enums beside the kinds' types, because they drive state machines.
+//! Sources: the API field map and the specifications of the areas.
+
+/// Condition status: the condition holds.
+pub const TRUE: &str = "True";
+/// Condition status: the condition does not hold.
+pub const FALSE: &str = "False";
+/// Condition status: nothing is known.
+pub const UNKNOWN: &str = "Unknown";
+
+/// Reasons of a ClusterServiceVersion's status and of its condition history.
+pub mod csv {
+    /// Requirements have not been checked yet.
+    pub const REQUIREMENTS_UNKNOWN: &str = "RequirementsUnknown";
+    /// At least one requirement is not met.
+    pub const REQUIREMENTS_NOT_MET: &str = "RequirementsNotMet";
+    /// All requirements are met, the install may begin.
+    pub const ALL_REQUIREMENTS_MET: &str = "AllRequirementsMet";
+    /// Another ClusterServiceVersion owns the same API.
+    pub const OWNER_CONFLICT: &str = "OwnerConflict";
+    /// A component could not be installed; it is tried again.
+    pub const INSTALL_COMPONENT_FAILED: &str = "InstallComponentFailed";
+    /// A component could not be installed and trying again would not help.
+    pub const INSTALL_COMPONENT_FAILED_NO_RETRY: &str = "InstallComponentFailedNoRetry";
+    /// The install strategy is not understood or broken.
+    pub const INVALID_INSTALL_STRATEGY: &str = "InvalidInstallStrategy";
+    /// Components are installed and not all healthy yet.
+    pub const INSTALL_WAITING: &str = "InstallWaiting";
+    /// Components are installed (phase Installing) or healthy (phase Succeeded).
+    pub const INSTALL_SUCCEEDED: &str = "InstallSucceeded";
+    /// The check of the installed components failed, or took too long.
+    pub const INSTALL_CHECK_FAILED: &str = "InstallCheckFailed";
+    /// A component of a succeeded install is not healthy any more.
+    pub const COMPONENT_UNHEALTHY: &str = "ComponentUnhealthy";
+    /// A successor exists.
+    pub const BEING_REPLACED: &str = "BeingReplaced";
+    /// The successor has succeeded.
+    pub const REPLACED: &str = "Replaced";
+    /// What is installed differs from what is wanted.
+    pub const NEEDS_REINSTALL: &str = "NeedsReinstall";
+    /// Serving certificates are about to end.
+    pub const NEEDS_CERT_ROTATION: &str = "NeedsCertRotation";
+    /// Objects generated for an owned APIService are wrong.
+    pub const API_SERVICE_RESOURCE_ISSUE: &str = "APIServiceResourceIssue";
+    /// Objects generated for an owned APIService have to be made again.
+    pub const API_SERVICE_RESOURCES_NEED_REINSTALL: &str = "APIServiceResourcesNeedReinstall";
+    /// An owned APIService could not be installed.
+    pub const API_SERVICE_INSTALL_FAILED: &str = "APIServiceInstallFailed";
+    /// This object is a copy in a target namespace.
+    pub const COPIED: &str = "Copied";
+    /// `installModes` is not a valid set, e.g. names a mode twice.
+    pub const INVALID_INSTALL_MODES: &str = "InvalidInstallModes";
+    /// The OperatorGroup selects no namespace.
+    pub const NO_TARGET_NAMESPACES: &str = "NoTargetNamespaces";
+    /// The operator does not support the shape of the OperatorGroup.
+    pub const UNSUPPORTED_OPERATOR_GROUP: &str = "UnsupportedOperatorGroup";
+    /// The namespace has no OperatorGroup.
+    pub const NO_OPERATOR_GROUP: &str = "NoOperatorGroup";
+    /// The namespace has several OperatorGroups.
+    pub const TOO_MANY_OPERATOR_GROUPS: &str = "TooManyOperatorGroups";
+    /// An OperatorGroup with common target namespaces provides one of the owned APIs already.
+    pub const INTER_OPERATOR_GROUP_OWNER_CONFLICT: &str = "InterOperatorGroupOwnerConflict";
+    /// The OperatorGroup's provided APIs are fixed and lack an owned API.
+    pub const CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS: &str =
+        "CannotModifyStaticOperatorGroupProvidedAPIs";
+    /// RBAC or another cluster object a failed install waits for has changed.
+    pub const DETECTED_CLUSTER_CHANGE: &str = "DetectedClusterChange";
+    /// A webhook description is not allowed.
+    pub const INVALID_WEBHOOK_DESCRIPTION: &str = "InvalidWebhookDescription";
+    /// The operator being replaced has said that it must not be upgraded now.
+    pub const OPERATOR_CONDITION_NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
+    /// Custom resources of the owned APIs are being removed first.
+    pub const WAITING_ON_CLEANUP: &str = "WaitingOnCleanup";
+    /// Reason of the warning event that says copies of an all-namespaces operator are switched off.
+    pub const EVENT_DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
+}
+
+/// Values of `requirementStatus[].status` and of its dependents.
+pub mod requirement {
+    /// The requirement is met.
+    pub const PRESENT: &str = "Present";
+    /// The required object does not exist.
+    pub const NOT_PRESENT: &str = "NotPresent";
+    /// The required object exists and something it needs in turn does not.
+    pub const PRESENT_NOT_SATISFIED: &str = "PresentNotSatisfied";
+    /// The required object exists and does not answer.
+    pub const PRESENT_NOT_AVAILABLE: &str = "PresentNotAvailable";
+    /// The Deployment behind an owned APIService is in the install strategy.
+    pub const DEPLOYMENT_FOUND: &str = "DeploymentFound";
+    /// The Deployment behind an owned APIService is not in the install strategy.
+    pub const DEPLOYMENT_NOT_FOUND: &str = "DeploymentNotFound";
+    /// Dependent: met.
+    pub const SATISFIED: &str = "Satisfied";
+    /// Dependent: not met.
+    pub const NOT_SATISFIED: &str = "NotSatisfied";
+}
+
+/// Condition types and reasons of a Subscription. All types are abnormal when true.
+pub mod subscription {
+    /// Type: a catalog the Subscription could use is not healthy.
+    pub const CATALOG_SOURCES_UNHEALTHY: &str = "CatalogSourcesUnhealthy";
+    /// Type: the InstallPlan the status refers to does not exist.
+    pub const INSTALL_PLAN_MISSING: &str = "InstallPlanMissing";
+    /// Type: the InstallPlan is waiting or being carried out.
+    pub const INSTALL_PLAN_PENDING: &str = "InstallPlanPending";
+    /// Type: the InstallPlan has failed.
+    pub const INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
+    /// Type: no set of operators fits.
+    pub const RESOLUTION_FAILED: &str = "ResolutionFailed";
+    /// Type: bundles are being fetched.
+    pub const BUNDLE_UNPACKING: &str = "BundleUnpacking";
+    /// Type: a bundle could not be fetched.
+    pub const BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
+    /// Type: package, channel or bundle is deprecated; sums up the three below.
+    pub const DEPRECATED: &str = "Deprecated";
+    /// Type: the package is deprecated.
+    pub const PACKAGE_DEPRECATED: &str = "PackageDeprecated";
+    /// Type: the channel is deprecated.
+    pub const CHANNEL_DEPRECATED: &str = "ChannelDeprecated";
+    /// Type: the installed bundle is deprecated.
+    pub const BUNDLE_DEPRECATED: &str = "BundleDeprecated";
+
+    /// Reason: there is no catalog at all.
+    pub const NO_CATALOG_SOURCES_FOUND: &str = "NoCatalogSourcesFound";
+    /// Reason: every catalog is healthy.
+    pub const ALL_CATALOG_SOURCES_HEALTHY: &str = "AllCatalogSourcesHealthy";
+    /// Reason: there are more catalogs than before.
+    pub const CATALOG_SOURCES_ADDED: &str = "CatalogSourcesAdded";
+    /// Reason: identity or health of a catalog has changed.
+    pub const CATALOG_SOURCES_UPDATED: &str = "CatalogSourcesUpdated";
+    /// Reason: there are fewer catalogs than before.
+    pub const CATALOG_SOURCES_DELETED: &str = "CatalogSourcesDeleted";
+    /// Reason: at least one catalog is not healthy.
+    pub const UNHEALTHY_CATALOG_SOURCE_FOUND: &str = "UnhealthyCatalogSourceFound";
+    /// Reason: the InstallPlan is not there.
+    pub const REFERENCED_INSTALL_PLAN_NOT_FOUND: &str = "ReferencedInstallPlanNotFound";
+    /// Reason: the InstallPlan has no phase yet.
+    pub const INSTALL_PLAN_NOT_YET_RECONCILED: &str = "InstallPlanNotYetReconciled";
+    /// Reason of [`INSTALL_PLAN_FAILED`] when the InstallPlan tells none; the same word as the type.
+    pub const REASON_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
+    /// Reason of [`RESOLUTION_FAILED`]: the wishes contradict each other or the catalogs.
+    pub const CONSTRAINTS_NOT_SATISFIABLE: &str = "ConstraintsNotSatisfiable";
+    /// Reason of [`RESOLUTION_FAILED`]: something else went wrong, the message tells what.
+    pub const ERROR_PREVENTED_RESOLUTION: &str = "ErrorPreventedResolution";
+    /// Reason of [`BUNDLE_UNPACKING`].
+    pub const UNPACKING_IN_PROGRESS: &str = "UnpackingInProgress";
+    /// Reason of [`BUNDLE_UNPACK_FAILED`]: a bundle could not be had; the same word as the type.
+    pub const REASON_BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
+    /// Reason of [`BUNDLE_UNPACK_FAILED`]: something else went wrong, the message tells what.
+    pub const ERROR_PREVENTED_UNPACKING: &str = "ErrorPreventedUnpacking";
+    /// Reason of [`BUNDLE_UNPACK_FAILED`]: the InstallPlan could not be made.
+    pub const ENSURE_INSTALL_PLAN_FAILED: &str = "EnsureInstallPlanFailed";
+
+    /// `status.reason`: the catalog is not valid.
+    pub const INVALID_CATALOG: &str = "InvalidCatalog";
+    /// `status.reason`: the upgrade has succeeded.
+    pub const UPGRADE_SUCCEEDED: &str = "UpgradeSucceeded";
+}
+
+/// Condition types and reasons of an InstallPlan.
+pub mod install_plan {
+    /// Type: the plan has been resolved. Defined, never written.
+    pub const RESOLVED: &str = "Resolved";
+    /// Type: the plan has been carried out, or has failed.
+    pub const INSTALLED: &str = "Installed";
+    /// Reason: the plan is not known.
+    pub const PLAN_UNKNOWN: &str = "PlanUnknown";
+    /// Reason: no usable OperatorGroup or ServiceAccount.
+    pub const INSTALL_CHECK_FAILED: &str = "InstallCheckFailed";
+    /// Reason: dependencies contradict each other.
+    pub const DEPENDENCIES_CONFLICT: &str = "DependenciesConflict";
+    /// Reason: a step failed for good.
+    pub const INSTALL_COMPONENT_FAILED: &str = "InstallComponentFailed";
+    /// Reason written, with an empty message, once [`INSTALL_CHECK_FAILED`] is over.
+    pub const UNKNOWN: &str = "Unknown";
+    /// Reason of the warning event about warnings the API server sent for a step.
+    pub const EVENT_APPLIED_WITH_WARNINGS: &str = "AppliedWithWarnings";
+    /// Reason of the warning event about custom resources that a new CustomResourceDefinition would break.
+    pub const EVENT_CRD_VALIDATION: &str = "CRDValidation";
+}
+
+/// Condition types and reasons of a bundle lookup in an InstallPlan's status.
+pub mod bundle_lookup {
+    /// Type: the bundle's content is not there yet.
+    pub const PENDING: &str = "BundleLookupPending";
+    /// Type: the bundle's content cannot be had.
+    pub const FAILED: &str = "BundleLookupFailed";
+    /// Type: the content is not in the InstallPlan's status yet. Only used between two steps of a round.
+    pub const NOT_PERSISTED: &str = "BundleLookupNotPersisted";
+    /// Reason of [`NOT_PERSISTED`].
+    pub const BUNDLE_NOT_UNPACKED: &str = "BundleNotUnpacked";
+    /// Reason of [`PENDING`]: the work has not begun.
+    pub const JOB_NOT_STARTED: &str = "JobNotStarted";
+    /// Reason of [`PENDING`]: the work goes on.
+    pub const JOB_INCOMPLETE: &str = "JobIncomplete";
+    /// Reason of [`PENDING`]: the catalog the bundle comes from does not exist.
+    pub const CATALOG_SOURCE_MISSING: &str = "CatalogSourceMissing";
+    /// Reason of [`FAILED`]: the deadline has passed.
+    pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// Reason of [`FAILED`]: all attempts failed.
+    pub const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
+}
+
+/// Reasons and connection states of a CatalogSource.
+pub mod catalog_source {
+    /// `status.reason`: the spec is not valid.
+    pub const SPEC_INVALID_ERROR: &str = "SpecInvalidError";
+    /// `status.reason`: the ConfigMap cannot be used.
+    pub const CONFIG_MAP_ERROR: &str = "ConfigMapError";
+    /// `status.reason`: the registry server could not be set up.
+    pub const REGISTRY_SERVER_ERROR: &str = "RegistryServerError";
+    /// `status.reason`: the polling interval cannot be parsed, the default holds.
+    pub const INVALID_INTERVAL_ERROR: &str = "InvalidIntervalError";
+    /// Connection state: no connection wanted at the moment.
+    pub const IDLE: &str = "IDLE";
+    /// Connection state: being connected.
+    pub const CONNECTING: &str = "CONNECTING";
+    /// Connection state: connected.
+    pub const READY: &str = "READY";
+    /// Connection state: failed, will be tried again.
+    pub const TRANSIENT_FAILURE: &str = "TRANSIENT_FAILURE";
+    /// Connection state: closed for good.
+    pub const SHUTDOWN: &str = "SHUTDOWN";
+}
+
+/// Condition types and reasons of an OperatorGroup.
+pub mod operator_group {
+    /// Type: something is wrong with the ServiceAccount the group names.
+    pub const SERVICE_ACCOUNT: &str = "OperatorGroupServiceAccount";
+    /// Reason of [`SERVICE_ACCOUNT`]: it does not exist.
+    pub const SERVICE_ACCOUNT_NOT_FOUND: &str = "ServiceAccountNotFound";
+    /// Type: the namespace has several groups.
+    pub const MULTIPLE_OPERATOR_GROUP: &str = "MultipleOperatorGroup";
+    /// Reason of [`MULTIPLE_OPERATOR_GROUP`].
+    pub const MULTIPLE_OPERATOR_GROUPS_FOUND: &str = "MultipleOperatorGroupsFound";
+    /// Message of [`MULTIPLE_OPERATOR_GROUP`].
+    pub const MULTIPLE_OPERATOR_GROUPS_MESSAGE: &str = "Multiple OperatorGroup found in the same namespace";
+}
+
+/// Condition types of an OperatorCondition.
+pub mod operator_condition {
+    /// The one interpreted type: whether the operator may be upgraded now.
+    pub const UPGRADEABLE: &str = "Upgradeable";
+}
+
+/// Condition type, reasons and messages of the OLMConfig.
+pub mod olm_config {
+    /// Type: copied ClusterServiceVersions are switched off.
+    pub const DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
+    /// Reason: copies are wanted.
+    pub const COPIED_CSVS_ENABLED: &str = "CopiedCSVsEnabled";
+    /// Reason: copies are not wanted.
+    pub const COPIED_CSVS_DISABLED: &str = "CopiedCSVsDisabled";
+    /// Message: copies are wanted and all there.
+    pub const ENABLED_AND_PRESENT: &str = "Copied CSVs are enabled and present across the cluster";
+    /// Message: copies are wanted and being made.
+    pub const ENABLED_AND_MISSING: &str = "Copied CSVs are enabled and at least one copied CSVs is missing";
+    /// Message: copies are not wanted and being removed.
+    pub const DISABLED_AND_FOUND: &str = "Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator installed in AllNamespace mode";
+    /// Message: copies are not wanted and none is left.
+    pub const DISABLED_AND_NONE: &str = "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode";
+}

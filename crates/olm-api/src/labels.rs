@@ -1,0 +1,265 @@
+//! Label, annotation, finalizer and field manager keys users and other components can see.
+//!
+//! Every key is copied exactly as clusters have it today; source is section 11 of the API field map in the specification.
+//! The labels are the only join between the components: in particular [`MANAGED`] must be on an object from its creation,
+//! because a cache filtered by it never learns of an object that gets the label later than its first event.
+
+// Ownership ---------------------------------------------------------------------------------------------------------
+
+/// Label of everything the operators create, value [`TRUE`]; selector of the filtered caches.
+pub const MANAGED: &str = "olm.managed";
+/// Label of a generated object: name of the owning object.
+pub const OWNER: &str = "olm.owner";
+/// Label of a generated object: namespace of the owning object.
+pub const OWNER_NAMESPACE: &str = "olm.owner.namespace";
+/// Label of a generated object: kind of the owning object, mostly [`OWNER_KIND_CSV`].
+pub const OWNER_KIND: &str = "olm.owner.kind";
+/// Value of [`OWNER_KIND`] for objects of a ClusterServiceVersion.
+pub const OWNER_KIND_CSV: &str = "ClusterServiceVersion";
+/// Label of a copied ClusterServiceVersion, Role or RoleBinding: namespace of the original.
+pub const COPIED_FROM: &str = "olm.copiedFrom";
+/// Value of boolean labels and annotations that are set.
+pub const TRUE: &str = "true";
+/// Value of [`MANAGED`] on a user's ConfigMap that backs a catalog.
+pub const FALSE: &str = "false";
+
+// OperatorGroup -----------------------------------------------------------------------------------------------------
+
+/// Annotation of a ClusterServiceVersion and of its pods: name of the OperatorGroup.
+pub const OPERATOR_GROUP: &str = "olm.operatorGroup";
+/// Annotation of a ClusterServiceVersion and of its pods: namespace of the OperatorGroup.
+pub const OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
+/// Annotation of a ClusterServiceVersion (never of a copy) and of its pods: sorted, comma separated target namespaces,
+/// empty for all. Operators read it by the downward API.
+pub const TARGET_NAMESPACES: &str = "olm.targetNamespaces";
+/// Annotation of an OperatorGroup: sorted, comma separated `Kind.version.group` of the APIs its operators own.
+pub const PROVIDED_APIS: &str = "olm.providedAPIs";
+/// Prefix of the namespace label that marks a target namespace; the OperatorGroup's uid follows. Value is empty.
+pub const OPERATOR_GROUP_UID_PREFIX: &str = "olm.operatorgroup.uid/";
+/// Prefix of the ClusterServiceVersion label for an API; its hash follows. Values [`API_PROVIDED`], [`API_REQUIRED`].
+pub const API_PREFIX: &str = "olm.api.";
+/// Value of an [`API_PREFIX`] label for an API the operator owns.
+pub const API_PROVIDED: &str = "provided";
+/// Value of an [`API_PREFIX`] label for an API the operator needs.
+pub const API_REQUIRED: &str = "required";
+/// Prefix of the ClusterRole label by which an OperatorGroup's roles aggregate; `<API hash>-<level>` follows.
+pub const AGGREGATE_TO_OPERATOR_GROUP_PREFIX: &str = "olm.opgroup.permissions/aggregate-to-";
+/// Prefix of the ClusterRole label by which Kubernetes aggregates into `admin`, `edit` and `view`; the level follows.
+pub const AGGREGATE_TO_PREFIX: &str = "rbac.authorization.k8s.io/aggregate-to-";
+/// Annotation of an OperatorGroup, value [`TRUE`]: resolution in its namespace ignores the global catalogs.
+pub const EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION: &str =
+    "olm.operatorframework.io/exclude-global-namespace-resolution";
+/// Annotation of an OperatorGroup: deadline of an unpack Job, a Go duration.
+pub const BUNDLE_UNPACK_TIMEOUT: &str = "operatorframework.io/bundle-unpack-timeout";
+/// Annotation of an OperatorGroup: least time between two unpack attempts, a Go duration. Without it nothing is retried.
+pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-unpack-min-retry-interval";
+
+// Components and hashes ---------------------------------------------------------------------------------------------
+
+/// Prefix of the label that makes an object a component of an Operator; `<package>.<namespace>` follows. Value is empty.
+pub const COMPONENT_PREFIX: &str = "operators.coreos.com/";
+/// Label of an operator's Deployment: hash of the wanted Deployment spec.
+pub const DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
+/// Label of a catalog pod: hash of the wanted pod spec.
+pub const POD_SPEC_HASH: &str = "olm.pod-spec-hash";
+/// Label of a catalog Service: hash of the wanted Service spec.
+pub const SERVICE_SPEC_HASH: &str = "olm.service-spec-hash";
+/// Label of Roles, ClusterRoles and their bindings: hash of the rules, or of role reference and subjects.
+pub const PERMISSIONS_HASH: &str = "olm.permissions.hash";
+/// Annotation of a certificate Secret and of a pod template: lower-case hex SHA-256 of the CA certificate in PEM form.
+pub const CA_HASH: &str = "olmcahash";
+/// Label of a webhook configuration: `generateName` of the webhook description it was made from.
+pub const WEBHOOK_DESCRIPTION_GENERATE_NAME: &str = "olm.webhook-description-generate-name";
+/// Label of a webhook configuration: hash of the webhook description it was made from.
+pub const WEBHOOK_DESCRIPTION_HASH: &str = "olm.webhook-description-hash";
+
+// Catalogs ----------------------------------------------------------------------------------------------------------
+
+/// Label of catalog pods and NetworkPolicies and selector of the catalog Service: CatalogSource name.
+/// It is empty on a pod that only looks for a newer image.
+pub const CATALOG_SOURCE: &str = "olm.catalogSource";
+/// Label of the pod that looks for a newer catalog image: CatalogSource name.
+pub const CATALOG_SOURCE_UPDATE: &str = "catalogsource.operators.coreos.com/update";
+/// Label of a pod that serves a ConfigMap catalog: resourceVersion of that ConfigMap.
+pub const CONFIG_MAP_RESOURCE_VERSION: &str = "olm.configMapResourceVersion";
+/// Annotation of a CatalogSource: PriorityClass of its pod, used when the pod configuration names none.
+pub const PRIORITY_CLASS: &str = "operatorframework.io/priorityclass";
+/// Annotation of a catalog pod, value [`TRUE`]: the cluster autoscaler may evict it.
+pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// Annotation of a CatalogSource: image with `{kube_major_version}`, `{kube_minor_version}`, `{kube_patch_version}`.
+pub const CATALOG_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
+/// Label of a Namespace: enforced pod security level, which decides a catalog pod's default security context.
+pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+
+// Bundles and plans -------------------------------------------------------------------------------------------------
+
+/// Label of an unpack Job and its pod: name of the ConfigMap that takes the bundle.
+pub const BUNDLE_UNPACK_REF: &str = "operatorframework.io/bundle-unpack-ref";
+/// Annotation of an unpacked bundle's ConfigMap: the bundle image.
+pub const SOURCE_IMAGE: &str = "olm.sourceImage";
+/// Annotation of an unpacked bundle's ConfigMap: how its entries are encoded, see [`CONTENT_ENCODING_GZIP_BASE64`].
+pub const CONTENT_ENCODING: &str = "olm.contentEncoding";
+/// The one value of [`CONTENT_ENCODING`].
+pub const CONTENT_ENCODING_GZIP_BASE64: &str = "gzip+base64";
+/// Annotation of a Subscription made for a dependency: name of the InstallPlan that made it.
+pub const GENERATED_BY: &str = "olm.generated-by";
+/// Annotation of a ClusterServiceVersion: JSON `{"properties":[{"type":…,"value":…}]}` projected from the catalog.
+pub const PROPERTIES: &str = "operatorframework.io/properties";
+/// Prefix of the CustomResourceDefinition annotation, one for each ClusterServiceVersion it came with; the FNV-1a hash
+/// of the value in hex follows. The value is `<namespace>/<name>`.
+pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alongside-";
+/// Label the Job controller puts on a Job's pods: the Job's name.
+pub const JOB_NAME: &str = "job-name";
+
+// Written by authors of operators -----------------------------------------------------------------------------------
+
+/// Annotation of a ClusterServiceVersion: range of versions it may replace directly.
+pub const SKIP_RANGE: &str = "olm.skipRange";
+/// Annotation of a ClusterServiceVersion: name of the one it stands in for.
+pub const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
+/// Annotation of a ClusterServiceVersion: JSON list of properties its catalog entry shall have.
+pub const AUTHOR_PROPERTIES: &str = "olm.properties";
+/// Annotation of a ClusterServiceVersion: capability level, shown by consoles.
+pub const CAPABILITIES: &str = "capabilities";
+/// Annotation of a ClusterServiceVersion: comma separated categories, shown by consoles.
+pub const CATEGORIES: &str = "categories";
+/// Annotation of a ClusterServiceVersion: image of the operator, shown by consoles.
+pub const CONTAINER_IMAGE: &str = "containerImage";
+/// Annotation of a ClusterServiceVersion: time of the release, shown by consoles.
+pub const CREATED_AT: &str = "createdAt";
+/// Annotation of a ClusterServiceVersion: who supports it, shown by consoles.
+pub const SUPPORT: &str = "support";
+/// Annotation of a ClusterServiceVersion: source repository, shown by consoles.
+pub const REPOSITORY: &str = "repository";
+/// Annotation of a ClusterServiceVersion: JSON list of example objects of its APIs.
+pub const ALM_EXAMPLES: &str = "alm-examples";
+/// Annotation of a ClusterServiceVersion: namespace consoles propose for the install.
+pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
+/// Annotation of a ClusterServiceVersion: JSON of the object a user has to make after the install.
+pub const INITIALIZATION_RESOURCE: &str = "operatorframework.io/initialization-resource";
+/// Annotation of a ClusterServiceVersion: the tool that made the bundle.
+pub const BUILDER: &str = "operators.operatorframework.io/builder";
+/// Prefix of the label that names a supported operating system; the Go name of it follows. Value [`SUPPORTED`].
+pub const OS_PREFIX: &str = "operatorframework.io/os.";
+/// Prefix of the label that names a supported architecture; the Go name of it follows. Value [`SUPPORTED`].
+pub const ARCH_PREFIX: &str = "operatorframework.io/arch.";
+/// Value of [`OS_PREFIX`] and [`ARCH_PREFIX`] labels.
+pub const SUPPORTED: &str = "supported";
+/// Annotation kubectl leaves on what it applied; dropped from copies.
+pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+// Bundle and catalog images -----------------------------------------------------------------------------------------
+
+/// Bundle image label: media type of the manifests, mostly `registry+v1`.
+pub const BUNDLE_MEDIATYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
+/// Bundle image label: folder of the manifests in the image.
+pub const BUNDLE_MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
+/// Bundle image label: folder of `annotations.yaml` and friends in the image.
+pub const BUNDLE_METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
+/// Bundle image label: package the bundle belongs to.
+pub const BUNDLE_PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
+/// Bundle image label: comma separated channels of the bundle.
+pub const BUNDLE_CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
+/// Bundle image label: the package's default channel.
+pub const BUNDLE_DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
+/// Catalog image label: folder of the file-based catalog.
+pub const INDEX_CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
+/// Catalog image label: path of the (old) SQLite catalog.
+pub const INDEX_DATABASE: &str = "operators.operatorframework.io.index.database.v1";
+
+// package-server and OpenShift --------------------------------------------------------------------------------------
+
+/// Label of a PackageManifest: its CatalogSource.
+pub const PACKAGE_CATALOG: &str = "catalog";
+/// Label of a PackageManifest: namespace of its CatalogSource.
+pub const PACKAGE_CATALOG_NAMESPACE: &str = "catalog-namespace";
+/// Label of a PackageManifest: provider's name.
+pub const PACKAGE_PROVIDER: &str = "provider";
+/// Label of a PackageManifest: provider's URL.
+pub const PACKAGE_PROVIDER_URL: &str = "provider-url";
+/// Label of the package-server's ClusterServiceVersion: the ClusterOperator it reports to.
+pub const CLUSTER_OPERATOR_NAME: &str = "olm.clusteroperator.name";
+/// Label of the package-server's ClusterServiceVersion: version of the lifecycle manager.
+pub const OLM_VERSION: &str = "olm.version";
+
+// Finalizers and field managers -------------------------------------------------------------------------------------
+
+/// Finalizer of a ClusterServiceVersion whose custom resources are removed before it goes.
+pub const FINALIZER_CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
+/// Field manager for objects of an install, as on clusters today.
+pub const FIELD_MANAGER_INSTALL: &str = "olm.install";
+/// Field manager for the objects of a catalog, as on clusters today.
+pub const FIELD_MANAGER_REGISTRY: &str = "olm.registry";
+/// Field manager of the back-fill of [`MANAGED`] and the owner labels.
+pub const FIELD_MANAGER_OWNERSHIP_LABELLER: &str = "olm-ownership-labeller";
+/// Field manager of the back-fill of [`PERMISSIONS_HASH`].
+pub const FIELD_MANAGER_HASH_LABELLER: &str = "olm-hash-labeller";
+/// Field manager that labels an OperatorGroup's ServiceAccount with [`MANAGED`]; also the source component of events.
+pub const FIELD_MANAGER_OLM: &str = "operator-lifecycle-manager";
+
+// Environment variables of operator containers ----------------------------------------------------------------------
+
+/// Set in every container of an installed operator: name of its ClusterServiceVersion, hence of its OperatorCondition.
+pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
+
+/// Longest name part of a label key, and longest label value, that Kubernetes takes.
+pub const MAX_LABEL_LENGTH: usize = 63;
+
+/// Label key by which objects become components of the Operator `<package>.<namespace>` (`<package>` when `namespace`
+/// is empty), with the name part cut to 63 characters and then freed of trailing `.`, `_` and `-`.
+///
+/// The Operator object is named after the part behind [`COMPONENT_PREFIX`], so a long name appears cut there too.
+pub fn component_label(package: &str, namespace: &str) -> String {
+    let name = if namespace.is_empty() {
+        package.to_owned()
+    } else {
+        format!("{package}.{namespace}")
+    };
+    let mut cut = MAX_LABEL_LENGTH.min(name.len());
+    while !name.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    format!(
+        "{COMPONENT_PREFIX}{}",
+        name[..cut].trim_end_matches(['.', '_', '-'])
+    )
+}
+
+/// Name of the Operator object that a label key of [`component_label`] belongs to; none for any other key.
+pub fn operator_name(label_key: &str) -> Option<&str> {
+    label_key
+        .strip_prefix(COMPONENT_PREFIX)
+        .filter(|name| !name.is_empty())
+}
+
+/// Namespace label that marks a target of the OperatorGroup with this uid.
+pub fn operator_group_uid_label(uid: &str) -> String {
+    format!("{OPERATOR_GROUP_UID_PREFIX}{uid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn component_label_is_cut_to_a_valid_label_key() {
+        assert_eq!(component_label("demo", "ns"), "operators.coreos.com/demo.ns");
+        assert_eq!(component_label("demo", ""), "operators.coreos.com/demo");
+        let package = "p".repeat(62);
+        assert_eq!(
+            component_label(&package, "ns"),
+            format!("operators.coreos.com/{package}")
+        );
+        assert_eq!(
+            component_label(&"p".repeat(70), "ns"),
+            format!("operators.coreos.com/{}", "p".repeat(63))
+        );
+    }
+
+    #[test]
+    fn operator_name_is_what_follows_the_prefix() {
+        assert_eq!(operator_name("operators.coreos.com/demo.ns"), Some("demo.ns"));
+        assert_eq!(operator_name("operators.coreos.com/"), None);
+        assert_eq!(operator_name("olm.managed"), None);
+    }
+}
