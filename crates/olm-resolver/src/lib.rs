@@ -1,1 +1,3 @@
-//! Operator resolution: problem in, solution or explanation out.
+//! Operator resolution: a problem in, a solution or an explanation out. No clock, no randomness, no IO.
+
+pub mod solver;

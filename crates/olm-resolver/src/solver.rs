@@ -1,0 +1,157 @@
+//! The constraint solver: boolean variables with constraints and ordered preferences, one selection or a core.
+//!
+//! The vocabulary is upstream's (`mandatory`, `prohibited`, `dependency`, `conflict`, `at most`), and so is the
+//! meaning of preference: the selection is the first consistent one in a breadth first walk that starts at the
+//! mandatory variables in their order and takes, for each dependency, the first candidate that can still be
+//! part of a consistent whole. Preference beats size; nothing is selected that no mandatory variable leads to.
+//!
+//! ```text
+//!   Instance ──components──▶ Component ──solve──▶ Selection            (first pass: counting, no SAT)
+//!                                          │                           (second pass: SAT oracle)
+//!                                          └────▶ minimal core of constraints when nothing fits
+//! ```
+//!
+//! The answer depends on the order of variables and candidates only, never on the SAT engine behind [`Sat`].
+
+mod cardinality;
+mod components;
+mod core;
+mod sat;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use self::components::Component;
+pub use self::sat::{Answer, Literal, Sat, Varisat};
+pub use self::search::{Selection, Step};
+
+/// Index of a variable within its [`Instance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VariableId(pub usize);
+
+/// What a variable demands of a selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Constraint {
+    /// The variable is selected.
+    Mandatory,
+    /// The variable is not selected.
+    Prohibited,
+    /// If the variable is selected, so is at least one candidate; earlier candidates are preferred.
+    Dependency(Vec<VariableId>),
+    /// The variable and the other one are not both selected.
+    Conflict(VariableId),
+    /// No more than the given number of these variables are selected, whether or not the holder is. A variable
+    /// listed twice counts twice.
+    AtMost(usize, Vec<VariableId>),
+}
+
+/// Names one constraint: the `constraint`-th of its variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConstraintRef {
+    /// The variable that carries the constraint.
+    pub variable: VariableId,
+    /// Its place in the variable's list.
+    pub constraint: usize,
+}
+
+/// Variables and their constraints. The order of variables is the order in which mandatory ones are served.
+#[derive(Clone, Debug, Default)]
+pub struct Instance {
+    variables: Vec<Vec<Constraint>>,
+}
+
+impl Instance {
+    /// Adds a variable without constraints.
+    pub fn add_variable(&mut self) -> VariableId {
+        self.variables.push(Vec::new());
+        VariableId(self.variables.len() - 1)
+    }
+
+    /// Appends a constraint to a variable of this instance.
+    pub fn constrain(&mut self, variable: VariableId, constraint: Constraint) -> ConstraintRef {
+        let list = &mut self.variables[variable.0];
+        list.push(constraint);
+        ConstraintRef {
+            variable,
+            constraint: list.len() - 1,
+        }
+    }
+
+    /// Number of variables.
+    pub fn len(&self) -> usize {
+        self.variables.len()
+    }
+
+    /// Whether there is no variable at all.
+    pub fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+    }
+
+    /// The constraints of one variable, in the order they were added.
+    pub fn constraints(&self, variable: VariableId) -> &[Constraint] {
+        &self.variables[variable.0]
+    }
+
+    /// Splits the instance into parts that share no constraint, in the order of their first variables.
+    ///
+    /// Parts without a mandatory variable are left out: nothing can be selected in them.
+    pub fn components(&self) -> Vec<Component> {
+        components::split(self)
+    }
+
+    fn is_anchor(&self, variable: VariableId) -> bool {
+        self.constraints(variable).contains(&Constraint::Mandatory)
+    }
+
+    fn refs<'a>(&'a self, component: &'a Component) -> impl Iterator<Item = (ConstraintRef, &'a Constraint)> {
+        component.variables().iter().flat_map(|&variable| {
+            self.constraints(variable)
+                .iter()
+                .enumerate()
+                .map(move |(constraint, c)| (ConstraintRef { variable, constraint }, c))
+        })
+    }
+}
+
+/// Outcome for one component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything fits; what to select and why.
+    Selected(Selection),
+    /// Nothing fits. The constraints given exclude each other, and dropping any one of them would end that.
+    Unsatisfiable(Vec<ConstraintRef>),
+}
+
+/// The SAT engine gave up, which no input should make it do.
+#[derive(Debug, thiserror::Error)]
+#[error("solve constraints: {0}")]
+pub struct SolverError(pub(crate) String);
+
+/// Solves one component of an instance.
+///
+/// `rank` orders constraints for explanations: when several minimal cores exist, constraints of a lower rank are
+/// given up first, so that the surviving text is the most telling one.
+///
+/// # Errors
+/// Only an internal failure of the SAT engine.
+pub fn solve(
+    instance: &Instance,
+    component: &Component,
+    rank: impl Fn(ConstraintRef) -> u8,
+) -> Result<Outcome, SolverError> {
+    if let Some(selection) = search::without_backtracking(instance, component) {
+        return Ok(Outcome::Selected(selection));
+    }
+    if let Some(selection) = search::with_oracle(instance, component, Varisat::default())? {
+        return Ok(Outcome::Selected(selection));
+    }
+    core::minimal(instance, component, Varisat::default(), rank).map(Outcome::Unsatisfiable)
+}
+
+impl fmt::Display for VariableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}

@@ -1,0 +1,259 @@
+//! The walk over choices that turns preferences into a selection.
+//!
+//! A queue of choices starts with the mandatory variables. The front choice is settled if one of its candidates
+//! has been taken before; otherwise its first admissible candidate is taken and that variable's dependencies go to
+//! the back of the queue. What "admissible" means is the only difference between the two passes:
+//!
+//! * counting: the candidate breaks no constraint *with what has been taken so far*. When the queue runs empty
+//!   without a dead end, what was taken is itself a model, so every candidate taken was consistent with the whole,
+//!   and every one passed over was not: the exact answer without a single SAT call;
+//! * oracle: *some* model holds everything taken and the candidate. A complete oracle needs no backtracking.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::core::Encoding;
+use super::sat::{Answer, Literal, Model, Sat};
+use super::{Component, Constraint, Instance, SolverError, VariableId};
+
+/// What was selected in a component, in the order it was taken, and the walk that led there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Every settled choice, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Selection {
+    /// Selected variables in the order they were taken.
+    pub fn selected(&self) -> impl Iterator<Item = VariableId> {
+        self.steps
+            .iter()
+            .filter(|step| step.newly_taken)
+            .map(|step| step.taken)
+    }
+}
+
+/// One settled choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Whose dependency was settled, as variable and index of the constraint; none for a mandatory variable.
+    pub origin: Option<(VariableId, usize)>,
+    /// The candidate that settles it.
+    pub taken: VariableId,
+    /// Its place among the candidates, 0 being the most preferred.
+    pub place: usize,
+    /// False if an earlier choice had taken it already.
+    pub newly_taken: bool,
+}
+
+/// The first pass; none if it meets a dead end, which does not mean that nothing fits.
+pub(super) fn without_backtracking(instance: &Instance, component: &Component) -> Option<Selection> {
+    let mut counters = Counters::new(instance, component);
+    walk(instance, component, |candidate| Ok(counters.take(candidate)))
+        .ok()
+        .flatten()
+}
+
+/// The second pass; none if nothing fits.
+pub(super) fn with_oracle(
+    instance: &Instance,
+    component: &Component,
+    sat: impl Sat,
+) -> Result<Option<Selection>, SolverError> {
+    let mut encoding = Encoding::new(sat, component);
+    for (reference, constraint) in instance.refs(component) {
+        encoding.add(reference.variable, constraint, &[]);
+    }
+    let Answer::Satisfiable(model) = encoding.sat.solve(&[])? else {
+        return Ok(None);
+    };
+    let mut oracle = Oracle { encoding, model };
+    walk(instance, component, |candidate| oracle.take(candidate))
+}
+
+struct Choice<'a> {
+    origin: Option<(VariableId, usize)>,
+    candidates: &'a [VariableId],
+}
+
+/// `take` commits to a candidate if it is admissible. None when a choice has no admissible candidate.
+fn walk(
+    instance: &Instance,
+    component: &Component,
+    mut take: impl FnMut(VariableId) -> Result<bool, SolverError>,
+) -> Result<Option<Selection>, SolverError> {
+    let mut taken = vec![false; instance.len()];
+    let mut steps = Vec::new();
+    let mut queue: VecDeque<Choice<'_>> = component
+        .variables()
+        .iter()
+        .filter(|&&v| instance.is_anchor(v))
+        .map(|v| Choice {
+            origin: None,
+            candidates: std::slice::from_ref(v),
+        })
+        .collect();
+    while let Some(Choice { origin, candidates }) = queue.pop_front() {
+        if let Some(place) = candidates.iter().position(|c| taken[c.0]) {
+            steps.push(Step {
+                origin,
+                taken: candidates[place],
+                place,
+                newly_taken: false,
+            });
+            continue;
+        }
+        let mut settled = None;
+        for (place, &candidate) in candidates.iter().enumerate() {
+            if take(candidate)? {
+                settled = Some((place, candidate));
+                break;
+            }
+        }
+        let Some((place, candidate)) = settled else {
+            return Ok(None);
+        };
+        taken[candidate.0] = true;
+        steps.push(Step {
+            origin,
+            taken: candidate,
+            place,
+            newly_taken: true,
+        });
+        for (index, constraint) in instance.constraints(candidate).iter().enumerate() {
+            if let Constraint::Dependency(candidates) = constraint {
+                queue.push_back(Choice {
+                    origin: Some((candidate, index)),
+                    candidates,
+                });
+            }
+        }
+    }
+    Ok(Some(Selection { steps }))
+}
+
+/// State of the counting pass.
+struct Counters {
+    /// Variables false in every model, by prohibition or by a dependency that cannot be met.
+    dead: Vec<bool>,
+    /// Variables that conflict with one taken.
+    blocked: Vec<bool>,
+    conflicts: BTreeMap<VariableId, Vec<VariableId>>,
+    /// For each variable, the groups it is a member of, once per listing.
+    groups: BTreeMap<VariableId, Vec<usize>>,
+    /// Free slots per group.
+    slots: Vec<usize>,
+}
+
+impl Counters {
+    fn new(instance: &Instance, component: &Component) -> Self {
+        let mut counters = Counters {
+            dead: dead_variables(instance, component),
+            blocked: vec![false; instance.len()],
+            conflicts: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            slots: Vec::new(),
+        };
+        for (reference, constraint) in instance.refs(component) {
+            match constraint {
+                Constraint::Conflict(other) => {
+                    counters
+                        .conflicts
+                        .entry(reference.variable)
+                        .or_default()
+                        .push(*other);
+                    counters
+                        .conflicts
+                        .entry(*other)
+                        .or_default()
+                        .push(reference.variable);
+                }
+                Constraint::AtMost(limit, members) => {
+                    for member in members {
+                        counters
+                            .groups
+                            .entry(*member)
+                            .or_default()
+                            .push(counters.slots.len());
+                    }
+                    counters.slots.push(*limit);
+                }
+                Constraint::Mandatory | Constraint::Prohibited | Constraint::Dependency(_) => {}
+            }
+        }
+        counters
+    }
+
+    fn take(&mut self, candidate: VariableId) -> bool {
+        let conflicts = self.conflicts.get(&candidate).map_or(&[][..], Vec::as_slice);
+        if self.dead[candidate.0] || self.blocked[candidate.0] || conflicts.contains(&candidate) {
+            return false;
+        }
+        let groups = self.groups.get(&candidate).map_or(&[][..], Vec::as_slice);
+        // A group may be named more than once, so slots are taken one by one and given back on failure.
+        for (done, &group) in groups.iter().enumerate() {
+            let Some(rest) = self.slots[group].checked_sub(1) else {
+                groups[..done].iter().for_each(|&g| self.slots[g] += 1);
+                return false;
+            };
+            self.slots[group] = rest;
+        }
+        conflicts.iter().for_each(|other| self.blocked[other.0] = true);
+        true
+    }
+}
+
+/// Variables that no model selects, as far as prohibitions and unmet dependencies alone tell.
+fn dead_variables(instance: &Instance, component: &Component) -> Vec<bool> {
+    let mut dead = vec![false; instance.len()];
+    let mut alive_candidates: BTreeMap<(VariableId, usize), usize> = BTreeMap::new();
+    let mut dependents: BTreeMap<VariableId, Vec<(VariableId, usize)>> = BTreeMap::new();
+    let mut dying = Vec::new();
+    for (reference, constraint) in instance.refs(component) {
+        match constraint {
+            Constraint::Prohibited => dying.push(reference.variable),
+            Constraint::Dependency(candidates) if candidates.is_empty() => dying.push(reference.variable),
+            Constraint::Dependency(candidates) => {
+                let key = (reference.variable, reference.constraint);
+                alive_candidates.insert(key, candidates.len());
+                candidates
+                    .iter()
+                    .for_each(|c| dependents.entry(*c).or_default().push(key));
+            }
+            Constraint::Mandatory | Constraint::Conflict(_) | Constraint::AtMost(..) => {}
+        }
+    }
+    while let Some(variable) = dying.pop() {
+        if std::mem::replace(&mut dead[variable.0], true) {
+            continue;
+        }
+        for key in dependents.remove(&variable).unwrap_or_default() {
+            if let Some(alive) = alive_candidates.get_mut(&key) {
+                *alive -= 1;
+                if *alive == 0 {
+                    dying.push(key.0);
+                }
+            }
+        }
+    }
+    dead
+}
+
+/// State of the oracle pass: the model always holds everything taken.
+struct Oracle<S> {
+    encoding: Encoding<S>,
+    model: Model,
+}
+
+impl<S: Sat> Oracle<S> {
+    fn take(&mut self, candidate: VariableId) -> Result<bool, SolverError> {
+        let literal: Literal = self.encoding.literal(candidate);
+        if !self.model.holds(literal) {
+            match self.encoding.sat.solve(&[literal])? {
+                Answer::Satisfiable(model) => self.model = model,
+                Answer::Unsatisfiable(_) => return Ok(false),
+            }
+        }
+        self.encoding.sat.clause(&[literal]);
+        Ok(true)
+    }
+}
