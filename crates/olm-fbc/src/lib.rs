@@ -1,1 +1,10 @@
 //! File-based catalogs: load, validate, channel graph, properties, versions.
+//!
+//! Reads directories and nothing else: no network, no clock, no cluster. The order of things is `load` (files to blobs),
+//! `validate` (blobs to a checked model, every fault at once), `render` (blobs to text). `entry` is the compact form that
+//! resolution works on.
+
+pub mod entry;
+pub mod property;
+pub mod version;
+pub mod yaml;

@@ -1,0 +1,132 @@
+//! What resolution reads of a catalog: compact, immutable, shared.
+//!
+//! One [`BundleEntry`] stands for a bundle in one channel. Texts are shared between entries, so a bundle in five channels
+//! costs its properties once. Source: section 3 of the resolver's specification.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::property::{self, Gvk, PropertyError, Typed};
+use crate::version::{Range, Version};
+
+/// A bundle as one channel of a package offers it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BundleEntry {
+    /// Name of the CSV.
+    pub name: Arc<str>,
+    /// Package the channel belongs to.
+    pub package: Arc<str>,
+    /// Channel that lists the bundle.
+    pub channel: Arc<str>,
+    /// Whether that channel is the package's default.
+    pub default_channel: bool,
+    /// Version, `None` when its text cannot be parsed even tolerantly.
+    pub version: Option<Version>,
+    /// Name of the CSV this one replaces.
+    pub replaces: Option<Arc<str>>,
+    /// Names of the CSVs this one skips.
+    pub skips: Arc<[Arc<str>]>,
+    /// Versions this one may replace; an empty or broken range counts as none.
+    pub skip_range: Option<Arc<Range>>,
+    /// Properties, with dependencies appended as requirements; what matches and what is required is told by these alone.
+    pub properties: Arc<[EntryProperty]>,
+    /// APIs the bundle provides, sorted.
+    pub provided_apis: Arc<[Gvk]>,
+    /// APIs the bundle requires, sorted.
+    pub required_apis: Arc<[Gvk]>,
+    /// Image with the bundle's content; `None` when the catalog carries the content itself.
+    pub bundle_path: Option<Arc<str>>,
+    /// The content of a bundle without an image.
+    pub inline: Option<Arc<InlineBundle>>,
+    /// Deprecation messages that concern this entry.
+    pub deprecation: Option<Arc<Deprecation>>,
+}
+
+/// A property as raw text, which is what annotations and matching constraints need.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryProperty {
+    /// Type, for example `olm.gvk`.
+    pub kind: Arc<str>,
+    /// The value as JSON text, byte for byte as the catalog sent it.
+    pub value: Arc<str>,
+}
+
+impl EntryProperty {
+    /// A property of the given type and JSON text.
+    pub fn new(kind: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
+        Self {
+            kind: kind.into(),
+            value: value.into(),
+        }
+    }
+
+    /// Reads the value by the property's type.
+    ///
+    /// # Errors
+    /// The value is no JSON, or does not have the shape its type needs.
+    pub fn parse(&self) -> Result<Typed, PropertyError> {
+        let value = serde_json::from_str(&self.value).map_err(|error| PropertyError::Value {
+            kind: self.kind.to_string(),
+            reason: error.to_string(),
+        })?;
+        property::parse(&self.kind, &value)
+    }
+}
+
+/// Manifests that a catalog carries itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InlineBundle {
+    /// The CSV as JSON text.
+    pub csv_json: String,
+    /// All objects, the CSV included, as JSON or YAML text.
+    pub objects: Vec<String>,
+}
+
+/// Deprecation messages by what they were written for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deprecation {
+    /// Of the package.
+    pub package: Option<Arc<str>>,
+    /// Of the channel.
+    pub channel: Option<Arc<str>>,
+    /// Of the bundle.
+    pub bundle: Option<Arc<str>>,
+}
+
+/// A package of a catalog, without its bundles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PackageEntry {
+    /// Name.
+    pub name: Arc<str>,
+    /// Channel used by Subscriptions that name none.
+    pub default_channel: Arc<str>,
+    /// Channel name to its head's CSV name.
+    pub channels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// Everything resolution needs of one catalog at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CatalogSnapshot {
+    /// Packages by name.
+    pub packages: BTreeMap<Arc<str>, PackageEntry>,
+    /// Entries sorted by package, channel and name.
+    pub entries: Arc<[BundleEntry]>,
+}
+
+impl CatalogSnapshot {
+    /// Sorts the entries and keeps them with their packages.
+    pub fn new(packages: BTreeMap<Arc<str>, PackageEntry>, mut entries: Vec<BundleEntry>) -> Self {
+        entries.sort_by(|a, b| (&a.package, &a.channel, &a.name).cmp(&(&b.package, &b.channel, &b.name)));
+        Self {
+            packages,
+            entries: entries.into(),
+        }
+    }
+
+    /// Entries of a package, sorted by channel and name.
+    pub fn package_entries(&self, package: &str) -> &[BundleEntry] {
+        let start = self.entries.partition_point(|entry| &*entry.package < package);
+        let length = self.entries[start..].partition_point(|entry| &*entry.package == package);
+        &self.entries[start..start + length]
+    }
+}

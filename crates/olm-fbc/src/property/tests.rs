@@ -1,0 +1,108 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn known_types_are_read() {
+    for (kind, value, expected) in [
+        (
+            "olm.package",
+            json!({"packageName": "p", "version": "1.0.0"}),
+            Typed::Package(PackageProperty {
+                package_name: "p".into(),
+                version: "1.0.0".into(),
+                release: String::new(),
+            }),
+        ),
+        (
+            "olm.package.required",
+            json!({"packagename": "p", "VersionRange": ">1.0.0"}),
+            Typed::PackageRequired(PackageRequired {
+                package_name: "p".into(),
+                version_range: ">1.0.0".into(),
+            }),
+        ),
+        (
+            "olm.gvk",
+            json!({"group": "g", "kind": "K", "version": null, "more": 1}),
+            Typed::Gvk(Gvk {
+                group: "g".into(),
+                kind: "K".into(),
+                version: String::new(),
+            }),
+        ),
+        (
+            "olm.gvk.required",
+            json!(null),
+            Typed::GvkRequired(Gvk::default()),
+        ),
+        ("olm.label", json!({"label": "l"}), Typed::Label("l".into())),
+        (
+            "olm.label.required",
+            json!({"label": "l"}),
+            Typed::LabelRequired("l".into()),
+        ),
+        (
+            "olm.bundle.object",
+            json!({"data": "e30="}),
+            Typed::BundleObject("e30=".into()),
+        ),
+        ("olm.constraint", json!([1]), Typed::Constraint(json!([1]))),
+        ("olm.deprecated", json!({}), Typed::Deprecated),
+        (
+            "olm.channel",
+            json!({"channelName": "c"}),
+            Typed::Channel("c".into()),
+        ),
+        ("olm.maxOpenShiftVersion", json!("4.8"), Typed::Other),
+        ("", json!(1), Typed::Other),
+    ] {
+        assert_eq!(Property::new(kind, value).parse(), Ok(expected), "{kind}");
+    }
+}
+
+#[test]
+fn wrong_shapes_are_named() {
+    for (kind, value, expected) in [
+        (
+            "olm.gvk",
+            json!("x"),
+            r#"value of property type "olm.gvk": expected an object, found string"#,
+        ),
+        (
+            "olm.package",
+            json!({"packageName": 1}),
+            r#"value of property type "olm.package": field packageName: expected a string, found number"#,
+        ),
+        (
+            "olm.csv.metadata",
+            json!({"keywords": {}}),
+            r#"value of property type "olm.csv.metadata": field keywords: expected an array, found object"#,
+        ),
+    ] {
+        let error = Property::new(kind, value).parse().expect_err(kind);
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn unknown_fields_survive() {
+    let text = r#"{"type":"a","value":{"b":1},"note":"x"}"#;
+    let property: Property = serde_json::from_str(text).expect("property");
+    assert_eq!(serde_json::to_string(&property).expect("text"), text);
+}
+
+#[test]
+fn csv_metadata_is_taken_from_a_csv() {
+    let csv = json!({
+        "metadata": {"name": "x", "annotations": {"a": "b"}, "labels": {}},
+        "spec": {"displayName": "X", "customresourcedefinitions": {"owned": [{"name": "a"}]}, "keywords": [], "version": "1.0.0"},
+    });
+    assert_eq!(
+        CsvMetadata::from_csv(&csv).into_value(),
+        json!({
+            "annotations": {"a": "b"}, "apiServiceDefinitions": {}, "crdDescriptions": {"owned": [{"name": "a"}]},
+            "displayName": "X", "provider": {},
+        })
+    );
+}

@@ -1,0 +1,268 @@
+//! Version ranges, with blang/semver's grammar including its oddities.
+
+use std::fmt;
+
+use super::{Version, VersionError};
+
+/// A parsed range: alternatives (`||`) of comparisons that must all hold.
+#[derive(Clone, Debug)]
+pub struct Range {
+    text: Box<str>,
+    alternatives: Box<[Box<[Comparison]>]>,
+}
+
+#[derive(Clone, Debug)]
+struct Comparison {
+    operator: Operator,
+    version: Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+/// Why a text is no range. The wording is blang/semver's, as it shows in validation messages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    /// `||` comes first.
+    #[error("First element in range is '||'")]
+    LeadingOr,
+    /// `||` comes last, or there is nothing at all.
+    #[error("Last element in range is '||'")]
+    TrailingOr,
+    /// Two `||` without anything between. Upstream accepts this and crashes when the range is used.
+    #[error("Empty element between '||' in range")]
+    EmptyAlternative,
+    /// A part without any digit.
+    #[error("Could not get version from string: {0:?}")]
+    NoVersion(String),
+    /// The text before the version is no operator.
+    #[error("Could not parse Range {part:?}: Could not parse comparator {operator:?} in {part:?}")]
+    Operator {
+        /// The offending part of the range.
+        part: String,
+        /// What stands before its version.
+        operator: String,
+    },
+    /// The version of a comparison is none.
+    #[error("Could not parse Range {part:?}: Could not parse version {version:?} in {part:?}: {reason}")]
+    Version {
+        /// The offending part of the range.
+        part: String,
+        /// Its version text.
+        version: String,
+        /// What is wrong with it.
+        reason: VersionError,
+    },
+}
+
+impl Range {
+    /// Parses a range such as `>=1.0.0 <2.0.0 || 3.x`.
+    ///
+    /// # Errors
+    /// What is wrong, in blang/semver's words. Empty text is an error.
+    pub fn parse(text: &str) -> Result<Self, RangeError> {
+        let tokens = tokenise(text);
+        let alternatives = split_alternatives(&tokens)?
+            .into_iter()
+            .map(|tokens| {
+                let mut comparisons = Vec::with_capacity(tokens.len());
+                for token in tokens {
+                    if token.contains('x') {
+                        for expanded in expand_wildcard(token)? {
+                            comparisons.push(parse_comparison(&expanded)?);
+                        }
+                    } else {
+                        comparisons.push(parse_comparison(token)?);
+                    }
+                }
+                Ok(comparisons.into_boxed_slice())
+            })
+            .collect::<Result<_, RangeError>>()?;
+        Ok(Self {
+            text: text.into(),
+            alternatives,
+        })
+    }
+
+    /// Whether `version` is in the range. Pre-releases are compared like any version.
+    pub fn contains(&self, version: &Version) -> bool {
+        self.alternatives
+            .iter()
+            .any(|comparisons| comparisons.iter().all(|comparison| comparison.holds(version)))
+    }
+
+    /// The text the range was parsed from.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Comparison {
+    fn holds(&self, version: &Version) -> bool {
+        match self.operator {
+            Operator::Equal => *version == self.version,
+            Operator::NotEqual => *version != self.version,
+            Operator::Greater => *version > self.version,
+            Operator::GreaterOrEqual => *version >= self.version,
+            Operator::Less => *version < self.version,
+            Operator::LessOrEqual => *version <= self.version,
+        }
+    }
+}
+
+/// Two ranges are equal when they were written equally.
+impl PartialEq for Range {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Range {}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::str::FromStr for Range {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        Self::parse(text)
+    }
+}
+
+/// Splits at spaces, except behind `<`, `>` and `=`; single characters between spaces vanish.
+fn tokenise(text: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let mut start = 0;
+    let mut last = b'\0';
+    for (at, byte) in text.bytes().enumerate() {
+        if byte != b' ' {
+            last = byte;
+        } else if !matches!(last, b'<' | b'>' | b'=') {
+            if at > start + 1 {
+                tokens.push(text[start..at].replace(' ', ""));
+            }
+            start = at + 1;
+        }
+    }
+    if text.len() > start + 1 {
+        tokens.push(text[start..].replace(' ', ""));
+    }
+    tokens
+}
+
+fn split_alternatives(tokens: &[String]) -> Result<Vec<&[String]>, RangeError> {
+    if tokens.first().is_some_and(|token| token == "||") {
+        return Err(RangeError::LeadingOr);
+    }
+    if tokens.last().is_none_or(|token| token == "||") {
+        return Err(RangeError::TrailingOr);
+    }
+    let alternatives: Vec<&[String]> = tokens.split(|token| token == "||").collect();
+    if alternatives.iter().any(|tokens| tokens.is_empty()) {
+        return Err(RangeError::EmptyAlternative);
+    }
+    Ok(alternatives)
+}
+
+/// The operator is all text before the first digit.
+fn split_operator(token: &str) -> Result<(&str, &str), RangeError> {
+    let at = token
+        .find(char::is_numeric)
+        .ok_or_else(|| RangeError::NoVersion(token.to_owned()))?;
+    Ok((token[..at].trim(), &token[at..]))
+}
+
+/// What the version behind the wildcard is.
+enum Next {
+    Minor,
+    Major,
+    /// The token has an `x` but no wildcard position: upstream has no upper bound then and fails to parse an empty version.
+    Unknown,
+}
+
+/// Rewrites a token that holds an `x` anywhere.
+fn expand_wildcard(token: &str) -> Result<Vec<String>, RangeError> {
+    let (operator, version) = split_operator(token)?;
+    let parts: Vec<&str> = version.split('.').collect();
+    let next_kind = match (parts.last(), parts.len()) {
+        (Some(&"x"), 3) => Next::Minor,
+        (Some(&"x"), 2) => Next::Major,
+        _ => Next::Unknown,
+    };
+    let flat = flatten(version);
+    let next = || match next_kind {
+        Next::Minor => increment(&flat, 1),
+        Next::Major => increment(&flat, 0),
+        Next::Unknown => String::new(),
+    };
+    Ok(match operator {
+        ">" => vec![format!(">={}", next())],
+        ">=" => vec![format!(">={flat}")],
+        "<" => vec![format!("<{flat}")],
+        "<=" => vec![format!("<{}", next())],
+        "" | "=" | "==" => vec![format!(">={flat}"), format!("<{}", next())],
+        // Never true, as upstream joins the two with AND.
+        "!=" | "!" => vec![format!("<{flat}"), format!(">={}", next())],
+        _ => vec![flat],
+    })
+}
+
+fn flatten(version: &str) -> String {
+    let flat = version.replacen(".x.x", ".x", 1).replacen(".x", ".0", 1);
+    if flat.split('.').count() == 2 {
+        format!("{flat}.0")
+    } else {
+        flat
+    }
+}
+
+/// `version` with the number at `position` one higher; empty when that is no number, which then fails to parse.
+fn increment(version: &str, position: usize) -> String {
+    let mut parts: Vec<String> = version.split('.').map(str::to_owned).collect();
+    let Some(next) = parts
+        .get(position)
+        .and_then(|part| part.parse::<i64>().ok())
+        .map(|number| number.wrapping_add(1).to_string())
+    else {
+        return String::new();
+    };
+    if let Some(part) = parts.get_mut(position) {
+        *part = next;
+    }
+    parts.join(".")
+}
+
+fn parse_comparison(token: &str) -> Result<Comparison, RangeError> {
+    let (operator_text, version_text) = split_operator(token)?;
+    let operator = match operator_text {
+        "" | "=" | "==" => Operator::Equal,
+        ">" => Operator::Greater,
+        ">=" => Operator::GreaterOrEqual,
+        "<" => Operator::Less,
+        "<=" => Operator::LessOrEqual,
+        "!" | "!=" => Operator::NotEqual,
+        other => {
+            return Err(RangeError::Operator {
+                part: token.to_owned(),
+                operator: other.to_owned(),
+            });
+        }
+    };
+    let version = Version::parse(version_text).map_err(|reason| RangeError::Version {
+        part: token.to_owned(),
+        version: version_text.to_owned(),
+        reason,
+    })?;
+    Ok(Comparison { operator, version })
+}

@@ -1,0 +1,98 @@
+//! The release of a bundle: a second ordering key behind its version.
+
+use std::fmt;
+
+use super::{Identifier, Version, VersionError, parse_identifier};
+
+/// Longest release text.
+const MAX_RELEASE_BYTES: usize = 20;
+
+/// Dot-separated pre-release identifiers that order bundles of one version; empty means none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release(Box<[Identifier]>);
+
+/// Why a text is no release.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReleaseError {
+    /// More than 20 characters.
+    #[error("invalid release {text:?}: exceeds maximum length of {MAX_RELEASE_BYTES} characters")]
+    TooLong {
+        /// The offending text.
+        text: String,
+    },
+    /// A part is no pre-release identifier.
+    #[error("invalid release {text:?}: segment {segment}: {reason}")]
+    Segment {
+        /// The offending text.
+        text: String,
+        /// Position of the part, from 0.
+        segment: usize,
+        /// What is wrong with it.
+        reason: VersionError,
+    },
+}
+
+impl Release {
+    /// Parses a release; empty text is no release.
+    ///
+    /// # Errors
+    /// Too long, or a part that is no semver pre-release identifier.
+    pub fn parse(text: &str) -> Result<Self, ReleaseError> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        if text.len() > MAX_RELEASE_BYTES {
+            return Err(ReleaseError::TooLong {
+                text: text.to_owned(),
+            });
+        }
+        text.split('.')
+            .enumerate()
+            .map(|(segment, part)| {
+                parse_identifier(part).map_err(|reason| ReleaseError::Segment {
+                    text: text.to_owned(),
+                    segment,
+                    reason,
+                })
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Whether there is no release.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, identifier) in self.0.iter().enumerate() {
+            if position > 0 {
+                f.write_str(".")?;
+            }
+            write!(f, "{identifier}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A version with its release. Order: version, then no release before any, then release by identifiers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionRelease {
+    /// The version; its build metadata is not compared.
+    pub version: Version,
+    /// The release, possibly none.
+    pub release: Release,
+}
+
+/// `version`, or `version-release`: what must be unique within a package.
+impl fmt::Display for VersionRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.release.is_empty() {
+            write!(f, "{}", self.version)
+        } else {
+            write!(f, "{}-{}", self.version, self.release)
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! YAML as Kubernetes reads it: YAML 1.1 scalars, turned into JSON values.
+//!
+//! Every YAML document the project reads or writes goes through this module. Reading yields the JSON that Go's
+//! `sigs.k8s.io/yaml` yields (see `docs/decisions/0001-yaml.md` for the measured comparison), so that a manifest means the
+//! same to us, to `kubectl` and to the tools authors already use:
+//!
+//! - plain `yes`, `no`, `on`, `off`, `y`, `n` are booleans, also as mapping keys (`y:` becomes `"true"`);
+//! - `0777` and `0b11` are integers, `1_000` is 1000, whole floats become integers, timestamps stay text;
+//! - merge keys (`<<`) and aliases are expanded; the last of two equal keys wins.
+//!
+//! Input is bounded: nesting depth, document size and what aliases may expand to ([`Limits`]).
+
+use std::fmt::Write as _;
+use std::io::BufRead;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+mod scalar;
+mod tree;
+mod write;
+
+/// What one document may cost before it is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one document.
+    pub document_bytes: usize,
+    /// Nesting of mappings and sequences.
+    pub depth: usize,
+    /// Nodes that aliases and merge keys may add to a document.
+    pub alias_nodes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            document_bytes: 64 << 20,
+            depth: 128,
+            alias_nodes: 400_000,
+        }
+    }
+}
+
+/// Why a document could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The text is not YAML.
+    #[error("invalid YAML: line {line}: {message}")]
+    Syntax {
+        /// Line within the input, from 1.
+        line: usize,
+        /// What the parser expected.
+        message: String,
+    },
+    /// The text starts like JSON and is not JSON.
+    #[error("invalid JSON: line {line}, column {column}: {message}")]
+    Json {
+        /// Line within the input, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What the parser expected.
+        message: String,
+    },
+    /// The document is YAML but has no JSON counterpart, or exceeds a limit.
+    #[error("line {line}: {message}")]
+    Unsupported {
+        /// Line within the input, from 1.
+        line: usize,
+        /// What was found.
+        message: String,
+    },
+    /// The document is larger than [`Limits::document_bytes`].
+    #[error("line {line}: the document starting here is larger than {limit} bytes")]
+    TooLarge {
+        /// First line of the document, from 1.
+        line: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The bytes are not UTF-8.
+    #[error("line {line}: not valid UTF-8")]
+    NotUtf8 {
+        /// First line of the document, from 1.
+        line: usize,
+    },
+    /// The input ended in the middle of a JSON document.
+    #[error("unexpected end of JSON input")]
+    UnexpectedEnd,
+    /// More than one document where one was expected.
+    #[error("expected one YAML document, found more")]
+    MoreThanOne,
+    /// The document does not fit the wanted type.
+    #[error("{0}")]
+    Shape(String),
+    /// The input could not be read.
+    #[error("read input")]
+    Read(#[source] std::io::Error),
+}
+
+impl Error {
+    fn offset_lines(mut self, by: usize) -> Self {
+        match &mut self {
+            Self::Syntax { line, .. }
+            | Self::Json { line, .. }
+            | Self::Unsupported { line, .. }
+            | Self::TooLarge { line, .. }
+            | Self::NotUtf8 { line } => *line += by,
+            Self::UnexpectedEnd | Self::MoreThanOne | Self::Shape(_) | Self::Read(_) => {}
+        }
+        self
+    }
+}
+
+/// Parses the only document of `input`; empty input is `null`.
+///
+/// # Errors
+/// Broken YAML or JSON, a second document, a limit.
+pub fn parse(input: &[u8]) -> Result<Value, Error> {
+    let mut documents = Documents::new(input);
+    let first = documents.next().transpose()?.unwrap_or(Value::Null);
+    match documents.next() {
+        None => Ok(first),
+        Some(Ok(_)) => Err(Error::MoreThanOne),
+        Some(Err(error)) => Err(error),
+    }
+}
+
+/// Parses the first document of `input` and says whether more follow, as readers of bundle manifests do.
+///
+/// # Errors
+/// Broken YAML or JSON in the first document, a limit. What follows the first document is not looked at.
+pub fn parse_first(input: &[u8]) -> Result<(Value, bool), Error> {
+    let mut documents = Documents::new(input);
+    let first = documents.next().transpose()?.unwrap_or(Value::Null);
+    Ok((first, documents.next().is_some()))
+}
+
+/// Parses every document of `input`. Documents without content are left out.
+///
+/// # Errors
+/// The first broken document or limit.
+pub fn parse_all(input: &[u8]) -> Result<Vec<Value>, Error> {
+    Documents::new(input).collect()
+}
+
+/// Parses the only document of `input` into `T`.
+///
+/// # Errors
+/// As [`parse`], and [`Error::Shape`] when the document does not fit `T`.
+pub fn from_slice<T: DeserializeOwned>(input: &[u8]) -> Result<T, Error> {
+    from_value(parse(input)?)
+}
+
+/// [`from_slice`] for text.
+///
+/// # Errors
+/// As [`from_slice`].
+pub fn from_str<T: DeserializeOwned>(input: &str) -> Result<T, Error> {
+    from_slice(input.as_bytes())
+}
+
+fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
+    serde_json::from_value(value).map_err(|error| Error::Shape(error.to_string()))
+}
+
+/// Writes `value` as one YAML document: keys sorted, sequences not indented below their key, no line folding.
+///
+/// # Errors
+/// [`Error::Shape`] when `value` has no JSON form (a map with keys that are not text).
+pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
+    let value = serde_json::to_value(value).map_err(|error| Error::Shape(error.to_string()))?;
+    Ok(write::document(&value))
+}
+
+/// Writes documents, each after a `---` line.
+///
+/// # Errors
+/// As [`to_string`].
+pub fn to_string_all<'a, T: Serialize + 'a>(
+    values: impl IntoIterator<Item = &'a T>,
+) -> Result<String, Error> {
+    let mut out = String::new();
+    for value in values {
+        let _ = write!(out, "---\n{}", to_string(value)?);
+    }
+    Ok(out)
+}
+
+/// The documents of an input, read one at a time: memory is bounded by the largest document, not by the input.
+///
+/// Input whose first non-blank byte is `{` is taken as a stream of JSON documents; if its first document is no JSON, the
+/// input is read as YAML (a flow mapping). After an error the iterator ends.
+pub struct Documents<R> {
+    reader: R,
+    limits: Limits,
+    /// Lines handed out so far.
+    line: usize,
+    /// Whether a JSON document has been handed out: after that the input is not taken for YAML any more.
+    is_json: bool,
+    pending: std::collections::VecDeque<Value>,
+    state: State,
+    /// A marker line already read that belongs to the next document.
+    carry: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    Json,
+    Yaml,
+    Done,
+}
+
+impl<R: BufRead> Documents<R> {
+    /// Reads with the default [`Limits`].
+    pub fn new(reader: R) -> Self {
+        Self::with_limits(reader, Limits::default())
+    }
+
+    /// Reads with limits of the caller's.
+    pub fn with_limits(reader: R, limits: Limits) -> Self {
+        Self {
+            reader,
+            limits,
+            line: 0,
+            is_json: false,
+            pending: std::collections::VecDeque::new(),
+            state: State::Start,
+            carry: Vec::new(),
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<Value>, Error> {
+        loop {
+            if let Some(value) = self.pending.pop_front() {
+                return Ok(Some(value));
+            }
+            match self.state {
+                State::Done => return Ok(None),
+                State::Start => {
+                    self.state = if self.starts_like_json()? {
+                        State::Json
+                    } else {
+                        State::Yaml
+                    };
+                }
+                State::Json => {
+                    if let Some(value) = self.next_json()? {
+                        return Ok(Some(value));
+                    }
+                }
+                State::Yaml => self.next_yaml()?,
+            }
+        }
+    }
+
+    fn starts_like_json(&mut self) -> Result<bool, Error> {
+        loop {
+            let buffer = self.reader.fill_buf().map_err(Error::Read)?;
+            let Some(&first) = buffer.first() else {
+                return Ok(false);
+            };
+            if first != b'\n' && first != b' ' && first != b'\t' && first != b'\r' {
+                return Ok(first == b'{');
+            }
+            // Blanks before a YAML document could be its indentation; keep them.
+            self.carry.push(first);
+            self.reader.consume(1);
+        }
+    }
+
+    /// One JSON document. JSON catalogs are better read through [`crate::load`], which does not build a tree of each.
+    fn next_json(&mut self) -> Result<Option<Value>, Error> {
+        let text = self.take_json_document()?;
+        if text.iter().all(u8::is_ascii_whitespace) {
+            self.state = State::Done;
+            return Ok(None);
+        }
+        let lines = text.iter().filter(|byte| **byte == b'\n').count();
+        match serde_json::from_slice(&text) {
+            Ok(value) => {
+                self.line += lines;
+                self.is_json = true;
+                Ok(Some(value))
+            }
+            Err(error) if error.is_eof() => Err(Error::UnexpectedEnd),
+            Err(error) => self.yaml_instead(text, &error),
+        }
+    }
+
+    fn yaml_instead(&mut self, text: Vec<u8>, error: &serde_json::Error) -> Result<Option<Value>, Error> {
+        let json_error = Error::Json {
+            line: error.line(),
+            column: error.column(),
+            message: trim_position(&error.to_string()),
+        }
+        .offset_lines(self.line);
+        if self.is_json {
+            return Err(json_error);
+        }
+        self.carry = text;
+        self.state = State::Yaml;
+        self.next_yaml().map_err(|_| json_error)?;
+        Ok(self.pending.pop_front())
+    }
+
+    /// Bytes up to the brace that closes the first object.
+    fn take_json_document(&mut self) -> Result<Vec<u8>, Error> {
+        let mut text = std::mem::take(&mut self.carry);
+        let mut scan = JsonScan::default();
+        loop {
+            let buffer = self.reader.fill_buf().map_err(Error::Read)?;
+            if buffer.is_empty() {
+                return Ok(text);
+            }
+            let (used, complete) = scan.feed(buffer);
+            text.extend_from_slice(&buffer[..used]);
+            self.reader.consume(used);
+            if text.len() > self.limits.document_bytes {
+                return Err(Error::TooLarge {
+                    line: self.line + 1,
+                    limit: self.limits.document_bytes,
+                });
+            }
+            if complete {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// Reads lines up to the next `---` and parses them.
+    fn next_yaml(&mut self) -> Result<(), Error> {
+        let first_line = self.line;
+        let mut text = std::mem::take(&mut self.carry);
+        let mut lines = text.iter().filter(|byte| **byte == b'\n').count();
+        loop {
+            let start = text.len();
+            let read = read_line(&mut self.reader, &mut text, self.limits.document_bytes + 1)?;
+            if text.len() > self.limits.document_bytes {
+                return Err(Error::TooLarge {
+                    line: first_line + 1,
+                    limit: self.limits.document_bytes,
+                });
+            }
+            if read == 0 {
+                self.state = State::Done;
+                break;
+            }
+            if is_document_marker(&text[start..]) && start > 0 {
+                self.carry = text.split_off(start);
+                break;
+            }
+            lines += 1;
+        }
+        self.line += lines;
+        let text = std::str::from_utf8(&text).map_err(|_| Error::NotUtf8 { line: first_line + 1 })?;
+        tree::documents(text, &self.limits, &mut self.pending).map_err(|error| error.offset_lines(first_line))
+    }
+}
+
+impl<R: BufRead> Iterator for Documents<R> {
+    type Item = Result<Value, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = self.advance().transpose();
+        if matches!(item, Some(Err(_))) {
+            self.state = State::Done;
+            self.pending.clear();
+        }
+        item
+    }
+}
+
+/// Finds the end of a JSON object in a byte stream without parsing it.
+#[derive(Default)]
+pub(crate) struct JsonScan {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl JsonScan {
+    /// Takes bytes; returns how many belong to the object and whether it is complete.
+    pub(crate) fn feed(&mut self, buffer: &[u8]) -> (usize, bool) {
+        let mut at = 0;
+        while let Some(&byte) = buffer.get(at) {
+            at += 1;
+            if self.escaped {
+                self.escaped = false;
+            } else if self.in_string {
+                match byte {
+                    b'\\' => self.escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+            } else {
+                match byte {
+                    b'"' => self.in_string = true,
+                    b'{' | b'[' => self.depth += 1,
+                    b'}' | b']' => {
+                        self.depth = self.depth.saturating_sub(1);
+                        if self.depth == 0 {
+                            return (at, true);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        (at, false)
+    }
+}
+
+/// Appends one line with its terminator, but no more than `limit` bytes in all, so that a line without end is noticed early.
+fn read_line<R: BufRead>(reader: &mut R, text: &mut Vec<u8>, limit: usize) -> Result<usize, Error> {
+    let room = limit.saturating_sub(text.len()) as u64;
+    std::io::Read::take(reader, room)
+        .read_until(b'\n', text)
+        .map_err(Error::Read)
+}
+
+fn is_document_marker(line: &[u8]) -> bool {
+    line.strip_prefix(b"---")
+        .is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// `serde_json` appends the position to its messages; ours has it in front.
+fn trim_position(message: &str) -> String {
+    message
+        .split_once(" at line ")
+        .map_or(message, |(text, _)| text)
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests;

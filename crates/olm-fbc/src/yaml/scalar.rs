@@ -1,0 +1,173 @@
+//! What a plain scalar means in YAML 1.1 as Go's yaml.v2 resolves it.
+
+use serde_json::{Number, Value};
+
+/// Resolves an untagged plain scalar.
+///
+/// Returns `None` for a float that JSON cannot carry (`.nan`, `.inf`).
+pub(super) fn resolve(text: &str) -> Option<Value> {
+    let Some(&first) = text.as_bytes().first() else {
+        return Some(Value::Null);
+    };
+    Some(match first {
+        b'y' | b'Y' | b't' | b'T' | b'n' | b'N' | b'f' | b'F' | b'o' | b'O' | b'~' => keyword(text),
+        b'.' => match text {
+            ".nan" | ".NaN" | ".NAN" | ".inf" | ".Inf" | ".INF" => return None,
+            _ => float(text),
+        },
+        b'+' | b'-' => match text.get(1..) {
+            Some(".inf" | ".Inf" | ".INF") => return None,
+            _ => number(text),
+        },
+        b'0'..=b'9' => number(text),
+        _ => Value::String(text.to_owned()),
+    })
+}
+
+fn keyword(text: &str) -> Value {
+    match text {
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            Value::Bool(true)
+        }
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+            Value::Bool(false)
+        }
+        "~" | "null" | "Null" | "NULL" => Value::Null,
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// Text that starts with a digit or a sign: integer, float, or text (a timestamp stays text too).
+fn number(text: &str) -> Value {
+    let plain: std::borrow::Cow<'_, str> = if text.contains('_') {
+        text.replace('_', "").into()
+    } else {
+        text.into()
+    };
+    if let Some(number) = integer(&plain) {
+        return Value::Number(number);
+    }
+    if is_float(&plain)
+        && let Ok(parsed) = plain.parse::<f64>()
+        && parsed.is_finite()
+    {
+        return whole_as_integer(parsed);
+    }
+    Value::String(text.to_owned())
+}
+
+/// Go's `ParseInt` with base 0: sign, `0x`, `0o`, `0b` or a leading zero for octal.
+fn integer(plain: &str) -> Option<Number> {
+    let (negative, digits) = match plain.as_bytes().first()? {
+        b'-' => (true, &plain[1..]),
+        b'+' => (false, &plain[1..]),
+        _ => (false, plain),
+    };
+    let lower = digits.get(..2).map(str::to_ascii_lowercase);
+    let (radix, digits) = match lower.as_deref() {
+        Some("0x") => (16, &digits[2..]),
+        Some("0o") => (8, &digits[2..]),
+        Some("0b") => (2, &digits[2..]),
+        Some(_) if digits.starts_with('0') => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let magnitude = u64::from_str_radix(digits, radix).ok()?;
+    if negative {
+        // The magnitude of i64::MIN has no positive counterpart.
+        let value = if magnitude == 1 << 63 {
+            i64::MIN
+        } else {
+            i64::try_from(magnitude).ok()?.checked_neg()?
+        };
+        Some(value.into())
+    } else if plain.starts_with('+') && i64::try_from(magnitude).is_err() {
+        // Unsigned parsing in Go knows no sign, so this becomes a float.
+        None
+    } else {
+        Some(magnitude.into())
+    }
+}
+
+/// Text that starts with a dot: the float syntax of Go's `ParseFloat`, which may hold underscores only in hex.
+fn float(text: &str) -> Value {
+    if is_float(text)
+        && let Ok(parsed) = text.parse::<f64>()
+        && parsed.is_finite()
+    {
+        return whole_as_integer(parsed);
+    }
+    Value::String(text.to_owned())
+}
+
+/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+fn is_float(text: &str) -> bool {
+    let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (mantissa, exponent) = match rest.find(['e', 'E']) {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mantissa_ok = match mantissa.split_once('.') {
+        None => digits(mantissa),
+        Some(("", fraction)) => digits(fraction),
+        Some((whole, fraction)) => digits(whole) && (fraction.is_empty() || digits(fraction)),
+    };
+    mantissa_ok && exponent.is_none_or(|text| digits(text.strip_prefix(['-', '+']).unwrap_or(text)))
+}
+
+/// Go writes the float 1.0 as `1` in JSON, and reads it back as an integer.
+#[allow(clippy::cast_possible_truncation)]
+pub(super) fn whole_as_integer(value: f64) -> Value {
+    const EXACT: f64 = 9_223_372_036_854_774_784.0;
+    if value.fract() == 0.0 && value.abs() <= EXACT && !(value == 0.0 && value.is_sign_negative()) {
+        return Value::from(value as i64);
+    }
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+/// The text a scalar has as a mapping key, `None` for null.
+pub(super) fn key_text(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text),
+        Value::Bool(flag) => Some(if flag { "true" } else { "false" }.to_owned()),
+        Value::Number(number) => Some(match number.as_f64() {
+            Some(float) if number.is_f64() => float_key(float),
+            _ => number.to_string(),
+        }),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Go formats a float key as the shortest 32-bit decimal, with an exponent from 1e+21 or below 1e-4.
+#[allow(clippy::cast_possible_truncation)]
+fn float_key(value: f64) -> String {
+    let narrow = value as f32;
+    let magnitude = narrow.abs();
+    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+        let text = format!("{narrow:e}");
+        if let Some((mantissa, exponent)) = text.split_once('e') {
+            let (sign, digits) = exponent
+                .strip_prefix('-')
+                .map_or(('+', exponent), |rest| ('-', rest));
+            return format!("{mantissa}e{sign}{digits:0>2}");
+        }
+    }
+    format!("{narrow}")
+}
+
+/// Whether `text` written plain would be read back as text.
+pub(super) fn is_plain_text(text: &str) -> bool {
+    matches!(resolve(text), Some(Value::String(_))) && !is_timestamp_like(text) && text != "<<"
+}
+
+/// Writers quote what some readers take for a date.
+fn is_timestamp_like(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 8
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && bytes[4] == b'-'
+        && bytes[5].is_ascii_digit()
+}

@@ -1,0 +1,266 @@
+use serde_json::json;
+
+use super::*;
+
+fn value(text: &str) -> Value {
+    parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+/// Scalars with the JSON that Go's sigs.k8s.io/yaml v1.4.0 gives for them.
+#[test]
+fn plain_scalars_resolve_as_yaml_1_1() {
+    for (text, expected) in [
+        ("yes", json!(true)),
+        ("No", json!(false)),
+        ("on", json!(true)),
+        ("OFF", json!(false)),
+        ("y", json!(true)),
+        ("N", json!(false)),
+        ("TRUE", json!(true)),
+        ("tRUE", json!("tRUE")),
+        ("~", json!(null)),
+        ("Null", json!(null)),
+        ("", json!(null)),
+        ("0777", json!(511)),
+        ("0o17", json!(15)),
+        ("0x1F", json!(31)),
+        ("0b101", json!(5)),
+        ("-0b11", json!(-3)),
+        ("08", json!(8)),
+        ("1_000", json!(1000)),
+        ("+12", json!(12)),
+        ("-7", json!(-7)),
+        ("18446744073709551615", json!(18_446_744_073_709_551_615_u64)),
+        ("-9223372036854775808", json!(i64::MIN)),
+        ("1.0", json!(1)),
+        ("1.", json!(1)),
+        (".5", json!(0.5)),
+        ("1e3", json!(1000)),
+        ("1e", json!("1e")),
+        ("1.2.3", json!("1.2.3")),
+        ("2021-01-02", json!("2021-01-02")),
+        ("2021-01-02T03:04:05Z", json!("2021-01-02T03:04:05Z")),
+        ("12:30", json!("12:30")),
+        ("=", json!("=")),
+        ("'yes'", json!("yes")),
+        ("\"1\"", json!("1")),
+        ("!!str 1", json!("1")),
+        ("!!int 1", json!(1)),
+        ("!!float 1", json!(1)),
+        ("!!binary aGk=", json!("hi")),
+        ("!local text", json!("text")),
+    ] {
+        assert_eq!(value(&format!("k: {text}"))["k"], expected, "{text}");
+    }
+}
+
+#[test]
+fn keys_become_text() {
+    assert_eq!(
+        value("y: 1\n2: 2\n1.5: 3\nnull_: 4\n0x10: 5\ntrue: 6"),
+        json!({"true": 6, "2": 2, "1.5": 3, "null_": 4, "16": 5})
+    );
+    let error = parse(b"a: 1\n~: 2").expect_err("null key");
+    assert_eq!(
+        error.to_string(),
+        "line 2: a mapping key must be text, a number or a boolean"
+    );
+}
+
+#[test]
+fn the_last_of_equal_keys_wins() {
+    assert_eq!(value("a: 1\na: 2"), json!({"a": 2}));
+}
+
+#[test]
+fn anchors_and_merge_keys_are_expanded() {
+    assert_eq!(
+        value("base: &b {x: 1, y1: 2}\nuse:\n  <<: *b\n  x: 3\nlist: [*b]"),
+        json!({"base": {"x": 1, "y1": 2}, "use": {"x": 3, "y1": 2}, "list": [{"x": 1, "y1": 2}]})
+    );
+    assert_eq!(
+        value("a: &a {x: 1}\nb: &b {x: 2, z: 3}\nc:\n  <<: [*a, *b]"),
+        json!({"a": {"x": 1}, "b": {"x": 2, "z": 3}, "c": {"x": 1, "z": 3}})
+    );
+    assert_eq!(value("'<<': 1"), json!({"<<": 1}));
+    assert!(parse(b"<<: 1").is_err());
+}
+
+#[test]
+fn an_anchor_inside_itself_is_refused() {
+    let error = parse(b"a: &a [*a]").expect_err("self reference");
+    assert_eq!(error.to_string(), "line 1: an anchor's value contains itself");
+}
+
+#[test]
+fn alias_bombs_are_refused() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let previous = format!("*a{}", level - 1);
+        text.push_str(&format!(
+            "a{level}: &a{level} [{}]\n",
+            vec![previous; 10].join(", ")
+        ));
+    }
+    let error = parse(text.as_bytes()).expect_err("bomb");
+    assert!(
+        error.to_string().ends_with("aliases expand to too many nodes"),
+        "{error}"
+    );
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for text in [
+        "[".repeat(100_000),
+        "- ".repeat(100_000),
+        "{\"a\":".repeat(100_000),
+    ] {
+        assert!(parse(text.as_bytes()).is_err());
+    }
+    let shallow = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    assert!(parse(shallow.as_bytes()).is_ok());
+}
+
+#[test]
+fn a_document_above_the_limit_is_refused() {
+    let limits = Limits {
+        document_bytes: 100,
+        ..Limits::default()
+    };
+    let text = format!("a: 1\n---\nb: {}\n", "x".repeat(200));
+    let results: Vec<_> = Documents::with_limits(text.as_bytes(), limits).collect();
+    assert_eq!(results.len(), 2);
+    let error = results[1].as_ref().expect_err("too large");
+    assert_eq!(
+        error.to_string(),
+        "line 2: the document starting here is larger than 100 bytes"
+    );
+}
+
+#[test]
+fn documents_are_split_and_empty_ones_left_out() {
+    let text =
+        "# head\n---\na: 1\n---\n# only a comment\n---\n---\nb: |\n  x\n  --- not a marker\n...\nc: 3\n";
+    assert_eq!(
+        parse_all(text.as_bytes()).expect("documents"),
+        vec![
+            json!({"a": 1}),
+            json!({"b": "x\n--- not a marker\n"}),
+            json!({"c": 3})
+        ]
+    );
+    assert_eq!(parse(b"").expect("empty"), Value::Null);
+    assert_eq!(parse(b"\n\n").expect("blank"), Value::Null);
+}
+
+#[test]
+fn lines_in_errors_count_from_the_start_of_the_input() {
+    let error = parse_all(b"a: 1\n---\nb: 2\n---\nc: [1\n").expect_err("broken");
+    assert!(error.to_string().starts_with("invalid YAML: line "), "{error}");
+    let Error::Syntax { line, .. } = error else {
+        unreachable!("{error}")
+    };
+    assert!((5..=6).contains(&line), "{line}");
+}
+
+#[test]
+fn json_is_recognised_and_streamed() {
+    assert_eq!(
+        parse_all(b" {\"a\": \"}\\\"\"}\n{\"b\": [1]}").expect("json"),
+        vec![json!({"a": "}\""}), json!({"b": [1]})]
+    );
+    assert!(matches!(
+        parse_all(b"{\"schema\": \"olm.package\", \"name\": "),
+        Err(Error::UnexpectedEnd)
+    ));
+    assert_eq!(
+        parse(b"{a: 1, b: yes}").expect("flow"),
+        json!({"a": 1, "b": true})
+    );
+    let error = parse_all(b"{\"a\": 1}\n{\"b\": x}").expect_err("second is broken");
+    assert_eq!(
+        error.to_string(),
+        "invalid JSON: line 2, column 7: expected value"
+    );
+}
+
+#[test]
+fn only_one_document_where_one_is_wanted() {
+    assert!(matches!(parse(b"a: 1\n---\nb: 2"), Err(Error::MoreThanOne)));
+    assert_eq!(
+        parse_first(b"a: 1\n---\nb: 2").expect("first"),
+        (json!({"a": 1}), true)
+    );
+    assert_eq!(parse_first(b"a: 1\n").expect("first"), (json!({"a": 1}), false));
+}
+
+#[test]
+fn infinity_has_no_json() {
+    assert_eq!(
+        parse(b"a: .inf").expect_err("inf").to_string(),
+        "line 1: JSON has no infinity and no NaN"
+    );
+}
+
+/// Texts as Go's yaml.Marshal prints them.
+#[test]
+fn writes_what_go_writes() {
+    let value = json!({
+        "b": [1, {"x": [], "y": {}}, [["n"]]],
+        "a": {"multi": "one\ntwo\n", "keep": "one\n\n", "strip": "one\ntwo", "lead": "  x\ny\n"},
+        "texts": ["yes", "1", "", "plain text", "a: b", "a #b", "#c", "- x", "it's", "2021-01-02", "tab\there", " lead", "1:30"],
+        "v2": 1.5, "v10": null, "v1": true,
+    });
+    insta::assert_snapshot!(to_string(&value).expect("text"), @r#"
+    a:
+      keep: |+
+        one
+
+      lead: |2
+          x
+        y
+      multi: |
+        one
+        two
+      strip: |-
+        one
+        two
+    b:
+    - 1
+    - x: []
+      "y": {}
+    - - - "n"
+    texts:
+    - "yes"
+    - "1"
+    - ""
+    - plain text
+    - 'a: b'
+    - 'a #b'
+    - '#c'
+    - '- x'
+    - it's
+    - "2021-01-02"
+    - "tab\there"
+    - ' lead'
+    - "1:30"
+    v1: true
+    v2: 1.5
+    v10: null
+    "#);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_survives_writing_and_reading(text in "[ -~\n\t\u{e9}\u{85}\u{1f600}:#'\"\\-]{0,12}", key in "[ -~]{0,8}") {
+        let value = json!({key: text, "list": [text]});
+        let written = to_string(&value).expect("text");
+        proptest::prop_assert_eq!(parse(written.as_bytes()).expect("own output"), value, "{}", written);
+    }
+
+    #[test]
+    fn no_input_panics(text in "\\PC{0,60}") {
+        let _ = parse_all(text.as_bytes());
+    }
+}

@@ -1,0 +1,263 @@
+//! Parser events to JSON values.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::{Map, Value};
+use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+
+use super::{Error, Limits, scalar};
+
+/// Parses every document of `text` into `out`. A document without any node is left out.
+pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) -> Result<(), Error> {
+    let mut options = granit_parser::options! {
+        flow_nesting_limit: limits.depth,
+        block_nesting_limit: limits.depth,
+    };
+    options.set_emit_comments(false);
+    let mut builder = Builder {
+        parser: Parser::new_from_str_with_options(text, options),
+        anchors: HashMap::new(),
+        alias_budget: limits.alias_nodes,
+        depth_left: limits.depth,
+    };
+    loop {
+        let (event, span) = builder.next_event()?;
+        match event {
+            Event::StreamEnd => return Ok(()),
+            Event::DocumentStart(..) => {
+                builder.anchors.clear();
+                let value = builder.document()?;
+                out.extend(value);
+            }
+            Event::StreamStart => {}
+            other => return Err(unexpected(&other, &span)),
+        }
+    }
+}
+
+/// A value with the number of nodes it holds, so that aliases can be charged for it.
+#[derive(Clone)]
+struct Anchored {
+    value: Value,
+    nodes: usize,
+}
+
+struct Builder<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    anchors: HashMap<usize, Anchored>,
+    alias_budget: usize,
+    depth_left: usize,
+}
+
+impl<'a> Builder<'a> {
+    fn next_event(&mut self) -> Result<(Event<'a>, Span), Error> {
+        match self.parser.next_event() {
+            Some(Ok(item)) => Ok(item),
+            Some(Err(error)) => Err(syntax(&error)),
+            None => Err(Error::Syntax {
+                line: 1,
+                message: "unexpected end of stream".to_owned(),
+            }),
+        }
+    }
+
+    /// The root node of a document; `None` when the document is empty (only comments, or a lone marker).
+    fn document(&mut self) -> Result<Option<Value>, Error> {
+        let (event, span) = self.next_event()?;
+        let value = match event {
+            Event::DocumentEnd => return Ok(None),
+            // The parser stands a null scalar without any text in for a missing node.
+            Event::Scalar(_, ScalarStyle::Plain, 0, None) if span.is_empty() => None,
+            other => {
+                let mut nodes = 0;
+                Some(self.node(other, &span, &mut nodes)?)
+            }
+        };
+        match self.next_event()? {
+            (Event::DocumentEnd, _) => Ok(value),
+            (other, span) => Err(unexpected(&other, &span)),
+        }
+    }
+
+    /// Builds the node that `event` starts. `nodes` grows by the nodes built.
+    fn node(&mut self, event: Event<'a>, span: &Span, nodes: &mut usize) -> Result<Value, Error> {
+        let before = *nodes;
+        *nodes += 1;
+        let (value, anchor) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                (scalar_value(text, style, tag.as_deref(), span)?, anchor)
+            }
+            Event::SequenceStart(_, anchor, _) => (self.nested(span, |this| this.sequence(nodes))?, anchor),
+            Event::MappingStart(_, anchor, _) => (self.nested(span, |this| this.mapping(nodes))?, anchor),
+            Event::Alias(id) => {
+                let anchored = self.alias(id, span)?;
+                *nodes += anchored.nodes;
+                (anchored.value, 0)
+            }
+            other => return Err(unexpected(&other, span)),
+        };
+        if anchor != 0 {
+            let anchored = Anchored {
+                value: value.clone(),
+                nodes: *nodes - before,
+            };
+            self.anchors.insert(anchor, anchored);
+        }
+        Ok(value)
+    }
+
+    fn nested(
+        &mut self,
+        span: &Span,
+        build: impl FnOnce(&mut Self) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        let Some(left) = self.depth_left.checked_sub(1) else {
+            return Err(unsupported(span, "nested too deeply"));
+        };
+        self.depth_left = left;
+        let value = build(self);
+        self.depth_left += 1;
+        value
+    }
+
+    fn sequence(&mut self, nodes: &mut usize) -> Result<Value, Error> {
+        let mut items = Vec::new();
+        loop {
+            let (event, span) = self.next_event()?;
+            if event == Event::SequenceEnd {
+                return Ok(Value::Array(items));
+            }
+            items.push(self.node(event, &span, nodes)?);
+        }
+    }
+
+    fn mapping(&mut self, nodes: &mut usize) -> Result<Value, Error> {
+        let mut map = Map::new();
+        loop {
+            let (event, span) = self.next_event()?;
+            if event == Event::MappingEnd {
+                return Ok(Value::Object(map));
+            }
+            let is_merge = is_merge_key(&event);
+            let key = self.node(event, &span, nodes)?;
+            let (event, value_span) = self.next_event()?;
+            let value = self.node(event, &value_span, nodes)?;
+            if is_merge {
+                merge(&mut map, value, &value_span)?;
+                continue;
+            }
+            let Some(key) = scalar::key_text(key) else {
+                return Err(unsupported(
+                    &span,
+                    "a mapping key must be text, a number or a boolean",
+                ));
+            };
+            map.insert(key, value);
+        }
+    }
+
+    /// A copy of the anchored value. An anchor is known only once its node is complete, so a node cannot contain itself.
+    fn alias(&mut self, id: usize, span: &Span) -> Result<Anchored, Error> {
+        let Some(anchored) = self.anchors.get(&id) else {
+            return Err(unsupported(span, "an anchor's value contains itself"));
+        };
+        match self.alias_budget.checked_sub(anchored.nodes) {
+            Some(left) => self.alias_budget = left,
+            None => return Err(unsupported(span, "aliases expand to too many nodes")),
+        }
+        Ok(anchored.clone())
+    }
+}
+
+fn is_merge_key(event: &Event<'_>) -> bool {
+    match event {
+        Event::Scalar(text, style, _, tag) if text == "<<" => match tag {
+            None => *style == ScalarStyle::Plain,
+            Some(tag) => core_name(tag).as_deref() == Some("merge"),
+        },
+        _ => false,
+    }
+}
+
+/// Merged keys overwrite those written before them and yield to those after, as in yaml.v2; of several merged mappings
+/// the first wins.
+fn merge(map: &mut Map<String, Value>, value: Value, span: &Span) -> Result<(), Error> {
+    match value {
+        Value::Object(other) => map.extend(other),
+        Value::Array(items) if items.iter().all(Value::is_object) => {
+            for item in items.into_iter().rev() {
+                merge(map, item, span)?;
+            }
+        }
+        _ => {
+            return Err(unsupported(
+                span,
+                "a merge key needs a mapping or a sequence of mappings",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn scalar_value(
+    text: std::borrow::Cow<'_, str>,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    span: &Span,
+) -> Result<Value, Error> {
+    let Some(name) = tag.map(|tag| core_name(tag).map(std::borrow::Cow::into_owned)) else {
+        if style != ScalarStyle::Plain {
+            return Ok(Value::String(text.into_owned()));
+        }
+        return scalar::resolve(&text).ok_or_else(|| unsupported(span, "JSON has no infinity and no NaN"));
+    };
+    let resolved =
+        || scalar::resolve(&text).ok_or_else(|| unsupported(span, "JSON has no infinity and no NaN"));
+    let mismatch = |wanted: &str| unsupported(span, &format!("cannot decode `{text}` as !!{wanted}"));
+    match name.as_deref() {
+        Some("bool") => Some(resolved()?)
+            .filter(Value::is_boolean)
+            .ok_or_else(|| mismatch("bool")),
+        Some("int") => Some(resolved()?)
+            .filter(|value| value.is_i64() || value.is_u64())
+            .ok_or_else(|| mismatch("int")),
+        Some("float") => Some(resolved()?)
+            .filter(Value::is_number)
+            .ok_or_else(|| mismatch("float")),
+        Some("null") => Some(resolved()?)
+            .filter(Value::is_null)
+            .ok_or_else(|| mismatch("null")),
+        Some("binary") => binary(&text).ok_or_else(|| unsupported(span, "!!binary value is not base64 text")),
+        // Unknown and local tags leave the text as it is.
+        _ => Ok(Value::String(text.into_owned())),
+    }
+}
+
+fn binary(text: &str) -> Option<Value> {
+    use base64::Engine as _;
+    let compact: String = text.split_ascii_whitespace().collect();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(compact).ok()?;
+    Some(Value::String(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn core_name(tag: &Tag) -> Option<std::borrow::Cow<'_, str>> {
+    tag.suffix_in_namespace("tag:yaml.org,2002:")
+}
+
+fn syntax(error: &ScanError) -> Error {
+    Error::Syntax {
+        line: error.marker().line(),
+        message: error.info(),
+    }
+}
+
+fn unexpected(event: &Event<'_>, span: &Span) -> Error {
+    unsupported(span, &format!("unexpected {event:?}"))
+}
+
+fn unsupported(span: &Span, message: &str) -> Error {
+    Error::Unsupported {
+        line: span.start.line(),
+        message: message.to_owned(),
+    }
+}

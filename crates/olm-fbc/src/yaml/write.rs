@@ -1,0 +1,322 @@
+//! Block-style YAML as Go's tools print it, so that files written by either side do not differ.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+use super::scalar;
+
+/// Keys longer than this are written in the `? key` form.
+const SIMPLE_KEY_BYTES: usize = 128;
+
+/// One document, without a leading `---`.
+pub(super) fn document(value: &Value) -> String {
+    let mut out = String::new();
+    match value {
+        Value::Object(map) if !map.is_empty() => mapping(&mut out, map, 0),
+        Value::Array(items) if !items.is_empty() => sequence(&mut out, items, 0),
+        other => {
+            leaf(&mut out, other, 0);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Writes the entries of a mapping; the cursor stands at column `indent`.
+fn mapping(out: &mut String, map: &serde_json::Map<String, Value>, indent: usize) {
+    let mut keys: Vec<&String> = map.keys().collect();
+    keys.sort_by(|a, b| natural_order(a, b));
+    for (position, key) in keys.into_iter().enumerate() {
+        if position > 0 {
+            pad(out, indent);
+        }
+        let Some(value) = map.get(key) else { continue };
+        if key.len() > SIMPLE_KEY_BYTES || key.contains(is_break) {
+            out.push_str("? ");
+            text(out, key, Place::Value, indent);
+            out.push('\n');
+            pad(out, indent);
+            out.push_str(": ");
+            after_marker(out, value, indent + 2);
+        } else {
+            text(out, key, Place::Key, indent);
+            out.push(':');
+            after_key(out, value, indent);
+        }
+    }
+}
+
+fn after_key(out: &mut String, value: &Value, indent: usize) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            out.push('\n');
+            pad(out, indent + 2);
+            mapping(out, map, indent + 2);
+        }
+        // A sequence is not indented below its key.
+        Value::Array(items) if !items.is_empty() => {
+            out.push('\n');
+            pad(out, indent);
+            sequence(out, items, indent);
+        }
+        other => {
+            out.push(' ');
+            leaf(out, other, indent);
+            out.push('\n');
+        }
+    }
+}
+
+fn sequence(out: &mut String, items: &[Value], indent: usize) {
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
+            pad(out, indent);
+        }
+        out.push_str("- ");
+        after_marker(out, item, indent + 2);
+    }
+}
+
+/// Writes a node behind `- ` or `: `; a collection starts on the same line.
+fn after_marker(out: &mut String, value: &Value, indent: usize) {
+    match value {
+        Value::Object(map) if !map.is_empty() => mapping(out, map, indent),
+        Value::Array(items) if !items.is_empty() => sequence(out, items, indent),
+        other => {
+            leaf(out, other, indent.saturating_sub(2));
+            out.push('\n');
+        }
+    }
+}
+
+fn leaf(out: &mut String, value: &Value, indent: usize) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(value) => number(out, value),
+        Value::String(value) => text(out, value, Place::Value, indent),
+        Value::Array(_) => out.push_str("[]"),
+        Value::Object(_) => out.push_str("{}"),
+    }
+}
+
+/// Go's shortest `%g` form: an exponent below 1e-4 and from 1e+21.
+fn number(out: &mut String, value: &Number) {
+    let float = match value.as_f64() {
+        Some(float) if value.is_f64() => float,
+        _ => {
+            let _ = write!(out, "{value}");
+            return;
+        }
+    };
+    let magnitude = float.abs();
+    let scientific = format!("{float:e}");
+    if magnitude != 0.0
+        && !(1e-4..1e21).contains(&magnitude)
+        && let Some((mantissa, exponent)) = scientific.split_once('e')
+    {
+        let (sign, digits) = exponent
+            .strip_prefix('-')
+            .map_or(('+', exponent), |rest| ('-', rest));
+        let _ = write!(out, "{mantissa}e{sign}{digits:0>2}");
+    } else {
+        let _ = write!(out, "{float}");
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Key,
+    Value,
+}
+
+fn text(out: &mut String, value: &str, place: Place, indent: usize) {
+    let shape = Shape::of(value);
+    let plain_reads_back = scalar::is_plain_text(value) && !is_base_60(value);
+    if value.contains('\n') && place == Place::Value && shape.block_allowed {
+        literal(out, value, indent);
+    } else if !value.contains('\n') && plain_reads_back && shape.plain_allowed {
+        out.push_str(value);
+    } else if !value.contains('\n') && plain_reads_back && shape.single_quoted_allowed {
+        out.push('\'');
+        out.push_str(&value.replace('\'', "''"));
+        out.push('\'');
+    } else {
+        double_quoted(out, value);
+    }
+}
+
+fn literal(out: &mut String, value: &str, indent: usize) {
+    out.push('|');
+    if value.starts_with(' ') || value.starts_with(is_break) {
+        out.push('2');
+    }
+    if !value.ends_with(is_break) {
+        out.push('-');
+    } else if value.len() == 1 || value[..value.len() - 1].ends_with(is_break) {
+        out.push('+');
+    }
+    out.push('\n');
+    let mut lines = value.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        if !line.is_empty() {
+            pad(out, indent + 2);
+            out.push_str(line);
+        }
+        if lines.peek().is_some() {
+            out.push('\n');
+        }
+    }
+    // The caller ends the line.
+    if out.ends_with('\n') {
+        out.pop();
+    }
+}
+
+fn double_quoted(out: &mut String, value: &str) {
+    out.push('"');
+    for char in value.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\0' => out.push_str("\\0"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            '\u{1b}' => out.push_str("\\e"),
+            '\u{85}' => out.push_str("\\N"),
+            '\u{2028}' => out.push_str("\\L"),
+            '\u{2029}' => out.push_str("\\P"),
+            char if is_printable(char) => out.push(char),
+            char => {
+                let code = u32::from(char);
+                let _ = match code {
+                    0..=0xff => write!(out, "\\x{code:02X}"),
+                    0x100..=0xffff => write!(out, "\\u{code:04X}"),
+                    _ => write!(out, "\\U{code:08X}"),
+                };
+            }
+        }
+    }
+    out.push('"');
+}
+
+/// Which styles can carry a text.
+struct Shape {
+    plain_allowed: bool,
+    single_quoted_allowed: bool,
+    block_allowed: bool,
+}
+
+impl Shape {
+    fn of(value: &str) -> Self {
+        let special = value.chars().any(|char| !is_printable(char) && !is_break(char));
+        let odd_break = value.chars().any(|char| is_break(char) && char != '\n');
+        let pairs = || value.chars().zip(value.chars().skip(1));
+        let space_then_break = pairs().any(|(a, b)| a == ' ' && is_break(b));
+        let break_then_space = pairs().any(|(a, b)| is_break(a) && b == ' ');
+        let edge = |char: char| char == ' ' || is_break(char);
+        let unsafe_text = special || odd_break || space_then_break;
+        Self {
+            plain_allowed: !unsafe_text
+                && !break_then_space
+                && !value.contains(is_break)
+                && !value.starts_with(edge)
+                && !value.ends_with(edge)
+                && !has_indicator(value),
+            single_quoted_allowed: !unsafe_text && !break_then_space,
+            block_allowed: !unsafe_text && !value.ends_with(' '),
+        }
+    }
+}
+
+/// Whether a block-context reader would see structure in the plain text.
+fn has_indicator(value: &str) -> bool {
+    let Some(first) = value.chars().next() else {
+        return true;
+    };
+    let blank_after = |rest: &str| rest.chars().next().is_none_or(char::is_whitespace);
+    value.starts_with("---")
+        || value.starts_with("...")
+        || "#,[]{}&*!|>'\"%@`".contains(first)
+        || ("?:-".contains(first) && blank_after(&value[1..]))
+        || value
+            .match_indices(':')
+            .any(|(at, _)| at > 0 && blank_after(&value[at + 1..]))
+        || value
+            .match_indices('#')
+            .any(|(at, _)| value[..at].ends_with(char::is_whitespace))
+}
+
+fn is_break(char: char) -> bool {
+    matches!(char, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// What the Go emitter writes unescaped: nothing beyond the basic plane, no tab.
+fn is_printable(char: char) -> bool {
+    matches!(char, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
+}
+
+/// `12:30` is the number 750 to YAML 1.1 readers.
+fn is_base_60(value: &str) -> bool {
+    let rest = value.strip_prefix(['-', '+']).unwrap_or(value);
+    let mut parts = rest.split(':');
+    let head = parts.next().unwrap_or_default();
+    let tail: Vec<&str> = parts.collect();
+    let Some((last, middle)) = tail.split_last() else {
+        return false;
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let (last, fraction) = last.split_once('.').unwrap_or((last, ""));
+    let sixty = |text: &str| matches!(text.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9']);
+    head.starts_with(|char: char| char.is_ascii_digit())
+        && digits(head)
+        && digits(fraction)
+        && middle.iter().all(|part| sixty(part))
+        && sixty(last)
+}
+
+/// Key order of Go's YAML writer: letters after everything else, digit runs by value.
+fn natural_order(a: &str, b: &str) -> Ordering {
+    let (left, right): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let Some(at) = left.iter().zip(&right).position(|(x, y)| x != y) else {
+        return left.len().cmp(&right.len());
+    };
+    let (x, y) = (left[at], right[at]);
+    match (x.is_alphabetic(), y.is_alphabetic()) {
+        (true, true) => return x.cmp(&y),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    // Behind a non-zero digit a zero is a digit of the same number, not a leading zero.
+    let continues = (x == '0' || y == '0')
+        && left[..at]
+            .iter()
+            .rev()
+            .take_while(|char| char.is_numeric())
+            .any(|char| *char != '0');
+    let run = |chars: &[char]| {
+        let digits = chars[at..].iter().take_while(|char| char.is_ascii_digit());
+        let mut length = 0;
+        let mut number = i64::from(continues);
+        for digit in digits {
+            length += 1;
+            number = number
+                .wrapping_mul(10)
+                .wrapping_add(i64::from(digit.to_digit(10).unwrap_or_default()));
+        }
+        (number, length)
+    };
+    run(&left).cmp(&run(&right)).then(x.cmp(&y))
+}
+
+fn pad(out: &mut String, indent: usize) {
+    out.extend(std::iter::repeat_n(' ', indent));
+}
