@@ -1,1 +1,27 @@
-//! Controller runtime: stores, plan executor, conditions, events, admin server.
+//! Controller runtime shared by the operators: stores, plan executor, driver, events, admin server.
+//!
+//! Every controller follows one contract: **observe** (reads only) → **decide** (pure) → **act**
+//! (this crate's [`apply::Executor`], the only writer in the workspace) → **status** (pure, written
+//! once and only if it changed). See [`driver::Reconciler`].
+//!
+//! **Invariant:** nothing outside [`apply`] creates, patches or deletes an object.
+//! **Invariant:** this crate knows nothing of catalogs, registries or resolution.
+
+pub mod admin;
+pub mod apply;
+pub mod args;
+pub mod client;
+pub mod condition;
+pub mod discovery;
+pub mod driver;
+pub mod error;
+pub mod event;
+pub mod key;
+pub mod outcome;
+pub mod plan;
+pub mod queue;
+pub mod store;
+pub mod telemetry;
+
+pub use jiff::Timestamp;
+pub use key::NamespacedName;

@@ -1,0 +1,287 @@
+//! The executor: **the only writer of the workspace**.
+
+use std::{fmt::Debug, sync::Arc};
+
+use http::{HeaderName, HeaderValue};
+use kube::{
+    Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    core::Request,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    client::REQUEST_DEADLINE,
+    outcome::{Failure, FailureClass, Outcome, Outcomes},
+    plan::{Action, Exists, Guard, Identity, Plan, Target},
+    store::Readiness,
+};
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+
+/// Carries out plans against the API server.
+///
+/// # Guarantees
+/// - Actions run in their order and stop at the first failure.
+/// - Every request has a deadline ([`REQUEST_DEADLINE`]); one without an answer is a
+///   [`FailureClass::Retry`], because it may or may not have been applied.
+/// - What the server returns goes into the stores before the outcome is reported.
+#[derive(Clone)]
+pub struct Executor {
+    client: Client,
+    stores: Readiness,
+}
+
+impl Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Executor")
+    }
+}
+
+impl Executor {
+    /// An executor that writes with `client` and feeds `stores`.
+    pub fn new(client: Client, stores: Readiness) -> Self {
+        Self { client, stores }
+    }
+
+    /// Carries out the actions of `plan`.
+    pub async fn act(&self, plan: &Plan) -> Outcomes {
+        let mut results = Vec::with_capacity(plan.actions.len());
+        let mut stopped = false;
+        for action in &plan.actions {
+            if stopped {
+                results.push(Outcome::NotAttempted);
+                continue;
+            }
+            let outcome = self.perform(action).await;
+            stopped = matches!(outcome, Outcome::Failed(_));
+            results.push(outcome);
+        }
+        Outcomes::new(results)
+    }
+
+    /// Carries out one action.
+    pub async fn perform(&self, action: &Action) -> Outcome {
+        let outcome = match request_of(action) {
+            Ok(request) => {
+                let answer = self.client.request::<Value>(request);
+                match tokio::time::timeout(REQUEST_DEADLINE, Box::pin(answer)).await {
+                    Ok(Ok(object)) => Outcome::Done(Arc::new(object)),
+                    Ok(Err(error)) => outcome_of_error(action, &error),
+                    Err(_) => failed(
+                        action,
+                        FailureClass::Retry,
+                        0,
+                        format!("no answer within {} s", REQUEST_DEADLINE.as_secs()),
+                    ),
+                }
+            }
+            Err(message) => failed(action, FailureClass::Invalid, 0, message),
+        };
+        match &outcome {
+            Outcome::Done(object) => {
+                tracing::debug!(action = %brief(action), "done");
+                if !matches!(action, Action::DeleteSelected { .. }) {
+                    self.stores.absorb(object);
+                }
+            }
+            Outcome::Failed(failure) => {
+                tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
+            }
+            Outcome::Kept | Outcome::Gone | Outcome::NotAttempted => {}
+        }
+        outcome
+    }
+}
+
+/// The action without its payload, for logs and failure texts.
+fn brief(action: &Action) -> String {
+    match action {
+        Action::Apply { target, .. } => format!("apply {target}"),
+        Action::Create { target, object, .. } => {
+            let generated = object.pointer("/metadata/generateName").and_then(Value::as_str);
+            format!(
+                "create {target}{}",
+                generated.filter(|_| target.name.is_empty()).unwrap_or_default()
+            )
+        }
+        Action::Patch {
+            target,
+            subresource: Some(sub),
+            ..
+        } => format!("patch {sub} of {target}"),
+        Action::Patch { target, .. } => format!("patch {target}"),
+        Action::Delete { target, .. } => format!("delete {target}"),
+        Action::DeleteSelected { .. } => action.to_string(),
+    }
+}
+
+fn failed(action: &Action, class: FailureClass, code: u16, message: String) -> Outcome {
+    Outcome::Failed(Failure {
+        class,
+        code,
+        message,
+        action: brief(action),
+    })
+}
+
+fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
+    let kube::Error::Api(status) = error else {
+        return failed(action, FailureClass::Retry, 0, error.to_string());
+    };
+    let class = classify(status);
+    match (action, class) {
+        (
+            Action::Create {
+                exists: Exists::Keep, ..
+            },
+            FailureClass::AlreadyExists,
+        ) => Outcome::Kept,
+        (Action::Delete { .. } | Action::DeleteSelected { .. }, FailureClass::NotFound) => Outcome::Gone,
+        // Another uid: what was to be deleted is gone, a namesake stands in its place.
+        (Action::Delete { uid: Some(_), .. }, FailureClass::Conflict) => Outcome::Gone,
+        _ => failed(action, class, status.code, status.message.clone()),
+    }
+}
+
+/// The class of an API server's refusal.
+pub fn classify(status: &kube::core::Status) -> FailureClass {
+    let terminating = status.details.as_ref().is_some_and(|details| {
+        details
+            .causes
+            .iter()
+            .any(|cause| cause.reason == "NamespaceTerminating")
+    });
+    match (status.code, status.reason.as_str()) {
+        (403, _) if terminating => FailureClass::Terminating,
+        // A quota can free up at any time; admission answers it with 403.
+        (403, _) if status.message.contains("exceeded quota") => FailureClass::Retry,
+        (401 | 403, _) => FailureClass::Forbidden,
+        (404, _) => FailureClass::NotFound,
+        (409, "AlreadyExists") => FailureClass::AlreadyExists,
+        (409, _) => FailureClass::Conflict,
+        (400 | 405 | 406 | 413 | 415 | 422, _) => FailureClass::Invalid,
+        _ => FailureClass::Retry,
+    }
+}
+
+fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
+    let (mut request, identity) = match action {
+        Action::Apply {
+            target,
+            object,
+            manager,
+            identity,
+        } => (apply_request(target, object, manager)?, identity),
+        Action::Create {
+            target,
+            object,
+            identity,
+            ..
+        } => {
+            let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
+            let request = collection(target).create(&PostParams::default(), body);
+            (request.map_err(|error| error.to_string())?, identity)
+        }
+        Action::Patch {
+            target,
+            patch,
+            subresource,
+            guard,
+            identity,
+        } => (patch_request(target, patch, *subresource, guard)?, identity),
+        Action::Delete {
+            target,
+            uid,
+            grace_seconds,
+            foreground,
+            identity,
+        } => {
+            let params = DeleteParams {
+                grace_period_seconds: *grace_seconds,
+                propagation_policy: Some(if *foreground {
+                    PropagationPolicy::Foreground
+                } else {
+                    PropagationPolicy::Background
+                }),
+                preconditions: uid.clone().map(|uid| Preconditions {
+                    uid: Some(uid),
+                    resource_version: None,
+                }),
+                ..DeleteParams::default()
+            };
+            let request = collection(target).delete(&target.name, &params);
+            (request.map_err(|error| error.to_string())?, identity)
+        }
+        Action::DeleteSelected {
+            api,
+            namespace,
+            selector,
+        } => {
+            let target = Target::dynamic(api.clone(), namespace.as_deref(), "");
+            let list = ListParams::default().labels(selector);
+            let request = collection(&target).delete_collection(&DeleteParams::background(), &list);
+            (request.map_err(|error| error.to_string())?, &Identity::Operator)
+        }
+    };
+    impersonate(&mut request, identity)?;
+    Ok(request)
+}
+
+fn collection(target: &Target) -> Request {
+    Request::new(target.collection_path())
+}
+
+fn apply_request(target: &Target, object: &Value, manager: &str) -> Result<http::Request<Vec<u8>>, String> {
+    let params = PatchParams::apply(manager).force();
+    collection(target)
+        .patch(&target.name, &params, &Patch::Apply(object))
+        .map_err(|error| error.to_string())
+}
+
+fn patch_request(
+    target: &Target,
+    patch: &Value,
+    subresource: Option<&str>,
+    guard: &Guard,
+) -> Result<http::Request<Vec<u8>>, String> {
+    let mut patch = patch.clone();
+    for (field, value) in [("uid", &guard.uid), ("resourceVersion", &guard.resource_version)] {
+        if let Some(value) = value {
+            patch["metadata"][field] = json!(value);
+        }
+    }
+    let params = PatchParams::default();
+    let patch = Patch::Merge(&patch);
+    match subresource {
+        Some(sub) => collection(target).patch_subresource(sub, &target.name, &params, &patch),
+        None => collection(target).patch(&target.name, &params, &patch),
+    }
+    .map_err(|error| error.to_string())
+}
+
+/// Adds the headers with which the API server authorizes the request as the tenant's account.
+fn impersonate(request: &mut http::Request<Vec<u8>>, identity: &Identity) -> Result<(), String> {
+    let Identity::ServiceAccount { namespace, name } = identity else {
+        return Ok(());
+    };
+    let groups = [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".to_owned(),
+    ];
+    let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
+    let headers = request.headers_mut();
+    headers.insert(
+        IMPERSONATE_USER,
+        value(&format!("system:serviceaccount:{namespace}:{name}"))?,
+    );
+    for group in groups {
+        headers.append(IMPERSONATE_GROUP, value(&group)?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! The connection to the API server.
+
+use std::time::Duration;
+
+use kube::{Client, Config};
+use thiserror::Error;
+
+/// Deadline of every single request that is not a watch.
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+
+/// No connection could be configured.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Neither a kubeconfig nor the in-cluster environment is usable.
+    #[error("found neither a usable kubeconfig nor a ServiceAccount of a pod: {0}")]
+    Config(#[source] kube::config::InferConfigError),
+    /// The configured kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig `{path}`: {source}")]
+    Kubeconfig {
+        /// Its path.
+        path: String,
+        /// The cause.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// TLS or authentication settings are unusable.
+    #[error("cannot set up the connection to the API server: {0}")]
+    Client(#[source] kube::Error),
+}
+
+/// Connects with the kubeconfig at `path`, or else by `KUBECONFIG`, the in-cluster environment.
+///
+/// kube's default retry of refused requests is off: a create that is repeated blindly could be made
+/// twice, and the driver repeats whole rounds anyway.
+///
+/// # Errors
+/// When no usable configuration is found; the text says what was tried.
+pub async fn connect(path: Option<&str>) -> Result<Client, ClientError> {
+    let mut config = match path {
+        Some(path) => {
+            let wrap = |source| ClientError::Kubeconfig {
+                path: path.to_owned(),
+                source,
+            };
+            let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(wrap)?;
+            Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
+                .await
+                .map_err(wrap)?
+        }
+        None => Config::infer().await.map_err(ClientError::Config)?,
+    };
+    config.default_retry = false;
+    Client::try_from(config).map_err(ClientError::Client)
+}

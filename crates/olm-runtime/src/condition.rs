@@ -1,0 +1,60 @@
+//! Lists of `metav1.Condition`.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Puts `condition` into `conditions`: the transition time of an entry whose status stays the same is
+/// kept, conditions of other types are left alone, and the order of the list does not change.
+pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) {
+    match conditions
+        .iter_mut()
+        .find(|existing| existing.type_ == condition.type_)
+    {
+        Some(existing) => {
+            if existing.status == condition.status {
+                condition.last_transition_time = existing.last_transition_time.clone();
+            }
+            *existing = condition;
+        }
+        None => conditions.push(condition),
+    }
+}
+
+/// Removes the condition of a type, if present.
+pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) {
+    conditions.retain(|condition| condition.type_ != type_);
+}
+
+/// `now` as the API stores it: whole seconds, so that a value read back equals the one written.
+pub fn stored_time(now: Timestamp) -> Time {
+    Time(whole_seconds(now))
+}
+
+/// `now` rounded down to whole seconds.
+pub fn whole_seconds(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(type_: &str, status: &str, second: i64) -> Condition {
+        Condition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: "R".into(),
+            message: String::new(),
+            last_transition_time: stored_time(Timestamp::from_second(second).unwrap()),
+            observed_generation: None,
+        }
+    }
+
+    #[test]
+    fn the_transition_time_moves_only_with_the_status() {
+        let mut list = vec![condition("A", "True", 1), condition("B", "True", 1)];
+        set_condition(&mut list, condition("A", "True", 2));
+        set_condition(&mut list, condition("B", "False", 2));
+        assert_eq!(list, vec![condition("A", "True", 1), condition("B", "False", 2)]);
+    }
+}

@@ -1,0 +1,97 @@
+//! What became of a plan. Only the executor constructs these, so a status computed from them
+//! describes what really happened.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// How a failed write is to be treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureClass {
+    /// 5xx, 429, timeouts, broken connections: the same write may go through later.
+    Retry,
+    /// 409: somebody else changed the object; observe again.
+    Conflict,
+    /// 401 or 403.
+    Forbidden,
+    /// 400, 413, 415 or 422: the object itself is refused.
+    Invalid,
+    /// 404: the object, its namespace or its API is not there.
+    NotFound,
+    /// 409 with reason `AlreadyExists`.
+    AlreadyExists,
+    /// The namespace is being deleted.
+    Terminating,
+}
+
+/// A write that did not go through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// How to treat it.
+    pub class: FailureClass,
+    /// HTTP code, 0 when there was no answer.
+    pub code: u16,
+    /// The API server's own words, or the transport's.
+    pub message: String,
+    /// The write, for example `create Deployment ns/name`.
+    pub action: String,
+}
+
+/// The result of one action.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// Done; the object as the server returned it (`null` after a deletion of several objects).
+    Done(Arc<Value>),
+    /// It was already there and was left alone.
+    Kept,
+    /// It was already gone.
+    Gone,
+    /// Refused or unanswered.
+    Failed(Failure),
+    /// An earlier action failed.
+    NotAttempted,
+}
+
+/// The results of a plan's actions, in their order.
+#[derive(Debug, Clone, Default)]
+pub struct Outcomes {
+    results: Vec<Outcome>,
+}
+
+impl Outcomes {
+    pub(crate) fn new(results: Vec<Outcome>) -> Self {
+        Self { results }
+    }
+
+    /// The result of action `index`; an index beyond the plan was not attempted.
+    pub fn get(&self, index: usize) -> &Outcome {
+        self.results.get(index).unwrap_or(&Outcome::NotAttempted)
+    }
+
+    /// All results in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Outcome> {
+        self.results.iter()
+    }
+
+    /// The failed action, if any, with its index.
+    pub fn failure(&self) -> Option<(usize, &Failure)> {
+        self.results
+            .iter()
+            .enumerate()
+            .find_map(|(index, outcome)| match outcome {
+                Outcome::Failed(failure) => Some((index, failure)),
+                _ => None,
+            })
+    }
+
+    /// True when every action went through.
+    pub fn all_done(&self) -> bool {
+        self.failure().is_none()
+    }
+}
+
+/// Outcomes for tests of `status` functions, which cannot run an executor.
+#[doc(hidden)]
+pub fn outcomes_for_tests(results: Vec<Outcome>) -> Outcomes {
+    Outcomes::new(results)
+}

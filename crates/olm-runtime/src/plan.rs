@@ -1,0 +1,524 @@
+//! What a controller wants to happen, as plain values.
+//!
+//! A [`Plan`] has a stable text form (its `Display`), so that a test row reads: fixture in, plan text
+//! out. Nothing here talks to a cluster.
+
+use std::{fmt, time::Duration};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, core::ApiResource};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The object an [`Action`] is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// Group, version, kind and plural.
+    pub api: ApiResource,
+    /// Namespace, `None` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// Name; empty when the server is to generate one.
+    pub name: String,
+}
+
+impl Target {
+    /// A namespaced object of a type known at compile time.
+    pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
+        Self {
+            api: ApiResource::erase::<K>(&()),
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+        }
+    }
+
+    /// A cluster-scoped object of a type known at compile time.
+    pub fn cluster<K: Resource<DynamicType = ()>>(name: &str) -> Self {
+        Self {
+            api: ApiResource::erase::<K>(&()),
+            namespace: None,
+            name: name.to_owned(),
+        }
+    }
+
+    /// An object of a type found by discovery.
+    pub fn dynamic(api: ApiResource, namespace: Option<&str>, name: &str) -> Self {
+        Self {
+            api,
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Path of the collection in the API server, without a trailing slash.
+    pub fn collection_path(&self) -> String {
+        let root = if self.api.group.is_empty() {
+            "/api"
+        } else {
+            "/apis"
+        };
+        match &self.namespace {
+            Some(ns) => format!(
+                "{root}/{}/namespaces/{ns}/{}",
+                self.api.api_version, self.api.plural
+            ),
+            None => format!("{root}/{}/{}", self.api.api_version, self.api.plural),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.api.kind)?;
+        match &self.namespace {
+            Some(ns) => write!(f, "{ns}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// In whose name a write is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Identity {
+    /// The operator's own account.
+    #[default]
+    Operator,
+    /// A tenant's ServiceAccount, by impersonation (OperatorGroup `spec.serviceAccountName`).
+    ServiceAccount {
+        /// Namespace of the account.
+        namespace: String,
+        /// Name of the account.
+        name: String,
+    },
+}
+
+/// What to do when the object of a [`Action::Create`] is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exists {
+    /// Report [`FailureClass::AlreadyExists`](crate::outcome::FailureClass::AlreadyExists).
+    Fail,
+    /// Leave it as it is and report [`Outcome::Kept`](crate::outcome::Outcome::Kept).
+    Keep,
+}
+
+/// Preconditions of a patch, checked by the API server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Guard {
+    /// The object must still have this uid: a namesake made in between is left alone.
+    pub uid: Option<String>,
+    /// The object must still have this resourceVersion.
+    pub resource_version: Option<String>,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Forced server-side apply; for objects we own whole.
+    Apply {
+        /// The object.
+        target: Target,
+        /// Its full desired form.
+        object: Value,
+        /// Field manager, `binary/controller` or a name users know from upstream.
+        manager: &'static str,
+        /// In whose name.
+        identity: Identity,
+    },
+    /// Create; the target's name may be empty when `metadata.generateName` is set.
+    Create {
+        /// The object.
+        target: Target,
+        /// Its full form.
+        object: Value,
+        /// What to do when it is there.
+        exists: Exists,
+        /// In whose name.
+        identity: Identity,
+    },
+    /// JSON merge patch.
+    Patch {
+        /// The object.
+        target: Target,
+        /// The merge patch.
+        patch: Value,
+        /// `Some("status")` for the status subresource.
+        subresource: Option<&'static str>,
+        /// Preconditions.
+        guard: Guard,
+        /// In whose name.
+        identity: Identity,
+    },
+    /// Delete; an object that is not there counts as done.
+    Delete {
+        /// The object.
+        target: Target,
+        /// Delete only the object with this uid.
+        uid: Option<String>,
+        /// Grace period in seconds.
+        grace_seconds: Option<u32>,
+        /// Delete dependents first.
+        foreground: bool,
+        /// In whose name.
+        identity: Identity,
+    },
+    /// Delete every object of a kind that a label selector picks.
+    DeleteSelected {
+        /// Group, version, kind and plural.
+        api: ApiResource,
+        /// Namespace, `None` for cluster-scoped kinds.
+        namespace: Option<String>,
+        /// Label selector in API syntax.
+        selector: String,
+    },
+}
+
+impl Action {
+    /// Create in the operator's own name, keeping an object that is already there.
+    pub fn create_or_keep(target: Target, object: Value) -> Self {
+        Self::Create {
+            target,
+            object,
+            exists: Exists::Keep,
+            identity: Identity::Operator,
+        }
+    }
+
+    /// Forced server-side apply in the operator's own name.
+    pub fn apply(target: Target, object: Value, manager: &'static str) -> Self {
+        Self::Apply {
+            target,
+            object,
+            manager,
+            identity: Identity::Operator,
+        }
+    }
+
+    /// Merge patch of the main resource in the operator's own name.
+    pub fn patch(target: Target, patch: Value, guard: Guard) -> Self {
+        Self::Patch {
+            target,
+            patch,
+            subresource: None,
+            guard,
+            identity: Identity::Operator,
+        }
+    }
+
+    /// Delete in the operator's own name, only if the uid still matches.
+    pub fn delete(target: Target, uid: Option<String>) -> Self {
+        Self::Delete {
+            target,
+            uid,
+            grace_seconds: None,
+            foreground: false,
+            identity: Identity::Operator,
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let identity = match self {
+            Self::Apply { target, identity, .. } => {
+                write!(f, "apply {target}")?;
+                identity
+            }
+            Self::Create {
+                target,
+                exists,
+                object,
+                identity,
+            } => {
+                let generated = object.pointer("/metadata/generateName").and_then(Value::as_str);
+                write!(
+                    f,
+                    "create {target}{}",
+                    generated.filter(|_| target.name.is_empty()).unwrap_or("")
+                )?;
+                if *exists == Exists::Keep {
+                    f.write_str(" (keep)")?;
+                }
+                identity
+            }
+            Self::Patch {
+                target,
+                patch,
+                subresource,
+                identity,
+                ..
+            } => {
+                match subresource {
+                    Some(sub) => write!(f, "patch {target} {sub} {patch}")?,
+                    None => write!(f, "patch {target} {patch}")?,
+                }
+                identity
+            }
+            Self::Delete { target, identity, .. } => {
+                write!(f, "delete {target}")?;
+                identity
+            }
+            Self::DeleteSelected {
+                api,
+                namespace,
+                selector,
+            } => {
+                return write!(
+                    f,
+                    "delete every {} in {} with {selector}",
+                    api.kind,
+                    namespace.as_deref().unwrap_or("the cluster")
+                );
+            }
+        };
+        if let Identity::ServiceAccount { namespace, name } = identity {
+            write!(f, " as {namespace}/{name}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An Event to send after the writes of a round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventDraft {
+    /// What it is about.
+    pub regarding: ObjectReference,
+    /// Type `Warning` instead of `Normal`.
+    pub warning: bool,
+    /// PascalCase reason.
+    pub reason: String,
+    /// Text for people.
+    pub message: String,
+}
+
+/// When to look at the object again without a watch event.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Requeue {
+    /// Only when something changes.
+    #[default]
+    AwaitChange,
+    /// After a delay, for deadlines; `reason` says what the time is for.
+    After {
+        /// The delay.
+        delay: Duration,
+        /// What is waited for.
+        reason: &'static str,
+    },
+}
+
+impl Requeue {
+    /// The sooner of the two.
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::AwaitChange, next) | (next, Self::AwaitChange) => next,
+            (Self::After { delay: a, .. }, Self::After { delay: b, .. }) => {
+                if a <= b {
+                    self
+                } else {
+                    other
+                }
+            }
+        }
+    }
+}
+
+/// What one round wants to happen; actions run in order and stop at the first failure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// The writes, in order.
+    pub actions: Vec<Action>,
+    /// Events to send once the writes are made.
+    pub events: Vec<EventDraft>,
+    /// When to look again.
+    pub requeue: Requeue,
+}
+
+impl Plan {
+    /// True when there is nothing to write and nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty() && self.events.is_empty()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for action in &self.actions {
+            writeln!(f, "{action}")?;
+        }
+        for event in &self.events {
+            let kind = if event.warning { "warning" } else { "event" };
+            writeln!(f, "{kind} {}: {}", event.reason, event.message)?;
+        }
+        if let Requeue::After { delay, reason } = self.requeue {
+            writeln!(f, "again in {delay:?}: {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The JSON form of an API object.
+///
+/// Types of `k8s-openapi` and `olm-api` always serialize, so a failure can only be a value that is
+/// not an API object; it yields `null`, which every API server refuses.
+pub fn to_value(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).unwrap_or(Value::Null)
+}
+
+/// The smallest merge patch on `/status` that turns `old` into `new`, or `None` when they are equal.
+///
+/// Lists are replaced whole. The patch carries the uid, so it can never land on a namesake that was
+/// created after `old` was read.
+pub fn status_patch(
+    target: Target,
+    uid: Option<&str>,
+    old: &impl Serialize,
+    new: &impl Serialize,
+) -> Option<Action> {
+    let difference = merge_patch(&to_value(old), &to_value(new))?;
+    Some(Action::Patch {
+        target,
+        patch: json!({ "status": difference }),
+        subresource: Some("status"),
+        guard: Guard {
+            uid: uid.map(str::to_owned),
+            resource_version: None,
+        },
+        identity: Identity::Operator,
+    })
+}
+
+/// The JSON merge patch (RFC 7386) from `old` to `new`, or `None` when nothing differs.
+pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let mut patch = Map::new();
+            for key in old.keys().filter(|key| new.get(*key).is_none_or(Value::is_null)) {
+                if !old[key].is_null() {
+                    patch.insert(key.clone(), Value::Null);
+                }
+            }
+            for (key, value) in new.iter().filter(|(_, value)| !value.is_null()) {
+                let before = old.get(key).unwrap_or(&Value::Null);
+                if let Some(difference) = merge_patch(before, value) {
+                    patch.insert(key.clone(), difference);
+                }
+            }
+            (!patch.is_empty()).then_some(Value::Object(patch))
+        }
+        (_, Value::Object(new)) => Some(without_nulls(new)),
+        _ => (old != new).then(|| new.clone()),
+    }
+}
+
+/// An object as a merge patch onto nothing: a null inside would read as "remove".
+fn without_nulls(object: &Map<String, Value>) -> Value {
+    let kept = object
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| {
+            let value = match value {
+                Value::Object(inner) => without_nulls(inner),
+                other => other.clone(),
+            };
+            (key.clone(), value)
+        });
+    Value::Object(kept.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// RFC 7386, section 2, as an oracle for `merge_patch`.
+    fn apply_merge_patch(target: &Value, patch: &Value) -> Value {
+        let Value::Object(patch) = patch else {
+            return patch.clone();
+        };
+        let mut result = target.as_object().cloned().unwrap_or_default();
+        for (key, value) in patch {
+            if value.is_null() {
+                result.remove(key);
+            } else {
+                let before = result.get(key).cloned().unwrap_or(Value::Null);
+                result.insert(key.clone(), apply_merge_patch(&before, value));
+            }
+        }
+        Value::Object(result)
+    }
+
+    fn json_object() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (0..3i64).prop_map(Value::from),
+            "[ab]{0,2}".prop_map(Value::from)
+        ];
+        let tree = leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map("[abc]", inner, 0..4)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+            ]
+        });
+        prop::collection::btree_map("[abc]", tree, 0..4).prop_map(|m| Value::Object(m.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn a_merge_patch_turns_old_into_new(old in json_object(), new in json_object()) {
+            match merge_patch(&old, &new) {
+                Some(patch) => prop_assert_eq!(apply_merge_patch(&old, &patch), new),
+                None => prop_assert_eq!(old, new),
+            }
+        }
+    }
+
+    #[test]
+    fn an_equal_status_needs_no_patch() {
+        let target = Target::of::<k8s_openapi::api::core::v1::ConfigMap>("ns", "name");
+        assert_eq!(
+            status_patch(target, Some("uid"), &json!({"a": [1]}), &json!({"a": [1]})),
+            None
+        );
+    }
+
+    #[test]
+    fn the_sooner_requeue_wins() {
+        let soon = Requeue::After {
+            delay: Duration::from_secs(1),
+            reason: "a",
+        };
+        let late = Requeue::After {
+            delay: Duration::from_secs(2),
+            reason: "b",
+        };
+        assert_eq!(soon.sooner(late), soon);
+        assert_eq!(late.sooner(soon), soon);
+        assert_eq!(Requeue::AwaitChange.sooner(late), late);
+    }
+
+    #[test]
+    fn a_plan_reads_as_text() {
+        let plan = Plan {
+            actions: vec![
+                Action::create_or_keep(
+                    Target::of::<k8s_openapi::api::core::v1::Pod>("ns", ""),
+                    json!({"metadata": {"generateName": "cat-"}}),
+                ),
+                Action::delete(
+                    Target::cluster::<k8s_openapi::api::core::v1::Namespace>("old"),
+                    None,
+                ),
+            ],
+            events: vec![],
+            requeue: Requeue::After {
+                delay: Duration::from_secs(5),
+                reason: "install deadline",
+            },
+        };
+        insta::assert_snapshot!(plan, @r"
+        create Pod ns/cat- (keep)
+        delete Namespace old
+        again in 5s: install deadline
+        ");
+    }
+}
