@@ -1,4 +1,31 @@
 //! Types, labels, conditions and API keys of the Operator Lifecycle Manager APIs.
+//!
+//! One module for each API version; every field users can write is typed, and every struct keeps the fields it does not
+//! know in `extra`, so that a read-modify-write loses nothing. Core Kubernetes types inside ours are [`Embedded`]: kept
+//! as written, decoded on demand. Optional lists are [`List`]s, which read like vectors.
 
 pub mod condition;
+pub mod decode;
+pub mod embedded;
 pub mod labels;
+mod open_enum;
+pub mod packages;
+mod schema;
+pub mod sparse;
+pub mod v1;
+pub mod v1alpha1;
+pub mod v1alpha2;
+pub mod v2;
+pub mod version;
+
+pub use decode::{DecodeError, decode_manifest};
+pub use embedded::Embedded;
+pub use sparse::{List, Map};
+
+/// Group of all stored kinds.
+pub const GROUP: &str = "operators.coreos.com";
+/// Group of the package-server's API.
+pub const PACKAGES_GROUP: &str = "packages.operators.coreos.com";
+
+/// Fields a struct does not know, as they came.
+pub type Extra = std::collections::BTreeMap<String, serde_json::Value>;

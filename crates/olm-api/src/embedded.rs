@@ -1,0 +1,180 @@
+//! Core Kubernetes objects inside ours, kept as written.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::decode::{DecodeError, decode_at};
+
+/// A core Kubernetes type inside one of ours, kept as the JSON it came as and decoded to `T` on demand.
+///
+/// Two reasons. A Deployment spec that does not decode must be a problem of one ClusterServiceVersion, told in its status,
+/// not of the list it was read with. And a field of a newer Kubernetes than ours must survive a read-modify-write.
+#[derive(Debug)]
+pub struct Embedded<T> {
+    raw: Value,
+    typed: PhantomData<fn() -> T>,
+}
+
+impl<T> Embedded<T> {
+    /// Takes JSON as it is; whether it is a `T` shows when it is decoded.
+    pub fn from_raw(raw: Value) -> Self {
+        Self {
+            raw,
+            typed: PhantomData,
+        }
+    }
+
+    /// The JSON as it came.
+    pub fn raw(&self) -> &Value {
+        &self.raw
+    }
+
+    /// The JSON as it came, to be changed in place.
+    pub fn raw_mut(&mut self) -> &mut Value {
+        &mut self.raw
+    }
+}
+
+impl<T: DeserializeOwned> Embedded<T> {
+    /// Decodes to the core type. `object` says what is decoded, for the error: "deployment `manager`".
+    ///
+    /// A `null` anywhere is read as absent, and in labels, annotations and similar maps as empty text.
+    ///
+    /// # Errors
+    /// [`DecodeError`] with `object` and the path of the field that does not fit.
+    pub fn decode(&self, object: &str) -> Result<T, DecodeError> {
+        let mut value = self.raw.clone();
+        drop_nulls(&mut value);
+        decode_at(&value, object)
+    }
+}
+
+impl<T: Serialize> Embedded<T> {
+    /// Encodes a core type.
+    ///
+    /// # Errors
+    /// When `typed` has no JSON form, which no core type is capable of.
+    pub fn encode(typed: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_value(typed).map(Self::from_raw)
+    }
+}
+
+/// Decodes every item of a list; `object` gets the index behind it in errors.
+///
+/// # Errors
+/// The first item that does not decode.
+pub fn decode_all<T: DeserializeOwned>(items: &[Embedded<T>], object: &str) -> Result<Vec<T>, DecodeError> {
+    items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| item.decode(&format!("{object}[{index}]")))
+        .collect()
+}
+
+/// Removes object members that are `null`. Nulls in lists stay: removing one would move its neighbours.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+impl<T> Clone for Embedded<T> {
+    fn clone(&self) -> Self {
+        Self::from_raw(self.raw.clone())
+    }
+}
+
+impl<T> Default for Embedded<T> {
+    fn default() -> Self {
+        Self::from_raw(Value::Object(serde_json::Map::new()))
+    }
+}
+
+impl<T> PartialEq for Embedded<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl<T> Serialize for Embedded<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Embedded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::from_raw)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Embedded<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::DeploymentSpec;
+    use k8s_openapi::api::core::v1::ResourceRequirements;
+    use serde_json::json;
+
+    #[test]
+    fn keeps_what_the_type_does_not_know() {
+        let raw = json!({"limits": {"cpu": 1}, "fromTheFuture": [null]});
+        let embedded: Embedded<ResourceRequirements> = serde_json::from_value(raw.clone()).unwrap();
+        assert_eq!(
+            embedded.decode("resources").unwrap().limits.unwrap()["cpu"].0,
+            "1"
+        );
+        assert_eq!(serde_json::to_value(&embedded).unwrap(), raw);
+    }
+
+    #[test]
+    fn null_members_are_absent() {
+        let raw =
+            json!({"replicas": null, "selector": {"matchLabels": {"a": null}}, "template": {"spec": null}});
+        let spec = Embedded::<DeploymentSpec>::from_raw(raw)
+            .decode("deployment `manager`")
+            .unwrap();
+        assert_eq!(spec.replicas, None);
+        assert_eq!(spec.template.spec, None);
+    }
+
+    #[test]
+    fn error_names_object_and_path() {
+        let raw = json!({"template": {"spec": {"containers": [{"name": "a", "env": [{"name": "N", "value": 1}]}]}}});
+        let error = Embedded::<DeploymentSpec>::from_raw(raw)
+            .decode("deployment `manager`")
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "failed to decode deployment `manager`: field `template.spec.containers[0].env[0].value`: \
+             invalid type: integer `1`, expected a string"
+        );
+    }
+}

@@ -1,0 +1,11 @@
+//! `operators.coreos.com/v1`: OperatorGroup, Operator, OLMConfig, OperatorCondition.
+
+mod olm_config;
+mod operator;
+mod operator_condition;
+mod operator_group;
+
+pub use olm_config::*;
+pub use operator::*;
+pub use operator_condition::*;
+pub use operator_group::*;
