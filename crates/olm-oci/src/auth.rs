@@ -1,0 +1,426 @@
+//! Registry credentials in the form of Docker's `config.json`, which is also what pull secrets hold.
+//!
+//! Several pull secrets are merged: every entry that fits an image is tried, the most specific key first, as the
+//! kubelet does. Identity tokens and credential helpers are not supported: such entries count as absent. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use serde::Deserialize;
+
+use crate::reference::DEFAULT_REGISTRY;
+
+/// Credentials for any number of registries.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    entries: Vec<Entry>,
+}
+
+/// What to show a registry.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// User name and password.
+    Basic {
+        /// User name.
+        username: String,
+        /// Password or token.
+        password: String,
+    },
+    /// A bearer token, used as it is.
+    Bearer(String),
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Entry {
+    host: String,
+    path: String,
+    credential: Credential,
+}
+
+/// Why credentials cannot be used; never with the credentials themselves.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// The file cannot be read.
+    #[error("cannot read credentials {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Not JSON of the expected shape. The position is told, the text is not: it may hold a password.
+    #[error("credentials in {origin} are not a valid docker config.json: line {line}, column {column}")]
+    Parse {
+        /// File or object the text came from.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// An `auth` value is not base64 of `user:password`.
+    #[error("credentials in {origin}: `auth` of `{key}` is not base64 of user:password")]
+    Auth {
+        /// File or object the text came from.
+        origin: String,
+        /// The registry's key.
+        key: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct DockerConfig {
+    #[serde(default)]
+    auths: BTreeMap<String, AuthEntry>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AuthEntry {
+    username: String,
+    password: String,
+    auth: String,
+    registrytoken: String,
+}
+
+impl Credentials {
+    /// No credentials: every pull is anonymous.
+    pub fn anonymous() -> Self {
+        Self::default()
+    }
+
+    /// Reads a `config.json` (type `kubernetes.io/dockerconfigjson` of a Secret). `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
+    pub fn from_docker_config(text: &[u8], origin: &str) -> Result<Self, CredentialsError> {
+        let config: DockerConfig = serde_json::from_slice(text).map_err(|e| parse_error(&e, origin))?;
+        Self::from_auths(config.auths, origin)
+    }
+
+    /// Reads the older `.dockercfg` form (type `kubernetes.io/dockercfg`): the `auths` map without its envelope.
+    ///
+    /// # Errors
+    /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
+    pub fn from_dockercfg(text: &[u8], origin: &str) -> Result<Self, CredentialsError> {
+        let auths = serde_json::from_slice(text).map_err(|e| parse_error(&e, origin))?;
+        Self::from_auths(auths, origin)
+    }
+
+    /// Reads a `config.json` file.
+    ///
+    /// # Errors
+    /// [`CredentialsError`].
+    pub fn from_file(path: &Path) -> Result<Self, CredentialsError> {
+        let text = std::fs::read(path).map_err(|source| CredentialsError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::from_docker_config(&text, &path.display().to_string())
+    }
+
+    fn from_auths(auths: BTreeMap<String, AuthEntry>, origin: &str) -> Result<Self, CredentialsError> {
+        let mut credentials = Self::default();
+        for (key, auth) in auths {
+            let credential = match auth.into_credential() {
+                Ok(Some(credential)) => credential,
+                // An empty entry is what `docker login` leaves when a helper keeps the password.
+                Ok(None) => continue,
+                Err(()) => {
+                    return Err(CredentialsError::Auth {
+                        origin: origin.into(),
+                        key,
+                    });
+                }
+            };
+            let (host, path) = normalise_key(&key);
+            credentials.entries.push(Entry {
+                host,
+                path,
+                credential,
+            });
+        }
+        credentials.sort();
+        Ok(credentials)
+    }
+
+    /// Adds the entries of `other`; where both fit equally well, those already here are tried first.
+    pub fn merge(&mut self, other: Self) {
+        for entry in other.entries {
+            if !self.entries.contains(&entry) {
+                self.entries.push(entry);
+            }
+        }
+        self.sort();
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The credentials that fit a repository of a host (with port if any), the most specific first.
+    pub fn for_repository(&self, host: &str, repository: &str) -> Vec<&Credential> {
+        let (host, _) = normalise_key(host);
+        let fits = |entry: &&Entry| host_fits(&entry.host, &host) && path_fits(&entry.path, repository);
+        self.entries
+            .iter()
+            .filter(fits)
+            .map(|entry| &entry.credential)
+            .collect()
+    }
+
+    /// Longest path first, then exact hosts before patterns; a stable sort keeps the order of merging otherwise.
+    fn sort(&mut self) {
+        self.entries.sort_by_key(|entry| {
+            (
+                std::cmp::Reverse(entry.path.len()),
+                entry.host.matches('*').count(),
+            )
+        });
+    }
+}
+
+impl fmt::Debug for Credentials {
+    /// Hosts only, never secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(
+                self.entries
+                    .iter()
+                    .map(|entry| format!("{}{}", entry.host, entry.path)),
+            )
+            .finish()
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Basic { .. } => "Basic(…)",
+            Self::Bearer(_) => "Bearer(…)",
+        })
+    }
+}
+
+impl AuthEntry {
+    fn into_credential(self) -> Result<Option<Credential>, ()> {
+        if !self.registrytoken.is_empty() {
+            return Ok(Some(Credential::Bearer(self.registrytoken)));
+        }
+        let (username, password) = if self.auth.is_empty() {
+            (self.username, self.password)
+        } else {
+            decode_auth(&self.auth).ok_or(())?
+        };
+        if username.is_empty() && password.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Credential::Basic { username, password }))
+    }
+}
+
+fn decode_auth(auth: &str) -> Option<(String, String)> {
+    let trimmed = auth.trim();
+    let bytes = STANDARD
+        .decode(trimmed)
+        .or_else(|_| STANDARD_NO_PAD.decode(trimmed))
+        .ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (username, password) = text.split_once(':')?;
+    // Some tools pad the decoded value with NUL bytes.
+    Some((username.to_owned(), password.trim_end_matches('\0').to_owned()))
+}
+
+fn parse_error(error: &serde_json::Error, origin: &str) -> CredentialsError {
+    CredentialsError::Parse {
+        origin: origin.into(),
+        line: error.line(),
+        column: error.column(),
+    }
+}
+
+/// Host and path of a key. Scheme and API version are dropped, Docker Hub's several names become one.
+fn normalise_key(key: &str) -> (String, String) {
+    let bare = key.trim();
+    let bare = bare
+        .strip_prefix("https://")
+        .or_else(|| bare.strip_prefix("http://"))
+        .unwrap_or(bare);
+    let bare = bare.trim_end_matches('/');
+    let (host, path) = bare
+        .split_once('/')
+        .map_or((bare, ""), |(host, path)| (host, path));
+    let path = if path == "v1" || path == "v2" { "" } else { path };
+    let host = match host {
+        "index.docker.io" | "registry-1.docker.io" => DEFAULT_REGISTRY,
+        other => other,
+    };
+    let path = if path.is_empty() {
+        String::new()
+    } else {
+        format!("/{path}")
+    };
+    (host.to_owned(), path)
+}
+
+/// `*` stands for (part of) one label; the number of labels and the port must agree.
+fn host_fits(pattern: &str, host: &str) -> bool {
+    let port = |text: &str| text.rsplit_once(':').map(|(_, port)| port.to_owned());
+    if !pattern.contains('*') {
+        return pattern == host;
+    }
+    let name = |text: &str| {
+        text.rsplit_once(':')
+            .map_or(text.to_owned(), |(name, _)| name.to_owned())
+    };
+    let (pattern_name, host_name) = (name(pattern), name(host));
+    port(pattern) == port(host)
+        && pattern_name.split('.').count() == host_name.split('.').count()
+        && pattern_name
+            .split('.')
+            .zip(host_name.split('.'))
+            .all(|(p, h)| label_fits(p, h))
+}
+
+fn label_fits(pattern: &str, label: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == label,
+        Some((prefix, rest)) => label.strip_prefix(prefix).is_some_and(|tail| {
+            let boundaries = tail.char_indices().map(|(at, _)| at).chain([tail.len()]);
+            boundaries.into_iter().any(|at| label_fits(rest, &tail[at..]))
+        }),
+    }
+}
+
+fn path_fits(path: &str, repository: &str) -> bool {
+    let Some(path) = path.strip_prefix('/') else {
+        return true;
+    };
+    repository
+        .strip_prefix(path)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(credentials: &Credentials, host: &str, repository: &str) -> Vec<String> {
+        let name = |credential: &Credential| match credential {
+            Credential::Basic { username, password } => format!("{username}:{password}"),
+            Credential::Bearer(token) => format!("bearer {token}"),
+        };
+        credentials
+            .for_repository(host, repository)
+            .into_iter()
+            .map(name)
+            .collect()
+    }
+
+    fn parse(text: &str) -> Credentials {
+        Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
+    }
+
+    #[test]
+    fn auth_is_base64_of_user_and_password() {
+        let credentials = parse(r#"{"auths":{"quay.io":{"auth":"dXNlcjpwYTpzcw=="}}}"#);
+        assert_eq!(users(&credentials, "quay.io", "a/b"), ["user:pa:ss"]);
+        assert!(users(&credentials, "ghcr.io", "a/b").is_empty());
+        assert!(users(&credentials, "quay.io:5000", "a/b").is_empty());
+    }
+
+    #[test]
+    fn plain_fields_tokens_and_empty_entries() {
+        let credentials = parse(
+            r#"{"credsStore":"x","auths":{"a.io":{"username":"u","password":"p"},"b.io":{"registrytoken":"t"},
+                "c.io":{}}}"#,
+        );
+        assert_eq!(users(&credentials, "a.io", "x"), ["u:p"]);
+        assert_eq!(users(&credentials, "b.io", "x"), ["bearer t"]);
+        assert!(users(&credentials, "c.io", "x").is_empty());
+    }
+
+    #[test]
+    fn all_names_of_docker_hub_are_one() {
+        for key in [
+            "https://index.docker.io/v1/",
+            "docker.io",
+            "registry-1.docker.io",
+            "http://docker.io/v2",
+        ] {
+            let credentials = parse(&format!(
+                r#"{{"auths":{{"{key}":{{"username":"u","password":"p"}}}}}}"#
+            ));
+            for host in ["docker.io", "registry-1.docker.io", "index.docker.io"] {
+                assert_eq!(
+                    users(&credentials, host, "library/nginx"),
+                    ["u:p"],
+                    "{key} {host}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_most_specific_key_comes_first() {
+        let credentials = parse(
+            r#"{"auths":{"quay.io":{"username":"host","password":""},"quay.io/team":{"username":"team","password":""},
+                "*.io":{"username":"any","password":""},"quay.io/team/app":{"username":"app","password":""}}}"#,
+        );
+        assert_eq!(
+            users(&credentials, "quay.io", "team/app"),
+            ["app:", "team:", "host:", "any:"]
+        );
+        assert_eq!(users(&credentials, "quay.io", "teams/app"), ["host:", "any:"]);
+        assert_eq!(users(&credentials, "ghcr.io", "x"), ["any:"]);
+        assert!(users(&credentials, "a.ghcr.io", "x").is_empty());
+    }
+
+    #[test]
+    fn patterns_stand_for_parts_of_a_label() {
+        for (pattern, host, fits) in [
+            ("*.example.com", "a.example.com", true),
+            ("*.example.com", "example.com", false),
+            ("reg*.example.com:5000", "reg1.example.com:5000", true),
+            ("reg*.example.com:5000", "reg1.example.com", false),
+            ("a*c*.io", "abcd.io", true),
+            ("a*x.io", "abcd.io", false),
+        ] {
+            assert_eq!(host_fits(pattern, host), fits, "{pattern} {host}");
+        }
+    }
+
+    #[test]
+    fn merged_secrets_are_all_tried_in_order_without_doubles() {
+        let mut merged = parse(r#"{"auths":{"quay.io":{"username":"first","password":"1"}}}"#);
+        merged.merge(parse(
+            r#"{"auths":{"quay.io":{"username":"second","password":"2"}}}"#,
+        ));
+        merged.merge(parse(
+            r#"{"auths":{"quay.io":{"username":"first","password":"1"}}}"#,
+        ));
+        let old = br#"{"quay.io":{"username":"old","password":"3"}}"#;
+        merged.merge(Credentials::from_dockercfg(old, "test").expect("credentials"));
+        assert_eq!(users(&merged, "quay.io", "x"), ["first:1", "second:2", "old:3"]);
+    }
+
+    #[test]
+    fn errors_and_debug_output_hold_no_secret() {
+        let error =
+            Credentials::from_docker_config(br#"{"auths":{"q":{"auth":"c2VjcmV0"}}}"#, "secret ns/pull");
+        assert_eq!(
+            error.expect_err("no colon").to_string(),
+            "credentials in secret ns/pull: `auth` of `q` is not base64 of user:password"
+        );
+        let error = Credentials::from_docker_config(b"{\"auths\": hunter2", "x").expect_err("not JSON");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+        let credentials = parse(r#"{"auths":{"quay.io":{"username":"u","password":"hunter2"}}}"#);
+        assert!(
+            !format!("{credentials:?} {:?}", credentials.for_repository("quay.io", "x")).contains("hunter2")
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Pulled content on disk, by digest.
+//!
+//! One file an image and view: a line that names the format, a line with the sha256 of the rest, a JSON header, then
+//! the files' bytes. Files are written under a temporary name and renamed, so readers see all or nothing; a file that
+//! does not match its own hash (a full disk, a bad block) is removed and pulled again.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::content::{ImageContent, View};
+use crate::digest::{Digest, Hasher};
+
+/// First line of every file; a change of format changes it.
+const FORMAT: &str = "olm-oci content 1";
+/// How names of finished files end.
+const EXTENSION: &str = "content";
+
+/// A folder of pulled content with an upper bound for its size.
+#[derive(Debug, Clone)]
+pub struct ContentCache {
+    dir: PathBuf,
+    max_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    digest: String,
+    labels: BTreeMap<String, String>,
+    /// Paths with their lengths; the bytes follow in this order.
+    files: Vec<(String, u64)>,
+}
+
+impl ContentCache {
+    /// A cache in `dir`, which is created when something is stored. Beyond `max_bytes` the content that was not used for
+    /// longest is removed.
+    pub fn new(dir: impl Into<PathBuf>, max_bytes: u64) -> Self {
+        Self {
+            dir: dir.into(),
+            max_bytes,
+        }
+    }
+
+    /// What is stored for a digest and view. Absent, unreadable and damaged are the same: it has to be pulled.
+    pub fn get(&self, digest: &Digest, view: View) -> Option<ImageContent> {
+        let path = self.path(digest, view);
+        let bytes = Bytes::from(std::fs::read(&path).ok()?);
+        let content = parse(&bytes).filter(|content| content.digest == *digest);
+        if content.is_none() {
+            tracing::warn!(path = %path.display(), "removing damaged cache entry");
+            let _ = std::fs::remove_file(&path);
+            return None;
+        }
+        // The time of last use orders removals; a read-only folder merely makes the order worse.
+        let touched = std::fs::File::options().append(true).open(&path);
+        let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+        content
+    }
+
+    /// Stores content and removes what has become too much. Content larger than the whole cache is not stored.
+    ///
+    /// # Errors
+    /// IO errors; the cache is then as before.
+    pub fn put(&self, content: &ImageContent, view: View) -> io::Result<()> {
+        let header = Header {
+            digest: content.digest.to_string(),
+            labels: content.labels.clone(),
+            files: content
+                .files
+                .iter()
+                .map(|(path, bytes)| (path.clone(), bytes.len() as u64))
+                .collect(),
+        };
+        let mut header = serde_json::to_vec(&header).map_err(io::Error::other)?;
+        header.push(b'\n');
+        let size = header.len() as u64
+            + content
+                .files
+                .values()
+                .map(|bytes| bytes.len() as u64)
+                .sum::<u64>();
+        if size > self.max_bytes {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.dir)?;
+        let parts = || std::iter::once(&header[..]).chain(content.files.values().map(|bytes| &bytes[..]));
+        let mut hasher = Hasher::Sha256(Default::default());
+        parts().for_each(|part| hasher.update(part));
+        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
+        writeln!(file, "{FORMAT}\n{}", hasher.finish())?;
+        for part in parts() {
+            file.write_all(part)?;
+        }
+        file.persist(self.path(&content.digest, view))
+            .map_err(|error| error.error)?;
+        self.shrink()
+    }
+
+    fn path(&self, digest: &Digest, view: View) -> PathBuf {
+        self.dir.join(format!(
+            "{}-{}.{}.{EXTENSION}",
+            digest.algorithm(),
+            digest.hex(),
+            view.name()
+        ))
+    }
+
+    fn shrink(&self) -> io::Result<()> {
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let is_ours = Path::new(&entry.file_name())
+                .extension()
+                .is_some_and(|end| end == EXTENSION);
+            // Another process may be removing at the same time.
+            if let (true, Ok(metadata)) = (is_ours, entry.metadata()) {
+                let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                entries.push((used, metadata.len(), entry.path()));
+            }
+        }
+        entries.sort();
+        let mut total: u64 = entries.iter().map(|(_, length, _)| length).sum();
+        for (_, length, path) in entries {
+            if total <= self.max_bytes {
+                break;
+            }
+            let _ = std::fs::remove_file(path);
+            total -= length;
+        }
+        Ok(())
+    }
+}
+
+fn parse(bytes: &Bytes) -> Option<ImageContent> {
+    let line = |from: usize| {
+        bytes[from..]
+            .iter()
+            .position(|b| *b == b'\n')
+            .map(|end| from + end)
+    };
+    let format_end = line(0)?;
+    let hash_end = line(format_end + 1)?;
+    let hash: Digest = std::str::from_utf8(&bytes[format_end + 1..hash_end])
+        .ok()?
+        .parse()
+        .ok()?;
+    if bytes[..format_end] != *FORMAT.as_bytes() || !hash.matches(&bytes[hash_end + 1..]) {
+        return None;
+    }
+    let header_end = line(hash_end + 1)?;
+    let header: Header = serde_json::from_slice(&bytes[hash_end + 1..header_end]).ok()?;
+    let mut at = header_end + 1;
+    let mut files = BTreeMap::new();
+    for (path, length) in header.files {
+        let end = at
+            .checked_add(usize::try_from(length).ok()?)
+            .filter(|end| *end <= bytes.len())?;
+        files.insert(path, bytes.slice(at..end));
+        at = end;
+    }
+    Some(ImageContent {
+        digest: header.digest.parse().ok()?,
+        labels: header.labels,
+        files,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const VIEW: View = View::new("test", |_| Vec::new());
+    const OTHER: View = View::new("other", |_| Vec::new());
+
+    fn content(name: &str, size: usize) -> ImageContent {
+        ImageContent {
+            digest: Digest::sha256(name.as_bytes()),
+            labels: [("k".to_owned(), "v\n".to_owned())].into(),
+            files: [
+                ("m/a".to_owned(), vec![b'\n'; size].into()),
+                ("m/b".to_owned(), Bytes::new()),
+            ]
+            .into(),
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_got_by_digest_and_view() {
+        let dir = tempfile::tempdir().expect("folder");
+        let cache = ContentCache::new(dir.path().join("new"), 1 << 20);
+        let content = content("one", 10);
+        assert_eq!(cache.get(&content.digest, VIEW), None);
+        cache.put(&content, VIEW).expect("stored");
+        assert_eq!(cache.get(&content.digest, VIEW).as_ref(), Some(&content));
+        assert_eq!(cache.get(&content.digest, OTHER), None);
+        assert_eq!(cache.get(&Digest::sha256(b"two"), VIEW), None);
+    }
+
+    #[test]
+    fn any_damage_is_noticed_and_removed() {
+        let dir = tempfile::tempdir().expect("folder");
+        let cache = ContentCache::new(dir.path(), 1 << 20);
+        let content = content("one", 10);
+        let path = cache.path(&content.digest, VIEW);
+        cache.put(&content, VIEW).expect("stored");
+        let good = std::fs::read(&path).expect("file");
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            std::fs::write(&path, &bad).expect("damaged");
+            assert_eq!(cache.get(&content.digest, VIEW), None, "byte {at}");
+            assert!(!path.exists(), "byte {at}");
+        }
+        for length in 0..good.len() {
+            std::fs::write(&path, &good[..length]).expect("cut");
+            assert_eq!(cache.get(&content.digest, VIEW), None, "length {length}");
+        }
+    }
+
+    #[test]
+    fn content_of_another_digest_is_damage() {
+        let dir = tempfile::tempdir().expect("folder");
+        let cache = ContentCache::new(dir.path(), 1 << 20);
+        let (one, two) = (content("one", 1), content("two", 1));
+        cache.put(&one, VIEW).expect("stored");
+        std::fs::rename(cache.path(&one.digest, VIEW), cache.path(&two.digest, VIEW)).expect("renamed");
+        assert_eq!(cache.get(&two.digest, VIEW), None);
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let dir = tempfile::tempdir().expect("folder");
+        let cache = ContentCache::new(dir.path(), 3_000);
+        let all = ["one", "two", "three"].map(|name| content(name, 1_000));
+        let age = |content: &ImageContent, seconds| {
+            let file = std::fs::File::options()
+                .append(true)
+                .open(cache.path(&content.digest, VIEW))
+                .expect("file");
+            file.set_modified(SystemTime::now() - Duration::from_secs(seconds))
+                .expect("time");
+        };
+        cache.put(&all[0], VIEW).expect("stored");
+        age(&all[0], 100);
+        cache.put(&all[1], VIEW).expect("stored");
+        age(&all[1], 50);
+        assert!(cache.get(&all[0].digest, VIEW).is_some(), "use makes it young");
+        cache.put(&all[2], VIEW).expect("stored");
+        let left: Vec<bool> = all
+            .iter()
+            .map(|content| cache.get(&content.digest, VIEW).is_some())
+            .collect();
+        assert_eq!(left, [true, false, true]);
+    }
+
+    #[test]
+    fn content_beyond_the_bound_is_not_stored() {
+        let dir = tempfile::tempdir().expect("folder");
+        let cache = ContentCache::new(dir.path(), 100);
+        cache.put(&content("one", 1_000), VIEW).expect("ignored");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("folder").count(), 0);
+    }
+}

@@ -1,0 +1,335 @@
+//! Image references: `[registry/]repository[:tag][@digest]`.
+//!
+//! Short names are completed as Docker and the kubelet do: `nginx` is `docker.io/library/nginx:latest`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::digest::{Digest, DigestError};
+
+/// The registry that names without one belong to.
+pub const DEFAULT_REGISTRY: &str = "docker.io";
+/// The tag that stands for "no tag and no digest".
+pub const DEFAULT_TAG: &str = "latest";
+
+/// Longest repository name that registries accept.
+const MAX_NAME: usize = 255;
+/// Longest tag that registries accept.
+const MAX_TAG: usize = 128;
+
+/// A complete image reference: a registry, a repository, and a tag or a digest or both.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    registry: String,
+    repository: String,
+    tag: Option<String>,
+    digest: Option<Digest>,
+}
+
+/// Why a text is no image reference; always with the text itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// Nothing, or only blanks.
+    #[error("image reference is empty")]
+    Empty,
+    /// The registry part has characters a host name and port cannot have.
+    #[error("image reference `{0}` has an invalid registry host")]
+    Registry(String),
+    /// The repository part is empty, too long or has characters that are not allowed.
+    #[error(
+        "image reference `{0}` has an invalid repository: lower-case letters, digits and single `.`, `_`, `-` or `/` between them, at most 255 characters"
+    )]
+    Repository(String),
+    /// The tag is empty, too long or has characters that are not allowed.
+    #[error(
+        "image reference `{0}` has an invalid tag: letters, digits, `_`, `.` and `-`, at most 128, not starting with `.` or `-`"
+    )]
+    Tag(String),
+    /// The digest does not parse.
+    #[error("image reference `{reference}`: {source}")]
+    Digest {
+        /// The text as given.
+        reference: String,
+        /// What is wrong with the digest.
+        source: DigestError,
+    },
+}
+
+impl Reference {
+    /// The registry as users write it, for example `quay.io` or `localhost:5000`.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// The repository within the registry, for example `library/nginx`.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// The tag, if one is given (or implied, when there is no digest either).
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// The digest, if one is given.
+    pub fn digest(&self) -> Option<&Digest> {
+        self.digest.as_ref()
+    }
+
+    /// The same image by digest alone, which no later push can change.
+    pub fn pinned(&self, digest: Digest) -> Self {
+        Self {
+            tag: None,
+            digest: Some(digest),
+            ..self.clone()
+        }
+    }
+
+    /// The same repository with another tag and no digest.
+    ///
+    /// # Errors
+    /// [`ReferenceError::Tag`] when the tag is malformed.
+    pub fn with_tag(&self, tag: &str) -> Result<Self, ReferenceError> {
+        if !is_tag(tag) {
+            return Err(ReferenceError::Tag(format!(
+                "{}/{}:{tag}",
+                self.registry, self.repository
+            )));
+        }
+        Ok(Self {
+            tag: Some(tag.to_owned()),
+            digest: None,
+            ..self.clone()
+        })
+    }
+
+    /// What a registry is asked for: the digest if there is one, else the tag.
+    pub fn selector(&self) -> &str {
+        match (&self.digest, &self.tag) {
+            (Some(digest), _) => digest.as_str(),
+            (None, Some(tag)) => tag,
+            (None, None) => DEFAULT_TAG,
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.registry, self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = &self.digest {
+            write!(f, "@{digest}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, ReferenceError> {
+        if text.trim().is_empty() {
+            return Err(ReferenceError::Empty);
+        }
+        let (rest, digest) = match text.split_once('@') {
+            Some((rest, digest)) => {
+                let digest = digest.parse().map_err(|source| ReferenceError::Digest {
+                    reference: text.into(),
+                    source,
+                })?;
+                (rest, Some(digest))
+            }
+            None => (text, None),
+        };
+        // A colon after the last slash starts the tag; one before it belongs to the registry's port.
+        let name_end = rest.rfind('/').map_or(0, |slash| slash + 1);
+        let (name, tag) = match rest[name_end..].find(':') {
+            Some(colon) => (&rest[..name_end + colon], Some(&rest[name_end + colon + 1..])),
+            None => (rest, None),
+        };
+        if tag.is_some_and(|tag| !is_tag(tag)) {
+            return Err(ReferenceError::Tag(text.into()));
+        }
+        let (registry, repository) = split_registry(name);
+        if !is_registry(&registry) {
+            return Err(ReferenceError::Registry(text.into()));
+        }
+        if !is_repository(&repository) {
+            return Err(ReferenceError::Repository(text.into()));
+        }
+        let tag = match (tag, &digest) {
+            (Some(tag), _) => Some(tag.to_owned()),
+            (None, Some(_)) => None,
+            (None, None) => Some(DEFAULT_TAG.to_owned()),
+        };
+        Ok(Self {
+            registry,
+            repository,
+            tag,
+            digest,
+        })
+    }
+}
+
+/// The first path element is a registry only if it looks like a host; Docker Hub's several names become one.
+fn split_registry(name: &str) -> (String, String) {
+    let (registry, repository) = match name.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
+        _ => (DEFAULT_REGISTRY, name),
+    };
+    let registry = match registry {
+        "index.docker.io" | "registry-1.docker.io" => DEFAULT_REGISTRY,
+        other => other,
+    };
+    if registry == DEFAULT_REGISTRY && !repository.is_empty() && !repository.contains('/') {
+        return (registry.to_owned(), format!("library/{repository}"));
+    }
+    (registry.to_owned(), repository.to_owned())
+}
+
+fn is_registry(registry: &str) -> bool {
+    let (host, port) = match registry.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') && !port.ends_with(']') => (host, Some(port)),
+        _ => (registry, None),
+    };
+    if port.is_some_and(|port| port.parse::<u16>().is_err()) {
+        return false;
+    }
+    if let Some(address) = host.strip_prefix('[') {
+        return address
+            .strip_suffix(']')
+            .is_some_and(|a| a.parse::<std::net::Ipv6Addr>().is_ok());
+    }
+    host.split('.').all(|label| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    })
+}
+
+fn is_repository(repository: &str) -> bool {
+    repository.len() <= MAX_NAME && repository.split('/').all(is_path_component)
+}
+
+/// `[a-z0-9]+` parts joined by `.`, `_`, `__` or any number of `-`.
+fn is_path_component(component: &str) -> bool {
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = component.as_bytes();
+    if !bytes.first().is_some_and(|b| alphanumeric(*b)) || !bytes.last().is_some_and(|b| alphanumeric(*b)) {
+        return false;
+    }
+    component
+        .split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        .filter(|separator| !separator.is_empty())
+        .all(|separator| matches!(separator, "." | "_" | "__") || separator.bytes().all(|b| b == b'-'))
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    tag.len() <= MAX_TAG
+        && tag.bytes().next().is_some_and(word)
+        && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SHA: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[test]
+    fn references_are_completed_as_docker_does() {
+        for (text, expected) in [
+            ("nginx", "docker.io/library/nginx:latest"),
+            ("nginx:1.25", "docker.io/library/nginx:1.25"),
+            ("bitnami/nginx", "docker.io/bitnami/nginx:latest"),
+            ("index.docker.io/nginx", "docker.io/library/nginx:latest"),
+            ("registry-1.docker.io/a/b:c", "docker.io/a/b:c"),
+            ("quay.io/a/b", "quay.io/a/b:latest"),
+            (
+                "quay.io/a/b/c_d__e--f.g:V1_2-x.y",
+                "quay.io/a/b/c_d__e--f.g:V1_2-x.y",
+            ),
+            ("localhost/a", "localhost/a:latest"),
+            ("localhost:5000/a:b", "localhost:5000/a:b"),
+            ("127.0.0.1:5000/a", "127.0.0.1:5000/a:latest"),
+            ("[::1]:5000/a:b", "[::1]:5000/a:b"),
+        ] {
+            assert_eq!(
+                text.parse::<Reference>().expect(text).to_string(),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn digest_without_tag_implies_no_tag() {
+        let reference: Reference = format!("quay.io/a/b@{SHA}").parse().expect("reference");
+        assert_eq!(reference.tag(), None);
+        assert_eq!(reference.selector(), SHA);
+        let both: Reference = format!("quay.io/a/b:v1@{SHA}").parse().expect("reference");
+        assert_eq!(both.tag(), Some("v1"));
+        assert_eq!(both.selector(), SHA);
+        assert_eq!(both.to_string(), format!("quay.io/a/b:v1@{SHA}"));
+    }
+
+    #[test]
+    fn pinning_drops_the_tag() {
+        let reference: Reference = "quay.io/a/b:v1".parse().expect("reference");
+        let pinned = reference.pinned(SHA.parse().expect("digest"));
+        assert_eq!(pinned.to_string(), format!("quay.io/a/b@{SHA}"));
+        assert!(pinned.with_tag("v2").is_ok());
+        assert!(pinned.with_tag("-v2").is_err());
+    }
+
+    #[test]
+    fn malformed_references_say_which_part_is_wrong() {
+        for text in [
+            "quay.io/a/b@sha256:12",
+            "quay.io/a/b@md5:d41d8cd98f00b204e9800998ecf8427e",
+            "quay.io/a/b@",
+        ] {
+            let error = text.parse::<Reference>().expect_err(text);
+            assert!(matches!(error, ReferenceError::Digest { .. }), "{text}: {error}");
+            assert!(error.to_string().contains(text), "{error}");
+        }
+        for text in [
+            "quay.io/A/b",
+            "quay.io/a//b",
+            "quay.io/",
+            "a b",
+            "quay.io/a/.b",
+            "quay.io/a..b",
+        ] {
+            let error = text.parse::<Reference>().expect_err(text);
+            assert!(matches!(error, ReferenceError::Repository(_)), "{text}: {error}");
+        }
+        for text in ["quay.io/a:", "quay.io/a:-x", "quay.io/a:x y", "a:b:c"] {
+            let error = text.parse::<Reference>().expect_err(text);
+            assert!(matches!(error, ReferenceError::Tag(_)), "{text}: {error}");
+        }
+        for text in ["quay.io:port/a", "-x.io/a", "a..b/c", "../a", "[::g]:1/a"] {
+            let error = text.parse::<Reference>().expect_err(text);
+            assert!(matches!(error, ReferenceError::Registry(_)), "{text}: {error}");
+        }
+        assert_eq!(" ".parse::<Reference>(), Err(ReferenceError::Empty));
+    }
+
+    proptest! {
+        #[test]
+        fn displayed_reference_parses_to_itself(text in "([a-z]{1,5}\\.io(:[1-9][0-9]{0,3})?/)?[a-z0-9]{1,6}(/[a-z0-9]{1,6}){0,2}(:[a-z0-9]{1,5})?") {
+            let reference: Reference = text.parse().expect("reference");
+            prop_assert_eq!(reference.to_string().parse::<Reference>().expect("again"), reference);
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,40}") {
+            let _ = text.parse::<Reference>();
+        }
+    }
+}
