@@ -184,8 +184,7 @@ fn strip_zeros(part: &str) -> String {
 }
 
 fn parse_number(text: &str, part: &'static str, capital: &'static str) -> Result<u64, VersionError> {
-    // The empty text fails here too: Go reports it as a failed number conversion.
-    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(VersionError::NotDigits {
             part,
             text: text.to_owned(),

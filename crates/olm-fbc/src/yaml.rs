@@ -348,7 +348,8 @@ impl<R: BufRead> Documents<R> {
                 self.state = State::Done;
                 break;
             }
-            if is_document_marker(&text[start..]) && start > 0 {
+            let begins_line = start > 0 && text[start - 1] == b'\n';
+            if begins_line && is_document_marker(&text[start..]) {
                 self.carry = text.split_off(start);
                 break;
             }

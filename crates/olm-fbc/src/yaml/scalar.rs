@@ -13,7 +13,7 @@ pub(super) fn resolve(text: &str) -> Option<Value> {
         b'y' | b'Y' | b't' | b'T' | b'n' | b'N' | b'f' | b'F' | b'o' | b'O' | b'~' => keyword(text),
         b'.' => match text {
             ".nan" | ".NaN" | ".NAN" | ".inf" | ".Inf" | ".INF" => return None,
-            _ => float(text),
+            _ => number(text),
         },
         b'+' | b'-' => match text.get(1..) {
             Some(".inf" | ".Inf" | ".INF") => return None,
@@ -37,7 +37,7 @@ fn keyword(text: &str) -> Value {
     }
 }
 
-/// Text that starts with a digit or a sign: integer, float, or text (a timestamp stays text too).
+/// Text that starts with a digit, a sign or a dot: integer, float, or text (a timestamp stays text too).
 fn number(text: &str) -> Value {
     let plain: std::borrow::Cow<'_, str> = if text.contains('_') {
         text.replace('_', "").into()
@@ -91,17 +91,6 @@ fn integer(plain: &str) -> Option<Number> {
     }
 }
 
-/// Text that starts with a dot: the float syntax of Go's `ParseFloat`, which may hold underscores only in hex.
-fn float(text: &str) -> Value {
-    if is_float(text)
-        && let Ok(parsed) = text.parse::<f64>()
-        && parsed.is_finite()
-    {
-        return whole_as_integer(parsed);
-    }
-    Value::String(text.to_owned())
-}
-
 /// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
 fn is_float(text: &str) -> bool {
     let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -141,12 +130,12 @@ pub(super) fn key_text(value: Value) -> Option<String> {
     }
 }
 
-/// Go formats a float key as the shortest 32-bit decimal, with an exponent from 1e+21 or below 1e-4.
+/// Go formats a float key as the shortest 32-bit decimal, with an exponent from 1e+06 or below 1e-4.
 #[allow(clippy::cast_possible_truncation)]
 fn float_key(value: f64) -> String {
     let narrow = value as f32;
     let magnitude = narrow.abs();
-    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+    if magnitude != 0.0 && !(1e-4..1e6).contains(&magnitude) {
         let text = format!("{narrow:e}");
         if let Some((mantissa, exponent)) = text.split_once('e') {
             let (sign, digits) = exponent

@@ -21,6 +21,7 @@ fn plain_scalars_resolve_as_yaml_1_1() {
         ("~", json!(null)),
         ("Null", json!(null)),
         ("", json!(null)),
+        ("<<", json!("<<")),
         ("0777", json!(511)),
         ("0o17", json!(15)),
         ("0x1F", json!(31)),
@@ -93,6 +94,25 @@ fn an_anchor_inside_itself_is_refused() {
 }
 
 #[test]
+fn quoted_texts_may_continue_without_indentation() {
+    assert_eq!(
+        value("k:\n  a: 'one\n  two''s\n  three'\n  b: \"x\ny\\\n z\"\nc: \"p\n\nq\""),
+        json!({"k": {"a": "one two's three", "b": "x yz"}, "c": "p\nq"})
+    );
+    assert!(parse(b"k: \"a\nb").is_err());
+}
+
+#[test]
+fn a_block_text_at_the_end_of_input_gets_no_line_break() {
+    assert_eq!(value("a: |\n  x"), json!({"a": "x"}));
+    assert_eq!(value("a: |\n  x\n"), json!({"a": "x\n"}));
+    assert_eq!(value("a: |\n  x\n  "), json!({"a": "x\n"}));
+    assert_eq!(value("a: >-\n  x"), json!({"a": "x"}));
+    assert_eq!(value("a:\n- |\n  x\n  y"), json!({"a": ["x\ny"]}));
+    assert_eq!(value("b: |\n  x\na: 1"), json!({"a": 1, "b": "x\n"}));
+}
+
+#[test]
 fn alias_bombs_are_refused() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
@@ -141,7 +161,7 @@ fn a_document_above_the_limit_is_refused() {
 #[test]
 fn documents_are_split_and_empty_ones_left_out() {
     let text =
-        "# head\n---\na: 1\n---\n# only a comment\n---\n---\nb: |\n  x\n  --- not a marker\n...\nc: 3\n";
+        "# head\n---\na: 1\n---\n# only a comment\n---\n---\nb: |\n  x\n  --- not a marker\n...\n---\nc: 3\n";
     assert_eq!(
         parse_all(text.as_bytes()).expect("documents"),
         vec![

@@ -3,12 +3,74 @@
 use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value};
-use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use serde_saphyr::granit_parser::{
+    self, ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag,
+};
 
 use super::{Error, Limits, scalar};
 
+/// How often a document is read again with continuation lines indented; see [`indent_continuation`].
+const MAX_REPAIRS: usize = 64;
+
 /// Parses every document of `text` into `out`. A document without any node is left out.
 pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) -> Result<(), Error> {
+    let mut repaired: Option<String> = None;
+    let mut last_line = 0;
+    for _ in 0..MAX_REPAIRS {
+        let current = repaired.as_deref().unwrap_or(text);
+        let mut values = Vec::new();
+        let failure = match read(current, limits, &mut values) {
+            Ok(()) => {
+                out.extend(values);
+                return Ok(());
+            }
+            Err(failure) => failure,
+        };
+        match failure {
+            Failure::Refused(error) => return Err(error),
+            Failure::Scan(error) => {
+                let line = error.marker().line();
+                if *error.kind() != ErrorKind::InvalidQuotedScalarIndent || line <= last_line {
+                    return Err(syntax(&error));
+                }
+                repaired = Some(indent_continuation(current, line));
+                last_line = line;
+            }
+        }
+    }
+    Err(Error::Syntax {
+        line: last_line,
+        message: "too many quoted texts with lines that are not indented".to_owned(),
+    })
+}
+
+enum Failure {
+    Scan(ScanError),
+    Refused(Error),
+}
+
+/// Indents a line inside a quoted text, and those after it up to the next quote.
+///
+/// Go's parser takes continuation lines that are indented no more than the key; the parser used here does not. All these
+/// lines begin inside the text, where blanks at the start of a line carry no meaning, so nothing else changes.
+fn indent_continuation(text: &str, line: usize) -> String {
+    const INDENT: &str = match std::str::from_utf8(&[b' '; 256]) {
+        Ok(blanks) => blanks,
+        Err(_) => " ",
+    };
+    let mut out = String::with_capacity(text.len() + 4096);
+    let mut inside = true;
+    for (number, content) in text.split_inclusive('\n').enumerate() {
+        if inside && number + 1 >= line {
+            out.push_str(INDENT);
+            inside = !content.contains(['"', '\'']);
+        }
+        out.push_str(content);
+    }
+    out
+}
+
+fn read(text: &str, limits: &Limits, out: &mut Vec<Value>) -> Result<(), Failure> {
     let mut options = granit_parser::options! {
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
@@ -19,6 +81,11 @@ pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) 
         anchors: HashMap::new(),
         alias_budget: limits.alias_nodes,
         depth_left: limits.depth,
+        length: text.len(),
+        unterminated: text
+            .rsplit(['\n', '\r'])
+            .next()
+            .is_some_and(|line| !line.trim().is_empty()),
     };
     loop {
         let (event, span) = builder.next_event()?;
@@ -47,22 +114,26 @@ struct Builder<'a> {
     anchors: HashMap<usize, Anchored>,
     alias_budget: usize,
     depth_left: usize,
+    /// Bytes of the input.
+    length: usize,
+    /// Whether the last line has content and no line break.
+    unterminated: bool,
 }
 
 impl<'a> Builder<'a> {
-    fn next_event(&mut self) -> Result<(Event<'a>, Span), Error> {
+    fn next_event(&mut self) -> Result<(Event<'a>, Span), Failure> {
         match self.parser.next_event() {
             Some(Ok(item)) => Ok(item),
-            Some(Err(error)) => Err(syntax(&error)),
-            None => Err(Error::Syntax {
+            Some(Err(error)) => Err(Failure::Scan(error)),
+            None => Err(Failure::Refused(Error::Syntax {
                 line: 1,
-                message: "unexpected end of stream".to_owned(),
-            }),
+                message: "unexpected end of input".to_owned(),
+            })),
         }
     }
 
     /// The root node of a document; `None` when the document is empty (only comments, or a lone marker).
-    fn document(&mut self) -> Result<Option<Value>, Error> {
+    fn document(&mut self) -> Result<Option<Value>, Failure> {
         let (event, span) = self.next_event()?;
         let value = match event {
             Event::DocumentEnd => return Ok(None),
@@ -80,11 +151,15 @@ impl<'a> Builder<'a> {
     }
 
     /// Builds the node that `event` starts. `nodes` grows by the nodes built.
-    fn node(&mut self, event: Event<'a>, span: &Span, nodes: &mut usize) -> Result<Value, Error> {
+    fn node(&mut self, event: Event<'a>, span: &Span, nodes: &mut usize) -> Result<Value, Failure> {
         let before = *nodes;
         *nodes += 1;
         let (value, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
+            Event::Scalar(mut text, style, anchor, tag) => {
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                if is_block && text.ends_with('\n') && self.ends_input(span) {
+                    text.to_mut().pop();
+                }
                 (scalar_value(text, style, tag.as_deref(), span)?, anchor)
             }
             Event::SequenceStart(_, anchor, _) => (self.nested(span, |this| this.sequence(nodes))?, anchor),
@@ -106,11 +181,16 @@ impl<'a> Builder<'a> {
         Ok(value)
     }
 
+    /// Whether the block text at `span` ends with the input, without a line break: the parser adds one, Go's does not.
+    fn ends_input(&self, span: &Span) -> bool {
+        self.unterminated && span.end.byte_offset() == Some(self.length)
+    }
+
     fn nested(
         &mut self,
         span: &Span,
-        build: impl FnOnce(&mut Self) -> Result<Value, Error>,
-    ) -> Result<Value, Error> {
+        build: impl FnOnce(&mut Self) -> Result<Value, Failure>,
+    ) -> Result<Value, Failure> {
         let Some(left) = self.depth_left.checked_sub(1) else {
             return Err(unsupported(span, "nested too deeply"));
         };
@@ -120,7 +200,7 @@ impl<'a> Builder<'a> {
         value
     }
 
-    fn sequence(&mut self, nodes: &mut usize) -> Result<Value, Error> {
+    fn sequence(&mut self, nodes: &mut usize) -> Result<Value, Failure> {
         let mut items = Vec::new();
         loop {
             let (event, span) = self.next_event()?;
@@ -131,7 +211,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn mapping(&mut self, nodes: &mut usize) -> Result<Value, Error> {
+    fn mapping(&mut self, nodes: &mut usize) -> Result<Value, Failure> {
         let mut map = Map::new();
         loop {
             let (event, span) = self.next_event()?;
@@ -157,7 +237,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A copy of the anchored value. An anchor is known only once its node is complete, so a node cannot contain itself.
-    fn alias(&mut self, id: usize, span: &Span) -> Result<Anchored, Error> {
+    fn alias(&mut self, id: usize, span: &Span) -> Result<Anchored, Failure> {
         let Some(anchored) = self.anchors.get(&id) else {
             return Err(unsupported(span, "an anchor's value contains itself"));
         };
@@ -181,7 +261,7 @@ fn is_merge_key(event: &Event<'_>) -> bool {
 
 /// Merged keys overwrite those written before them and yield to those after, as in yaml.v2; of several merged mappings
 /// the first wins.
-fn merge(map: &mut Map<String, Value>, value: Value, span: &Span) -> Result<(), Error> {
+fn merge(map: &mut Map<String, Value>, value: Value, span: &Span) -> Result<(), Failure> {
     match value {
         Value::Object(other) => map.extend(other),
         Value::Array(items) if items.iter().all(Value::is_object) => {
@@ -204,7 +284,7 @@ fn scalar_value(
     style: ScalarStyle,
     tag: Option<&Tag>,
     span: &Span,
-) -> Result<Value, Error> {
+) -> Result<Value, Failure> {
     let Some(name) = tag.map(|tag| core_name(tag).map(std::borrow::Cow::into_owned)) else {
         if style != ScalarStyle::Plain {
             return Ok(Value::String(text.into_owned()));
@@ -251,13 +331,13 @@ fn syntax(error: &ScanError) -> Error {
     }
 }
 
-fn unexpected(event: &Event<'_>, span: &Span) -> Error {
+fn unexpected(event: &Event<'_>, span: &Span) -> Failure {
     unsupported(span, &format!("unexpected {event:?}"))
 }
 
-fn unsupported(span: &Span, message: &str) -> Error {
-    Error::Unsupported {
+fn unsupported(span: &Span, message: &str) -> Failure {
+    Failure::Refused(Error::Unsupported {
         line: span.start.line(),
         message: message.to_owned(),
-    }
+    })
 }

@@ -102,7 +102,7 @@ fn leaf(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Go's shortest `%g` form: an exponent below 1e-4 and from 1e+21.
+/// Go's shortest `%g` form: an exponent below 1e-4 and from 1e+06.
 fn number(out: &mut String, value: &Number) {
     let float = match value.as_f64() {
         Some(float) if value.is_f64() => float,
@@ -114,7 +114,7 @@ fn number(out: &mut String, value: &Number) {
     let magnitude = float.abs();
     let scientific = format!("{float:e}");
     if magnitude != 0.0
-        && !(1e-4..1e21).contains(&magnitude)
+        && !(1e-4..1e6).contains(&magnitude)
         && let Some((mantissa, exponent)) = scientific.split_once('e')
     {
         let (sign, digits) = exponent
@@ -241,7 +241,8 @@ fn has_indicator(value: &str) -> bool {
     let Some(first) = value.chars().next() else {
         return true;
     };
-    let blank_after = |rest: &str| rest.chars().next().is_none_or(char::is_whitespace);
+    let is_blank = |char: char| matches!(char, ' ' | '\t') || is_break(char);
+    let blank_after = |rest: &str| rest.chars().next().is_none_or(is_blank);
     value.starts_with("---")
         || value.starts_with("...")
         || "#,[]{}&*!|>'\"%@`".contains(first)
@@ -251,7 +252,7 @@ fn has_indicator(value: &str) -> bool {
             .any(|(at, _)| at > 0 && blank_after(&value[at + 1..]))
         || value
             .match_indices('#')
-            .any(|(at, _)| value[..at].ends_with(char::is_whitespace))
+            .any(|(at, _)| value[..at].ends_with(is_blank))
 }
 
 fn is_break(char: char) -> bool {
