@@ -4,12 +4,16 @@
 //! know in `extra`, so that a read-modify-write loses nothing. Core Kubernetes types inside ours are [`Embedded`]: kept
 //! as written, decoded on demand. Optional lists are [`List`]s, which read like vectors.
 
+pub mod api_key;
 pub mod condition;
 pub mod decode;
 pub mod embedded;
+pub mod hash;
+pub mod install_mode;
 pub mod labels;
 mod open_enum;
 pub mod packages;
+pub mod permission;
 mod schema;
 pub mod sparse;
 pub mod v1;

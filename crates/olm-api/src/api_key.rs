@@ -1,0 +1,213 @@
+//! Keys of the APIs that operators provide and require.
+//!
+//! Text form is `Kind.version.group`; sets are printed sorted, joined by commas. The plural name plays no part.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::hash::fnv1a64;
+use crate::labels::API_PREFIX;
+use crate::v1alpha1::{ApiServiceDescription, ClusterServiceVersionSpec, CrdDescription};
+
+/// One API.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ApiKey {
+    /// Kind of the API.
+    pub kind: String,
+    /// Version of the API.
+    pub version: String,
+    /// Group of the API.
+    pub group: String,
+}
+
+/// A set of APIs.
+pub type ApiSet = BTreeSet<ApiKey>;
+
+/// A text, or a description in a ClusterServiceVersion, does not name an API.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiKeyError {
+    /// The text is not `Kind.version.group`.
+    #[error("`{text}` is not an API key of the form Kind.version.group")]
+    Malformed {
+        /// The text.
+        text: String,
+    },
+    /// The name of an owned or required custom resource lacks a group.
+    #[error("custom resource definition name `{name}` is not of the form plural.group")]
+    CrdName {
+        /// The name.
+        name: String,
+    },
+}
+
+impl ApiKey {
+    /// Makes a key of its parts.
+    pub fn new(group: &str, version: &str, kind: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            version: version.to_owned(),
+            group: group.to_owned(),
+        }
+    }
+
+    /// Hash in label keys: FNV-1a of the text form, in lower-case hex without padding.
+    pub fn hash(&self) -> String {
+        format!("{:x}", fnv1a64(self.to_string().as_bytes()))
+    }
+
+    /// Key of the label that marks a ClusterServiceVersion with this API.
+    pub fn label(&self) -> String {
+        format!("{API_PREFIX}{}", self.hash())
+    }
+}
+
+impl fmt::Display for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.kind, self.version, self.group)
+    }
+}
+
+impl FromStr for ApiKey {
+    type Err = ApiKeyError;
+
+    fn from_str(text: &str) -> Result<Self, ApiKeyError> {
+        let mut parts = text.splitn(3, '.');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(kind), Some(version), Some(group)) => Ok(Self::new(group, version, kind)),
+            _ => Err(ApiKeyError::Malformed {
+                text: text.to_owned(),
+            }),
+        }
+    }
+}
+
+impl TryFrom<&CrdDescription> for ApiKey {
+    type Error = ApiKeyError;
+
+    fn try_from(description: &CrdDescription) -> Result<Self, ApiKeyError> {
+        let (_, group) = description
+            .name
+            .split_once('.')
+            .ok_or_else(|| ApiKeyError::CrdName {
+                name: description.name.clone(),
+            })?;
+        Ok(Self::new(group, &description.version, &description.kind))
+    }
+}
+
+impl From<&ApiServiceDescription> for ApiKey {
+    fn from(description: &ApiServiceDescription) -> Self {
+        Self::new(&description.group, &description.version, &description.kind)
+    }
+}
+
+/// APIs the operator brings.
+///
+/// # Errors
+/// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
+pub fn provided_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyError> {
+    collect(spec.owned_crds(), spec.owned_api_services())
+}
+
+/// APIs the operator needs others to bring.
+///
+/// # Errors
+/// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
+pub fn required_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyError> {
+    collect(spec.required_crds(), spec.required_api_services())
+}
+
+fn collect(crds: &[CrdDescription], services: &[ApiServiceDescription]) -> Result<ApiSet, ApiKeyError> {
+    let services = services.iter().map(|service| Ok(ApiKey::from(service)));
+    crds.iter().map(ApiKey::try_from).chain(services).collect()
+}
+
+/// Prints a set: text forms, sorted, joined by commas.
+pub fn print_api_set(apis: &ApiSet) -> String {
+    let mut texts: Vec<String> = apis.iter().map(ToString::to_string).collect();
+    // The order of the texts, not of the keys: `.` does not sort before every character a version can have.
+    texts.sort();
+    texts.join(",")
+}
+
+/// Parses a set as [`print_api_set`] writes it. Spaces do not count, and what is not a key is dropped, because the
+/// annotation can be edited by users.
+pub fn parse_api_set(text: &str) -> ApiSet {
+    text.replace(' ', "")
+        .split(',')
+        .filter_map(|item| item.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1alpha1::{ApiServiceDefinitions, CustomResourceDefinitions};
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_form_and_hash() {
+        let key = ApiKey::new("ghouls", "v1alpha1", "Ghost");
+        assert_eq!(key.to_string(), "Ghost.v1alpha1.ghouls");
+        assert_eq!(key.hash(), "6435ab0d7c6bda64");
+        assert_eq!(key.label(), "olm.api.6435ab0d7c6bda64");
+        assert_eq!(
+            ApiKey::new("example.com", "v1", "Demo").hash(),
+            "ddb619aba476937e"
+        );
+    }
+
+    #[test]
+    fn sets_are_parsed_leniently_and_printed_sorted() {
+        let set = parse_api_set("B.v1.x.y, A.v1.z ,,broken,also.broken, A.v1.z");
+        assert_eq!(print_api_set(&set), "A.v1.z,B.v1.x.y");
+        assert_eq!(print_api_set(&ApiSet::new()), "");
+        assert_eq!(parse_api_set(""), ApiSet::new());
+    }
+
+    #[test]
+    fn apis_of_a_csv() {
+        let crd = |name: &str| CrdDescription {
+            name: name.into(),
+            version: "v1".into(),
+            kind: "Demo".into(),
+            ..CrdDescription::default()
+        };
+        let spec = ClusterServiceVersionSpec {
+            custom_resource_definitions: Some(CustomResourceDefinitions {
+                owned: vec![crd("demos.example.com")].into(),
+                required: vec![crd("demos")].into(),
+                ..CustomResourceDefinitions::default()
+            }),
+            api_service_definitions: Some(ApiServiceDefinitions {
+                owned: vec![ApiServiceDescription {
+                    name: "flies".into(),
+                    group: "api.example.com".into(),
+                    version: "v2".into(),
+                    kind: "Fly".into(),
+                    ..ApiServiceDescription::default()
+                }]
+                .into(),
+                ..ApiServiceDefinitions::default()
+            }),
+            ..ClusterServiceVersionSpec::default()
+        };
+        assert_eq!(
+            print_api_set(&provided_apis(&spec).unwrap()),
+            "Demo.v1.example.com,Fly.v2.api.example.com"
+        );
+        assert_eq!(
+            required_apis(&spec).unwrap_err().to_string(),
+            "custom resource definition name `demos` is not of the form plural.group"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_parsing_agree(parts in prop::collection::vec(("[A-Z][a-z]{0,3}", "v[0-9a-z-]{1,3}", "[a-z.]{0,6}"), 0..6)) {
+            let set: ApiSet = parts.iter().map(|(kind, version, group)| ApiKey::new(group, version, kind)).collect();
+            prop_assert_eq!(parse_api_set(&print_api_set(&set)), set);
+        }
+    }
+}

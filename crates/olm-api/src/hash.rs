@@ -1,0 +1,183 @@
+//! Hashes that clusters already carry in labels and object names.
+//!
+//! They are SHA-224 over JSON in the form Go's encoder writes it, read as one big number and printed in base 62. Names of
+//! RBAC objects contain such a hash and are recomputed when a plan is carried out, so the result has to agree bit by bit
+//! with what an older lifecycle manager computed. Order of fields is the order of the struct given; optional fields must
+//! be left out by the struct, as Go's `omitempty` does.
+
+use serde::Serialize;
+use sha2::{Digest, Sha224};
+
+const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// Longest name [`generate_name`] aims at.
+const MAX_NAME_LENGTH: usize = 63;
+
+/// JSON as Go's encoder writes it: compact, and with `<`, `>`, `&` and the two Unicode line separators escaped.
+///
+/// # Errors
+/// When `value` has no JSON form, e.g. a map with keys that are not text.
+pub fn go_json<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
+    let plain = serde_json::to_string(value)?;
+    let mut escaped = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        match c {
+            '<' => escaped.push_str("\\u003c"),
+            '>' => escaped.push_str("\\u003e"),
+            '&' => escaped.push_str("\\u0026"),
+            '\u{2028}' => escaped.push_str("\\u2028"),
+            '\u{2029}' => escaped.push_str("\\u2029"),
+            other => escaped.push(other),
+        }
+    }
+    Ok(escaped)
+}
+
+/// Hash of spec-hash labels and generated names: JSON with a newline behind it.
+///
+/// # Errors
+/// As [`go_json`].
+pub fn hash_with_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
+    Ok(sha224_base62((go_json(value)? + "\n").as_bytes()))
+}
+
+/// Hash of the permissions label and of copied ClusterServiceVersions: JSON without a newline.
+///
+/// # Errors
+/// As [`go_json`].
+pub fn hash_without_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
+    Ok(sha224_base62(go_json(value)?.as_bytes()))
+}
+
+/// SHA-224 of bytes in base 62.
+pub fn sha224_base62(bytes: &[u8]) -> String {
+    base62(&Sha224::digest(bytes))
+}
+
+/// Bytes, read as one big-endian number, in base 62 with the digits `0-9a-zA-Z`, without padding.
+pub fn base62(bytes: &[u8]) -> String {
+    let mut number = bytes.to_vec();
+    let mut digits = Vec::new();
+    while number.iter().any(|byte| *byte != 0) {
+        let mut remainder = 0_u16;
+        for byte in &mut number {
+            let current = (remainder << 8) | u16::from(*byte);
+            // The quotient of a number below 62 * 256 by 62 fits a byte.
+            *byte = (current / 62) as u8;
+            remainder = current % 62;
+        }
+        digits.push(ALPHABET[usize::from(remainder)]);
+    }
+    if digits.is_empty() {
+        digits.push(ALPHABET[0]);
+    }
+    digits.reverse();
+    digits.into_iter().map(char::from).collect()
+}
+
+/// Name `<base>-<hash of object>` with a base cut to keep it within 63 characters.
+///
+/// A base that fits exactly without the hyphen gives 64 characters: existing names have that quirk, so it is kept.
+///
+/// # Errors
+/// As [`go_json`].
+pub fn generate_name<T: Serialize>(base: &str, object: &T) -> Result<String, serde_json::Error> {
+    let hash = hash_with_newline(object)?;
+    let mut end = base.len();
+    if end + hash.len() > MAX_NAME_LENGTH {
+        end = MAX_NAME_LENGTH.saturating_sub(hash.len() + 1);
+        while !base.is_char_boundary(end) {
+            end -= 1;
+        }
+    }
+    Ok(format!("{}-{hash}", &base[..end]))
+}
+
+/// FNV-1a hash of 64 bits.
+pub fn fnv1a64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn json_is_escaped_as_go_does() {
+        let text = json!({"a": "<b>&\u{2028}\u{2029}", "c": "\"\\\n\u{1}é"});
+        assert_eq!(
+            go_json(&text).unwrap(),
+            r#"{"a":"\u003cb\u003e\u0026\u2028\u2029","c":"\"\\\n\u0001é"}"#
+        );
+    }
+
+    #[test]
+    fn generated_names_agree_with_known_ones() {
+        assert_eq!(
+            generate_name("myname", &["something"]).unwrap(),
+            "myname-5L9sNXi3Y6mcOevFzYY3WOLIukKOeZwz1pfUlT"
+        );
+        assert_eq!(
+            generate_name(&"name".repeat(100), &["something", "else"]).unwrap(),
+            "namenamenamenamenamename-6XtefCelEzfYlFOD1fARIK5vhWVfWfGHja7H3q"
+        );
+    }
+
+    #[test]
+    fn operator_group_role_hashes_agree_with_known_ones() {
+        for (level, expected) in [
+            ("admin", "8rdAjL0E35JMMAkOqYmoorzjpIIihfnj3DcgDU"),
+            ("edit", "9lBEUxqAYE7CX7wZfFEPYutTfQTo43WarB08od"),
+            ("view", "1l6ymczPK5SceF4d0DCtAnWZuvmKn6s8oBUxHr"),
+        ] {
+            assert_eq!(
+                sha224_base62(format!("operator-ns/operator-group-1/{level}").as_bytes()),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn base_that_fits_without_the_hyphen_is_not_cut() {
+        let hash = hash_with_newline(&["x"]).unwrap();
+        let base = "b".repeat(MAX_NAME_LENGTH - hash.len());
+        assert_eq!(generate_name(&base, &["x"]).unwrap().len(), MAX_NAME_LENGTH + 1);
+        assert_eq!(
+            generate_name(&(base + "b"), &["x"]).unwrap().len(),
+            MAX_NAME_LENGTH
+        );
+    }
+
+    #[test]
+    fn small_numbers_in_base_62() {
+        for (bytes, expected) in [
+            (&[][..], "0"),
+            (&[0, 0], "0"),
+            (&[61], "Z"),
+            (&[62], "10"),
+            (&[1, 0], "48"),
+            (&[0, 35], "z"),
+        ] {
+            assert_eq!(base62(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn base_62_keeps_the_number(number in any::<u64>()) {
+            let back = base62(&number.to_be_bytes()).bytes().fold(0_u64, |sum, digit| {
+                sum * 62 + ALPHABET.iter().position(|known| *known == digit).unwrap() as u64
+            });
+            prop_assert_eq!(back, number);
+        }
+
+        #[test]
+        fn generated_names_fit(base in "[a-zé.-]{0,90}") {
+            prop_assert!(generate_name(&base, &base).unwrap().len() <= MAX_NAME_LENGTH + 1);
+        }
+    }
+}
