@@ -1,3 +1,15 @@
-//! Developer commands: cluster, images, deploy, demo, test, generation.
+//! `cargo xtask`: parse the arguments, run the command, turn errors into an exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    match xtask::run(xtask::args::Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            xtask::progress::print_error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The command line of `cargo xtask`. Each command has one variant here and one module that runs it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Everything a developer of this workspace runs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about,
+    disable_help_subcommand = true
+)]
+pub struct Arguments {
+    /// What to run.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// A real Kubernetes on this machine, for tests, demo and benchmarks
+    #[command(subcommand, long_about = CLUSTER_ABOUT, after_long_help = CLUSTER_EXAMPLES)]
+    Cluster(ClusterCommand),
+}
+
+const CLUSTER_ABOUT: &str = "\
+A real Kubernetes on this machine, for tests, demo and benchmarks.
+
+etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, CoreDNS, containerd and runc run as \
+ordinary processes in a network namespace of their own, together with an OCI registry that answers for every registry \
+name. Nothing in there can reach the network outside. Several clusters can run side by side under different names.
+
+Everything but `build`, `kubeconfig` and `status` needs root (network namespace, mounts, containers).";
+
+const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  cargo xtask cluster up                              start the cluster `default`
+  cargo xtask cluster exec -- kubectl get pods -A     look around
+  cargo xtask cluster load app.tar quay.io/me/app:1   make an image available to pods under that name
+  cargo xtask cluster exec -- cargo test -p e2e       run tests where the cluster's addresses can be reached
+  cargo xtask cluster up --name scale --no-node       a second one, control plane alone
+  cargo xtask cluster down                            remove it with all it wrote";
+
+/// What to do with a cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Start the cluster, or what of it has ended, and wait until pods can run
+    ///
+    /// The first run builds the cluster's programs with Go (about 5 minutes); later runs take seconds. State kept by an
+    /// earlier run is used again.
+    Up {
+        /// Which cluster.
+        #[command(flatten)]
+        cluster: ClusterName,
+        /// Only the control plane and the registry: no kubelet, no containers, no DNS
+        #[arg(long)]
+        no_node: bool,
+    },
+    /// End all its processes and containers and remove its state
+    Down {
+        /// Which cluster.
+        #[command(flatten)]
+        cluster: ClusterName,
+        /// Keep objects, images and logs for the next `up`
+        #[arg(long)]
+        keep_state: bool,
+    },
+    /// Show whether it runs, its processes and where things are; fails unless all of it runs
+    Status {
+        /// Which cluster.
+        #[command(flatten)]
+        cluster: ClusterName,
+        /// How to print it
+        #[arg(long, short, value_enum, default_value_t = Output::Text)]
+        output: Output,
+    },
+    /// Print the path of the administrator's kubeconfig
+    Kubeconfig {
+        /// Which cluster.
+        #[command(flatten)]
+        cluster: ClusterName,
+    },
+    /// Push an image into the cluster's registry
+    ///
+    /// Pods find it under the same reference, whatever registry that names. Because all registries are one here,
+    /// quay.io/a/b and docker.io/a/b are the same image. Prints the references pushed.
+    Load {
+        /// Which cluster.
+        #[command(flatten)]
+        cluster: ClusterName,
+        /// A tar of an OCI layout or from `docker save`
+        image: PathBuf,
+        /// Names for the image, for example quay.io/me/app:1 [default: those in the tar]
+        #[arg(value_name = "REF")]
+        references: Vec<String>,
+    },
+    /// Run a command where the cluster's addresses can be reached, with KUBECONFIG set and kubectl on PATH
+    ///
+    /// The command takes this one's place: signals, input, output and exit code are its own. It has no other network.
+    Exec {
+        /// Which cluster.
+        #[command(flatten)]
+        cluster: ClusterName,
+        /// The command and its arguments
+        #[arg(last = true, required = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// Print host and port of the cluster's registry, reachable by `exec` and from pods
+    Registry {
+        /// Which cluster.
+        #[command(flatten)]
+        cluster: ClusterName,
+    },
+    /// Build the cluster's programs without starting anything (done by `up` too)
+    Build,
+}
+
+/// Which cluster is meant.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterName {
+    /// The cluster's name
+    #[arg(long, default_value = "default")]
+    pub name: String,
+}
+
+/// How data is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<ClusterCommand, clap::Error> {
+        let words = ["xtask", "cluster"].into_iter().chain(line.split(' '));
+        let Command::Cluster(command) = Arguments::try_parse_from(words)?.command;
+        Ok(command)
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_cluster_is_default_unless_named() {
+        let Ok(ClusterCommand::Up { cluster, no_node }) = parse("up") else {
+            panic!()
+        };
+        assert_eq!((cluster.name.as_str(), no_node), ("default", false));
+        let Ok(ClusterCommand::Up { cluster, no_node }) = parse("up --name scale --no-node") else {
+            panic!()
+        };
+        assert_eq!((cluster.name.as_str(), no_node), ("scale", true));
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_the_command_with_its_own_flags() {
+        let Ok(ClusterCommand::Exec { cluster, command }) =
+            parse("exec --name a -- kubectl get pods --name b -o json")
+        else {
+            panic!()
+        };
+        assert_eq!(cluster.name, "a");
+        assert_eq!(command, ["kubectl", "get", "pods", "--name", "b", "-o", "json"]);
+        assert!(parse("exec --name a").is_err());
+    }
+
+    #[test]
+    fn load_takes_any_number_of_references() {
+        let Ok(ClusterCommand::Load {
+            image, references, ..
+        }) = parse("load a.tar quay.io/a/b:1 c:2")
+        else {
+            panic!()
+        };
+        assert_eq!(image, PathBuf::from("a.tar"));
+        assert_eq!(references, ["quay.io/a/b:1", "c:2"]);
+        assert!(parse("load").is_err());
+    }
+
+    #[test]
+    fn status_prints_text_or_json() {
+        assert!(matches!(
+            parse("status -o json"),
+            Ok(ClusterCommand::Status {
+                output: Output::Json,
+                ..
+            })
+        ));
+        assert!(parse("status -o yaml").is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! Bundle and catalog images, made by `opm` itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+/// A bundle folder and the image name it is published under.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    /// Folder with `manifests/` and `metadata/`.
+    pub folder: PathBuf,
+    /// Reference of the bundle image.
+    pub image: String,
+}
+
+/// One entry of a channel.
+#[derive(Debug, Clone, Default)]
+pub struct Entry {
+    /// Name of the ClusterServiceVersion.
+    pub name: String,
+    /// The entry it replaces.
+    pub replaces: Option<String>,
+    /// Entries it skips.
+    pub skips: Vec<String>,
+    /// Range of versions it replaces directly.
+    pub skip_range: Option<String>,
+}
+
+/// A package to be published in a catalog.
+#[derive(Debug, Clone)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its default channel.
+    pub default_channel: String,
+    /// Channels with their entries.
+    pub channels: Vec<(String, Vec<Entry>)>,
+    /// Its bundles.
+    pub bundles: Vec<Bundle>,
+}
+
+/// Runs a built `opm`.
+#[derive(Debug, Clone)]
+pub struct Opm {
+    program: PathBuf,
+}
+
+impl Opm {
+    /// The binary at `program`.
+    pub fn new(program: PathBuf) -> Self {
+        Self { program }
+    }
+
+    /// Runs it and returns what it prints.
+    ///
+    /// # Errors
+    /// With opm's own words when it fails.
+    pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new(&self.program)
+            .args(arguments)
+            .output()
+            .with_context(|| format!("cannot run {}", self.program.display()))?;
+        if !output.status.success() {
+            bail!("`opm {}` failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Writes the image of a bundle folder as an OCI layout tar.
+    ///
+    /// # Errors
+    /// When the folder is not a bundle.
+    pub fn bundle_image(&self, bundle: &Bundle, out: &Path) -> anyhow::Result<()> {
+        self.run(&["alpha", "image", "bundle", utf8(&bundle.folder)?, "-t", &bundle.image, "-o", utf8(out)?])?;
+        Ok(())
+    }
+
+    /// Writes the file-based catalog of `packages` to `folder` and validates it.
+    ///
+    /// # Errors
+    /// When a bundle cannot be rendered or the catalog does not validate.
+    pub fn write_catalog(&self, packages: &[Package], folder: &Path) -> anyhow::Result<()> {
+        if folder.exists() {
+            fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
+        }
+        for package in packages {
+            let mut text =
+                self.run(&["init", &package.name, "--default-channel", &package.default_channel, "-o", "json"])?;
+            for (channel, entries) in &package.channels {
+                text.push_str(&channel_blob(&package.name, channel, entries).to_string());
+                text.push('\n');
+            }
+            for bundle in &package.bundles {
+                text.push_str(&self.run(&[
+                    "render",
+                    utf8(&bundle.folder)?,
+                    "--alpha-image-ref-template",
+                    &bundle.image,
+                    "-o",
+                    "json",
+                ])?);
+            }
+            let home = folder.join(&package.name);
+            fs::create_dir_all(&home)?;
+            fs::write(home.join("catalog.json"), text)?;
+        }
+        self.run(&["validate", utf8(folder)?])?;
+        Ok(())
+    }
+
+    /// Writes the image of a catalog folder, on top of the `opm` image at `base`.
+    ///
+    /// # Errors
+    /// When the folder or the base image cannot be read.
+    pub fn catalog_image(&self, folder: &Path, base: &Path, image: &str, out: &Path) -> anyhow::Result<()> {
+        self.run(&[
+            "alpha", "image", "catalog", utf8(folder)?, "--opm-image", utf8(base)?, "-t", image, "-o", utf8(out)?,
+        ])?;
+        Ok(())
+    }
+}
+
+fn channel_blob(package: &str, channel: &str, entries: &[Entry]) -> Value {
+    let entries: Vec<Value> = entries
+        .iter()
+        .map(|entry| {
+            let mut blob = json!({ "name": entry.name });
+            if let Some(replaces) = &entry.replaces {
+                blob["replaces"] = json!(replaces);
+            }
+            if !entry.skips.is_empty() {
+                blob["skips"] = json!(entry.skips);
+            }
+            if let Some(range) = &entry.skip_range {
+                blob["skipRange"] = json!(range);
+            }
+            blob
+        })
+        .collect();
+    json!({ "schema": "olm.channel", "package": package, "name": channel, "entries": entries })
+}
+
+fn utf8(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("the path {} is not UTF-8", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_blob_holds_only_what_is_said() {
+        let entries = [
+            Entry { name: "a.v1".into(), ..Entry::default() },
+            Entry { name: "a.v2".into(), replaces: Some("a.v1".into()), ..Entry::default() },
+        ];
+        assert_eq!(
+            channel_blob("a", "stable", &entries),
+            json!({"schema": "olm.channel", "package": "a", "name": "stable",
+                   "entries": [{"name": "a.v1"}, {"name": "a.v2", "replaces": "a.v1"}]})
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! The API server's audit log, read as events.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+/// One finished request (or the start of a watch) as the API server logged it, reduced to what tests ask about.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEvent {
+    /// Id of the request; a watch logs two events under one id.
+    #[serde(rename = "auditID")]
+    pub audit_id: String,
+    /// `ResponseStarted`, `ResponseComplete` or `Panic`.
+    pub stage: String,
+    /// Kubernetes verb: get, list, watch, create, update, patch, delete, deletecollection.
+    pub verb: String,
+    /// Path and query.
+    #[serde(rename = "requestURI")]
+    pub request_uri: String,
+    /// Who asked.
+    pub user: AuditUser,
+    /// The program's own name for itself.
+    #[serde(default)]
+    pub user_agent: String,
+    /// What it was about; nothing for discovery and health.
+    #[serde(default)]
+    pub object_ref: Option<AuditObject>,
+    /// How it was answered.
+    #[serde(default)]
+    pub response_status: Option<AuditStatus>,
+    /// When the request arrived, RFC 3339 with microseconds.
+    pub request_received_timestamp: String,
+}
+
+/// The user of an [`AuditEvent`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct AuditUser {
+    /// User name, for example `system:serviceaccount:olm:olm-operator`.
+    #[serde(default)]
+    pub username: String,
+}
+
+/// The object of an [`AuditEvent`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+pub struct AuditObject {
+    /// Plural resource name.
+    pub resource: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Empty for lists and for creates under a generated name.
+    pub name: String,
+    /// Empty for the core group.
+    pub api_group: String,
+    /// API version without the group.
+    pub api_version: String,
+    /// `status`, `scale`, … or empty.
+    pub subresource: String,
+}
+
+/// The answer of an [`AuditEvent`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct AuditStatus {
+    /// HTTP status code.
+    #[serde(default)]
+    pub code: u16,
+}
+
+impl AuditEvent {
+    /// A finished request that changed something: a create, update, patch or delete answered with 2xx.
+    pub fn is_write(&self) -> bool {
+        self.stage == "ResponseComplete"
+            && ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
+            && self
+                .response_status
+                .as_ref()
+                .is_some_and(|status| (200..300).contains(&status.code))
+    }
+}
+
+/// All events of the log, in the order the API server finished the requests. A line that is still being written is left
+/// out.
+///
+/// # Errors
+/// When the log cannot be read or a complete line of it is not an event.
+pub fn read(log: &Path) -> anyhow::Result<Vec<AuditEvent>> {
+    let text = fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    parse(&text).with_context(|| format!("cannot understand {}", log.display()))
+}
+
+fn parse(text: &str) -> anyhow::Result<Vec<AuditEvent>> {
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    complete
+        .lines()
+        .enumerate()
+        .map(|(number, line)| serde_json::from_str(line).with_context(|| format!("line {}", number + 1)))
+        .collect()
+}
+
+/// How many requests each user finished.
+pub fn requests_by_user(events: &[AuditEvent]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for event in events.iter().filter(|event| event.stage == "ResponseComplete") {
+        *counts.entry(event.user.username.clone()).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces","verb":"create","user":{"username":"kubernetes-admin","groups":["system:masters"]},"sourceIPs":["192.168.77.1"],"userAgent":"kubectl","objectRef":{"resource":"namespaces","name":"a","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":201},"requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stageTimestamp":"2026-01-01T00:00:00.000000Z"}"#;
+
+    #[test]
+    fn writes_are_told_from_reads_and_refusals() {
+        let events = parse(&format!("{LINE}\n")).unwrap();
+        assert!(events[0].is_write());
+        assert_eq!(events[0].object_ref.as_ref().unwrap().resource, "namespaces");
+        let refused = parse(&format!("{}\n", LINE.replace("201", "403"))).unwrap();
+        assert!(!refused[0].is_write());
+        let read = parse(&format!("{}\n", LINE.replace("create", "get"))).unwrap();
+        assert!(!read[0].is_write());
+        assert_eq!(
+            requests_by_user(&read),
+            BTreeMap::from([("kubernetes-admin".to_owned(), 1)])
+        );
+    }
+
+    #[test]
+    fn a_line_still_being_written_is_left_out_and_a_broken_one_is_named() {
+        assert_eq!(parse(&format!("{LINE}\n{{\"kind\":\"Ev")).unwrap().len(), 1);
+        let error = parse(&format!("{LINE}\nnonsense\n")).unwrap_err();
+        assert_eq!(error.to_string(), "line 2");
+    }
+}

@@ -1,0 +1,268 @@
+//! Builds the cluster's programs from the Go modules under `e2e/cluster`, and the images the cluster itself needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use sha2::{Digest as _, Sha256};
+
+use super::layout;
+use crate::oci_layout::{self, ImageConfig, LayerFile};
+use crate::progress::Progress;
+use crate::{interrupt, workspace};
+
+/// Reference under which the pause image is loaded and named to containerd.
+pub const PAUSE_IMAGE: &str = "registry.k8s.io/pause:embedded";
+/// Reference under which the CoreDNS image is loaded and deployed.
+pub const DNS_IMAGE: &str = "registry.k8s.io/coredns:embedded";
+
+const REPORT_EVERY: Duration = Duration::from_secs(15);
+
+/// One program to build.
+struct Target {
+    /// File in the folder of binaries.
+    binary: &'static str,
+    /// Module folder, below `e2e/cluster`.
+    module: &'static str,
+    package: &'static str,
+    /// What it costs when Go's cache is empty, for the progress line.
+    cold: &'static str,
+}
+
+const TARGETS: [Target; 3] = [
+    Target {
+        binary: "kube-all",
+        module: "",
+        package: ".",
+        cold: "about 4 minutes",
+    },
+    Target {
+        binary: "coredns",
+        module: "coredns",
+        package: ".",
+        cold: "about half a minute",
+    },
+    Target {
+        binary: "pause",
+        module: "",
+        package: "./pause",
+        cold: "a second",
+    },
+];
+
+/// Path of the image tar with the given program, in the form `cluster load` takes.
+pub fn image(program: &str) -> PathBuf {
+    layout::binaries().join(format!("{program}.tar"))
+}
+
+/// Builds what is missing or older than its sources. Does not need root.
+///
+/// # Errors
+/// When Go is missing or a build fails; the compiler's own words have then been printed.
+pub fn build(progress: &Progress) -> anyhow::Result<()> {
+    let folder = layout::binaries();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let guard = fs::File::create(folder.join(".lock")).context("cannot create the build's lock file")?;
+    guard.lock().context("cannot wait for another build")?;
+
+    let sources = workspace::root().join("e2e/cluster");
+    let version = kubernetes_version(&fs::read_to_string(sources.join("go.mod"))?)?;
+    for target in &TARGETS {
+        let stamp = folder.join(format!(".{}.stamp", target.binary));
+        let wanted = fingerprint(&sources.join(target.module), &version)?;
+        let binary = folder.join(target.binary);
+        let is_current = binary.exists() && fs::read_to_string(&stamp).is_ok_and(|found| found == wanted);
+        if is_current && (target.binary == "kube-all" || image(target.binary).exists()) {
+            continue;
+        }
+        progress.note(&format!(
+            "building {} ({} when nothing is cached)",
+            target.binary, target.cold
+        ));
+        let began = Instant::now();
+        go_build(target, &sources, &binary, &version, progress)?;
+        if target.binary != "kube-all" {
+            pack(target.binary, &binary)?;
+        }
+        fs::write(&stamp, wanted)?;
+        progress.done(&format!("built {}", target.binary), began.elapsed());
+    }
+    Ok(())
+}
+
+fn go_build(
+    target: &Target,
+    sources: &Path,
+    binary: &Path,
+    version: &Version,
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    let mut go = Command::new("go");
+    go.current_dir(sources.join(target.module))
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags"])
+        .arg(version.linker_flags())
+        .arg("-o")
+        .arg(binary)
+        .arg(target.package)
+        .stdin(Stdio::null())
+        // stdout is for data of ours
+        .stdout(Stdio::null());
+    let mut child = go.spawn().context(
+        "cannot run `go`: the cluster's programs are built with Go 1.25 or later (https://go.dev/dl)",
+    )?;
+    let began = Instant::now();
+    let mut reported = began;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if interrupt::is_requested() {
+            child.kill()?;
+            child.wait()?;
+            bail!("interrupted while building {}", target.binary);
+        }
+        if reported.elapsed() >= REPORT_EVERY {
+            reported = Instant::now();
+            progress.note(&format!("still building {}", target.binary));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    if !status.success() {
+        bail!(
+            "`go build` of {} failed ({status}); its messages are above",
+            target.binary
+        );
+    }
+    Ok(())
+}
+
+fn pack(program: &str, binary: &Path) -> anyhow::Result<()> {
+    let files = [LayerFile {
+        path: program.to_owned(),
+        source: binary.to_owned(),
+        mode: 0o755,
+    }];
+    let config = ImageConfig {
+        entrypoint: vec![format!("/{program}")],
+        ..ImageConfig::default()
+    };
+    oci_layout::write(&image(program), &files, &config)?;
+    Ok(())
+}
+
+/// The release of Kubernetes that `go.mod` requires.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    full: String,
+    major: String,
+    minor: String,
+}
+
+impl Version {
+    /// Without these the API server calls itself 0.0.0, and every check of a minimum version fails.
+    fn linker_flags(&self) -> String {
+        let mut flags = "-s -w".to_owned();
+        for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+            for (variable, value) in [
+                ("gitVersion", self.full.as_str()),
+                ("gitMajor", &self.major),
+                ("gitMinor", &self.minor),
+                ("gitTreeState", "clean"),
+            ] {
+                flags.push_str(&format!(" -X {package}.{variable}={value}"));
+            }
+        }
+        flags
+    }
+}
+
+fn kubernetes_version(go_mod: &str) -> anyhow::Result<Version> {
+    let full = go_mod
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
+        .context("e2e/cluster/go.mod does not require k8s.io/kubernetes")?
+        .trim();
+    let mut parts = full.trim_start_matches('v').split('.');
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) => Ok(Version {
+            full: full.to_owned(),
+            major: major.to_owned(),
+            minor: minor.to_owned(),
+        }),
+        _ => bail!("e2e/cluster/go.mod requires k8s.io/kubernetes at `{full}`, which is no version"),
+    }
+}
+
+/// A hash over a module's sources and what is stamped into its binaries.
+fn fingerprint(module: &Path, version: &Version) -> anyhow::Result<String> {
+    let mut files = Vec::new();
+    collect(module, &mut files)?;
+    files.sort();
+    let mut hash = Sha256::new();
+    hash.update(version.linker_flags());
+    for file in files {
+        let content = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        hash.update(file.strip_prefix(module)?.as_os_str().as_encoded_bytes());
+        hash.update((content.len() as u64).to_le_bytes());
+        hash.update(content);
+    }
+    Ok(hex::encode(hash.finalize()))
+}
+
+/// The files of the Go module in `folder`, those of modules nested in it left out.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if !path.join("go.mod").exists() {
+                collect(&path, files)?;
+            }
+        } else if path
+            .extension()
+            .is_some_and(|ending| ["go", "mod", "sum"].iter().any(|known| ending == *known))
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_comes_from_go_mod() {
+        let version =
+            kubernetes_version("require (\n\tk8s.io/kubectl v0.34.4\n\tk8s.io/kubernetes v1.34.4\n)\n")
+                .unwrap();
+        assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "34"));
+        assert!(
+            version
+                .linker_flags()
+                .contains("-X k8s.io/component-base/version.gitVersion=v1.34.4")
+        );
+        assert!(kubernetes_version("module x\n").is_err());
+    }
+
+    #[test]
+    fn a_changed_source_changes_the_fingerprint_and_a_nested_module_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let version = kubernetes_version("\tk8s.io/kubernetes v1.34.4\n").unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+            fingerprint(folder.path(), &version).unwrap()
+        };
+        write("go.mod", "module x");
+        let first = write("main.go", "package main");
+        let nested = write("inner/go.mod", "module y");
+        assert_eq!(first, nested);
+        assert_eq!(first, write("README.md", "words"));
+        assert_ne!(first, write("main.go", "package main // changed"));
+    }
+}

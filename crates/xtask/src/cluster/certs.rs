@@ -1,0 +1,259 @@
+//! The cluster's certificates, made once per cluster and kept with its state.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+};
+
+use super::address::{API_SERVICE, Addresses};
+
+/// Written last: while it is missing, everything is made anew.
+const COMPLETE: &str = "complete";
+
+/// One certificate to make: file name without ending, and who it is for.
+struct Identity {
+    file: &'static str,
+    common_name: String,
+    organisation: Option<&'static str>,
+    /// Names and addresses it serves under; none for a client certificate.
+    serves: Vec<SanType>,
+}
+
+impl Identity {
+    fn client(
+        file: &'static str,
+        common_name: impl Into<String>,
+        organisation: Option<&'static str>,
+    ) -> Self {
+        Self {
+            file,
+            common_name: common_name.into(),
+            organisation,
+            serves: Vec::new(),
+        }
+    }
+}
+
+/// Makes all certificates and keys in `folder` unless they are there.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow::Result<()> {
+    if folder.join(COMPLETE).exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let authority = create_authority(folder, "ca", "kubernetes")?;
+    for identity in identities(node, addresses)? {
+        issue(folder, &identity, &authority)?;
+    }
+    // Aggregated API servers trust this authority for user names in headers; it must not be the clients' one.
+    let front_proxy = create_authority(folder, "front-proxy-ca", "front-proxy-ca")?;
+    issue(
+        folder,
+        &Identity::client("front-proxy-client", "front-proxy-client", None),
+        &front_proxy,
+    )?;
+
+    let service_accounts = KeyPair::generate()?;
+    write_key(
+        &folder.join("service-accounts.key"),
+        &service_accounts.serialize_pem(),
+    )?;
+    fs::write(
+        folder.join("service-accounts.pub"),
+        service_accounts.public_key_pem(),
+    )?;
+    fs::write(folder.join(COMPLETE), "")?;
+    Ok(())
+}
+
+fn identities(node: &str, addresses: Addresses) -> anyhow::Result<Vec<Identity>> {
+    let mut serves = Vec::new();
+    for name in [
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+        "localhost",
+    ] {
+        serves.push(SanType::DnsName(name.try_into()?));
+    }
+    let node_address = SanType::IpAddress(IpAddr::V4(addresses.node()));
+    let loopback = SanType::IpAddress(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+    serves.extend([
+        node_address.clone(),
+        loopback.clone(),
+        SanType::IpAddress(IpAddr::V4(API_SERVICE)),
+    ]);
+
+    let node_user = format!("system:node:{node}");
+    Ok(vec![
+        Identity {
+            file: "apiserver",
+            common_name: "kube-apiserver".into(),
+            organisation: None,
+            serves,
+        },
+        Identity {
+            file: "kubelet-server",
+            common_name: node_user.clone(),
+            organisation: Some("system:nodes"),
+            serves: vec![SanType::DnsName(node.try_into()?), node_address, loopback],
+        },
+        Identity::client(
+            "apiserver-kubelet-client",
+            "kube-apiserver-kubelet-client",
+            Some("system:masters"),
+        ),
+        Identity::client("admin", "kubernetes-admin", Some("system:masters")),
+        Identity::client("controller-manager", "system:kube-controller-manager", None),
+        Identity::client("scheduler", "system:kube-scheduler", None),
+        Identity::client("proxy", "system:kube-proxy", None),
+        Identity::client("kubelet", node_user, Some("system:nodes")),
+    ])
+}
+
+fn create_authority(
+    folder: &Path,
+    file: &str,
+    common_name: &str,
+) -> anyhow::Result<CertifiedIssuer<'static, KeyPair>> {
+    let mut params = params(common_name, None);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+    fs::write(folder.join(format!("{file}.crt")), authority.pem())?;
+    write_key(
+        &folder.join(format!("{file}.key")),
+        &authority.key().serialize_pem(),
+    )?;
+    Ok(authority)
+}
+
+fn issue(
+    folder: &Path,
+    identity: &Identity,
+    authority: &CertifiedIssuer<'static, KeyPair>,
+) -> anyhow::Result<()> {
+    let mut params = params(&identity.common_name, identity.organisation);
+    params.subject_alt_names.clone_from(&identity.serves);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![if identity.serves.is_empty() {
+        ExtendedKeyUsagePurpose::ClientAuth
+    } else {
+        ExtendedKeyUsagePurpose::ServerAuth
+    }];
+    let key = KeyPair::generate()?;
+    let certificate = params
+        .signed_by(&key, authority)
+        .with_context(|| format!("cannot sign the certificate {}", identity.file))?;
+    fs::write(folder.join(format!("{}.crt", identity.file)), certificate.pem())?;
+    write_key(
+        &folder.join(format!("{}.key", identity.file)),
+        &key.serialize_pem(),
+    )
+}
+
+fn params(common_name: &str, organisation: Option<&str>) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    if let Some(organisation) = organisation {
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, organisation);
+    }
+    // Wide on both sides: a cluster for tests must not care about this machine's clock.
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2120, 1, 1);
+    params
+}
+
+fn write_key(path: &Path, pem: &str) -> anyhow::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    file.write_all(pem.as_bytes())?;
+    Ok(())
+}
+
+/// The kubeconfig of one of the client certificates in `pki`, certificates included, as JSON (which YAML readers take).
+///
+/// # Errors
+/// When a certificate cannot be read.
+pub fn kubeconfig(pki: &Path, cluster: &str, identity: &str, server: &str) -> anyhow::Result<String> {
+    let read = |file: String| {
+        let path = pki.join(file);
+        fs::read(&path)
+            .map(|pem| BASE64.encode(pem))
+            .with_context(|| format!("cannot read {}", path.display()))
+    };
+    let user = BTreeMap::from([
+        ("client-certificate-data", read(format!("{identity}.crt"))?),
+        ("client-key-data", read(format!("{identity}.key"))?),
+    ]);
+    let config = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": read("ca.crt".into())?}}],
+        "users": [{"name": identity, "user": user}],
+        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": identity}}],
+        "current-context": cluster,
+    });
+    Ok(serde_json::to_string_pretty(&config)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_made_once_and_keys_are_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path(), "node", Addresses::of_slot(0)).unwrap();
+        let first = fs::read(folder.path().join("ca.crt")).unwrap();
+        create(folder.path(), "node", Addresses::of_slot(0)).unwrap();
+        assert_eq!(first, fs::read(folder.path().join("ca.crt")).unwrap());
+        for entry in fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "key") {
+                assert_eq!(
+                    fs::metadata(&path).unwrap().permissions().mode() & 0o077,
+                    0,
+                    "{}",
+                    path.display()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_carries_its_certificates() {
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path(), "node", Addresses::of_slot(0)).unwrap();
+        let text = kubeconfig(folder.path(), "default", "admin", "https://192.168.77.1:6443").unwrap();
+        let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(config["current-context"], "default");
+        let certificate = fs::read_to_string(folder.path().join("admin.crt")).unwrap();
+        assert_eq!(
+            config["users"][0]["user"]["client-certificate-data"],
+            BASE64.encode(certificate)
+        );
+    }
+}

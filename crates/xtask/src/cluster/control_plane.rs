@@ -1,0 +1,170 @@
+//! etcd, kube-apiserver, kube-controller-manager and kube-scheduler: their configuration and command lines.
+
+use std::fs;
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use super::address::{Addresses, SERVICE_NETWORK};
+use super::certs;
+use super::layout::{Layout, kubernetes_binary};
+use super::processes::Program;
+
+/// Writes the kubeconfigs and the audit policy.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+    fs::create_dir_all(layout.config())?;
+    for identity in ["admin", "controller-manager", "scheduler", "proxy", "kubelet"] {
+        let text = certs::kubeconfig(&layout.pki(), layout.name(), identity, &addresses.api_server())?;
+        let path = if identity == "admin" {
+            layout.kubeconfig()
+        } else {
+            kubeconfig(layout, identity)
+        };
+        write_private(&path, &text)?;
+    }
+    fs::create_dir_all(layout.audit_log().with_file_name(""))?;
+    // RequestReceived would count every request twice.
+    let policy = json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{ "level": "Metadata" }],
+    });
+    fs::write(
+        layout.config().join("audit-policy.json"),
+        serde_json::to_string_pretty(&policy)?,
+    )?;
+    Ok(())
+}
+
+/// Path of the kubeconfig of one of the cluster's own programs.
+pub fn kubeconfig(layout: &Layout, identity: &str) -> std::path::PathBuf {
+    layout.config().join(format!("{identity}.kubeconfig"))
+}
+
+fn write_private(path: &std::path::Path, text: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(())
+}
+
+/// etcd, listening on the namespace's loopback only.
+pub fn etcd(layout: &Layout) -> Program {
+    kubernetes(
+        "etcd",
+        [
+            format!("--data-dir={}", layout.state().join("etcd").display()),
+            format!("--name={}", layout.name()),
+            "--listen-client-urls=http://127.0.0.1:2379".into(),
+            "--advertise-client-urls=http://127.0.0.1:2379".into(),
+            "--listen-peer-urls=http://127.0.0.1:2380".into(),
+            "--initial-advertise-peer-urls=http://127.0.0.1:2380".into(),
+            format!("--initial-cluster={}=http://127.0.0.1:2380", layout.name()),
+            // A test cluster need not survive a power cut.
+            "--unsafe-no-fsync".into(),
+            "--quota-backend-bytes=8589934592".into(),
+            "--auto-compaction-mode=periodic".into(),
+            "--auto-compaction-retention=10m".into(),
+            "--log-level=warn".into(),
+        ],
+    )
+}
+
+/// kube-apiserver with its default admission plugins, RBAC and an audit log.
+pub fn api_server(layout: &Layout, addresses: Addresses) -> Program {
+    let pki = layout.pki();
+    let file = |name: &str| pki.join(name).display().to_string();
+    kubernetes(
+        "kube-apiserver",
+        [
+            "--etcd-servers=http://127.0.0.1:2379".into(),
+            format!("--advertise-address={}", addresses.node()),
+            "--secure-port=6443".into(),
+            format!("--service-cluster-ip-range={SERVICE_NETWORK}"),
+            "--authorization-mode=Node,RBAC".into(),
+            "--allow-privileged=true".into(),
+            format!("--client-ca-file={}", file("ca.crt")),
+            format!("--tls-cert-file={}", file("apiserver.crt")),
+            format!("--tls-private-key-file={}", file("apiserver.key")),
+            format!("--kubelet-certificate-authority={}", file("ca.crt")),
+            format!(
+                "--kubelet-client-certificate={}",
+                file("apiserver-kubelet-client.crt")
+            ),
+            format!("--kubelet-client-key={}", file("apiserver-kubelet-client.key")),
+            // By name it would ask a DNS server that does not exist here.
+            "--kubelet-preferred-address-types=InternalIP".into(),
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local".into(),
+            format!("--service-account-key-file={}", file("service-accounts.pub")),
+            format!(
+                "--service-account-signing-key-file={}",
+                file("service-accounts.key")
+            ),
+            format!("--requestheader-client-ca-file={}", file("front-proxy-ca.crt")),
+            "--requestheader-allowed-names=front-proxy-client".into(),
+            "--requestheader-username-headers=X-Remote-User".into(),
+            "--requestheader-group-headers=X-Remote-Group".into(),
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+            format!("--proxy-client-cert-file={}", file("front-proxy-client.crt")),
+            format!("--proxy-client-key-file={}", file("front-proxy-client.key")),
+            format!(
+                "--audit-policy-file={}",
+                layout.config().join("audit-policy.json").display()
+            ),
+            format!("--audit-log-path={}", layout.audit_log().display()),
+            // In megabytes: no rotation, or readers would lose their place.
+            "--audit-log-maxsize=1000000".into(),
+        ],
+    )
+}
+
+/// kube-controller-manager, each controller under its own ServiceAccount as in a cluster made by kubeadm.
+pub fn controller_manager(layout: &Layout) -> Program {
+    let pki = layout.pki();
+    let file = |name: &str| pki.join(name).display().to_string();
+    kubernetes(
+        "kube-controller-manager",
+        [
+            format!(
+                "--kubeconfig={}",
+                kubeconfig(layout, "controller-manager").display()
+            ),
+            "--leader-elect=false".into(),
+            "--use-service-account-credentials=true".into(),
+            format!("--root-ca-file={}", file("ca.crt")),
+            format!(
+                "--service-account-private-key-file={}",
+                file("service-accounts.key")
+            ),
+            format!("--cluster-signing-cert-file={}", file("ca.crt")),
+            format!("--cluster-signing-key-file={}", file("ca.key")),
+            // The defaults (20, 30) would be the bottleneck of every measurement at scale.
+            "--kube-api-qps=500".into(),
+            "--kube-api-burst=1000".into(),
+        ],
+    )
+}
+
+/// kube-scheduler.
+pub fn scheduler(layout: &Layout) -> Program {
+    kubernetes(
+        "kube-scheduler",
+        [
+            format!("--kubeconfig={}", kubeconfig(layout, "scheduler").display()),
+            "--leader-elect=false".into(),
+            "--kube-api-qps=500".into(),
+            "--kube-api-burst=1000".into(),
+        ],
+    )
+}
+
+/// One of the programs in the Kubernetes binary.
+pub fn kubernetes(name: &'static str, arguments: impl IntoIterator<Item = String>) -> Program {
+    let mut command = vec![kubernetes_binary().display().to_string(), name.to_owned()];
+    command.extend(arguments);
+    Program { name, command }
+}

@@ -1,0 +1,300 @@
+//! The cluster's long-running programs: started apart from this process, found again by a record, ended by a signal.
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, WaitOptions};
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+use super::packages::SEARCH_PATH;
+use crate::interrupt;
+
+const POLL: Duration = Duration::from_millis(100);
+/// Lines of its log that go with the news of a program's end.
+const LAST_LINES: usize = 15;
+
+/// A program and its command line.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Name of its record and log.
+    pub name: &'static str,
+    /// Executable, then arguments.
+    pub command: Vec<String>,
+}
+
+impl Program {
+    /// A program from anything that reads as text.
+    pub fn new(name: &'static str, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            name,
+            command: command.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// What identifies a started process even after its id was given to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    pid: u32,
+    /// In clock ticks since the machine started, from `/proc/PID/stat`.
+    started: u64,
+}
+
+/// Starts a program inside the cluster's network namespace, in a session of its own, with its output in its log; does
+/// nothing when it runs already.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
+    if find(layout, program.name).is_some() {
+        return Ok(());
+    }
+    let path = layout.log(program.name);
+    create_parent(&path)?;
+    let log = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("cannot open the log {}", path.display()))?;
+    // The environment is ours: a proxy or KUBECONFIG of the caller's must not reach the cluster's programs.
+    let child = Command::new("setsid")
+        .arg("nsenter")
+        .arg(format!("--net={}", layout.network_namespace().display()))
+        .arg("--")
+        .args(&program.command)
+        .env_clear()
+        .env("PATH", SEARCH_PATH)
+        .env("HOME", layout.state())
+        .current_dir(layout.state())
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.name))?;
+    let pid = child.id();
+    let record = Record {
+        pid,
+        started: stat(pid).map_or(0, |stat| stat.started),
+    };
+    let path = record_path(layout, program.name);
+    create_parent(&path)?;
+    fs::write(&path, serde_json::to_string(&record)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}
+
+/// The process id of a program that runs.
+pub fn find(layout: &Layout, name: &str) -> Option<u32> {
+    let record: Record = serde_json::from_str(&fs::read_to_string(record_path(layout, name)).ok()?).ok()?;
+    is_alive(record).then_some(record.pid)
+}
+
+/// Names of all programs that were started since the last stop, whether they still run or not.
+pub fn started(layout: &Layout) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(layout.run().join("processes"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Ends a program with SIGKILL and waits until it is gone. etcd and the API server take a minute to end politely.
+///
+/// # Errors
+/// When it is still there after some seconds.
+pub fn kill(layout: &Layout, name: &str) -> anyhow::Result<()> {
+    if let Some(pid) = find(layout, name) {
+        kill_pids(&[pid]).with_context(|| format!("cannot end {name}"))?;
+    }
+    let _ = fs::remove_file(record_path(layout, name));
+    Ok(())
+}
+
+/// Sends SIGKILL to processes and waits until none is left.
+///
+/// # Errors
+/// Names those that are still there after ten seconds.
+pub fn kill_pids(pids: &[u32]) -> anyhow::Result<()> {
+    for pid in pids {
+        signal(*pid, Signal::KILL);
+    }
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let left: Vec<u32> = pids.iter().copied().filter(|pid| !is_gone(*pid)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("processes {left:?} do not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Polls until `ready` gives a value.
+///
+/// # Errors
+/// When one of the `programs` ends meanwhile (with its last log lines), on Ctrl-C, after `timeout`, or when `ready` fails.
+pub fn wait<T>(
+    layout: &Layout,
+    what: &str,
+    programs: &[&str],
+    timeout: Duration,
+    mut ready: impl FnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        interrupt::check()?;
+        if let Some(value) = ready()? {
+            return Ok(value);
+        }
+        if let Some(ended) = programs.iter().find(|name| find(layout, name).is_none()) {
+            bail!(
+                "{ended} ended while waiting for {what}\n{}",
+                last_words(layout, ended)
+            );
+        }
+        if Instant::now() > deadline {
+            let words: Vec<String> = programs.iter().map(|name| last_words(layout, name)).collect();
+            bail!("no {what} within {} s\n{}", timeout.as_secs(), words.join("\n"));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// A program's log path and the last lines in it.
+pub fn last_words(layout: &Layout, name: &str) -> String {
+    let path = layout.log(name);
+    let mut lines = tail(&path, LAST_LINES);
+    if lines.is_empty() {
+        "(empty)".clone_into(&mut lines);
+    }
+    format!("last lines of {}:\n{lines}", path.display())
+}
+
+fn tail(path: &Path, lines: usize) -> String {
+    const WINDOW: u64 = 16 * 1024;
+    let mut text = Vec::new();
+    if let Ok(mut file) = fs::File::open(path) {
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        let _ = file.seek(SeekFrom::Start(length.saturating_sub(WINDOW)));
+        let _ = file.read_to_end(&mut text);
+    }
+    let text = String::from_utf8_lossy(&text);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // The only failure is that it has ended already, which is what was wanted.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+fn is_gone(pid: u32) -> bool {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // Reaps it when this very process had started it; otherwise init does.
+        let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+    }
+    stat(pid).is_none_or(|stat| stat.is_dead())
+}
+
+fn is_alive(record: Record) -> bool {
+    stat(record.pid).is_some_and(|stat| stat.started == record.started && !stat.is_dead())
+}
+
+/// The part of `/proc/PID/stat` that matters here.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    started: u64,
+}
+
+impl Stat {
+    /// Ended, even if nobody has asked for its exit status yet.
+    fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(text: &str) -> Option<Stat> {
+    // The second field is the program's name in parentheses, in which anything can stand.
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some(Stat {
+        state,
+        started: fields.nth(18)?.parse().ok()?,
+    })
+}
+
+fn record_path(layout: &Layout, name: &str) -> std::path::PathBuf {
+    layout.run().join("processes").join(format!("{name}.json"))
+}
+
+fn create_parent(path: &Path) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse_stat() {
+        let text =
+            "42 (a) b) S 1 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 10 18446744073709551615";
+        assert_eq!(
+            parse_stat(text),
+            Some(Stat {
+                state: 'S',
+                started: 98765
+            })
+        );
+        assert_eq!(parse_stat("42 (a"), None);
+    }
+
+    #[test]
+    fn another_process_with_the_same_id_is_not_ours() {
+        let own = std::process::id();
+        let started = stat(own).unwrap().started;
+        assert!(is_alive(Record { pid: own, started }));
+        assert!(!is_alive(Record {
+            pid: own,
+            started: started + 1
+        }));
+    }
+
+    #[test]
+    fn killing_waits_for_the_end() {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        kill_pids(&[pid]).unwrap();
+        assert!(stat(pid).is_none_or(|stat| stat.is_dead()));
+    }
+
+    #[test]
+    fn tail_gives_the_last_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let text: String = (0..5000).map(|n| format!("line {n}\n")).collect();
+        fs::write(&path, text).unwrap();
+        assert_eq!(tail(&path, 2), "line 4998\nline 4999");
+        assert_eq!(tail(&folder.path().join("none"), 2), "");
+    }
+}

@@ -1,0 +1,335 @@
+//! Starts a cluster, stage by stage.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+
+use super::address::Addresses;
+use super::build::{self, DNS_IMAGE, PAUSE_IMAGE};
+use super::layout::{Layout, binaries, kubernetes_binary};
+use super::{
+    CLUSTER_VARIABLE, Cluster, Record, UpOptions, certs, cgroup, containerd, control_plane, dns, flag,
+    network, node, packages, processes, registry, require_root, teardown,
+};
+use crate::progress::Progress;
+use crate::{interrupt, workspace};
+
+/// Generous, because the machine may be busy compiling; a program that ends is noticed at once.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub(super) fn up(layout: Layout, options: UpOptions, progress: &Progress) -> anyhow::Result<Cluster> {
+    if !rustix::process::geteuid().is_root() {
+        progress.note("starting a cluster needs root; building its programs, which does not");
+    }
+    build::build(progress)?;
+    let no_node = if options.no_node { " --no-node" } else { "" };
+    require_root(
+        "starting a cluster",
+        &format!("up{}{no_node}", flag(layout.name())),
+    )?;
+    packages::ensure(!options.no_node, progress)?;
+
+    let _guard = lock(&layout)?;
+    let known = Record::read(&layout)?;
+    let record = match known {
+        Some(record) if record.node == options.no_node => bail!(
+            "cluster `{name}` exists {} a node; remove it first with: cargo xtask cluster down{}",
+            if record.node { "with" } else { "without" },
+            flag(layout.name()),
+            name = layout.name(),
+        ),
+        Some(record) => record,
+        None => allocate(&layout, options)?,
+    };
+    let cluster = Cluster { layout, record };
+    start(&cluster, progress).map_err(|error| clean_up(&cluster, known.is_none(), error))?;
+    Ok(cluster)
+}
+
+/// Ends what a failed start has left running. Logs stay, unless the user pressed Ctrl-C on a cluster that was new.
+fn clean_up(cluster: &Cluster, is_new: bool, error: anyhow::Error) -> anyhow::Error {
+    let forget = is_new && interrupt::is_requested();
+    let stopped = teardown::stop(&cluster.layout).and_then(|()| {
+        if forget {
+            teardown::forget(&cluster.layout)
+        } else {
+            Ok(())
+        }
+    });
+    match stopped {
+        Ok(()) => error,
+        Err(second) => error.context(anyhow!("and cleaning up failed too: {second:#}")),
+    }
+}
+
+/// Holds off other starts and stops of the same cluster until it is dropped.
+pub(super) fn lock(layout: &Layout) -> anyhow::Result<File> {
+    locked(&format!(".{}.lock", layout.name()))
+}
+
+fn locked(name: &str) -> anyhow::Result<File> {
+    let path = binaries().join(name);
+    fs::create_dir_all(binaries())?;
+    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    file.lock()
+        .with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+/// Takes the lowest slot that no other cluster of this checkout has, and writes the record.
+fn allocate(layout: &Layout, options: UpOptions) -> anyhow::Result<Record> {
+    let _guard = locked(".slots.lock")?;
+    let mut in_use = Vec::new();
+    for entry in fs::read_dir(workspace::clusters())?.flatten() {
+        if let Ok(other) = Layout::new(&entry.file_name().to_string_lossy())
+            && let Some(record) = Record::read(&other)?
+        {
+            in_use.push(record.slot);
+        }
+    }
+    let slot =
+        Addresses::free_slot(&in_use).context("too many clusters exist; remove one with `cluster down`")?;
+    let record = Record {
+        slot,
+        node: !options.no_node,
+    };
+    fs::create_dir_all(layout.state())?;
+    fs::write(layout.record(), serde_json::to_string(&record)?)
+        .with_context(|| format!("cannot write {}", layout.record().display()))?;
+    Ok(record)
+}
+
+fn start(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
+    let Cluster { layout, record } = cluster;
+    if record
+        .programs()
+        .iter()
+        .all(|name| processes::find(layout, name).is_none())
+    {
+        // A crash or a reboot may have left parts that would be in the way.
+        teardown::stop(layout)?;
+    }
+    progress.stage("network namespace, certificates, configuration", || {
+        configure(layout, *record)
+    })?;
+    start_control_plane(cluster, progress)?;
+    if record.node {
+        start_node(cluster, progress)?;
+    }
+    progress.stage("default service account", || {
+        wait_for(
+            cluster,
+            "default service account",
+            &["kube-apiserver", "kube-controller-manager"],
+            &[
+                "get",
+                "serviceaccount",
+                "default",
+                "--namespace=default",
+                "--output=name",
+            ],
+            |_| true,
+        )
+    })
+}
+
+fn configure(layout: &Layout, record: Record) -> anyhow::Result<()> {
+    let addresses = record.addresses();
+    network::create(layout, addresses)?;
+    certs::create(&layout.pki(), layout.name(), addresses)?;
+    control_plane::configure(layout, addresses)?;
+    registry::configure(layout, addresses)?;
+    containerd::configure(layout, addresses)?;
+    write_kubectl(layout)?;
+    if record.node {
+        cgroup::create(layout.key())?;
+        node::configure(layout)?;
+    }
+    Ok(())
+}
+
+/// A `kubectl` for this cluster that works inside its namespace and, for root, outside.
+fn write_kubectl(layout: &Layout) -> anyhow::Result<()> {
+    let path = layout.wrappers().join("kubectl");
+    fs::create_dir_all(layout.wrappers())?;
+    // A KUBECONFIG from outside is somebody else's cluster; inside, it is a test that acts as another user.
+    let script = format!(
+        "#!/bin/sh\n\
+         if [ \"${CLUSTER_VARIABLE}\" != '{name}' ]; then KUBECONFIG='{kubeconfig}'; export KUBECONFIG; fi\n\
+         exec nsenter --net='{namespace}' -- '{binary}' kubectl \"$@\"\n",
+        name = layout.name(),
+        kubeconfig = layout.kubeconfig().display(),
+        namespace = layout.network_namespace().display(),
+        binary = kubernetes_binary().display(),
+    );
+    fs::write(&path, script).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// etcd, API server, registry and containerd start together; the cluster's own images are pushed while they do.
+fn start_control_plane(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
+    let Cluster { layout, record } = cluster;
+    let addresses = record.addresses();
+    for program in [
+        control_plane::etcd(layout),
+        control_plane::api_server(layout, addresses),
+        registry::program(layout),
+    ] {
+        processes::start(layout, &program)?;
+    }
+    if record.node {
+        processes::start(layout, &containerd::program(layout))?;
+    }
+    let began = Instant::now();
+    let (registry, api_server) = thread::scope(|scope| {
+        let registry = scope.spawn(|| wait_for_registry(cluster).map(|()| began.elapsed()));
+        let api_server = wait_for(
+            cluster,
+            "ready API server",
+            &["etcd", "kube-apiserver"],
+            &["get", "--raw=/readyz"],
+            |text| text == "ok",
+        )
+        .map(|()| began.elapsed());
+        (registry.join(), api_server)
+    });
+    let registry = registry.map_err(|_| anyhow!("pushing the cluster's own images crashed"))??;
+    progress.done(&format!("registry {}", addresses.registry()), registry);
+    progress.done(&format!("API server {}", addresses.api_server()), api_server?);
+    for program in [
+        control_plane::controller_manager(layout),
+        control_plane::scheduler(layout),
+    ] {
+        processes::start(layout, &program)?;
+    }
+    Ok(())
+}
+
+/// Waits for the registry by pushing to it what the cluster itself needs.
+fn wait_for_registry(cluster: &Cluster) -> anyhow::Result<()> {
+    let Cluster { layout, record } = cluster;
+    let images: &[(&str, &str)] = if record.node {
+        &[("pause", PAUSE_IMAGE), ("coredns", DNS_IMAGE)]
+    } else {
+        &[("pause", PAUSE_IMAGE)]
+    };
+    for (program, reference) in images {
+        let mut last = None;
+        let pushed = processes::wait(
+            layout,
+            "registry",
+            &["docker-registry"],
+            Duration::from_secs(60),
+            || match cluster.load(&build::image(program), &[(*reference).to_owned()]) {
+                Ok(_) => Ok(Some(())),
+                Err(error) => {
+                    last = Some(error);
+                    Ok(None)
+                }
+            },
+        );
+        match (pushed, last) {
+            (Err(error), Some(last)) => return Err(last.context(error)),
+            (pushed, _) => pushed?,
+        }
+    }
+    Ok(())
+}
+
+fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
+    let Cluster { layout, record } = cluster;
+    progress.stage("containerd", || {
+        processes::wait(layout, "containerd's socket", &["containerd"], PATIENCE, || {
+            Ok(
+                std::os::unix::net::UnixStream::connect(layout.containerd_socket())
+                    .ok()
+                    .map(drop),
+            )
+        })
+    })?;
+    // Kept state says Ready until somebody notices; only a heartbeat after this one counts.
+    let heartbeat = ["get", "node", layout.name(), "--ignore-not-found", HEARTBEAT];
+    let before = match processes::find(layout, "kubelet") {
+        Some(_) => String::new(),
+        None => query(cluster, &heartbeat)?.unwrap_or_default(),
+    };
+    processes::start(layout, &node::kubelet(layout, record.addresses()))?;
+    processes::start(layout, &node::proxy(layout))?;
+    progress.stage("cluster DNS applied", || apply(cluster, &dns::manifest()))?;
+    progress.stage("node ready", || {
+        wait_for(
+            cluster,
+            "ready node",
+            &["containerd", "kubelet", "kube-proxy"],
+            &heartbeat,
+            |now| now.starts_with("True") && now != before,
+        )
+    })?;
+    progress.stage("cluster DNS ready", || {
+        wait_for(
+            cluster,
+            "ready CoreDNS",
+            &["kubelet", "kube-proxy", "kube-scheduler"],
+            &["get", "--raw", dns::READY_PATH],
+            |_| true,
+        )
+    })
+}
+
+/// `True` or `False`, then the time kubelet last said so.
+const HEARTBEAT: &str =
+    r#"--output=jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}"#;
+
+/// Polls a kubectl command until it succeeds with an output that `is_ready` accepts.
+fn wait_for(
+    cluster: &Cluster,
+    what: &str,
+    programs: &[&str],
+    arguments: &[&str],
+    is_ready: impl Fn(&str) -> bool,
+) -> anyhow::Result<()> {
+    processes::wait(&cluster.layout, what, programs, PATIENCE, || {
+        Ok(query(cluster, arguments)?.filter(|text| is_ready(text)).map(drop))
+    })
+}
+
+/// Output of a kubectl command, or nothing when it failed.
+fn query(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<Option<String>> {
+    let output = cluster
+        .kubectl(["--request-timeout=5s"].iter().chain(arguments))
+        .output()
+        .context("cannot run kubectl")?;
+    Ok(output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+}
+
+fn apply(cluster: &Cluster, manifest: &str) -> anyhow::Result<()> {
+    let mut kubectl = cluster
+        .kubectl(["apply", "--server-side", "--filename=-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run kubectl")?;
+    if let Some(mut input) = kubectl.stdin.take() {
+        input
+            .write_all(manifest.as_bytes())
+            .context("kubectl does not read its input")?;
+    }
+    let output = kubectl.wait_with_output()?;
+    if !output.status.success() {
+        bail!(
+            "kubectl cannot apply cluster DNS: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! `cargo xtask demo`: OLM's main job, from nothing to an operator that was upgraded.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::catalog::{Bundle, Entry, Opm, Package};
+use crate::kubectl::{Destination, text};
+use crate::progress::Progress;
+use crate::{manifest, workspace};
+
+/// Namespace the demo works in.
+pub const NAMESPACE: &str = "demo";
+/// Package name of the demo operator.
+pub const PACKAGE: &str = "demo-operator";
+/// Image of the demo catalog, before it is moved to another registry.
+pub const CATALOG_IMAGE: &str = "olm.local/demo-catalog:latest";
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The package with the bundles of this repository, in one channel.
+pub fn package() -> Package {
+    let bundle = |version: &str| Bundle {
+        folder: bundle_folder(version),
+        image: format!("{}demo-operator-bundle:v{version}", manifest::IMAGE_PREFIX),
+    };
+    let first = format!("{PACKAGE}.v1.0.0");
+    Package {
+        name: PACKAGE.to_owned(),
+        default_channel: "stable".to_owned(),
+        channels: vec![(
+            "stable".to_owned(),
+            vec![
+                Entry { name: first.clone(), ..Entry::default() },
+                Entry { name: format!("{PACKAGE}.v1.1.0"), replaces: Some(first), ..Entry::default() },
+            ],
+        )],
+        bundles: vec![bundle("1.0.0"), bundle("1.1.0")],
+    }
+}
+
+fn bundle_folder(version: &str) -> PathBuf {
+    workspace::root().join("e2e/demo-operator/bundles").join(version)
+}
+
+/// Makes the bundle images and the catalog image and hands them to `push` (tar, reference).
+///
+/// # Errors
+/// When opm refuses something or `push` fails.
+pub fn publish(
+    opm: &Opm,
+    opm_image: &std::path::Path,
+    mut push: impl FnMut(&std::path::Path, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let folder = workspace::root().join("target/demo");
+    std::fs::create_dir_all(&folder)?;
+    let package = package();
+    for (number, bundle) in package.bundles.iter().enumerate() {
+        let tar = folder.join(format!("bundle-{number}.tar"));
+        opm.bundle_image(bundle, &tar)?;
+        push(&tar, &bundle.image)?;
+    }
+    let catalog = folder.join("catalog");
+    opm.write_catalog(&[package], &catalog)?;
+    let tar = folder.join("catalog.tar");
+    opm.catalog_image(&catalog, opm_image, CATALOG_IMAGE, &tar)?;
+    push(&tar, CATALOG_IMAGE)
+}
+
+/// The objects a user writes to get the operator: namespace, catalog, group, subscription.
+pub fn user_objects(approval: &str) -> Vec<Value> {
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": {"name": "demo-catalog", "namespace": NAMESPACE},
+            "spec": {"sourceType": "grpc", "image": CATALOG_IMAGE, "displayName": "Demo catalog", "publisher": "OLM in Rust",
+                     "grpcPodConfig": {"securityContextConfig": "restricted"}}
+        }),
+        json!({
+            "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": {"name": "demo", "namespace": NAMESPACE},
+            "spec": {"targetNamespaces": [NAMESPACE]}
+        }),
+        json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": "demo-operator", "namespace": NAMESPACE},
+            "spec": {"name": PACKAGE, "channel": "stable", "source": "demo-catalog", "sourceNamespace": NAMESPACE,
+                     "startingCSV": format!("{PACKAGE}.v1.0.0"), "installPlanApproval": approval}
+        }),
+    ]
+}
+
+/// Runs the main job on `destination`, where OLM is deployed and the images are published.
+///
+/// # Errors
+/// When a step does not come about in time; the text says what was seen last.
+pub fn run(destination: &Destination, registry: Option<&str>, progress: &Progress) -> anyhow::Result<()> {
+    let mut objects = user_objects("Manual");
+    if let Some(registry) = registry {
+        objects.iter_mut().for_each(|object| manifest::rename_images(object, registry));
+    }
+    progress.stage("namespace, CatalogSource, OperatorGroup and Subscription (Manual) created", || {
+        destination.apply(&objects)
+    })?;
+    progress.stage("catalog connected: CatalogSource READY", || wait_for_catalog(destination))?;
+
+    for version in ["1.0.0", "1.1.0"] {
+        let csv = format!("{PACKAGE}.v{version}");
+        let plan = progress.stage(&format!("InstallPlan for {csv} waits for approval"), || {
+            wait_for_plan(destination, &csv)
+        })?;
+        progress.stage(&format!("{plan} approved by hand"), || {
+            destination.run(&[
+                "patch", "installplan", &plan, "-n", NAMESPACE, "--type", "merge", "-p", r#"{"spec":{"approved":true}}"#,
+            ])
+        })?;
+        progress.stage(&format!("{csv} Succeeded"), || wait_for_csv(destination, &csv))?;
+        if version == "1.0.0" {
+            let greeting = json!({
+                "apiVersion": "demo.example.com/v1", "kind": "Greeting",
+                "metadata": {"name": "ada", "namespace": NAMESPACE}, "spec": {"name": "Ada"}
+            });
+            destination.apply(&[greeting])?;
+        }
+        progress.stage(&format!("the operator's Greeting was answered by release {version}"), || {
+            wait_for_greeting(destination, version)
+        })?;
+    }
+    progress.stage("the old ClusterServiceVersion is gone", || {
+        destination.wait("demo-operator.v1.0.0 to be deleted", PATIENCE, |destination| {
+            Ok(match destination.get(&["csv", "-n", NAMESPACE, "demo-operator.v1.0.0"])? {
+                None => Ok(()),
+                Some(csv) => Err(format!("phase {}", text(&csv, "/status/phase"))),
+            })
+        })
+    })
+}
+
+/// Prints what the demo left, as kubectl shows it, and how to go on.
+///
+/// # Errors
+/// When kubectl fails.
+pub fn show(destination: &Destination, cluster_name: Option<&str>) -> anyhow::Result<()> {
+    for kinds in ["catalogsource", "subscription", "installplan", "csv", "deployment,pod", "greeting"] {
+        println!("\n$ kubectl get {kinds} -n {NAMESPACE}");
+        print!("{}", destination.run(&["get", kinds, "-n", NAMESPACE])?);
+    }
+    let Some(name) = cluster_name else {
+        println!("\nTo remove what the demo made:\n  kubectl delete namespace {NAMESPACE}");
+        return Ok(());
+    };
+    let flag = if name == "default" { String::new() } else { format!(" --name {name}") };
+    println!(
+        "\nThe cluster is still running. To look around:\n  \
+         cargo xtask cluster exec{flag} -- kubectl get csv,sub,installplan,catalogsource -A\n  \
+         cargo xtask cluster exec{flag} -- kubectl describe sub -n {NAMESPACE}\n  \
+         cargo xtask cluster exec{flag} -- bash\n\
+         To stop it and remove everything:\n  cargo xtask cluster down{flag}"
+    );
+    Ok(())
+}
+
+fn wait_for_catalog(destination: &Destination) -> anyhow::Result<()> {
+    destination.wait("CatalogSource demo-catalog to be READY", PATIENCE, |destination| {
+        let catalog = destination
+            .get(&["catalogsource", "-n", NAMESPACE, "demo-catalog"])?
+            .context("CatalogSource demo-catalog has disappeared")?;
+        let state = text(&catalog, "/status/connectionState/lastObservedState");
+        let message = text(&catalog, "/status/message");
+        Ok(if state == "READY" { Ok(()) } else { Err(format!("state `{state}` {message}")) })
+    })
+}
+
+fn wait_for_plan(destination: &Destination, csv: &str) -> anyhow::Result<String> {
+    destination.wait(&format!("an InstallPlan for {csv}"), PATIENCE, |destination| {
+        let plans = destination.get(&["installplan", "-n", NAMESPACE])?.unwrap_or_default();
+        let found = plans["items"].as_array().into_iter().flatten().find(|plan| {
+            plan["spec"]["clusterServiceVersionNames"].as_array().is_some_and(|names| names.iter().any(|name| name == csv))
+                && text(plan, "/status/phase") == "RequiresApproval"
+        });
+        if let Some(plan) = found {
+            return Ok(Ok(text(plan, "/metadata/name").to_owned()));
+        }
+        let subscription = destination.get(&["subscription", "-n", NAMESPACE, "demo-operator"])?.unwrap_or_default();
+        let conditions = &subscription["status"]["conditions"];
+        Ok(Err(format!("Subscription state `{}`, conditions {conditions}", text(&subscription, "/status/state"))))
+    })
+}
+
+fn wait_for_csv(destination: &Destination, csv: &str) -> anyhow::Result<()> {
+    destination.wait(&format!("{csv} to be Succeeded"), PATIENCE, |destination| {
+        let Some(object) = destination.get(&["csv", "-n", NAMESPACE, csv])? else {
+            return Ok(Err("it does not exist".to_owned()));
+        };
+        let phase = text(&object, "/status/phase");
+        let reason = text(&object, "/status/reason");
+        let message = text(&object, "/status/message");
+        Ok(if phase == "Succeeded" { Ok(()) } else { Err(format!("{phase}/{reason}: {message}")) })
+    })
+}
+
+fn wait_for_greeting(destination: &Destination, release: &str) -> anyhow::Result<()> {
+    destination.wait(&format!("Greeting ada to be answered by release {release}"), PATIENCE, |destination| {
+        let greeting =
+            destination.get(&["greeting", "-n", NAMESPACE, "ada"])?.context("Greeting ada has disappeared")?;
+        let seen = text(&greeting, "/status/operatorRelease");
+        Ok(if seen == release { Ok(()) } else { Err(format!("release `{seen}`")) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundles_of_the_package_exist_and_name_their_version() {
+        for (bundle, (_, entries)) in package().bundles.iter().zip(std::iter::repeat(&package().channels[0])) {
+            let csv = bundle.folder.join("manifests/demo-operator.clusterserviceversion.yaml");
+            let objects = manifest::read_folder(csv.parent().unwrap()).unwrap();
+            let csv = objects.iter().find(|object| object["kind"] == "ClusterServiceVersion").unwrap();
+            assert!(entries.iter().any(|entry| csv["metadata"]["name"] == entry.name.as_str()));
+        }
+    }
+}

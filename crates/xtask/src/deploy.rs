@@ -1,0 +1,81 @@
+//! `cargo xtask deploy`: applies `manifests/` and waits until the operators are ready.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::kubectl::{Destination, text};
+use crate::progress::Progress;
+use crate::{manifest, workspace};
+
+/// How long images may take to be pulled and operators to become ready.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The Deployments that make up OLM.
+pub const OPERATORS: [&str; 2] = ["catalog-operator", "olm-operator"];
+
+/// Installs OLM on `destination`. `registry` replaces the registry of our images when given.
+///
+/// # Errors
+/// When an object is refused or an operator does not become ready; the text says which, and what its
+/// pod last said.
+pub fn deploy(destination: &Destination, registry: Option<&str>, progress: &Progress) -> anyhow::Result<()> {
+    let folder = workspace::root().join("manifests");
+    progress.stage("CustomResourceDefinitions applied", || {
+        destination.apply(&manifest::read_folder(&folder.join("crds"))?)?;
+        destination.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"])?;
+        Ok(())
+    })?;
+    progress.stage("operators applied", || {
+        let mut objects = manifest::read_folder(&folder.join("olm"))?;
+        if let Destination::Embedded(cluster) = destination {
+            let config = manifest::mount_registry_config(&mut objects, &cluster.registry_config())?;
+            let namespaces = objects.iter().filter(|object| object["kind"] == "Namespace").count();
+            objects.insert(namespaces, config);
+        }
+        if let Some(registry) = registry {
+            objects.iter_mut().for_each(|object| manifest::rename_images(object, registry));
+        }
+        destination.apply(&objects)
+    })?;
+    for name in OPERATORS {
+        progress.stage(&format!("{name} ready"), || wait_ready(destination, name))?;
+    }
+    Ok(())
+}
+
+fn wait_ready(destination: &Destination, name: &str) -> anyhow::Result<()> {
+    let what = format!("Deployment olm/{name} to be ready");
+    destination.wait(&what, PATIENCE, |destination| {
+        let Some(deployment) = destination.get(&["deployment", "-n", "olm", name])? else {
+            return Ok(Err("it does not exist".to_owned()));
+        };
+        let current = deployment["metadata"]["generation"] == deployment["status"]["observedGeneration"];
+        let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
+        let number = |field: &str| deployment["status"][field].as_u64().unwrap_or(0);
+        if current && number("updatedReplicas") == wanted && number("readyReplicas") == wanted && number("replicas") == wanted {
+            return Ok(Ok(()));
+        }
+        Ok(Err(pod_state(destination, name)?))
+    })
+}
+
+/// What the pods of an operator say about themselves, in a line.
+fn pod_state(destination: &Destination, app: &str) -> anyhow::Result<String> {
+    let pods = destination
+        .get(&["pods", "-n", "olm", "-l", &format!("app={app}")])?
+        .unwrap_or_else(|| json!({"items": []}));
+    let items = pods["items"].as_array().cloned().unwrap_or_default();
+    if items.is_empty() {
+        return Ok("it has no pod yet".to_owned());
+    }
+    let states = items.iter().map(|pod| {
+        let container = &pod["status"]["containerStatuses"][0];
+        let waiting = container.pointer("/state/waiting").or_else(|| container.pointer("/lastState/terminated"));
+        let detail = waiting.map_or(String::new(), |state: &Value| {
+            format!(" ({} {})", text(state, "/reason"), text(state, "/message"))
+        });
+        format!("pod {} is {}{detail}", text(pod, "/metadata/name"), text(pod, "/status/phase"))
+    });
+    Ok(states.collect::<Vec<_>>().join("; "))
+}

@@ -1,0 +1,126 @@
+//! Reads `manifests/` and fits it to a destination.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+/// Prefix of the image names in `manifests/` and in the demo operator's bundles.
+pub const IMAGE_PREFIX: &str = "olm.local/";
+
+/// Name of the ConfigMap with the registry configuration, and of the volume made from it.
+const REGISTRY_CONFIG: &str = "registry-config";
+/// Where the catalog operator finds it.
+const REGISTRY_CONFIG_PATH: &str = "/etc/olm/registries";
+
+/// All objects of the YAML files in `folder`, in the order of their names.
+///
+/// # Errors
+/// When a file cannot be read or understood; the text names it.
+pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<Value>> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let mut objects = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let documents = serde_saphyr::from_multiple::<Value>(&text)
+            .with_context(|| format!("{} is not YAML", file.display()))?;
+        objects.extend(documents.into_iter().filter(|document| !document.is_null()));
+    }
+    Ok(objects)
+}
+
+/// Replaces the prefix of our image names by `registry` everywhere in `value`.
+pub fn rename_images(value: &mut Value, registry: &str) {
+    match value {
+        Value::String(text) => {
+            if text.contains(IMAGE_PREFIX) {
+                *text = text.replace(IMAGE_PREFIX, &format!("{}/", registry.trim_end_matches('/')));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_images(item, registry)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| rename_images(field, registry)),
+        _ => {}
+    }
+}
+
+/// Gives the catalog operator the registry configuration of the nodes: a ConfigMap made of the
+/// `hosts.toml` files below `folder`, mounted into its Deployment. Returns the ConfigMap.
+///
+/// A hostPath volume would be shorter, but the namespace enforces the restricted profile.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Result<Value> {
+    let mut data = serde_json::Map::new();
+    let mut items = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let host = entry?.file_name().to_string_lossy().into_owned();
+        let file = folder.join(&host).join("hosts.toml");
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        // Keys of a ConfigMap take neither `/` nor `:`.
+        let key = format!("{}.hosts.toml", host.replace(':', "_"));
+        items.push(json!({ "key": key, "path": format!("{host}/hosts.toml") }));
+        data.insert(key, Value::String(text));
+    }
+    for object in objects.iter_mut().filter(|object| {
+        object["kind"] == "Deployment" && object["metadata"]["name"] == "catalog-operator"
+    }) {
+        let pod = &mut object["spec"]["template"]["spec"];
+        push(&mut pod["volumes"], json!({ "name": REGISTRY_CONFIG, "configMap": { "name": REGISTRY_CONFIG, "items": items } }));
+        let container = &mut pod["containers"][0];
+        push(&mut container["args"], json!(format!("--registry-config={REGISTRY_CONFIG_PATH}")));
+        push(
+            &mut container["volumeMounts"],
+            json!({ "name": REGISTRY_CONFIG, "mountPath": REGISTRY_CONFIG_PATH, "readOnly": true }),
+        );
+    }
+    Ok(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": REGISTRY_CONFIG, "namespace": "olm" },
+        "data": data,
+    }))
+}
+
+fn push(list: &mut Value, item: Value) {
+    match list {
+        Value::Array(items) => items.push(item),
+        other => *other = Value::Array(vec![item]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_configuration_reaches_the_catalog_operator() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = folder.path().join("example.com:5000");
+        fs::create_dir(&host).unwrap();
+        fs::write(host.join("hosts.toml"), "server = \"http://example.com:5000\"\n").unwrap();
+        let mut objects = read_folder(&crate::workspace::root().join("manifests/olm")).unwrap();
+        let config = mount_registry_config(&mut objects, folder.path()).unwrap();
+        assert_eq!(config["data"]["example.com_5000.hosts.toml"], "server = \"http://example.com:5000\"\n");
+        let deployment = objects.iter().find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == "catalog-operator").unwrap();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let args = pod["containers"][0]["args"].as_array().unwrap();
+        assert!(args.contains(&json!("--registry-config=/etc/olm/registries")));
+        assert_eq!(pod["volumes"][1]["configMap"]["items"][0]["path"], "example.com:5000/hosts.toml");
+    }
+
+    #[test]
+    fn images_move_to_another_registry() {
+        let mut value = json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "other/olm:1"]});
+        rename_images(&mut value, "registry.example.com/team/");
+        assert_eq!(
+            value,
+            json!({"a": ["registry.example.com/team/olm:0.1.0", "--opmImage=registry.example.com/team/opm:0.1.0", "other/olm:1"]})
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! Writes one-layer images as OCI layout tars: all that images `FROM scratch` need, without Docker.
+//!
+//! The same input gives the same bytes: no clock, no user names, entries in the order given.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// One file of an image's only layer.
+#[derive(Debug, Clone)]
+pub struct LayerFile {
+    /// Path inside the image, without the leading slash.
+    pub path: String,
+    /// The file on this machine whose content it gets.
+    pub source: PathBuf,
+    /// Unix permission bits.
+    pub mode: u32,
+}
+
+/// What the container runtime is told about the image.
+#[derive(Debug, Clone, Default)]
+pub struct ImageConfig {
+    /// The command line that cannot be overridden by arguments alone.
+    pub entrypoint: Vec<String>,
+    /// `uid` or `uid:gid`; empty is root.
+    pub user: String,
+    /// Labels, in order.
+    pub labels: Vec<(String, String)>,
+}
+
+/// Writes an OCI layout tar with one image to `out`, replacing it in one step, and returns the manifest's digest.
+///
+/// # Errors
+/// When a source cannot be read or `out` cannot be written.
+pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<String> {
+    let layer = tar_of(files)?;
+    let packed = gzip(&layer)?;
+    let labels: serde_json::Map<String, Value> = config
+        .labels
+        .iter()
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect();
+    let image = serde_json::to_vec(&json!({
+        "architecture": oci_architecture(),
+        "os": "linux",
+        "config": { "Entrypoint": config.entrypoint, "User": config.user, "Labels": labels },
+        "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
+    }))?;
+    let manifest = serde_json::to_vec(&json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": descriptor("application/vnd.oci.image.config.v1+json", &image),
+        "layers": [descriptor("application/vnd.oci.image.layer.v1.tar+gzip", &packed)],
+    }))?;
+    let index = serde_json::to_vec(&json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [descriptor("application/vnd.oci.image.manifest.v1+json", &manifest)],
+    }))?;
+
+    let mut entries = vec![
+        (
+            "oci-layout".to_owned(),
+            br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec(),
+        ),
+        ("index.json".to_owned(), index),
+    ];
+    let manifest_digest = digest(&manifest);
+    for blob in [packed, image, manifest] {
+        entries.push((
+            format!("blobs/sha256/{}", hex::encode(Sha256::digest(&blob))),
+            blob,
+        ));
+    }
+    write_tar(out, &entries).with_context(|| format!("cannot write the image {}", out.display()))?;
+    Ok(manifest_digest)
+}
+
+/// The name OCI has for the machine's architecture.
+pub fn oci_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn tar_of(files: &[LayerFile]) -> anyhow::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for file in files {
+        let content = std::fs::read(&file.source).with_context(|| {
+            format!(
+                "cannot read {} for the image's {}",
+                file.source.display(),
+                file.path
+            )
+        })?;
+        let mut header = header(content.len(), file.mode);
+        archive.append_data(&mut header, &file.path, content.as_slice())?;
+    }
+    Ok(archive.into_inner()?)
+}
+
+fn write_tar(out: &Path, entries: &[(String, Vec<u8>)]) -> anyhow::Result<()> {
+    let partial = out.with_extension("partial");
+    let mut archive = tar::Builder::new(File::create(&partial)?);
+    for (name, content) in entries {
+        archive.append_data(&mut header(content.len(), 0o644), name, content.as_slice())?;
+    }
+    archive.into_inner()?.flush()?;
+    std::fs::rename(&partial, out)?;
+    Ok(())
+}
+
+fn header(size: usize, mode: u32) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size as u64);
+    header.set_mode(mode);
+    header.set_mtime(0);
+    header
+}
+
+fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    // Loaded over loopback once: speed counts, size does not.
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+fn descriptor(media_type: &str, content: &[u8]) -> Value {
+    json!({ "mediaType": media_type, "digest": digest(content), "size": content.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    fn build(folder: &Path, name: &str) -> (PathBuf, String) {
+        let source = folder.join("program");
+        std::fs::write(&source, "a program").unwrap();
+        let out = folder.join(name);
+        let files = [LayerFile {
+            path: "bin/program".into(),
+            source,
+            mode: 0o755,
+        }];
+        let config = ImageConfig {
+            entrypoint: vec!["/bin/program".into()],
+            ..Default::default()
+        };
+        let digest = write(&out, &files, &config).unwrap();
+        (out, digest)
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, first_digest) = build(folder.path(), "first.tar");
+        let (second, second_digest) = build(folder.path(), "second.tar");
+        assert_eq!(first_digest, second_digest);
+        assert_eq!(std::fs::read(first).unwrap(), std::fs::read(second).unwrap());
+    }
+
+    #[test]
+    fn every_blob_is_named_by_its_digest_and_the_index_names_the_manifest() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, manifest_digest) = build(folder.path(), "image.tar");
+        let mut archive = tar::Archive::new(File::open(out).unwrap());
+        let mut blobs = 0;
+        let mut index = String::new();
+        for entry in archive.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let path = entry.path().unwrap().to_string_lossy().into_owned();
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).unwrap();
+            if let Some(hash) = path.strip_prefix("blobs/sha256/") {
+                assert_eq!(hash, hex::encode(Sha256::digest(&content)));
+                blobs += 1;
+            } else if path == "index.json" {
+                index = String::from_utf8(content).unwrap();
+            }
+        }
+        assert_eq!(blobs, 3);
+        assert!(index.contains(&manifest_digest), "{index}");
+    }
+
+    #[test]
+    fn a_missing_source_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [LayerFile {
+            path: "bin/x".into(),
+            source: folder.path().join("missing"),
+            mode: 0o755,
+        }];
+        let error = write(&folder.path().join("out.tar"), &files, &ImageConfig::default()).unwrap_err();
+        assert!(error.to_string().contains("bin/x"), "{error}");
+    }
+}

@@ -1,0 +1,143 @@
+//! What a person sees while a command works: one line a stage with its time, on stderr, so that stdout stays data.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+/// Prints stages with the time each took and the time since the start.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    started: Instant,
+    quiet: bool,
+}
+
+impl Progress {
+    /// Starts the clock.
+    pub fn start() -> Self {
+        Self {
+            started: Instant::now(),
+            quiet: false,
+        }
+    }
+
+    /// Prints nothing; for callers that only want the result.
+    pub fn quiet() -> Self {
+        Self {
+            started: Instant::now(),
+            quiet: true,
+        }
+    }
+
+    /// Time since [`Progress::start`].
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// A line of its own that is not a stage, for example what is about to be installed.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            line(&format!("{} {text}", paint(Colour::Dim, &clock(self.elapsed()))));
+        }
+    }
+
+    /// Runs a stage and prints its line when it is through; a failed stage prints nothing, its error tells.
+    ///
+    /// # Errors
+    /// Those of the stage.
+    pub fn stage<T>(&self, name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        crate::interrupt::check()?;
+        let began = Instant::now();
+        let value = work()?;
+        self.done(name, began.elapsed());
+        Ok(value)
+    }
+
+    /// Prints the line of a stage that took `took`.
+    pub fn done(&self, name: &str, took: Duration) {
+        if !self.quiet {
+            let mark = paint(Colour::Green, "✓");
+            line(&format!(
+                "{} {mark} {name} {}",
+                paint(Colour::Dim, &clock(self.elapsed())),
+                paint(Colour::Dim, &format!("({})", seconds(took))),
+            ));
+        }
+    }
+}
+
+/// The causes of an error, outermost first, each on a line of its own.
+pub fn print_error(error: &anyhow::Error) {
+    line(&format!("{} {error}", paint(Colour::Red, "error:")));
+    for cause in error.chain().skip(1) {
+        line(&format!(
+            "  cause: {}",
+            cause.to_string().replace('\n', "\n         ")
+        ));
+    }
+}
+
+/// The colours in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// Times and other things to look past.
+    Dim,
+    /// Done.
+    Green,
+    /// Wrong.
+    Red,
+}
+
+/// `text` in a colour when stderr is a terminal and NO_COLOR is not set, else as it is.
+pub fn paint(colour: Colour, text: &str) -> String {
+    if !std::io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some() {
+        return text.to_owned();
+    }
+    let code = match colour {
+        Colour::Dim => "2",
+        Colour::Green => "32",
+        Colour::Red => "31;1",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+fn clock(elapsed: Duration) -> String {
+    let whole = elapsed.as_secs();
+    if whole < 60 {
+        format!("[{:>5.1}s]", elapsed.as_secs_f64())
+    } else {
+        format!("[{:>2}m{:02}s]", whole / 60, whole % 60)
+    }
+}
+
+/// A duration as people say it: `0.3 s`, `42 s`, `3 min 20 s`.
+pub fn seconds(duration: Duration) -> String {
+    let whole = duration.as_secs();
+    match whole {
+        0..10 => format!("{:.1} s", duration.as_secs_f64()),
+        10..60 => format!("{whole} s"),
+        _ => format!("{} min {} s", whole / 60, whole % 60),
+    }
+}
+
+fn line(text: &str) {
+    // A closed stderr is no reason to stop working.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        let said = |ms| seconds(Duration::from_millis(ms));
+        assert_eq!(said(340), "0.3 s");
+        assert_eq!(said(42_900), "42 s");
+        assert_eq!(said(200_000), "3 min 20 s");
+    }
+
+    #[test]
+    fn the_clock_keeps_its_width() {
+        assert_eq!(clock(Duration::from_millis(1500)), "[  1.5s]");
+        assert_eq!(clock(Duration::from_secs(75)), "[ 1m15s]");
+    }
+}
