@@ -1,3 +1,30 @@
 //! Operator resolution: a problem in, a solution or an explanation out. No clock, no randomness, no IO.
+//!
+//! ```text
+//! Problem ──▶ universe ──▶ variables ──▶ solver ──▶ Solution       what to install
+//!             what there   constraints   one part ╲
+//!             is to choose and causes    at a time ▶ Explanation    why a part cannot be resolved
+//! ```
+//!
+//! [`resolve()`] is the one entry point. The answer depends on the content of the [`problem::Problem`] only, not on
+//! the order in which its parts come. The rules are those of `spec/resolver.md`.
 
+pub mod catalog;
+pub mod chain;
+pub mod entry;
+pub mod explain;
+pub mod installed;
+pub mod predicate;
+pub mod problem;
+pub mod requirement;
+mod resolve;
+pub mod solution;
 pub mod solver;
+mod universe;
+mod variables;
+
+pub use catalog::{Catalog, CatalogKey, Snapshot};
+pub use explain::{Explanation, Failure, Reason};
+pub use problem::{InstalledCsv, OperatorGroup, Problem, RuntimeConstraint, Subscription};
+pub use resolve::{ResolveError, Resolution, resolve};
+pub use solution::{GeneratedSubscription, Operator, Solution, SubscriptionUpdate};

@@ -1,0 +1,201 @@
+//! Immutable catalog snapshots, indexed and in order of preference.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use olm_fbc::entry::{BundleEntry, CatalogSnapshot};
+use olm_fbc::property::Gvk;
+
+use crate::chain::{self, ChainError, Link};
+use crate::entry::Entry;
+use crate::predicate::Predicate;
+
+/// A CatalogSource by name and namespace; prints as `name/namespace`, as upstream does in identifiers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CatalogKey {
+    /// Name of the CatalogSource.
+    pub name: String,
+    /// Namespace of the CatalogSource.
+    pub namespace: String,
+}
+
+impl fmt::Display for CatalogKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.namespace)
+    }
+}
+
+/// A CatalogSource and what is known of its content.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    /// Which CatalogSource.
+    pub key: CatalogKey,
+    /// Its `spec.priority`; higher is preferred for dependencies.
+    pub priority: i32,
+    /// Its entries, or why they could not be had.
+    pub content: Result<Arc<Snapshot>, String>,
+}
+
+/// The entries of one catalog at one moment. Shared by all namespaces and never changed.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Most preferred first: default channels before others, then by package, channel and place in the channel.
+    /// Everything below is indexes into this list, so every ascending list of them is in order of preference.
+    entries: Vec<Arc<Entry>>,
+    /// Whether the entry stands in its channel's chain, so that it can be chosen freely.
+    in_chain: Vec<bool>,
+    packages: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Channel>>,
+    /// Channels without an order, rare enough to be looked through one by one.
+    broken: Vec<(Range<usize>, ChainError)>,
+    by_package: BTreeMap<Arc<str>, Vec<usize>>,
+    by_api: BTreeMap<Gvk, Vec<usize>>,
+    by_label: BTreeMap<String, Vec<usize>>,
+}
+
+/// One channel of a package.
+#[derive(Debug)]
+struct Channel {
+    entries: Range<usize>,
+    order: Result<(), ChainError>,
+}
+
+impl Snapshot {
+    /// Indexes the entries of a catalog, in whatever order they come.
+    pub fn new(entries: impl IntoIterator<Item = BundleEntry>) -> Self {
+        let mut found: BTreeMap<(Arc<str>, Arc<str>), Vec<Arc<Entry>>> = BTreeMap::new();
+        for entry in entries {
+            let channel = (Arc::clone(&entry.package), Arc::clone(&entry.channel));
+            found.entry(channel).or_default().push(Arc::new(Entry::new(entry)));
+        }
+        let mut channels: Vec<_> = found
+            .into_iter()
+            .map(|((package, channel), entries)| {
+                let default = entries.iter().any(|entry| entry.default_channel);
+                ((Reverse(default), package, channel), entries)
+            })
+            .collect();
+        channels.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut snapshot = Snapshot::default();
+        for ((_, package, channel), entries) in channels {
+            snapshot.add_channel(package, channel, entries);
+        }
+        snapshot.index();
+        snapshot
+    }
+
+    fn add_channel(&mut self, package: Arc<str>, channel: Arc<str>, mut entries: Vec<Arc<Entry>>) {
+        // Names are unique within a channel of a valid catalog; the order given is kept where they are not.
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let links: Vec<Link<'_>> = entries
+            .iter()
+            .map(|e| Link { name: &e.name, replaces: e.replaces.as_deref(), skips: &e.skips })
+            .collect();
+        let (chain, order) = match chain::order(&package, &channel, &links) {
+            Ok(chain) => (chain, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let mut placed = vec![false; entries.len()];
+        chain.iter().for_each(|&i| placed[i] = true);
+        let start = self.entries.len();
+        let rest = (0..entries.len()).filter(|&i| !placed[i]);
+        for i in chain.iter().copied().chain(rest) {
+            self.entries.push(Arc::clone(&entries[i]));
+            self.in_chain.push(placed[i]);
+        }
+        let range = start..self.entries.len();
+        if let Err(error) = &order {
+            self.broken.push((range.clone(), error.clone()));
+        }
+        self.packages.entry(package).or_default().insert(channel, Channel { entries: range, order });
+    }
+
+    fn index(&mut self) {
+        for (index, entry) in self.entries.iter().enumerate() {
+            let names = entry.packages().iter().map(|p| &p.name).chain([&entry.package]);
+            for name in names.collect::<BTreeSet<_>>() {
+                self.by_package.entry(Arc::clone(name)).or_default().push(index);
+            }
+            for api in entry.apis() {
+                self.by_api.entry(api.clone()).or_default().push(index);
+            }
+            for label in entry.labels() {
+                self.by_label.entry(label.clone()).or_default().push(index);
+            }
+        }
+    }
+
+    /// All entries, most preferred first.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// The entry at an index.
+    pub(crate) fn entry(&self, index: usize) -> &Arc<Entry> {
+        &self.entries[index]
+    }
+
+    /// Whether a package has any entry here.
+    pub(crate) fn has_package(&self, package: &str) -> bool {
+        self.packages.contains_key(package)
+    }
+
+    /// Entries of a channel, or of all channels of a package for the empty name: default channel first, head first,
+    /// what stands in no chain last. None if there is no such channel.
+    pub(crate) fn channel(&self, package: &str, channel: &str) -> Option<ChannelView> {
+        let channels = self.packages.get(package)?;
+        let mut chosen: Vec<&Channel> =
+            channels.iter().filter(|(name, _)| channel.is_empty() || ***name == *channel).map(|(_, c)| c).collect();
+        if chosen.is_empty() {
+            return None;
+        }
+        chosen.sort_by_key(|c| c.entries.start);
+        let error = chosen.iter().find_map(|c| c.order.as_ref().err()).cloned();
+        let entries: Vec<usize> = chosen.iter().flat_map(|c| c.entries.clone()).collect();
+        let chain = entries.iter().copied().filter(|&i| self.in_chain[i]).collect();
+        Some(ChannelView { entries, chain: error.map_or(Ok(chain), Err) })
+    }
+
+    /// Entries that stand in their channel's chain and pass the test, most preferred first.
+    pub(crate) fn candidates(&self, predicate: &Predicate) -> Vec<usize> {
+        let passes = |&index: &usize| self.in_chain[index] && predicate.test(&self.entries[index]);
+        match self.seeds(predicate) {
+            Some(seeds) => seeds.iter().copied().filter(passes).collect(),
+            None => (0..self.entries.len()).filter(passes).collect(),
+        }
+    }
+
+    /// Channels without an order although an entry of theirs passes the test.
+    pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
+        let concerned = |range: &Range<usize>| self.entries[range.clone()].iter().any(|e| predicate.test(e));
+        self.broken.iter().filter(move |(range, _)| concerned(range)).map(|(_, error)| error)
+    }
+
+    /// An index list that holds at least every entry the predicate accepts.
+    fn seeds<'a>(&'a self, predicate: &Predicate) -> Option<&'a [usize]> {
+        let listed = |found: Option<&'a Vec<usize>>| Some(found.map_or(&[][..], Vec::as_slice));
+        match predicate {
+            Predicate::ProvidesApi(api) => listed(self.by_api.get(api)),
+            Predicate::Package(package) => listed(self.by_package.get(package.as_str())),
+            Predicate::Label(label) => listed(self.by_label.get(label)),
+            Predicate::All(parts) => parts.iter().filter_map(|p| self.seeds(p)).min_by_key(|seeds| seeds.len()),
+            Predicate::VersionInRange(_) | Predicate::Any(_) | Predicate::Not(_) => None,
+        }
+    }
+}
+
+impl From<&CatalogSnapshot> for Snapshot {
+    fn from(catalog: &CatalogSnapshot) -> Self {
+        Snapshot::new(catalog.entries.iter().cloned())
+    }
+}
+
+/// Entries of the channels a Subscription follows.
+pub(crate) struct ChannelView {
+    /// All of them.
+    pub(crate) entries: Vec<usize>,
+    /// Those that can be chosen freely, or why there is no order among them.
+    pub(crate) chain: Result<Vec<usize>, ChainError>,
+}

@@ -1,0 +1,162 @@
+//! One bundle as resolution sees it: its properties parsed once, then only read.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use olm_fbc::entry::{BundleEntry, EntryProperty};
+use olm_fbc::property::{Gvk, Typed, kinds};
+use olm_fbc::version::Version;
+
+use crate::predicate::Predicate;
+use crate::requirement::{self, MalformedProperty};
+
+/// An `olm.package` property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageFact {
+    /// Package name.
+    pub name: Arc<str>,
+    /// The version stated, if it is one by the strict rules.
+    pub version: Option<Version>,
+}
+
+/// A bundle in one channel, or an installed ClusterServiceVersion (whose channel is empty), with what its properties
+/// say. Reads as the [`BundleEntry`] it was made of.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    bundle: BundleEntry,
+    packages: Vec<PackageFact>,
+    apis: BTreeSet<Gvk>,
+    labels: BTreeSet<String>,
+    deprecated: bool,
+    requirements: Result<Vec<Predicate>, MalformedProperty>,
+}
+
+impl Entry {
+    /// Reads the properties.
+    ///
+    /// Never fails: a malformed statement of what the bundle offers is no statement, and a malformed requirement is
+    /// remembered, see [`Entry::requirements`].
+    pub fn new(bundle: BundleEntry) -> Self {
+        let (mut packages, mut apis, mut labels) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let offers = [kinds::PACKAGE, kinds::GVK, kinds::LABEL];
+        for property in bundle.properties.iter().filter(|p| offers.contains(&&*p.kind)) {
+            match property.parse() {
+                Ok(Typed::Package(package)) => packages.push(PackageFact {
+                    name: package.package_name.into(),
+                    version: Version::parse(&package.version).ok(),
+                }),
+                Ok(Typed::Gvk(api)) => {
+                    apis.insert(api);
+                }
+                Ok(Typed::Label(label)) => {
+                    labels.insert(label);
+                }
+                _ => {}
+            }
+        }
+        let deprecated = bundle.properties.iter().any(|p| &*p.kind == kinds::DEPRECATED);
+        let requirements = requirements(&bundle.properties);
+        Entry { bundle, packages, apis, labels, deprecated, requirements }
+    }
+
+    /// Its `olm.package` properties.
+    pub fn packages(&self) -> &[PackageFact] {
+        &self.packages
+    }
+
+    /// APIs it provides, by `olm.gvk` properties alone.
+    pub fn apis(&self) -> &BTreeSet<Gvk> {
+        &self.apis
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> &BTreeSet<String> {
+        &self.labels
+    }
+
+    /// Whether a property `olm.deprecated` bars it from selection.
+    pub fn is_deprecated(&self) -> bool {
+        self.deprecated
+    }
+
+    /// What it requires, in property order, each requirement once however often it is stated.
+    ///
+    /// # Errors
+    /// The first requirement property that is malformed.
+    pub fn requirements(&self) -> Result<&[Predicate], &MalformedProperty> {
+        self.requirements.as_deref()
+    }
+}
+
+impl Deref for Entry {
+    type Target = BundleEntry;
+
+    fn deref(&self) -> &BundleEntry {
+        &self.bundle
+    }
+}
+
+/// Catalog servers state each requirement twice, as property and as dependency; one constraint is enough.
+fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, MalformedProperty> {
+    let mut found: Vec<Predicate> = Vec::new();
+    for property in properties {
+        if let Some(predicate) = requirement::parse(property)?
+            && !found.contains(&predicate)
+        {
+            found.push(predicate);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(rows: &[(&str, &str)]) -> Entry {
+        Entry::new(BundleEntry {
+            name: "a".into(),
+            package: "p".into(),
+            channel: "c".into(),
+            default_channel: false,
+            version: None,
+            replaces: None,
+            skips: Arc::default(),
+            skip_range: None,
+            properties: rows.iter().map(|(kind, value)| EntryProperty::new(*kind, *value)).collect(),
+            provided_apis: Arc::default(),
+            required_apis: Arc::default(),
+            bundle_path: None,
+            inline: None,
+            deprecation: None,
+        })
+    }
+
+    #[test]
+    fn properties_are_read_once_and_leniently() {
+        let entry = entry(&[
+            ("olm.package", r#"{"packageName":"p","version":"v1.2"}"#),
+            ("olm.gvk", r#"{"group":"g","kind":"K","version":"v1"}"#),
+            ("olm.gvk", r#"{"version":"v1","group":"g","kind":"K"}"#),
+            ("olm.gvk", "[]"),
+            ("olm.label", r#"{"label":"l"}"#),
+            ("olm.gvk.required", r#"{"group":"h","kind":"K","version":"v1"}"#),
+            ("olm.gvk.required", r#"{"version":"v1","kind":"K","group":"h"}"#),
+            ("color", "\"red\""),
+        ]);
+        assert_eq!(entry.packages(), [PackageFact { name: "p".into(), version: None }]);
+        assert_eq!(entry.apis().iter().map(ToString::to_string).collect::<Vec<_>>(), ["K.v1.g"]);
+        assert_eq!(entry.labels().iter().collect::<Vec<_>>(), ["l"]);
+        assert!(!entry.is_deprecated());
+        assert_eq!(entry.requirements().map(<[_]>::len), Ok(1));
+        assert_eq!(entry.properties.len(), 8, "what is written to the InstallPlan stays whole");
+    }
+
+    #[test]
+    fn one_malformed_requirement_is_remembered() {
+        let entry = entry(&[("olm.deprecated", "true"), ("olm.constraint", "{}")]);
+        assert!(entry.is_deprecated());
+        assert_eq!(entry.requirements(), Err(&MalformedProperty::EmptyConstraint));
+    }
+}

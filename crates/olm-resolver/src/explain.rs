@@ -1,0 +1,269 @@
+//! Why a part of a namespace cannot be resolved, in upstream's words and as data.
+
+use std::fmt;
+
+use crate::solver::{Constraint, ConstraintRef, VariableId};
+use crate::universe::{EntryRef, Universe};
+use crate::variables::{Cause, Subject, Variables};
+
+/// Why some Subscriptions and installed operators that hang together cannot be resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Subscriptions concerned, by name.
+    pub subscriptions: Vec<String>,
+    /// Installed ClusterServiceVersions concerned, by name.
+    pub installed: Vec<String>,
+    /// What kind of failure it is, with its reasons.
+    pub failure: Failure,
+}
+
+/// The two kinds upstream tells apart by condition reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No choice of bundles meets all constraints; only a change of objects or catalogs can help. The reasons
+    /// exclude each other, and without any one of them there would be a choice.
+    Unsatisfiable(Vec<Reason>),
+    /// The question could not be put: a catalog cannot be read, or a channel has no order. Worth another try.
+    Prevented(String),
+}
+
+/// One constraint that takes part in a contradiction. Prints as upstream's text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The Subscription is there and wants to be served.
+    SubscriptionExists {
+        /// Its name.
+        subscription: String,
+    },
+    /// Only these bundles can serve the Subscription, best first; there may be none.
+    SubscriptionRequires {
+        /// Its name.
+        subscription: String,
+        /// Identifiers of the bundles.
+        candidates: Vec<String>,
+    },
+    /// The Subscription asks for something that is not there.
+    SubscriptionInvalid {
+        /// Its name.
+        subscription: String,
+        /// The whole text.
+        text: String,
+    },
+    /// The installed operator must stay, as no Subscription answers for it.
+    NotReferenced {
+        /// Its name.
+        csv: String,
+    },
+    /// The bundle is deprecated by a property.
+    Deprecated {
+        /// Identifier of the bundle.
+        bundle: String,
+    },
+    /// The bundle does not meet a demand of the administrator.
+    RuntimeConstraint {
+        /// Identifier of the bundle.
+        bundle: String,
+        /// The demand's own text.
+        message: String,
+    },
+    /// The bundle cannot be used as its properties cannot be understood.
+    LeftOut {
+        /// Identifier of the bundle.
+        bundle: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The bundle needs one of these, best first; there may be none.
+    Requires {
+        /// Name of the bundle.
+        csv: String,
+        /// Its identifier.
+        bundle: String,
+        /// What is required, as the requirement prints itself.
+        requirement: String,
+        /// Identifiers of the bundles that would do.
+        candidates: Vec<String>,
+    },
+    /// The first bundle would replace the second, so they cannot both be there.
+    Replaces {
+        /// Identifier of the upgrade.
+        upgrade: String,
+        /// Identifier of what is installed.
+        installed: String,
+    },
+    /// Only one of these may provide the API.
+    OneProvider {
+        /// The API as `Kind (group/version)`.
+        api: String,
+        /// Identifiers of the providers.
+        members: Vec<String>,
+    },
+    /// Only one of these may be there, being of one package.
+    OnePackage {
+        /// The package.
+        package: String,
+        /// Identifiers of its bundles.
+        members: Vec<String>,
+    },
+}
+
+impl Explanation {
+    /// The message upstream puts in the condition of Subscriptions.
+    pub fn message(&self) -> String {
+        match &self.failure {
+            Failure::Prevented(text) => text.clone(),
+            Failure::Unsatisfiable(reasons) => {
+                let mut texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                texts.sort();
+                texts.dedup();
+                match texts.as_slice() {
+                    [] => "constraints not satisfiable".to_owned(),
+                    texts => format!("constraints not satisfiable: {}", texts.join(", ")),
+                }
+            }
+        }
+    }
+
+    /// Whether nothing but a change of objects or catalogs can help, so that trying again is useless.
+    pub fn is_unsatisfiable(&self) -> bool {
+        matches!(self.failure, Failure::Unsatisfiable(_))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::SubscriptionExists { subscription } => write!(f, "subscription {subscription} exists"),
+            Reason::SubscriptionRequires { subscription, candidates } => match candidates.as_slice() {
+                [] => write!(f, "no operators found matching the criteria of subscription {subscription}"),
+                [only] => write!(f, "subscription {subscription} requires {only}"),
+                several => {
+                    write!(f, "subscription {subscription} requires at least one of {}", enumerate(several, "or"))
+                }
+            },
+            Reason::SubscriptionInvalid { text, .. } => f.write_str(text),
+            Reason::NotReferenced { csv } => {
+                write!(f, "clusterserviceversion {csv} exists and is not referenced by a subscription")
+            }
+            Reason::Deprecated { bundle } => write!(f, "bundle {bundle} is deprecated"),
+            Reason::RuntimeConstraint { bundle, message } => {
+                write!(f, "bundle {bundle} does not meet a runtime constraint: {message}")
+            }
+            Reason::LeftOut { bundle, cause } => write!(f, "bundle {bundle} is left out: {cause}"),
+            Reason::Requires { csv, requirement, .. } => {
+                write!(f, "bundle {csv} requires an operator {requirement}")
+            }
+            Reason::Replaces { upgrade, installed } => write!(f, "{upgrade} conflicts with {installed}"),
+            Reason::OneProvider { api, members } => write!(f, "{} provide {api}", enumerate(members, "and")),
+            Reason::OnePackage { package, members } => {
+                write!(f, "{} originate from package {package}", enumerate(members, "and"))
+            }
+        }
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+fn enumerate(items: &[String], conjunction: &str) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
+
+/// Puts the core of a component into words. `members` are all variables of the component.
+pub(crate) fn explain(
+    universe: &Universe<'_>,
+    variables: &Variables<'_>,
+    members: &[VariableId],
+    core: &[ConstraintRef],
+) -> Explanation {
+    let prevented = core.iter().find_map(|&reference| match variables.cause(reference) {
+        Cause::SubscriptionInvalid { reason, terminal: false } => Some(reason.clone()),
+        _ => None,
+    });
+    // What a missing catalog might have offered can only end a contradiction that rests on a requirement.
+    let rests_on_requirement = core.iter().any(|&r| matches!(variables.cause(r), Cause::Requires(_)));
+    let unavailable = universe.all_unavailable().filter(|_| rests_on_requirement);
+    let failure = match prevented.or(unavailable) {
+        Some(text) => Failure::Prevented(text),
+        None => {
+            let mut reasons: Vec<Reason> =
+                core.iter().filter_map(|&r| reason(universe, variables, r)).collect();
+            reasons.sort();
+            Failure::Unsatisfiable(reasons)
+        }
+    };
+    concerning(universe, variables, members, failure)
+}
+
+/// A failure of a component, with whom it concerns.
+pub(crate) fn concerning(
+    universe: &Universe<'_>,
+    variables: &Variables<'_>,
+    members: &[VariableId],
+    failure: Failure,
+) -> Explanation {
+    let (mut subscriptions, mut installed) = (Vec::new(), Vec::new());
+    for &member in members {
+        match variables.subject(member) {
+            Subject::Subscription(subscription) => subscriptions.push(subscription.name.clone()),
+            Subject::Bundle(reference @ EntryRef::Installed(_)) => {
+                installed.push(universe.entry(*reference).name.to_string());
+            }
+            Subject::Bundle(_) | Subject::Api(_) | Subject::Package(_) => {}
+        }
+    }
+    subscriptions.sort();
+    installed.sort();
+    Explanation { subscriptions, installed, failure }
+}
+
+fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: ConstraintRef) -> Option<Reason> {
+    let identifier = |variable: VariableId| match variables.subject(variable) {
+        Subject::Bundle(entry) => universe.identifier(*entry),
+        Subject::Subscription(subscription) => format!("subscription:{}", subscription.name),
+        Subject::Api(api) => api_text(api),
+        Subject::Package(package) => package.to_string(),
+    };
+    let others = || match variables.constraint(reference) {
+        Constraint::Dependency(list) | Constraint::AtMost(_, list) => list.iter().copied().map(identifier).collect(),
+        Constraint::Conflict(other) => vec![identifier(*other)],
+        Constraint::Mandatory | Constraint::Prohibited => Vec::new(),
+    };
+    let holder = identifier(reference.variable);
+    let subject = variables.subject(reference.variable);
+    let name = match subject {
+        Subject::Subscription(subscription) => subscription.name.clone(),
+        Subject::Bundle(entry) => universe.entry(*entry).name.to_string(),
+        Subject::Api(_) | Subject::Package(_) => holder.clone(),
+    };
+    Some(match variables.cause(reference) {
+        Cause::SubscriptionExists => Reason::SubscriptionExists { subscription: name },
+        Cause::SubscriptionRequires => Reason::SubscriptionRequires { subscription: name, candidates: others() },
+        Cause::SubscriptionInvalid { reason, .. } => {
+            Reason::SubscriptionInvalid { subscription: name, text: reason.clone() }
+        }
+        Cause::NotReferenced => Reason::NotReferenced { csv: name },
+        Cause::Deprecated => Reason::Deprecated { bundle: holder },
+        Cause::RuntimeConstraint(message) => {
+            Reason::RuntimeConstraint { bundle: holder, message: message.clone() }
+        }
+        Cause::LeftOut(cause) => Reason::LeftOut { bundle: holder, cause: cause.clone() },
+        Cause::Requires(requirement) => Reason::Requires {
+            csv: name,
+            bundle: holder,
+            requirement: requirement.to_string(),
+            candidates: others(),
+        },
+        Cause::Replaces => Reason::Replaces { upgrade: holder, installed: others().pop()? },
+        Cause::Guard => match subject {
+            Subject::Package(_) => Reason::OnePackage { package: name, members: others() },
+            _ => Reason::OneProvider { api: name, members: others() },
+        },
+    })
+}
+
+fn api_text(api: &olm_fbc::property::Gvk) -> String {
+    format!("{} ({}/{})", api.kind, api.group, api.version)
+}

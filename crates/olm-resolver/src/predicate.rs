@@ -1,0 +1,110 @@
+//! Tests on a single bundle that can print themselves the way upstream does in its messages
+//! (`spec/resolver.md` section 5.1).
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use olm_fbc::property::Gvk;
+use olm_fbc::version::Range;
+
+use crate::entry::Entry;
+
+/// A version range and the text it was written as, which identifies it.
+#[derive(Clone, Debug)]
+pub struct VersionRange(Range);
+
+impl VersionRange {
+    /// Reads a range as upstream's operators write them, such as `>=1.0.0 <2.0.0`.
+    ///
+    /// # Errors
+    /// The reason why the text is not a range.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Range::parse(text).map(VersionRange).map_err(|error| error.to_string())
+    }
+}
+
+impl PartialEq for VersionRange {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for VersionRange {}
+
+impl PartialOrd for VersionRange {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for VersionRange {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.as_str().cmp(other.0.as_str())
+    }
+}
+
+/// A test on one bundle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Predicate {
+    /// Has an `olm.gvk` property with this API.
+    ProvidesApi(Gvk),
+    /// Is of this package, by an `olm.package` property or by where it was found.
+    Package(String),
+    /// Has a version within the range, by an `olm.package` property or its own.
+    VersionInRange(VersionRange),
+    /// Has this `olm.label`.
+    Label(String),
+    /// All parts hold for the same bundle; without parts, true.
+    All(Vec<Predicate>),
+    /// Some part holds; without parts, false.
+    Any(Vec<Predicate>),
+    /// No part holds; without parts, true.
+    Not(Vec<Predicate>),
+}
+
+impl Predicate {
+    /// Whether the bundle passes.
+    pub fn test(&self, entry: &Entry) -> bool {
+        match self {
+            Predicate::ProvidesApi(api) => entry.apis().contains(api),
+            Predicate::Package(package) => {
+                *entry.package == **package || entry.packages().iter().any(|p| *p.name == **package)
+            }
+            Predicate::VersionInRange(VersionRange(range)) => {
+                let stated = entry.packages().iter().filter_map(|p| p.version.as_ref());
+                stated.chain(&entry.version).any(|version| range.contains(version))
+            }
+            Predicate::Label(label) => entry.labels().contains(label),
+            Predicate::All(parts) => parts.iter().all(|part| part.test(entry)),
+            Predicate::Any(parts) => parts.iter().any(|part| part.test(entry)),
+            Predicate::Not(parts) => !parts.iter().any(|part| part.test(entry)),
+        }
+    }
+}
+
+impl fmt::Display for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Predicate::ProvidesApi(Gvk { group, version, kind }) => {
+                write!(f, "providing an API with group: {group}, version: {version}, kind: {kind}")
+            }
+            Predicate::Package(package) => write!(f, "with package: {package}"),
+            Predicate::VersionInRange(range) => write!(f, "with version in range: {}", range.0.as_str()),
+            Predicate::Label(label) => write!(f, "with label: {label}"),
+            Predicate::All(parts) => join(f, parts, " and "),
+            Predicate::Any(parts) => join(f, parts, " or "),
+            // Upstream prints no leading "not"; its users' texts are matched word for word.
+            Predicate::Not(parts) => join(f, parts, " and not "),
+        }
+    }
+}
+
+fn join(f: &mut fmt::Formatter<'_>, parts: &[Predicate], separator: &str) -> fmt::Result {
+    for (i, part) in parts.iter().enumerate() {
+        if i > 0 {
+            f.write_str(separator)?;
+        }
+        write!(f, "{part}")?;
+    }
+    Ok(())
+}

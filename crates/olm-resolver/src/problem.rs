@@ -1,0 +1,108 @@
+//! What resolution is asked: one namespace with everything that may matter to it, as plain values.
+
+use olm_fbc::entry::EntryProperty;
+use olm_fbc::property::Gvk;
+
+use crate::catalog::{Catalog, CatalogKey};
+use crate::predicate::Predicate;
+use crate::requirement::{self, MalformedProperty};
+
+/// One namespace to resolve.
+#[derive(Clone, Debug, Default)]
+pub struct Problem {
+    /// The namespace.
+    pub namespace: String,
+    /// Namespace whose catalogs everyone may use; empty for none.
+    pub global_namespace: String,
+    /// All Subscriptions of the namespace.
+    pub subscriptions: Vec<Subscription>,
+    /// All ClusterServiceVersions of the namespace, copied ones included.
+    pub installed: Vec<InstalledCsv>,
+    /// CatalogSources of this namespace and the global one. Others may be given; they are not looked at.
+    pub catalogs: Vec<Catalog>,
+    /// What the namespace's OperatorGroups say.
+    pub operator_group: OperatorGroup,
+    /// Demands of the administrator on every bundle from a catalog.
+    pub runtime_constraints: Vec<RuntimeConstraint>,
+}
+
+/// A Subscription. Empty texts mean "not set".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subscription {
+    /// Name of the object.
+    pub name: String,
+    /// `spec.name`.
+    pub package: String,
+    /// `spec.channel`; any channel if empty.
+    pub channel: String,
+    /// `spec.startingCSV`.
+    pub starting_csv: String,
+    /// `spec.source` and `spec.sourceNamespace`.
+    pub catalog: CatalogKey,
+    /// `status.currentCSV`.
+    pub current_csv: String,
+    /// `status.installedCSV`.
+    pub installed_csv: String,
+}
+
+/// A ClusterServiceVersion of the namespace. Empty texts mean "not set".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstalledCsv {
+    /// Name of the object.
+    pub name: String,
+    /// `spec.version`; an unreadable or empty one counts as 0.0.0.
+    pub version: String,
+    /// `spec.replaces`.
+    pub replaces: String,
+    /// `status.phase`, such as `Succeeded`.
+    pub phase: String,
+    /// Whether this is a copy of a ClusterServiceVersion of another namespace.
+    pub copied: bool,
+    /// Annotation `operatorframework.io/properties`, if present. It replaces everything derived from the spec.
+    pub properties: Option<String>,
+    /// APIs of owned CRDs and APIServices.
+    pub owned: Vec<Gvk>,
+    /// APIs of required CRDs and APIServices.
+    pub required: Vec<Gvk>,
+}
+
+/// The OperatorGroup facts that bear on resolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperatorGroup {
+    /// How many OperatorGroups the namespace has; resolution needs exactly one.
+    pub count: usize,
+    /// `spec.upgradeStrategy` is `TechPreviewUnsafeFailForward`.
+    pub fail_forward: bool,
+    /// Catalogs of the global namespace are not to be used.
+    pub exclude_global_namespace: bool,
+}
+
+impl Default for OperatorGroup {
+    /// One OperatorGroup that asks for nothing special.
+    fn default() -> Self {
+        OperatorGroup { count: 1, fail_forward: false, exclude_global_namespace: false }
+    }
+}
+
+/// A demand every bundle from a catalog must meet. Installed operators are not subject to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeConstraint {
+    /// What the user is told about a bundle that does not meet it.
+    pub message: String,
+    /// The test.
+    pub predicate: Predicate,
+}
+
+impl RuntimeConstraint {
+    /// Reads a requirement property, such as an `olm.constraint`, as a demand on the bundle itself.
+    ///
+    /// # Errors
+    /// When the property is malformed; none is returned for a type that requires nothing.
+    pub fn parse(property: &EntryProperty) -> Result<Option<Self>, MalformedProperty> {
+        let predicate = requirement::parse(property)?;
+        Ok(predicate.map(|predicate| RuntimeConstraint {
+            message: requirement::failure_message(property).unwrap_or_else(|| predicate.to_string()),
+            predicate,
+        }))
+    }
+}

@@ -1,0 +1,261 @@
+//! Requirement properties as predicates (`spec/resolver.md` sections 3.1, 5.2 and 7).
+
+use olm_fbc::entry::EntryProperty;
+use olm_fbc::property::{Gvk, PackageRequired, PropertyError, Typed, kinds};
+use serde_json::{Map, Value};
+
+use crate::predicate::{Predicate, VersionRange};
+
+/// Largest `olm.constraint` value in bytes.
+pub const MAX_CONSTRAINT_SIZE: usize = 2 << 16;
+
+/// A property that cannot be understood. A bundle with one is never selected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedProperty {
+    /// The value is not what its type demands.
+    #[error(transparent)]
+    Value(#[from] PropertyError),
+    /// The range is not a version range.
+    #[error("property {kind} has an invalid version range {range:?}: {cause}")]
+    Range {
+        /// Type of the property.
+        kind: String,
+        /// The range as written.
+        range: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// An `olm.constraint` is too large to be looked at.
+    #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
+    TooLarge,
+    /// An `olm.constraint` names nothing to test.
+    #[error("constraint is empty")]
+    EmptyConstraint,
+    /// An `olm.constraint` has a field nobody knows.
+    #[error("parse olm.constraint: json: unknown field {0:?}")]
+    UnknownField(String),
+    /// An `olm.constraint` is written in CEL, which is not evaluated yet.
+    #[error("olm.constraint with a cel rule is not supported")]
+    Cel,
+}
+
+/// The predicate of a requirement property; none for every other type.
+///
+/// # Errors
+/// When the value is malformed.
+pub fn parse(property: &EntryProperty) -> Result<Option<Predicate>, MalformedProperty> {
+    match &*property.kind {
+        kinds::CONSTRAINT => constraint_text(&property.value).map(Some),
+        kinds::GVK_REQUIRED | kinds::PACKAGE_REQUIRED | kinds::LABEL_REQUIRED => match property.parse()? {
+            Typed::GvkRequired(api) => Ok(Some(Predicate::ProvidesApi(api))),
+            Typed::PackageRequired(required) => package(kinds::PACKAGE_REQUIRED, required).map(Some),
+            Typed::LabelRequired(label) => Ok(Some(Predicate::Label(label))),
+            _ => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// The predicate of an `olm.constraint` value.
+///
+/// # Errors
+/// When the value is malformed, too large or empty.
+pub fn constraint_text(value: &str) -> Result<Predicate, MalformedProperty> {
+    if value.len() > MAX_CONSTRAINT_SIZE {
+        return Err(MalformedProperty::TooLarge);
+    }
+    constraint(&object(value)?)
+}
+
+/// The `failureMessage` of an `olm.constraint`, if it has one.
+pub(crate) fn failure_message(property: &EntryProperty) -> Option<String> {
+    let fields = object(&property.value).ok().filter(|_| &*property.kind == kinds::CONSTRAINT)?;
+    text(&fields, "failureMessage").ok().filter(|message| !message.is_empty())
+}
+
+/// Parts are tried in the order in which upstream looks at them, should several be given.
+fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedProperty> {
+    only(fields, &["failureMessage", "gvk", "package", "all", "any", "not", "cel"])?;
+    text(fields, "failureMessage")?;
+    if let Some(value) = part(fields, "gvk")? {
+        only(value, &["group", "version", "kind"])?;
+        let (group, version, kind) = (text(value, "group")?, text(value, "version")?, text(value, "kind")?);
+        return Ok(Predicate::ProvidesApi(Gvk { group, kind, version }));
+    }
+    if let Some(value) = part(fields, "package")? {
+        only(value, &["packageName", "versionRange"])?;
+        let (package_name, version_range) = (text(value, "packageName")?, text(value, "versionRange")?);
+        return package(kinds::CONSTRAINT, PackageRequired { package_name, version_range });
+    }
+    if let Some(value) = part(fields, "all")? {
+        return compound(value).map(Predicate::All);
+    }
+    if let Some(value) = part(fields, "any")? {
+        return compound(value).map(Predicate::Any);
+    }
+    if let Some(value) = part(fields, "not")? {
+        return compound(value).map(Predicate::Not);
+    }
+    if part(fields, "cel")?.is_some() {
+        return Err(MalformedProperty::Cel);
+    }
+    Err(MalformedProperty::EmptyConstraint)
+}
+
+fn compound(fields: &Map<String, Value>) -> Result<Vec<Predicate>, MalformedProperty> {
+    only(fields, &["constraints"])?;
+    match field(fields, "constraints") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(parts)) => parts
+            .iter()
+            .map(|part| match part {
+                Value::Object(fields) => constraint(fields),
+                Value::Null => Err(MalformedProperty::EmptyConstraint),
+                other => Err(malformed(format!("a constraint is an object, not {other}"))),
+            })
+            .collect(),
+        Some(other) => Err(malformed(format!("constraints is a list, not {other}"))),
+    }
+}
+
+fn package(kind: &str, required: PackageRequired) -> Result<Predicate, MalformedProperty> {
+    let range = required.version_range;
+    let range = VersionRange::parse(&range).map_err(|cause| MalformedProperty::Range {
+        kind: kind.to_owned(),
+        range: range.clone(),
+        cause,
+    })?;
+    Ok(Predicate::All(vec![Predicate::Package(required.package_name), Predicate::VersionInRange(range)]))
+}
+
+/// A JSON object as Go reads one: `null` is the empty object, what follows the value is not looked at.
+fn object(value: &str) -> Result<Map<String, Value>, MalformedProperty> {
+    let mut stream = serde_json::Deserializer::from_str(value).into_iter::<Value>();
+    match stream.next() {
+        Some(Ok(Value::Object(fields))) => Ok(fields),
+        Some(Ok(Value::Null)) => Ok(Map::new()),
+        Some(Ok(other)) => Err(malformed(format!("expected an object, found {other}"))),
+        Some(Err(error)) => Err(malformed(error.to_string())),
+        None => Err(malformed("the value is empty".to_owned())),
+    }
+}
+
+/// A text field as Go reads one: the key in any case, absent or `null` as the empty text.
+fn text(fields: &Map<String, Value>, name: &str) -> Result<String, MalformedProperty> {
+    match field(fields, name) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(malformed(format!("{name} is a text, not {other}"))),
+    }
+}
+
+fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    fields.get(name).or_else(|| {
+        fields.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).next_back()
+    })
+}
+
+fn part<'a>(
+    fields: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Option<&'a Map<String, Value>>, MalformedProperty> {
+    match field(fields, name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(fields)) => Ok(Some(fields)),
+        Some(other) => Err(malformed(format!("{name} is an object, not {other}"))),
+    }
+}
+
+fn only(fields: &Map<String, Value>, known: &[&str]) -> Result<(), MalformedProperty> {
+    match fields.keys().find(|key| !known.iter().any(|name| name.eq_ignore_ascii_case(key))) {
+        Some(unknown) => Err(MalformedProperty::UnknownField(unknown.clone())),
+        None => Ok(()),
+    }
+}
+
+fn malformed(reason: String) -> MalformedProperty {
+    MalformedProperty::Value(PropertyError::Value { kind: kinds::CONSTRAINT.to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: &str, value: &str) -> String {
+        match parse(&EntryProperty::new(kind, value)) {
+            Ok(Some(predicate)) => predicate.to_string(),
+            Ok(None) => "no requirement".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn requirements_print_as_upstreams() {
+        for (kind, value, expected) in [
+            ("olm.gvk", "{}", "no requirement"),
+            ("color", "\"red\"", "no requirement"),
+            (
+                "olm.gvk.required",
+                r#"{"group":"g","kind":"K","version":"v1"}"#,
+                "providing an API with group: g, version: v1, kind: K",
+            ),
+            (
+                "olm.gvk.required",
+                r#"{"GROUP":"g","Kind":"K","more":1,"version":null}"#,
+                "providing an API with group: g, version: , kind: K",
+            ),
+            (
+                "olm.package.required",
+                r#"{"packageName":"p","versionRange":">= 1.0.0 <2.0.0"}"#,
+                "with package: p and with version in range: >= 1.0.0 <2.0.0",
+            ),
+            ("olm.label.required", r#"{"label":"l"}"#, "with label: l"),
+            (
+                "olm.constraint",
+                r#"{"failureMessage":"m","all":{"constraints":[{"gvk":{"group":"g","version":"v","kind":"k"}},
+                   {"any":{"constraints":[{"package":{"packageName":"p","versionRange":"1.0.0"}}]}},
+                   {"not":{"constraints":[{"gvk":{"group":"h"}},{"gvk":{"group":"i"}}]}}]}}"#,
+                "providing an API with group: g, version: v, kind: k and with package: p and with version in range: \
+                 1.0.0 and providing an API with group: h, version: , kind:  and not providing an API with group: i, \
+                 version: , kind: ",
+            ),
+        ] {
+            assert_eq!(read(kind, value), expected, "{kind} {value}");
+        }
+    }
+
+    #[test]
+    fn malformed_requirements_say_what_is_wrong() {
+        for (kind, value, expected) in [
+            ("olm.constraint", "[]", "value of property type \"olm.constraint\": expected an object, found []"),
+            ("olm.constraint", "{}", "constraint is empty"),
+            ("olm.constraint", r#"{"unknown":1}"#, "parse olm.constraint: json: unknown field \"unknown\""),
+            (
+                "olm.constraint",
+                r#"{"all":{"constraints":[{"gvk":{"groups":""}}]}}"#,
+                "parse olm.constraint: json: unknown field \"groups\"",
+            ),
+            ("olm.constraint", r#"{"cel":{"rule":"true"}}"#, "olm.constraint with a cel rule is not supported"),
+        ] {
+            assert_eq!(read(kind, value), expected, "{kind} {value}");
+        }
+        assert!(read("olm.package.required", r#"{"packageName":"p","versionRange":""}"#).contains("invalid version range"));
+        assert!(read("olm.package.required", r#"{"packageName":"p","versionRange":"^1"}"#).contains("invalid version range"));
+    }
+
+    #[test]
+    fn a_constraint_may_be_as_large_as_the_limit_and_no_larger() {
+        let sized = |size: usize| {
+            let rest = r#"{"failureMessage":"","any":{}}"#.len();
+            format!(r#"{{"failureMessage":"{}","any":{{}}}}"#, "x".repeat(size - rest))
+        };
+        assert_eq!(constraint_text(&sized(131_072)), Ok(Predicate::Any(Vec::new())));
+        assert_eq!(constraint_text(&sized(131_073)), Err(MalformedProperty::TooLarge));
+    }
+
+    #[test]
+    fn nesting_without_end_is_refused_not_followed() {
+        let deep = format!("{}{}{}", r#"{"not":{"constraints":["#.repeat(5000), r#"{"any":{}}"#, "]}}".repeat(5000));
+        assert!(matches!(constraint_text(&deep), Err(MalformedProperty::Value(_))));
+    }
+}

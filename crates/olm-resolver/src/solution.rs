@@ -1,0 +1,149 @@
+//! What a resolved namespace gets (`spec/resolver.md` section 12).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::catalog::CatalogKey;
+use crate::entry::Entry;
+use crate::problem::{Problem, Subscription};
+use crate::solver::{Selection, Step};
+use crate::universe::{EntryRef, Universe};
+use crate::variables::{Subject, Variables};
+
+/// What to install and which Subscriptions move on. Empty if there is nothing to do.
+#[derive(Clone, Debug, Default)]
+pub struct Solution {
+    /// Bundles to install, by name, package and channel.
+    pub operators: Vec<Operator>,
+    /// Subscriptions whose `status.currentCSV` changes, by name.
+    pub updates: Vec<SubscriptionUpdate>,
+}
+
+/// One bundle to install.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// The entry: name, package, channel, version, bundle image and properties.
+    pub entry: Arc<Entry>,
+    /// Catalog it comes from.
+    pub catalog: CatalogKey,
+    /// Name of the ClusterServiceVersion it replaces: the installed one for an upgrade, otherwise what the catalog
+    /// says. Empty for none.
+    pub replaces: String,
+    /// Subscriptions of its package, channel and catalog, by name.
+    pub subscriptions: Vec<String>,
+    /// Names of the bundles whose requirements led to it.
+    pub required_by: Vec<String>,
+    /// A Subscription to create, if none is there for it.
+    pub generated_subscription: Option<GeneratedSubscription>,
+}
+
+/// A Subscription for a bundle that came in as a dependency. Approval is automatic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratedSubscription {
+    /// Name of the object, `<package>-<channel>-<catalog>-<catalog namespace>`.
+    pub name: String,
+    /// `spec.name`.
+    pub package: String,
+    /// `spec.channel`.
+    pub channel: String,
+    /// `spec.source` and `spec.sourceNamespace`.
+    pub catalog: CatalogKey,
+    /// `spec.startingCSV`.
+    pub starting_csv: String,
+}
+
+/// A Subscription that gets a new current ClusterServiceVersion.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SubscriptionUpdate {
+    /// Name of the Subscription.
+    pub subscription: String,
+    /// Its new `status.currentCSV`.
+    pub current_csv: String,
+}
+
+/// Adds what one component selected to the solution.
+pub(crate) fn collect(
+    problem: &Problem,
+    universe: &Universe<'_>,
+    variables: &Variables<'_>,
+    selection: &Selection,
+    solution: &mut Solution,
+) {
+    let mut required_by: BTreeMap<EntryRef, Vec<String>> = BTreeMap::new();
+    for Step { origin, taken, .. } in &selection.steps {
+        if let (Some((holder, _)), Subject::Bundle(taken)) = (origin, variables.subject(*taken))
+            && let Subject::Bundle(holder) = variables.subject(*holder)
+            && holder != taken
+        {
+            required_by.entry(*taken).or_default().push(universe.entry(*holder).name.to_string());
+        }
+    }
+    for variable in selection.selected() {
+        let Subject::Bundle(reference @ EntryRef::Catalog { catalog, .. }) = *variables.subject(variable) else {
+            continue;
+        };
+        let mut names = required_by.remove(&reference).unwrap_or_default();
+        names.sort();
+        names.dedup();
+        let replaced = variables.upgrades.get(&reference).map(|&installed| universe.entry(installed).name.as_ref());
+        let entry = universe.entry(reference);
+        let replaces = replaced.or(entry.replaces.as_deref()).unwrap_or_default().to_owned();
+        let catalog = universe.catalog_key(catalog);
+        if let Some(operator) = operator(problem, Arc::clone(entry), catalog, replaces, names) {
+            let moved = problem.subscriptions.iter().filter(|s| {
+                operator.subscriptions.contains(&s.name) && *s.current_csv != *operator.entry.name
+            });
+            solution.updates.extend(moved.map(|s| SubscriptionUpdate {
+                subscription: s.name.clone(),
+                current_csv: operator.entry.name.to_string(),
+            }));
+            solution.operators.push(operator);
+        }
+    }
+}
+
+/// None if every Subscription already has it as its current one and it is there.
+fn operator(
+    problem: &Problem,
+    entry: Arc<Entry>,
+    catalog: &CatalogKey,
+    replaces: String,
+    required_by: Vec<String>,
+) -> Option<Operator> {
+    let matching: Vec<&Subscription> =
+        problem.subscriptions.iter().filter(|s| is_for(s, &entry, catalog)).collect();
+    let current = matching.iter().all(|s| *s.current_csv == *entry.name);
+    let exists = problem.installed.iter().any(|csv| *csv.name == *entry.name);
+    if !matching.is_empty() && current && exists {
+        return None;
+    }
+    let mut subscriptions: Vec<String> = matching.iter().map(|s| s.name.clone()).collect();
+    subscriptions.sort();
+    let generated = || GeneratedSubscription {
+        name: format!("{}-{}-{}-{}", entry.package, entry.channel, catalog.name, catalog.namespace),
+        package: entry.package.to_string(),
+        channel: entry.channel.to_string(),
+        catalog: catalog.clone(),
+        starting_csv: entry.name.to_string(),
+    };
+    let generated_subscription = subscriptions.is_empty().then(generated);
+    Some(Operator { entry, catalog: catalog.clone(), replaces, subscriptions, required_by, generated_subscription })
+}
+
+fn is_for(subscription: &Subscription, entry: &Entry, catalog: &CatalogKey) -> bool {
+    let any_catalog = subscription.catalog.name.is_empty() && subscription.catalog.namespace.is_empty();
+    *subscription.package == *entry.package
+        && (subscription.channel.is_empty() || *subscription.channel == *entry.channel)
+        && (any_catalog || subscription.catalog == *catalog)
+}
+
+impl Solution {
+    /// Puts everything in an order that depends on nothing but the content.
+    pub(crate) fn sort(&mut self) {
+        self.operators.sort_by(|a, b| {
+            let key = |o: &Operator| (o.entry.name.clone(), o.entry.package.clone(), o.entry.channel.clone());
+            (key(a), &a.catalog).cmp(&(key(b), &b.catalog))
+        });
+        self.updates.sort();
+    }
+}

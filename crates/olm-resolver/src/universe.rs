@@ -1,0 +1,139 @@
+//! Everything a namespace can choose from, in order of preference.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, CatalogKey, Snapshot};
+use crate::chain::ChainError;
+use crate::entry::Entry;
+use crate::installed::{self, InstalledError};
+use crate::predicate::Predicate;
+use crate::problem::Problem;
+
+/// Names one entry: an installed one, or an entry of a catalog. Ordered by nothing but position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum EntryRef {
+    Installed(usize),
+    Catalog { catalog: usize, entry: usize },
+}
+
+/// The installed entries and the catalogs a namespace may use.
+pub(crate) struct Universe<'a> {
+    namespace: &'a str,
+    installed: Vec<Arc<Entry>>,
+    /// Readable catalogs, most preferred first where nothing speaks for one of them in particular.
+    catalogs: Vec<(&'a CatalogKey, &'a Snapshot)>,
+    /// Catalogs that could not be read, with the number of readable ones preferred to them and the reason.
+    unavailable: BTreeMap<&'a CatalogKey, (usize, &'a str)>,
+}
+
+impl<'a> Universe<'a> {
+    pub(crate) fn new(problem: &'a Problem) -> Result<Self, InstalledError> {
+        let visible = |catalog: &&Catalog| {
+            let namespace = &catalog.key.namespace;
+            *namespace == problem.namespace
+                || (!problem.operator_group.exclude_global_namespace && *namespace == problem.global_namespace)
+        };
+        let mut ordered: Vec<&Catalog> = problem.catalogs.iter().filter(visible).collect();
+        ordered.sort_by_key(|c| (Reverse(c.priority), c.key.namespace != problem.namespace, &c.key));
+        let mut catalogs = Vec::new();
+        let mut unavailable = BTreeMap::new();
+        for catalog in ordered {
+            match &catalog.content {
+                Ok(snapshot) => catalogs.push((&catalog.key, &**snapshot)),
+                Err(cause) => {
+                    unavailable.insert(&catalog.key, (catalogs.len(), cause.as_str()));
+                }
+            }
+        }
+        Ok(Universe { namespace: &problem.namespace, installed: installed::entries(problem)?, catalogs, unavailable })
+    }
+
+    pub(crate) fn entry(&self, reference: EntryRef) -> &Arc<Entry> {
+        match reference {
+            EntryRef::Installed(index) => &self.installed[index],
+            EntryRef::Catalog { catalog, entry } => self.catalogs[catalog].1.entry(entry),
+        }
+    }
+
+    /// Upstream's identifier of an entry, as it stands in messages.
+    pub(crate) fn identifier(&self, reference: EntryRef) -> String {
+        let entry = self.entry(reference);
+        match reference {
+            EntryRef::Installed(_) => format!("@existing/{}//{}", self.namespace, entry.name),
+            EntryRef::Catalog { catalog, .. } => {
+                format!("{}/{}/{}", self.catalogs[catalog].0, entry.channel, entry.name)
+            }
+        }
+    }
+
+    pub(crate) fn installed(&self) -> impl Iterator<Item = (EntryRef, &Arc<Entry>)> {
+        self.installed.iter().enumerate().map(|(index, entry)| (EntryRef::Installed(index), entry))
+    }
+
+    pub(crate) fn installed_named(&self, name: &str) -> Option<EntryRef> {
+        self.installed().find(|(_, entry)| *entry.name == *name).map(|(reference, _)| reference)
+    }
+
+    /// A catalog by its key, with its position.
+    pub(crate) fn catalog(&self, key: &CatalogKey) -> Option<(usize, &'a Snapshot)> {
+        let position = self.catalogs.iter().position(|(k, _)| *k == key)?;
+        Some((position, self.catalogs[position].1))
+    }
+
+    pub(crate) fn catalog_key(&self, position: usize) -> &'a CatalogKey {
+        self.catalogs[position].0
+    }
+
+    /// Why a catalog cannot be read, if that is so.
+    pub(crate) fn unavailable(&self, key: &CatalogKey) -> Option<String> {
+        self.unavailable.get(key).map(|(_, cause)| unavailable_text(key, cause))
+    }
+
+    /// The reasons of all catalogs that cannot be read, in upstream's words for several errors.
+    pub(crate) fn all_unavailable(&self) -> Option<String> {
+        let mut texts: Vec<String> =
+            self.unavailable.iter().map(|(key, (_, cause))| unavailable_text(key, cause)).collect();
+        texts.dedup();
+        match texts.len() {
+            0 => None,
+            1 => texts.pop(),
+            _ => Some(format!("[{}]", texts.join(", "))),
+        }
+    }
+
+    /// Whether a catalog that cannot be read could have offered something preferred to `chosen` for a requirement
+    /// of `holder`.
+    pub(crate) fn may_be_outdone(&self, holder: EntryRef, chosen: EntryRef) -> bool {
+        let EntryRef::Catalog { catalog: chosen, .. } = chosen else { return false };
+        let own = matches!(holder, EntryRef::Catalog { catalog, .. } if catalog == chosen);
+        !own && self.unavailable.values().any(|&(position, _)| position <= chosen)
+    }
+
+    /// Entries that pass the test, most preferred first for a requirement of `holder`: installed ones, those of the
+    /// holder's own catalog, then the other catalogs.
+    pub(crate) fn candidates(&self, holder: EntryRef, predicate: &Predicate) -> Vec<EntryRef> {
+        let own = match holder {
+            EntryRef::Installed(_) => None,
+            EntryRef::Catalog { catalog, .. } => Some(catalog),
+        };
+        let others = (0..self.catalogs.len()).filter(|position| Some(*position) != own);
+        let passing = self.installed().filter(|(_, entry)| predicate.test(entry)).map(|(reference, _)| reference);
+        let mut candidates: Vec<EntryRef> = passing.collect();
+        for catalog in own.into_iter().chain(others) {
+            let entries = self.catalogs[catalog].1.candidates(predicate);
+            candidates.extend(entries.into_iter().map(|entry| EntryRef::Catalog { catalog, entry }));
+        }
+        candidates
+    }
+
+    /// Channels that were left aside for lack of an order although they hold entries that pass the test.
+    pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
+        self.catalogs.iter().flat_map(|(_, snapshot)| snapshot.broken_channels(predicate))
+    }
+}
+
+fn unavailable_text(key: &CatalogKey, cause: &str) -> String {
+    format!("error using catalogsource {}/{}: {cause}", key.namespace, key.name)
+}

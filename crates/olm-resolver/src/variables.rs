@@ -1,0 +1,217 @@
+//! The problem as variables and constraints (`spec/resolver.md` section 9).
+
+mod guards;
+mod subscriptions;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use olm_fbc::property::Gvk;
+use crate::predicate::Predicate;
+use crate::problem::{Problem, Subscription};
+use crate::solver::{Constraint, ConstraintRef, Instance, VariableId};
+use crate::universe::{EntryRef, Universe};
+
+/// What a variable stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Subject<'a> {
+    Subscription(&'a Subscription),
+    Bundle(EntryRef),
+    /// Holder of the rule that an API has one provider.
+    Api(Gvk),
+    /// Holder of the rule that a package is there once.
+    Package(Arc<str>),
+}
+
+/// Why a constraint is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    SubscriptionExists,
+    SubscriptionRequires,
+    /// The Subscription cannot be served, for this reason; `terminal` if only a change of its own can help.
+    SubscriptionInvalid { reason: String, terminal: bool },
+    NotReferenced,
+    Deprecated,
+    RuntimeConstraint(String),
+    LeftOut(String),
+    Requires(Predicate),
+    Replaces,
+    Guard,
+}
+
+/// The constraints of a namespace and what they mean.
+pub(crate) struct Variables<'a> {
+    pub(crate) instance: Instance,
+    pub(crate) subjects: Vec<Subject<'a>>,
+    causes: Vec<Vec<Cause>>,
+    /// For an upgrade candidate, the installed entry it would replace.
+    pub(crate) upgrades: BTreeMap<EntryRef, EntryRef>,
+    /// Channels without an order that would otherwise have been looked at.
+    pub(crate) broken_channels: BTreeSet<String>,
+}
+
+impl<'a> Variables<'a> {
+    pub(crate) fn subject(&self, variable: VariableId) -> &Subject<'a> {
+        &self.subjects[variable.0]
+    }
+
+    pub(crate) fn cause(&self, reference: ConstraintRef) -> &Cause {
+        &self.causes[reference.variable.0][reference.constraint]
+    }
+
+    pub(crate) fn constraint(&self, reference: ConstraintRef) -> &Constraint {
+        &self.instance.constraints(reference.variable)[reference.constraint]
+    }
+
+    /// Every constraint's cause with the subject that carries it.
+    pub(crate) fn causes(&self) -> impl Iterator<Item = (&Subject<'a>, &Cause)> {
+        self.subjects.iter().zip(&self.causes).flat_map(|(subject, causes)| causes.iter().map(move |c| (subject, c)))
+    }
+
+    /// How much a constraint tells in an explanation; what tells least is given up first.
+    pub(crate) fn rank(&self, reference: ConstraintRef) -> u8 {
+        match (self.cause(reference), self.subject(reference.variable)) {
+            (Cause::Replaces, _) => 0,
+            (Cause::Guard, Subject::Package(_)) => 1,
+            (Cause::Deprecated | Cause::RuntimeConstraint(_) | Cause::LeftOut(_), _) => 2,
+            (Cause::Requires(_), _) => 3,
+            (Cause::Guard, _) => 4,
+            (
+                Cause::SubscriptionExists
+                | Cause::SubscriptionRequires
+                | Cause::SubscriptionInvalid { .. }
+                | Cause::NotReferenced,
+                _,
+            ) => 5,
+        }
+    }
+}
+
+/// Builds the constraints reachable from Subscriptions and installed operators.
+///
+/// Variables come in a fixed order, which decides ties: Subscriptions by name, then installed operators, then
+/// bundles as they are met, then guards. Subscriptions come first so that the requirement of an installed operator,
+/// which prefers an installed provider, cannot stand in the way of that provider's upgrade.
+pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Variables<'a> {
+    let mut builder = Builder {
+        problem,
+        universe,
+        variables: Variables {
+            instance: Instance::default(),
+            subjects: Vec::new(),
+            causes: Vec::new(),
+            upgrades: BTreeMap::new(),
+            broken_channels: BTreeSet::new(),
+        },
+        bundles: BTreeMap::new(),
+        unexplored: VecDeque::new(),
+        candidates: BTreeMap::new(),
+    };
+    let mut subscriptions: Vec<&Subscription> = problem.subscriptions.iter().collect();
+    subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
+    let holders: Vec<VariableId> = subscriptions.iter().map(|s| builder.add(Subject::Subscription(s))).collect();
+    builder.add_installed();
+    for (subscription, holder) in subscriptions.into_iter().zip(holders) {
+        builder.add_subscription(holder, subscription);
+    }
+    builder.explore();
+    builder.add_replacements();
+    builder.add_guards();
+    builder.variables
+}
+
+struct Builder<'a, 'u> {
+    problem: &'a Problem,
+    universe: &'u Universe<'u>,
+    variables: Variables<'a>,
+    bundles: BTreeMap<EntryRef, VariableId>,
+    /// Bundles whose requirements have not been followed yet.
+    unexplored: VecDeque<EntryRef>,
+    /// Candidates already looked up, by catalog of the requirer (none for installed ones) and requirement.
+    candidates: BTreeMap<(Option<usize>, Predicate), Vec<EntryRef>>,
+}
+
+impl<'a> Builder<'a, '_> {
+    fn add(&mut self, subject: Subject<'a>) -> VariableId {
+        self.variables.subjects.push(subject);
+        self.variables.causes.push(Vec::new());
+        self.variables.instance.add_variable()
+    }
+
+    fn constrain(&mut self, holder: VariableId, constraint: Constraint, cause: Cause) {
+        self.variables.instance.constrain(holder, constraint);
+        self.variables.causes[holder.0].push(cause);
+    }
+
+    /// The variable of a bundle, made on first use.
+    fn bundle(&mut self, reference: EntryRef) -> VariableId {
+        if let Some(&variable) = self.bundles.get(&reference) {
+            return variable;
+        }
+        let variable = self.add(Subject::Bundle(reference));
+        self.bundles.insert(reference, variable);
+        self.unexplored.push_back(reference);
+        variable
+    }
+
+    /// Installed operators are there from the start; those that no Subscription answers for must stay.
+    fn add_installed(&mut self) {
+        let installed: Vec<(EntryRef, String)> =
+            self.universe.installed().map(|(reference, entry)| (reference, entry.name.to_string())).collect();
+        for (reference, name) in installed {
+            let variable = self.bundle(reference);
+            if !self.problem.subscriptions.iter().any(|s| s.installed_csv == name) {
+                self.constrain(variable, Constraint::Mandatory, Cause::NotReferenced);
+            }
+        }
+    }
+
+    fn explore(&mut self) {
+        while let Some(reference) = self.unexplored.pop_front() {
+            let variable = self.bundles[&reference];
+            let universe = self.universe;
+            let entry = universe.entry(reference);
+            if entry.is_deprecated() {
+                self.constrain(variable, Constraint::Prohibited, Cause::Deprecated);
+            }
+            if matches!(reference, EntryRef::Catalog { .. }) {
+                for constraint in self.problem.runtime_constraints.iter().filter(|c| !c.predicate.test(entry)) {
+                    let cause = Cause::RuntimeConstraint(constraint.message.clone());
+                    self.constrain(variable, Constraint::Prohibited, cause);
+                }
+            }
+            match entry.requirements() {
+                Ok(requirements) => requirements.iter().for_each(|r| self.require(reference, variable, r)),
+                Err(error) => {
+                    self.constrain(variable, Constraint::Prohibited, Cause::LeftOut(error.to_string()));
+                }
+            }
+        }
+    }
+
+    fn require(&mut self, holder: EntryRef, variable: VariableId, requirement: &Predicate) {
+        let catalog = match holder {
+            EntryRef::Installed(_) => None,
+            EntryRef::Catalog { catalog, .. } => Some(catalog),
+        };
+        let key = (catalog, requirement.clone());
+        if !self.candidates.contains_key(&key) {
+            let found = self.universe.candidates(holder, requirement);
+            let broken = self.universe.broken_channels(requirement).map(ToString::to_string);
+            self.variables.broken_channels.extend(broken);
+            self.candidates.insert(key.clone(), found);
+        }
+        let found = self.candidates[&key].clone();
+        let candidates = found.into_iter().map(|candidate| self.bundle(candidate)).collect();
+        self.constrain(variable, Constraint::Dependency(candidates), Cause::Requires(requirement.clone()));
+    }
+
+    /// An upgrade takes the place of what is installed.
+    fn add_replacements(&mut self) {
+        let upgrades: Vec<(EntryRef, EntryRef)> = self.variables.upgrades.iter().map(|(a, b)| (*a, *b)).collect();
+        for (upgrade, installed) in upgrades {
+            let (upgrade, installed) = (self.bundles[&upgrade], self.bundles[&installed]);
+            self.constrain(upgrade, Constraint::Conflict(installed), Cause::Replaces);
+        }
+    }
+}
