@@ -25,6 +25,69 @@ pub enum Command {
     /// A real Kubernetes on this machine, for tests, demo and benchmarks
     #[command(subcommand, long_about = CLUSTER_ABOUT, after_long_help = CLUSTER_EXAMPLES)]
     Cluster(ClusterCommand),
+    /// Boot the embedded Kubernetes, install and upgrade an operator with OLM, show it
+    ///
+    /// Does all set-up itself. The cluster stays for you to look around; the last lines say how to stop it.
+    Demo(TargetOptions),
+    /// Set up what tests need and run all of them, those against the embedded cluster included
+    Test(TestOptions),
+    /// Build the static programs and their images, and push them when a cluster is named
+    ///
+    /// Writes target/images/{olm,opm,demo-operator-…}.tar and prints each with its digest and size.
+    Images(ImageOptions),
+    /// Install OLM from `manifests/` and wait until its operators are ready
+    Deploy(TargetOptions),
+    /// Show which test holds which promise of the user's documents, and how it last ended
+    Checklist {
+        /// Also show the items of this step that have no test, and fail if there are any
+        #[arg(long)]
+        step: Option<u8>,
+    },
+}
+
+/// Where to install.
+#[derive(Debug, Clone, Args)]
+pub struct TargetOptions {
+    /// The embedded cluster to use; it is started if need be.
+    #[command(flatten)]
+    pub cluster: ClusterName,
+    /// Use a cluster of your own instead: the kubeconfig context to use
+    #[arg(long, value_name = "CONTEXT", requires = "registry")]
+    pub existing_cluster: Option<String>,
+    /// Registry that your cluster pulls from and you may push to, for example registry.example.com/olm
+    #[arg(long, value_name = "REF", requires = "existing_cluster")]
+    pub registry: Option<String>,
+}
+
+/// How to test.
+#[derive(Debug, Clone, Args)]
+pub struct TestOptions {
+    /// The embedded cluster to use
+    #[arg(long, default_value = "test")]
+    pub name: String,
+    /// Only the tests that need no cluster
+    #[arg(long = "unit", conflicts_with = "e2e_only")]
+    pub unit_only: bool,
+    /// Only the tests against the embedded cluster
+    #[arg(long = "e2e")]
+    pub e2e_only: bool,
+    /// Leave the cluster running afterwards
+    #[arg(long)]
+    pub keep: bool,
+    /// Passed to `cargo test`, for example a part of test names
+    #[arg(last = true, value_name = "ARGS")]
+    pub arguments: Vec<String>,
+}
+
+/// Which images to push where.
+#[derive(Debug, Clone, Args)]
+pub struct ImageOptions {
+    /// Push them into this embedded cluster's registry
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Push them to this registry instead, for example registry.example.com/olm
+    #[arg(long, value_name = "REF", conflicts_with = "name")]
+    pub registry: Option<String>,
 }
 
 const CLUSTER_ABOUT: &str = "\
@@ -144,8 +207,10 @@ mod tests {
 
     fn parse(line: &str) -> Result<ClusterCommand, clap::Error> {
         let words = ["xtask", "cluster"].into_iter().chain(line.split(' '));
-        let Command::Cluster(command) = Arguments::try_parse_from(words)?.command;
-        Ok(command)
+        match Arguments::try_parse_from(words)?.command {
+            Command::Cluster(command) => Ok(command),
+            other => panic!("{other:?} is not a cluster command"),
+        }
     }
 
     #[test]

@@ -64,7 +64,11 @@ impl Opm {
             .output()
             .with_context(|| format!("cannot run {}", self.program.display()))?;
         if !output.status.success() {
-            bail!("`opm {}` failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "`opm {}` failed: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -74,7 +78,16 @@ impl Opm {
     /// # Errors
     /// When the folder is not a bundle.
     pub fn bundle_image(&self, bundle: &Bundle, out: &Path) -> anyhow::Result<()> {
-        self.run(&["alpha", "image", "bundle", utf8(&bundle.folder)?, "-t", &bundle.image, "-o", utf8(out)?])?;
+        self.run(&[
+            "alpha",
+            "image",
+            "bundle",
+            utf8(&bundle.folder)?,
+            "-t",
+            &bundle.image,
+            "-o",
+            utf8(out)?,
+        ])?;
         Ok(())
     }
 
@@ -87,8 +100,14 @@ impl Opm {
             fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
         }
         for package in packages {
-            let mut text =
-                self.run(&["init", &package.name, "--default-channel", &package.default_channel, "-o", "json"])?;
+            let mut text = self.run(&[
+                "init",
+                &package.name,
+                "--default-channel",
+                &package.default_channel,
+                "-o",
+                "json",
+            ])?;
             for (channel, entries) in &package.channels {
                 text.push_str(&channel_blob(&package.name, channel, entries).to_string());
                 text.push('\n');
@@ -117,7 +136,16 @@ impl Opm {
     /// When the folder or the base image cannot be read.
     pub fn catalog_image(&self, folder: &Path, base: &Path, image: &str, out: &Path) -> anyhow::Result<()> {
         self.run(&[
-            "alpha", "image", "catalog", utf8(folder)?, "--opm-image", utf8(base)?, "-t", image, "-o", utf8(out)?,
+            "alpha",
+            "image",
+            "catalog",
+            utf8(folder)?,
+            "--opm-image",
+            utf8(base)?,
+            "-t",
+            image,
+            "-o",
+            utf8(out)?,
         ])?;
         Ok(())
     }
@@ -144,7 +172,8 @@ fn channel_blob(package: &str, channel: &str, entries: &[Entry]) -> Value {
 }
 
 fn utf8(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("the path {} is not UTF-8", path.display()))
+    path.to_str()
+        .with_context(|| format!("the path {} is not UTF-8", path.display()))
 }
 
 #[cfg(test)]
@@ -154,8 +183,15 @@ mod tests {
     #[test]
     fn a_channel_blob_holds_only_what_is_said() {
         let entries = [
-            Entry { name: "a.v1".into(), ..Entry::default() },
-            Entry { name: "a.v2".into(), replaces: Some("a.v1".into()), ..Entry::default() },
+            Entry {
+                name: "a.v1".into(),
+                ..Entry::default()
+            },
+            Entry {
+                name: "a.v2".into(),
+                replaces: Some("a.v1".into()),
+                ..Entry::default()
+            },
         ];
         assert_eq!(
             channel_blob("a", "stable", &entries),

@@ -54,12 +54,19 @@ pub fn run(step: Option<u8>) -> anyhow::Result<ExitCode> {
     if !unknown.is_empty() {
         bail!("tests carry ids that are not on the checklist: {unknown:?}");
     }
-    Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if missing == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn last_result(results: &Results, test: &str) -> &'static str {
     let suffix = format!("::{test}");
-    let found = results.tests.iter().find(|(name, _)| *name == test || name.ends_with(&suffix));
+    let found = results
+        .tests
+        .iter()
+        .find(|(name, _)| *name == test || name.ends_with(&suffix));
     match found {
         Some((_, Verdict::Passed)) => "passed",
         Some((_, Verdict::Failed)) => "FAILED",
@@ -75,10 +82,16 @@ fn parse_items(text: &str) -> Vec<Item> {
         let (id, step) = (cells.first()?, cells.last()?);
         let (letters, digits) = id.split_once('-')?;
         let is_id = cells.len() >= 4
-            && letters.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+            && letters
+                .chars()
+                .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
             && digits.len() == 3
             && digits.chars().all(|c| c.is_ascii_digit());
-        is_id.then(|| Item { id: (*id).to_owned(), statement: cells[1].to_owned(), step: (*step).to_owned() })
+        is_id.then(|| Item {
+            id: (*id).to_owned(),
+            statement: cells[1].to_owned(),
+            step: (*step).to_owned(),
+        })
     });
     rows.collect()
 }
@@ -93,7 +106,8 @@ fn find_tests(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>>
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                let source =
+                    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
                 for (id, name) in source.lines().filter_map(test_of_line) {
                     tests.entry(id).or_default().insert(name);
                 }
@@ -106,7 +120,11 @@ fn find_tests(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>>
 /// `fn arch_001_does_this(` gives (`ARCH-001`, `arch_001_does_this`).
 fn test_of_line(line: &str) -> Option<(String, String)> {
     let line = line.trim_start();
-    let name = line.strip_prefix("fn ").or_else(|| line.strip_prefix("async fn "))?.split('(').next()?;
+    let name = line
+        .strip_prefix("fn ")
+        .or_else(|| line.strip_prefix("async fn "))?
+        .split('(')
+        .next()?;
     let mut parts = name.splitn(3, '_');
     let (letters, digits, _) = (parts.next()?, parts.next()?, parts.next()?);
     let is_id = digits.len() == 3 && digits.chars().all(|c| c.is_ascii_digit());
@@ -128,7 +146,10 @@ mod tests {
     #[test]
     fn tests_carry_their_id_in_front() {
         let found = test_of_line("    async fn arch_001_does_this() {");
-        assert_eq!(found, Some(("ARCH-001".to_owned(), "arch_001_does_this".to_owned())));
+        assert_eq!(
+            found,
+            Some(("ARCH-001".to_owned(), "arch_001_does_this".to_owned()))
+        );
         assert_eq!(test_of_line("fn plain_test() {"), None);
         assert_eq!(test_of_line("let x = 1;"), None);
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: OLM's main job, from nothing to an operator that was upgraded.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -33,8 +34,15 @@ pub fn package() -> Package {
         channels: vec![(
             "stable".to_owned(),
             vec![
-                Entry { name: first.clone(), ..Entry::default() },
-                Entry { name: format!("{PACKAGE}.v1.1.0"), replaces: Some(first), ..Entry::default() },
+                Entry {
+                    name: first.clone(),
+                    ..Entry::default()
+                },
+                Entry {
+                    name: format!("{PACKAGE}.v1.1.0"),
+                    replaces: Some(first),
+                    ..Entry::default()
+                },
             ],
         )],
         bundles: vec![bundle("1.0.0"), bundle("1.1.0")],
@@ -45,28 +53,54 @@ fn bundle_folder(version: &str) -> PathBuf {
     workspace::root().join("e2e/demo-operator/bundles").join(version)
 }
 
-/// Makes the bundle images and the catalog image and hands them to `push` (tar, reference).
+/// Makes the bundle images and the catalog image and hands them to `push` (tar, reference). With a
+/// `registry`, everything in them names that registry's images.
 ///
 /// # Errors
 /// When opm refuses something or `push` fails.
 pub fn publish(
     opm: &Opm,
-    opm_image: &std::path::Path,
-    mut push: impl FnMut(&std::path::Path, &str) -> anyhow::Result<()>,
+    opm_image: &Path,
+    registry: Option<&str>,
+    mut push: impl FnMut(&Path, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let folder = workspace::root().join("target/demo");
-    std::fs::create_dir_all(&folder)?;
-    let package = package();
-    for (number, bundle) in package.bundles.iter().enumerate() {
+    fs::create_dir_all(&folder)?;
+    let mut package = package();
+    for (number, bundle) in package.bundles.iter_mut().enumerate() {
         let tar = folder.join(format!("bundle-{number}.tar"));
+        let name = bundle.image.clone();
+        if let Some(registry) = registry {
+            let copy = folder.join(format!("bundle-{number}"));
+            copy_renamed(&bundle.folder, &copy, registry)?;
+            bundle.folder = copy;
+            bundle.image = manifest::rename_images_in_text(&name, registry);
+        }
         opm.bundle_image(bundle, &tar)?;
-        push(&tar, &bundle.image)?;
+        push(&tar, &name)?;
     }
     let catalog = folder.join("catalog");
     opm.write_catalog(&[package], &catalog)?;
     let tar = folder.join("catalog.tar");
     opm.catalog_image(&catalog, opm_image, CATALOG_IMAGE, &tar)?;
     push(&tar, CATALOG_IMAGE)
+}
+
+/// Copies a folder of text files, moving our image names in them to `registry`.
+fn copy_renamed(from: &Path, to: &Path, registry: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let path = entry?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_renamed(&path, &copy, registry)?;
+        } else {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            fs::write(&copy, manifest::rename_images_in_text(&text, registry))?;
+        }
+    }
+    Ok(())
 }
 
 /// The objects a user writes to get the operator: namespace, catalog, group, subscription.
@@ -100,12 +134,17 @@ pub fn user_objects(approval: &str) -> Vec<Value> {
 pub fn run(destination: &Destination, registry: Option<&str>, progress: &Progress) -> anyhow::Result<()> {
     let mut objects = user_objects("Manual");
     if let Some(registry) = registry {
-        objects.iter_mut().for_each(|object| manifest::rename_images(object, registry));
+        objects
+            .iter_mut()
+            .for_each(|object| manifest::rename_images(object, registry));
     }
-    progress.stage("namespace, CatalogSource, OperatorGroup and Subscription (Manual) created", || {
-        destination.apply(&objects)
+    progress.stage(
+        "namespace, CatalogSource, OperatorGroup and Subscription (Manual) created",
+        || destination.apply(&objects),
+    )?;
+    progress.stage("catalog connected: CatalogSource READY", || {
+        wait_for_catalog(destination)
     })?;
-    progress.stage("catalog connected: CatalogSource READY", || wait_for_catalog(destination))?;
 
     for version in ["1.0.0", "1.1.0"] {
         let csv = format!("{PACKAGE}.v{version}");
@@ -114,7 +153,15 @@ pub fn run(destination: &Destination, registry: Option<&str>, progress: &Progres
         })?;
         progress.stage(&format!("{plan} approved by hand"), || {
             destination.run(&[
-                "patch", "installplan", &plan, "-n", NAMESPACE, "--type", "merge", "-p", r#"{"spec":{"approved":true}}"#,
+                "patch",
+                "installplan",
+                &plan,
+                "-n",
+                NAMESPACE,
+                "--type",
+                "merge",
+                "-p",
+                r#"{"spec":{"approved":true}}"#,
             ])
         })?;
         progress.stage(&format!("{csv} Succeeded"), || wait_for_csv(destination, &csv))?;
@@ -125,16 +172,19 @@ pub fn run(destination: &Destination, registry: Option<&str>, progress: &Progres
             });
             destination.apply(&[greeting])?;
         }
-        progress.stage(&format!("the operator's Greeting was answered by release {version}"), || {
-            wait_for_greeting(destination, version)
-        })?;
+        progress.stage(
+            &format!("the operator's Greeting was answered by release {version}"),
+            || wait_for_greeting(destination, version),
+        )?;
     }
     progress.stage("the old ClusterServiceVersion is gone", || {
         destination.wait("demo-operator.v1.0.0 to be deleted", PATIENCE, |destination| {
-            Ok(match destination.get(&["csv", "-n", NAMESPACE, "demo-operator.v1.0.0"])? {
-                None => Ok(()),
-                Some(csv) => Err(format!("phase {}", text(&csv, "/status/phase"))),
-            })
+            Ok(
+                match destination.get(&["csv", "-n", NAMESPACE, "demo-operator.v1.0.0"])? {
+                    None => Ok(()),
+                    Some(csv) => Err(format!("phase {}", text(&csv, "/status/phase"))),
+                },
+            )
         })
     })
 }
@@ -144,7 +194,14 @@ pub fn run(destination: &Destination, registry: Option<&str>, progress: &Progres
 /// # Errors
 /// When kubectl fails.
 pub fn show(destination: &Destination, cluster_name: Option<&str>) -> anyhow::Result<()> {
-    for kinds in ["catalogsource", "subscription", "installplan", "csv", "deployment,pod", "greeting"] {
+    for kinds in [
+        "catalogsource",
+        "subscription",
+        "installplan",
+        "csv",
+        "deployment,pod",
+        "greeting",
+    ] {
         println!("\n$ kubectl get {kinds} -n {NAMESPACE}");
         print!("{}", destination.run(&["get", kinds, "-n", NAMESPACE])?);
     }
@@ -152,7 +209,11 @@ pub fn show(destination: &Destination, cluster_name: Option<&str>) -> anyhow::Re
         println!("\nTo remove what the demo made:\n  kubectl delete namespace {NAMESPACE}");
         return Ok(());
     };
-    let flag = if name == "default" { String::new() } else { format!(" --name {name}") };
+    let flag = if name == "default" {
+        String::new()
+    } else {
+        format!(" --name {name}")
+    };
     println!(
         "\nThe cluster is still running. To look around:\n  \
          cargo xtask cluster exec{flag} -- kubectl get csv,sub,installplan,catalogsource -A\n  \
@@ -164,29 +225,46 @@ pub fn show(destination: &Destination, cluster_name: Option<&str>) -> anyhow::Re
 }
 
 fn wait_for_catalog(destination: &Destination) -> anyhow::Result<()> {
-    destination.wait("CatalogSource demo-catalog to be READY", PATIENCE, |destination| {
-        let catalog = destination
-            .get(&["catalogsource", "-n", NAMESPACE, "demo-catalog"])?
-            .context("CatalogSource demo-catalog has disappeared")?;
-        let state = text(&catalog, "/status/connectionState/lastObservedState");
-        let message = text(&catalog, "/status/message");
-        Ok(if state == "READY" { Ok(()) } else { Err(format!("state `{state}` {message}")) })
-    })
+    destination.wait(
+        "CatalogSource demo-catalog to be READY",
+        PATIENCE,
+        |destination| {
+            let catalog = destination
+                .get(&["catalogsource", "-n", NAMESPACE, "demo-catalog"])?
+                .context("CatalogSource demo-catalog has disappeared")?;
+            let state = text(&catalog, "/status/connectionState/lastObservedState");
+            let message = text(&catalog, "/status/message");
+            Ok(if state == "READY" {
+                Ok(())
+            } else {
+                Err(format!("state `{state}` {message}"))
+            })
+        },
+    )
 }
 
 fn wait_for_plan(destination: &Destination, csv: &str) -> anyhow::Result<String> {
     destination.wait(&format!("an InstallPlan for {csv}"), PATIENCE, |destination| {
-        let plans = destination.get(&["installplan", "-n", NAMESPACE])?.unwrap_or_default();
+        let plans = destination
+            .get(&["installplan", "-n", NAMESPACE])?
+            .unwrap_or_default();
         let found = plans["items"].as_array().into_iter().flatten().find(|plan| {
-            plan["spec"]["clusterServiceVersionNames"].as_array().is_some_and(|names| names.iter().any(|name| name == csv))
+            plan["spec"]["clusterServiceVersionNames"]
+                .as_array()
+                .is_some_and(|names| names.iter().any(|name| name == csv))
                 && text(plan, "/status/phase") == "RequiresApproval"
         });
         if let Some(plan) = found {
             return Ok(Ok(text(plan, "/metadata/name").to_owned()));
         }
-        let subscription = destination.get(&["subscription", "-n", NAMESPACE, "demo-operator"])?.unwrap_or_default();
+        let subscription = destination
+            .get(&["subscription", "-n", NAMESPACE, "demo-operator"])?
+            .unwrap_or_default();
         let conditions = &subscription["status"]["conditions"];
-        Ok(Err(format!("Subscription state `{}`, conditions {conditions}", text(&subscription, "/status/state"))))
+        Ok(Err(format!(
+            "Subscription state `{}`, conditions {conditions}",
+            text(&subscription, "/status/state")
+        )))
     })
 }
 
@@ -198,17 +276,30 @@ fn wait_for_csv(destination: &Destination, csv: &str) -> anyhow::Result<()> {
         let phase = text(&object, "/status/phase");
         let reason = text(&object, "/status/reason");
         let message = text(&object, "/status/message");
-        Ok(if phase == "Succeeded" { Ok(()) } else { Err(format!("{phase}/{reason}: {message}")) })
+        Ok(if phase == "Succeeded" {
+            Ok(())
+        } else {
+            Err(format!("{phase}/{reason}: {message}"))
+        })
     })
 }
 
 fn wait_for_greeting(destination: &Destination, release: &str) -> anyhow::Result<()> {
-    destination.wait(&format!("Greeting ada to be answered by release {release}"), PATIENCE, |destination| {
-        let greeting =
-            destination.get(&["greeting", "-n", NAMESPACE, "ada"])?.context("Greeting ada has disappeared")?;
-        let seen = text(&greeting, "/status/operatorRelease");
-        Ok(if seen == release { Ok(()) } else { Err(format!("release `{seen}`")) })
-    })
+    destination.wait(
+        &format!("Greeting ada to be answered by release {release}"),
+        PATIENCE,
+        |destination| {
+            let greeting = destination
+                .get(&["greeting", "-n", NAMESPACE, "ada"])?
+                .context("Greeting ada has disappeared")?;
+            let seen = text(&greeting, "/status/operatorRelease");
+            Ok(if seen == release {
+                Ok(())
+            } else {
+                Err(format!("release `{seen}`"))
+            })
+        },
+    )
 }
 
 #[cfg(test)]
@@ -217,11 +308,24 @@ mod tests {
 
     #[test]
     fn the_bundles_of_the_package_exist_and_name_their_version() {
-        for (bundle, (_, entries)) in package().bundles.iter().zip(std::iter::repeat(&package().channels[0])) {
-            let csv = bundle.folder.join("manifests/demo-operator.clusterserviceversion.yaml");
+        for (bundle, (_, entries)) in package()
+            .bundles
+            .iter()
+            .zip(std::iter::repeat(&package().channels[0]))
+        {
+            let csv = bundle
+                .folder
+                .join("manifests/demo-operator.clusterserviceversion.yaml");
             let objects = manifest::read_folder(csv.parent().unwrap()).unwrap();
-            let csv = objects.iter().find(|object| object["kind"] == "ClusterServiceVersion").unwrap();
-            assert!(entries.iter().any(|entry| csv["metadata"]["name"] == entry.name.as_str()));
+            let csv = objects
+                .iter()
+                .find(|object| object["kind"] == "ClusterServiceVersion")
+                .unwrap();
+            assert!(
+                entries
+                    .iter()
+                    .any(|entry| csv["metadata"]["name"] == entry.name.as_str())
+            );
         }
     }
 }

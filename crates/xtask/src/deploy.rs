@@ -23,18 +23,29 @@ pub fn deploy(destination: &Destination, registry: Option<&str>, progress: &Prog
     let folder = workspace::root().join("manifests");
     progress.stage("CustomResourceDefinitions applied", || {
         destination.apply(&manifest::read_folder(&folder.join("crds"))?)?;
-        destination.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"])?;
+        destination.run(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ])?;
         Ok(())
     })?;
     progress.stage("operators applied", || {
         let mut objects = manifest::read_folder(&folder.join("olm"))?;
         if let Destination::Embedded(cluster) = destination {
             let config = manifest::mount_registry_config(&mut objects, &cluster.registry_config())?;
-            let namespaces = objects.iter().filter(|object| object["kind"] == "Namespace").count();
+            let namespaces = objects
+                .iter()
+                .filter(|object| object["kind"] == "Namespace")
+                .count();
             objects.insert(namespaces, config);
         }
         if let Some(registry) = registry {
-            objects.iter_mut().for_each(|object| manifest::rename_images(object, registry));
+            objects
+                .iter_mut()
+                .for_each(|object| manifest::rename_images(object, registry));
         }
         destination.apply(&objects)
     })?;
@@ -53,7 +64,11 @@ fn wait_ready(destination: &Destination, name: &str) -> anyhow::Result<()> {
         let current = deployment["metadata"]["generation"] == deployment["status"]["observedGeneration"];
         let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
         let number = |field: &str| deployment["status"][field].as_u64().unwrap_or(0);
-        if current && number("updatedReplicas") == wanted && number("readyReplicas") == wanted && number("replicas") == wanted {
+        if current
+            && number("updatedReplicas") == wanted
+            && number("readyReplicas") == wanted
+            && number("replicas") == wanted
+        {
             return Ok(Ok(()));
         }
         Ok(Err(pod_state(destination, name)?))
@@ -71,11 +86,17 @@ fn pod_state(destination: &Destination, app: &str) -> anyhow::Result<String> {
     }
     let states = items.iter().map(|pod| {
         let container = &pod["status"]["containerStatuses"][0];
-        let waiting = container.pointer("/state/waiting").or_else(|| container.pointer("/lastState/terminated"));
+        let waiting = container
+            .pointer("/state/waiting")
+            .or_else(|| container.pointer("/lastState/terminated"));
         let detail = waiting.map_or(String::new(), |state: &Value| {
             format!(" ({} {})", text(state, "/reason"), text(state, "/message"))
         });
-        format!("pod {} is {}{detail}", text(pod, "/metadata/name"), text(pod, "/status/phase"))
+        format!(
+            "pod {} is {}{detail}",
+            text(pod, "/metadata/name"),
+            text(pod, "/status/phase")
+        )
     });
     Ok(states.collect::<Vec<_>>().join("; "))
 }

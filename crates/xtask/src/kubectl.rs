@@ -33,7 +33,10 @@ impl Destination {
             Self::Embedded(cluster) => cluster.kubectl(arguments),
             Self::Existing { context } => {
                 let mut command = Command::new("kubectl");
-                command.args(["--context", context]).args(arguments).stdin(Stdio::null());
+                command
+                    .args(["--context", context])
+                    .args(arguments)
+                    .stdin(Stdio::null());
                 command
             }
         }
@@ -61,7 +64,10 @@ impl Destination {
     /// When an object is refused.
     pub fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        self.run_with_input(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &list.to_string())?;
+        self.run_with_input(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            &list.to_string(),
+        )?;
         Ok(())
     }
 
@@ -76,7 +82,9 @@ impl Destination {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        serde_json::from_str(&text).map(Some).context("kubectl did not print JSON")
+        serde_json::from_str(&text)
+            .map(Some)
+            .context("kubectl did not print JSON")
     }
 
     /// Looks again and again until `look` finds something.
@@ -103,7 +111,12 @@ impl Destination {
         }
     }
 
-    fn finish(&self, mut command: Command, input: Option<&str>, arguments: &[&str]) -> anyhow::Result<String> {
+    fn finish(
+        &self,
+        mut command: Command,
+        input: Option<&str>,
+        arguments: &[&str],
+    ) -> anyhow::Result<String> {
         let shown = || format!("kubectl {}", arguments.join(" "));
         if input.is_some() {
             command.stdin(Stdio::piped());
@@ -114,11 +127,19 @@ impl Destination {
             .spawn()
             .with_context(|| format!("cannot run `{}`", shown()))?;
         if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
-            stdin.write_all(text.as_bytes()).with_context(|| format!("`{}` did not read its input", shown()))?;
+            stdin
+                .write_all(text.as_bytes())
+                .with_context(|| format!("`{}` did not read its input", shown()))?;
         }
-        let output = child.wait_with_output().with_context(|| format!("lost `{}`", shown()))?;
+        let output = child
+            .wait_with_output()
+            .with_context(|| format!("lost `{}`", shown()))?;
         if !output.status.success() {
-            bail!("`{}` failed: {}", shown(), String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "`{}` failed: {}",
+                shown(),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -126,5 +147,8 @@ impl Destination {
 
 /// The text at a JSON pointer, empty when there is none.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

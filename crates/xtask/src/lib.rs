@@ -6,10 +6,20 @@
 use std::process::ExitCode;
 
 pub mod args;
+pub mod catalog;
+pub mod checklist;
 pub mod cluster;
+pub mod demo;
+pub mod deploy;
+pub mod images;
 pub mod interrupt;
+pub mod kubectl;
+pub mod manifest;
 pub mod oci_layout;
 pub mod progress;
+pub mod results;
+pub mod target;
+pub mod test;
 pub mod workspace;
 
 /// Runs one command. Progress goes to stderr, data to stdout.
@@ -19,5 +29,10 @@ pub mod workspace;
 pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         args::Command::Cluster(command) => cluster::command::run(command),
+        args::Command::Demo(options) => target::demo(&options),
+        args::Command::Test(options) => test::run(&options),
+        args::Command::Images(options) => target::images(&options),
+        args::Command::Deploy(options) => target::deploy(&options),
+        args::Command::Checklist { step } => checklist::run(step),
     }
 }

@@ -35,16 +35,19 @@ pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
+/// Replaces the prefix of our image names by `registry` in a text.
+pub fn rename_images_in_text(text: &str, registry: &str) -> String {
+    text.replace(IMAGE_PREFIX, &format!("{}/", registry.trim_end_matches('/')))
+}
+
 /// Replaces the prefix of our image names by `registry` everywhere in `value`.
 pub fn rename_images(value: &mut Value, registry: &str) {
     match value {
-        Value::String(text) => {
-            if text.contains(IMAGE_PREFIX) {
-                *text = text.replace(IMAGE_PREFIX, &format!("{}/", registry.trim_end_matches('/')));
-            }
-        }
+        Value::String(text) => *text = rename_images_in_text(text, registry),
         Value::Array(items) => items.iter_mut().for_each(|item| rename_images(item, registry)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| rename_images(field, registry)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| rename_images(field, registry)),
         _ => {}
     }
 }
@@ -62,19 +65,28 @@ pub fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Re
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let host = entry?.file_name().to_string_lossy().into_owned();
         let file = folder.join(&host).join("hosts.toml");
-        let Ok(text) = fs::read_to_string(&file) else { continue };
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
         // Keys of a ConfigMap take neither `/` nor `:`.
         let key = format!("{}.hosts.toml", host.replace(':', "_"));
         items.push(json!({ "key": key, "path": format!("{host}/hosts.toml") }));
         data.insert(key, Value::String(text));
     }
-    for object in objects.iter_mut().filter(|object| {
-        object["kind"] == "Deployment" && object["metadata"]["name"] == "catalog-operator"
-    }) {
+    for object in objects
+        .iter_mut()
+        .filter(|object| object["kind"] == "Deployment" && object["metadata"]["name"] == "catalog-operator")
+    {
         let pod = &mut object["spec"]["template"]["spec"];
-        push(&mut pod["volumes"], json!({ "name": REGISTRY_CONFIG, "configMap": { "name": REGISTRY_CONFIG, "items": items } }));
+        push(
+            &mut pod["volumes"],
+            json!({ "name": REGISTRY_CONFIG, "configMap": { "name": REGISTRY_CONFIG, "items": items } }),
+        );
         let container = &mut pod["containers"][0];
-        push(&mut container["args"], json!(format!("--registry-config={REGISTRY_CONFIG_PATH}")));
+        push(
+            &mut container["args"],
+            json!(format!("--registry-config={REGISTRY_CONFIG_PATH}")),
+        );
         push(
             &mut container["volumeMounts"],
             json!({ "name": REGISTRY_CONFIG, "mountPath": REGISTRY_CONFIG_PATH, "readOnly": true }),
@@ -106,17 +118,27 @@ mod tests {
         fs::write(host.join("hosts.toml"), "server = \"http://example.com:5000\"\n").unwrap();
         let mut objects = read_folder(&crate::workspace::root().join("manifests/olm")).unwrap();
         let config = mount_registry_config(&mut objects, folder.path()).unwrap();
-        assert_eq!(config["data"]["example.com_5000.hosts.toml"], "server = \"http://example.com:5000\"\n");
-        let deployment = objects.iter().find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == "catalog-operator").unwrap();
+        assert_eq!(
+            config["data"]["example.com_5000.hosts.toml"],
+            "server = \"http://example.com:5000\"\n"
+        );
+        let deployment = objects
+            .iter()
+            .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == "catalog-operator")
+            .unwrap();
         let pod = &deployment["spec"]["template"]["spec"];
         let args = pod["containers"][0]["args"].as_array().unwrap();
         assert!(args.contains(&json!("--registry-config=/etc/olm/registries")));
-        assert_eq!(pod["volumes"][1]["configMap"]["items"][0]["path"], "example.com:5000/hosts.toml");
+        assert_eq!(
+            pod["volumes"][1]["configMap"]["items"][0]["path"],
+            "example.com:5000/hosts.toml"
+        );
     }
 
     #[test]
     fn images_move_to_another_registry() {
-        let mut value = json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "other/olm:1"]});
+        let mut value =
+            json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "other/olm:1"]});
         rename_images(&mut value, "registry.example.com/team/");
         assert_eq!(
             value,

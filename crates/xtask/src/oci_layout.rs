@@ -31,6 +31,12 @@ pub struct ImageConfig {
     pub user: String,
     /// Labels, in order.
     pub labels: Vec<(String, String)>,
+    /// Environment, `NAME=value` each.
+    pub env: Vec<String>,
+    /// Folders of the layer besides those of its files: path and permission bits.
+    pub folders: Vec<(String, u32)>,
+    /// Symbolic links of the layer: path and where it leads.
+    pub links: Vec<(String, String)>,
 }
 
 /// Writes an OCI layout tar with one image to `out`, replacing it in one step, and returns the manifest's digest.
@@ -38,7 +44,7 @@ pub struct ImageConfig {
 /// # Errors
 /// When a source cannot be read or `out` cannot be written.
 pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<String> {
-    let layer = tar_of(files)?;
+    let layer = tar_of(files, config)?;
     let packed = gzip(&layer)?;
     let labels: serde_json::Map<String, Value> = config
         .labels
@@ -48,7 +54,7 @@ pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::R
     let image = serde_json::to_vec(&json!({
         "architecture": oci_architecture(),
         "os": "linux",
-        "config": { "Entrypoint": config.entrypoint, "User": config.user, "Labels": labels },
+        "config": { "Entrypoint": config.entrypoint, "User": config.user, "Labels": labels, "Env": config.env },
         "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
     }))?;
     let manifest = serde_json::to_vec(&json!({
@@ -90,8 +96,18 @@ pub fn oci_architecture() -> &'static str {
     }
 }
 
-fn tar_of(files: &[LayerFile]) -> anyhow::Result<Vec<u8>> {
+fn tar_of(files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
+    for (path, mode) in &config.folders {
+        let mut header = header(0, *mode);
+        header.set_entry_type(tar::EntryType::Directory);
+        archive.append_data(&mut header, format!("{path}/"), std::io::empty())?;
+    }
+    for (path, target) in &config.links {
+        let mut header = header(0, 0o777);
+        header.set_entry_type(tar::EntryType::Symlink);
+        archive.append_link(&mut header, path, target)?;
+    }
     for file in files {
         let content = std::fs::read(&file.source).with_context(|| {
             format!(

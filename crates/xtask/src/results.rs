@@ -35,13 +35,17 @@ impl Results {
     pub fn read_line(&mut self, line: &str) {
         if line.starts_with("test result:") {
             self.summaries.push(line.to_owned());
-        } else if let Some((name, outcome)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
+        } else if let Some((name, outcome)) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.split_once(" ... "))
+        {
             let verdict = match outcome.split([',', ' ']).next() {
                 Some("ok") => Verdict::Passed,
                 Some("ignored") => Verdict::Ignored,
                 _ => Verdict::Failed,
             };
-            self.tests.insert(name.trim_end_matches(" - should panic").to_owned(), verdict);
+            self.tests
+                .insert(name.trim_end_matches(" - should panic").to_owned(), verdict);
         }
     }
 
@@ -57,7 +61,9 @@ impl Results {
     pub fn load() -> anyhow::Result<Self> {
         let path = Self::path();
         match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display())),
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))
+            }
             Err(_) => Ok(Self::default()),
         }
     }
@@ -71,7 +77,8 @@ impl Results {
         all.tests.extend(self.tests.clone());
         all.summaries.clone_from(&self.summaries);
         let path = Self::path();
-        fs::write(&path, serde_json::to_vec_pretty(&all)?).with_context(|| format!("cannot write {}", path.display()))
+        fs::write(&path, serde_json::to_vec_pretty(&all)?)
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 }
 

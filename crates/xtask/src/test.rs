@@ -30,7 +30,9 @@ pub fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     if !options.e2e_only {
         progress.note("tests that need no cluster");
         let mut command = cargo_test();
-        command.args(["--workspace", "--exclude", "e2e"]).args(&options.arguments);
+        command
+            .args(["--workspace", "--exclude", "e2e"])
+            .args(&options.arguments);
         passed &= watch(command, &mut results)?;
     }
     if !options.unit_only {
@@ -43,11 +45,15 @@ pub fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     if results.summaries.is_empty() {
         bail!("no test ran: the filter matches none");
     }
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) -> anyhow::Result<bool> {
-    let name = &options.cluster.name;
+    let name = &options.name;
     let cluster = Cluster::up(name, UpOptions::default(), progress).context(
         "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
     )?;
@@ -57,11 +63,16 @@ fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) ->
         .and_then(|()| {
             progress.note("tests against the embedded cluster");
             let mut command = cargo_test();
-            command.args(["--package", "e2e"]).args(&options.arguments).env(CLUSTER_VARIABLE, name);
+            command
+                .args(["--package", "e2e"])
+                .args(&options.arguments)
+                .env(CLUSTER_VARIABLE, name);
             watch(command, results)
         });
     if options.keep {
-        progress.note(&format!("cluster `{name}` is kept; remove it with: cargo xtask cluster down --name {name}"));
+        progress.note(&format!(
+            "cluster `{name}` is kept; remove it with: cargo xtask cluster down --name {name}"
+        ));
     } else {
         Cluster::down(name, false)?;
     }
@@ -70,13 +81,19 @@ fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) ->
 
 fn cargo_test() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(workspace::root()).args(["test", "--no-fail-fast"]);
+    command
+        .current_dir(workspace::root())
+        .args(["test", "--no-fail-fast"]);
     command
 }
 
 /// Runs `command`, shows its output and takes it in. False when it failed.
 fn watch(mut command: Command, results: &mut Results) -> anyhow::Result<bool> {
-    let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().context("cannot run cargo")?;
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .context("cannot run cargo")?;
     let output = child.stdout.take().context("cargo's output was not captured")?;
     let mut shown = std::io::stdout();
     for line in BufReader::new(output).lines() {
@@ -90,8 +107,7 @@ fn watch(mut command: Command, results: &mut Results) -> anyhow::Result<bool> {
 
 /// The folder with corpus and recorded answers.
 pub fn shared_folder() -> PathBuf {
-    std::env::var_os(SHARED_VARIABLE)
-        .map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
+    std::env::var_os(SHARED_VARIABLE).map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
 }
 
 fn require_shared(progress: &Progress) -> anyhow::Result<()> {
@@ -106,6 +122,8 @@ fn require_shared(progress: &Progress) -> anyhow::Result<()> {
     if std::env::var_os("CI").is_some() {
         bail!("{missing}; in CI no test may be left out");
     }
-    progress.note(&format!("{missing}: the tests that compare with them say so and do not run"));
+    progress.note(&format!(
+        "{missing}: the tests that compare with them say so and do not run"
+    ));
     Ok(())
 }

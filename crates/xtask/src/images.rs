@@ -1,0 +1,187 @@
+//! The images of this project: static programs on an empty file system, without Docker.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+
+use crate::cluster::Cluster;
+use crate::manifest::IMAGE_PREFIX;
+use crate::oci_layout::{self, ImageConfig, LayerFile};
+use crate::progress::Progress;
+use crate::workspace;
+
+/// Version in the tags of our images.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Releases of the demo operator, one image each.
+pub const DEMO_RELEASES: [&str; 2] = ["1.0.0", "1.1.0"];
+
+/// Programs that go into images.
+const PROGRAMS: [&str; 4] = ["catalog-operator", "olm-operator", "opm", "demo-operator"];
+/// Certificate authorities for talking to real registries.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// The user images run as.
+const USER: &str = "1001";
+
+/// An image tar and the names it is published under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltImage {
+    /// The OCI layout tar.
+    pub tar: PathBuf,
+    /// Its reference, below [`IMAGE_PREFIX`].
+    pub reference: String,
+    /// Digest of its manifest; the same programs give the same digest.
+    pub digest: String,
+}
+
+/// What [`build`] made.
+#[derive(Debug, Clone)]
+pub struct Built {
+    programs: PathBuf,
+    /// The images.
+    pub images: Vec<BuiltImage>,
+}
+
+impl Built {
+    /// The static `opm`, which also runs on this machine.
+    pub fn opm_program(&self) -> PathBuf {
+        self.programs.join("opm")
+    }
+
+    /// The `opm` image's tar.
+    pub fn opm_image(&self) -> PathBuf {
+        folder().join("opm.tar")
+    }
+
+    /// Pushes all images into an embedded cluster's registry.
+    ///
+    /// # Errors
+    /// When a push fails.
+    pub fn load(&self, cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
+        progress.stage("images pushed into the cluster's registry", || {
+            for image in &self.images {
+                cluster.load(&image.tar, std::slice::from_ref(&image.reference))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn folder() -> PathBuf {
+    workspace::root().join("target/images")
+}
+
+/// Builds the programs and writes the images.
+///
+/// # Errors
+/// When the compiler fails, a program is not static, or the certificate authorities are missing.
+pub fn build(progress: &Progress) -> anyhow::Result<Built> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    progress.stage("static programs built", || compile(&target))?;
+    let programs = workspace::root().join("target").join(&target).join("release");
+    if !Path::new(AUTHORITIES).exists() {
+        bail!("{AUTHORITIES} is missing; install the package ca-certificates");
+    }
+    fs::create_dir_all(folder())?;
+    let images = progress.stage("images written", || {
+        let mut images = vec![
+            image(
+                &programs,
+                "olm",
+                VERSION,
+                &["catalog-operator", "olm-operator"],
+                ImageConfig::default(),
+            )?,
+            image(
+                &programs,
+                "opm",
+                VERSION,
+                &["opm"],
+                ImageConfig {
+                    entrypoint: vec!["/bin/opm".to_owned()],
+                    // Catalog images expect the probe under this name; opm answers to it.
+                    links: vec![("bin/grpc_health_probe".to_owned(), "opm".to_owned())],
+                    ..ImageConfig::default()
+                },
+            )?,
+        ];
+        for release in DEMO_RELEASES {
+            let config = ImageConfig {
+                entrypoint: vec!["/bin/demo-operator".to_owned()],
+                env: vec![format!("DEMO_RELEASE={release}")],
+                ..ImageConfig::default()
+            };
+            images.push(image(
+                &programs,
+                "demo-operator",
+                release,
+                &["demo-operator"],
+                config,
+            )?);
+        }
+        Ok(images)
+    })?;
+    Ok(Built { programs, images })
+}
+
+/// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
+/// scripts and procedural macros dynamic, which they must be.
+fn compile(target: &str) -> anyhow::Result<()> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(workspace::root())
+        .args(["build", "--quiet", "--release", "--target", target])
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .stdin(Stdio::null());
+    for program in PROGRAMS {
+        command.args(["--package", program]);
+    }
+    // Its output is talk, not data.
+    let status = command
+        .stdout(std::io::stderr())
+        .status()
+        .context("cannot run cargo")?;
+    if !status.success() {
+        bail!("the programs could not be built; the compiler's words are above");
+    }
+    Ok(())
+}
+
+fn image(
+    programs: &Path,
+    name: &str,
+    version: &str,
+    contents: &[&str],
+    mut config: ImageConfig,
+) -> anyhow::Result<BuiltImage> {
+    let mut files = vec![LayerFile {
+        path: AUTHORITIES.trim_start_matches('/').to_owned(),
+        source: PathBuf::from(AUTHORITIES),
+        mode: 0o644,
+    }];
+    files.extend(contents.iter().map(|program| LayerFile {
+        path: format!("bin/{program}"),
+        source: programs.join(program),
+        mode: 0o755,
+    }));
+    config.user = USER.to_owned();
+    config
+        .folders
+        .extend([("bin".to_owned(), 0o755), ("tmp".to_owned(), 0o1777)]);
+    config
+        .labels
+        .push(("org.opencontainers.image.version".to_owned(), version.to_owned()));
+    let file = if version == VERSION {
+        format!("{name}.tar")
+    } else {
+        format!("{name}-{version}.tar")
+    };
+    let tar = folder().join(file);
+    let digest = oci_layout::write(&tar, &files, &config)?;
+    Ok(BuiltImage {
+        tar,
+        reference: format!("{IMAGE_PREFIX}{name}:{version}"),
+        digest,
+    })
+}

@@ -1,0 +1,147 @@
+//! The commands that work on a cluster: `demo`, `deploy`, `images`.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, bail};
+
+use crate::args::{ImageOptions, TargetOptions};
+use crate::catalog::Opm;
+use crate::cluster::{Cluster, UpOptions};
+use crate::images::{self as built, Built};
+use crate::kubectl::Destination;
+use crate::manifest::rename_images_in_text;
+use crate::progress::Progress;
+use crate::{demo as main_job, deploy as installation, interrupt};
+
+/// `cargo xtask demo`.
+///
+/// # Errors
+/// When a stage fails; what runs is left for a look.
+pub fn demo(options: &TargetOptions) -> anyhow::Result<ExitCode> {
+    interrupt::watch()?;
+    let progress = Progress::start();
+    let destination = open(options, &progress)?;
+    let images = publish_ours(&destination, options, &progress)?;
+    installation::deploy(&destination, options.registry.as_deref(), &progress)?;
+    let opm = Opm::new(images.opm_program());
+    progress.stage("demo bundles and catalog made by opm and pushed", || {
+        let registry = options.registry.as_deref();
+        main_job::publish(&opm, &images.opm_image(), registry, |tar, reference| {
+            push(&destination, registry, tar, reference)
+        })
+    })?;
+    main_job::run(&destination, options.registry.as_deref(), &progress)?;
+    progress.note("the main job is done");
+    let name = options
+        .existing_cluster
+        .is_none()
+        .then_some(options.cluster.name.as_str());
+    main_job::show(&destination, name)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `cargo xtask deploy`.
+///
+/// # Errors
+/// When a stage fails.
+pub fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
+    interrupt::watch()?;
+    let progress = Progress::start();
+    let destination = open(options, &progress)?;
+    publish_ours(&destination, options, &progress)?;
+    installation::deploy(&destination, options.registry.as_deref(), &progress)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `cargo xtask images`.
+///
+/// # Errors
+/// When the build or a push fails.
+pub fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
+    let progress = Progress::start();
+    let images = built::build(&progress)?;
+    if let Some(name) = &options.name {
+        images.load(&Cluster::open(name)?, &progress)?;
+    }
+    for image in &images.images {
+        if let Some(registry) = &options.registry {
+            copy(&image.tar, &rename_images_in_text(&image.reference, registry))?;
+        }
+        let size = std::fs::metadata(&image.tar)?.len();
+        println!(
+            "{}\t{}\t{:.1} MB\t{}",
+            image.reference,
+            image.digest,
+            size as f64 / 1e6,
+            image.tar.display()
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destination> {
+    if let Some(context) = &options.existing_cluster {
+        return Ok(Destination::Existing {
+            context: context.clone(),
+        });
+    }
+    Cluster::up(&options.cluster.name, UpOptions::default(), progress).map(Destination::Embedded)
+}
+
+fn publish_ours(
+    destination: &Destination,
+    options: &TargetOptions,
+    progress: &Progress,
+) -> anyhow::Result<Built> {
+    let images = built::build(progress)?;
+    progress.stage("images pushed", || {
+        for image in &images.images {
+            push(
+                destination,
+                options.registry.as_deref(),
+                &image.tar,
+                &image.reference,
+            )?;
+        }
+        Ok(())
+    })?;
+    Ok(images)
+}
+
+/// Pushes an image tar where the destination pulls from.
+fn push(
+    destination: &Destination,
+    registry: Option<&str>,
+    tar: &Path,
+    reference: &str,
+) -> anyhow::Result<()> {
+    match (destination, registry) {
+        (Destination::Embedded(cluster), _) => {
+            cluster.load(tar, &[reference.to_owned()])?;
+            Ok(())
+        }
+        (Destination::Existing { .. }, Some(registry)) => {
+            copy(tar, &rename_images_in_text(reference, registry))
+        }
+        (Destination::Existing { .. }, None) => bail!("an existing cluster needs --registry"),
+    }
+}
+
+/// Copies an OCI layout tar to a registry with the user's own credentials.
+fn copy(tar: &Path, reference: &str) -> anyhow::Result<()> {
+    let output = Command::new("skopeo")
+        .arg("copy")
+        .arg(format!("oci-archive:{}", tar.display()))
+        .arg(format!("docker://{reference}"))
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run skopeo, which pushes images to registries; install the package skopeo")?;
+    if !output.status.success() {
+        bail!(
+            "pushing {reference} failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
