@@ -4,7 +4,9 @@
 //! `validate` (blobs to a checked model, every fault at once), `render` (blobs to text). `entry` is the compact form that
 //! resolution works on.
 
+pub mod channel;
 pub mod entry;
 pub mod property;
+pub mod schema;
 pub mod version;
 pub mod yaml;

@@ -1,0 +1,416 @@
+//! The documents ("blobs") of a file-based catalog.
+//!
+//! Reading keeps what it does not know: unknown schemas whole, unknown fields in `extra`, so that rendering a catalog loses
+//! nothing. Keys match without regard to case, as upstream's decoder has it. Source: section 1 of the catalog specification.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::property::Property;
+
+mod take;
+
+use take::Take;
+
+/// Schema names.
+pub mod schemas {
+    /// A package.
+    pub const PACKAGE: &str = "olm.package";
+    /// A channel of a package.
+    pub const CHANNEL: &str = "olm.channel";
+    /// A bundle.
+    pub const BUNDLE: &str = "olm.bundle";
+    /// Deprecations of a package and what is in it.
+    pub const DEPRECATIONS: &str = "olm.deprecations";
+}
+
+/// One document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Blob {
+    /// `olm.package`
+    Package(Package),
+    /// `olm.channel`
+    Channel(Channel),
+    /// `olm.bundle`
+    Bundle(Bundle),
+    /// `olm.deprecations`
+    Deprecations(Deprecations),
+    /// Any other schema.
+    Other(Other),
+}
+
+/// `olm.package`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Package {
+    /// Name, unique in the catalog.
+    pub name: String,
+    /// Channel for Subscriptions that name none.
+    pub default_channel: String,
+    /// Icon.
+    pub icon: Option<Icon>,
+    /// Description, Markdown.
+    pub description: String,
+    /// Properties of the package.
+    pub properties: Vec<Property>,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// Icon of a package. Neither field is checked: production catalogs break every rule one could set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Icon {
+    /// The image, base64.
+    pub base64data: String,
+    /// Its media type.
+    pub mediatype: String,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// `olm.channel`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Channel {
+    /// Name, unique in the package.
+    pub name: String,
+    /// Package it belongs to.
+    pub package: String,
+    /// Its bundles and upgrade edges.
+    pub entries: Vec<ChannelEntry>,
+    /// Properties of the channel.
+    pub properties: Vec<Property>,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// A bundle in a channel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChannelEntry {
+    /// Bundle name.
+    pub name: String,
+    /// Bundle it replaces; empty for none.
+    pub replaces: String,
+    /// Bundles it skips.
+    pub skips: Vec<String>,
+    /// Versions it may replace; empty for none.
+    pub skip_range: String,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// `olm.bundle`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bundle {
+    /// Name of its CSV, unique in the package.
+    pub name: String,
+    /// Package it belongs to.
+    pub package: String,
+    /// Image with its content; may be empty when `olm.bundle.object` properties carry the content.
+    pub image: String,
+    /// Properties.
+    pub properties: Vec<Property>,
+    /// Images that a mirror of the bundle needs.
+    pub related_images: Vec<RelatedImage>,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// An image a bundle refers to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RelatedImage {
+    /// Name, may be empty.
+    pub name: String,
+    /// Reference.
+    pub image: String,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// `olm.deprecations`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Deprecations {
+    /// Package they concern.
+    pub package: String,
+    /// What is deprecated.
+    pub entries: Vec<DeprecationEntry>,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// One deprecated thing of a package.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeprecationEntry {
+    /// What is deprecated.
+    pub reference: Reference,
+    /// What users are told.
+    pub message: String,
+    /// Fields unknown here.
+    pub extra: Map<String, Value>,
+}
+
+/// A thing within a package.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// `olm.package`, `olm.channel` or `olm.bundle`.
+    pub schema: String,
+    /// Name; empty for the package itself.
+    pub name: String,
+}
+
+/// A document of a schema unknown here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Other {
+    /// Schema.
+    pub schema: String,
+    /// Package it belongs to, may be empty.
+    pub package: String,
+    /// Name, may be empty.
+    pub name: String,
+    /// The whole document.
+    pub blob: Map<String, Value>,
+}
+
+/// Why a document is no blob.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlobError {
+    /// Not an object.
+    #[error("expected an object with a schema, found {0}")]
+    NotAnObject(&'static str),
+    /// No schema.
+    #[error("object '{0}' is missing root schema field")]
+    NoSchema(String),
+    /// Keys that differ in case only.
+    #[error("duplicate keys for key {key:?}: {keys:?}")]
+    DuplicateKeys {
+        /// The key in lower case.
+        key: &'static str,
+        /// How it is written.
+        keys: Vec<String>,
+    },
+    /// `schema`, `package` or `name` is no string.
+    #[error("expected value for key {key:?} to be a string, got {found}")]
+    NotText {
+        /// The key.
+        key: &'static str,
+        /// What was found.
+        found: &'static str,
+    },
+    /// A field has the wrong shape.
+    #[error("parse {what}: {reason}")]
+    Field {
+        /// `package`, `channel`, `bundle` or `deprecation`.
+        what: &'static str,
+        /// Path of the field, what was expected and found.
+        reason: String,
+    },
+}
+
+impl Blob {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// No object, no schema, keys that clash, or a field of the wrong shape.
+    pub fn from_value(value: Value) -> Result<Self, BlobError> {
+        let mut map = match value {
+            Value::Object(map) => map,
+            Value::Null => return Err(BlobError::NoSchema(String::new())),
+            other => return Err(BlobError::NotAnObject(crate::property::json_kind(&other))),
+        };
+        let schema = meta_key(&map, "schema")?;
+        let package = meta_key(&map, "package")?;
+        let name = meta_key(&map, "name")?;
+        if schema.is_empty() {
+            let text = serde_json::to_string(&map).unwrap_or_default();
+            return Err(BlobError::NoSchema(text.chars().take(256).collect()));
+        }
+        if !matches!(
+            schema.as_str(),
+            schemas::PACKAGE | schemas::CHANNEL | schemas::BUNDLE | schemas::DEPRECATIONS
+        ) {
+            return Ok(Self::Other(Other {
+                schema,
+                package,
+                name,
+                blob: map,
+            }));
+        }
+        let what = match schema.as_str() {
+            schemas::PACKAGE => "package",
+            schemas::CHANNEL => "channel",
+            schemas::BUNDLE => "bundle",
+            _ => "deprecation",
+        };
+        map.retain(|key, _| !key.eq_ignore_ascii_case("schema"));
+        let mut take = Take::new(map);
+        let blob = match what {
+            "package" => Package::take(&mut take).map(Self::Package),
+            "channel" => Channel::take(&mut take).map(Self::Channel),
+            "bundle" => Bundle::take(&mut take).map(Self::Bundle),
+            _ => Deprecations::take(&mut take).map(Self::Deprecations),
+        };
+        blob.map_err(|reason| BlobError::Field { what, reason })
+    }
+
+    /// The document as JSON.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// The schema's name.
+    pub fn schema(&self) -> &str {
+        match self {
+            Self::Package(_) => schemas::PACKAGE,
+            Self::Channel(_) => schemas::CHANNEL,
+            Self::Bundle(_) => schemas::BUNDLE,
+            Self::Deprecations(_) => schemas::DEPRECATIONS,
+            Self::Other(other) => &other.schema,
+        }
+    }
+
+    /// The package this belongs to: for a package its own name.
+    pub fn package(&self) -> &str {
+        match self {
+            Self::Package(package) => &package.name,
+            Self::Channel(channel) => &channel.package,
+            Self::Bundle(bundle) => &bundle.package,
+            Self::Deprecations(deprecations) => &deprecations.package,
+            Self::Other(other) => &other.package,
+        }
+    }
+
+    /// The name; empty where the schema has none.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Package(package) => &package.name,
+            Self::Channel(channel) => &channel.name,
+            Self::Bundle(bundle) => &bundle.name,
+            Self::Deprecations(_) => "",
+            Self::Other(other) => &other.name,
+        }
+    }
+}
+
+fn meta_key(map: &Map<String, Value>, key: &'static str) -> Result<String, BlobError> {
+    let found: Vec<(&String, &Value)> = map
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(key))
+        .collect();
+    match found.as_slice() {
+        [] | [(_, Value::Null)] => Ok(String::new()),
+        [(_, Value::String(text))] => Ok(text.clone()),
+        [(_, other)] => Err(BlobError::NotText {
+            key,
+            found: crate::property::json_kind(other),
+        }),
+        several => Err(BlobError::DuplicateKeys {
+            key,
+            keys: several.iter().map(|(name, _)| (*name).clone()).collect(),
+        }),
+    }
+}
+
+impl Package {
+    fn take(take: &mut Take) -> Result<Self, String> {
+        Ok(Self {
+            name: take.text("name")?,
+            default_channel: take.text("defaultChannel")?,
+            icon: take.object("icon", Icon::take)?,
+            description: take.text("description")?,
+            properties: take.list("properties", take_property)?,
+            extra: take.rest(),
+        })
+    }
+}
+
+impl Icon {
+    fn take(take: &mut Take) -> Result<Self, String> {
+        Ok(Self {
+            base64data: take.text("base64data")?,
+            mediatype: take.text("mediatype")?,
+            extra: take.rest(),
+        })
+    }
+}
+
+impl Channel {
+    fn take(take: &mut Take) -> Result<Self, String> {
+        Ok(Self {
+            name: take.text("name")?,
+            package: take.text("package")?,
+            entries: take.list("entries", ChannelEntry::take)?,
+            properties: take.list("properties", take_property)?,
+            extra: take.rest(),
+        })
+    }
+}
+
+impl ChannelEntry {
+    fn take(take: &mut Take) -> Result<Self, String> {
+        Ok(Self {
+            name: take.text("name")?,
+            replaces: take.text("replaces")?,
+            skips: take.texts("skips")?,
+            skip_range: take.text("skipRange")?,
+            extra: take.rest(),
+        })
+    }
+}
+
+impl Bundle {
+    fn take(take: &mut Take) -> Result<Self, String> {
+        Ok(Self {
+            name: take.text("name")?,
+            package: take.text("package")?,
+            image: take.text("image")?,
+            properties: take.list("properties", take_property)?,
+            related_images: take.list("relatedImages", RelatedImage::take)?,
+            extra: take.rest(),
+        })
+    }
+}
+
+impl RelatedImage {
+    fn take(take: &mut Take) -> Result<Self, String> {
+        Ok(Self {
+            name: take.text("name")?,
+            image: take.text("image")?,
+            extra: take.rest(),
+        })
+    }
+}
+
+impl Deprecations {
+    fn take(take: &mut Take) -> Result<Self, String> {
+        Ok(Self {
+            package: take.text("package")?,
+            entries: take.list("entries", |take| {
+                Ok(DeprecationEntry {
+                    reference: take
+                        .object("reference", |take| {
+                            Ok(Reference {
+                                schema: take.text("schema")?,
+                                name: take.text("name")?,
+                            })
+                        })?
+                        .unwrap_or_default(),
+                    message: take.text("message")?,
+                    extra: take.rest(),
+                })
+            })?,
+            extra: take.rest(),
+        })
+    }
+}
+
+fn take_property(take: &mut Take) -> Result<Property, String> {
+    Ok(Property {
+        kind: take.text("type")?,
+        value: take.any("value"),
+        extra: take.rest(),
+    })
+}
+
+mod write;
+
+#[cfg(test)]
+mod tests;
