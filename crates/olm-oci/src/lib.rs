@@ -8,6 +8,7 @@
 //!
 //! TLS is rustls with *ring*; if the program has not chosen a provider, the first pull installs it.
 
+mod archive;
 mod auth;
 mod cache;
 mod config;
@@ -23,6 +24,7 @@ mod registry_config;
 mod transport;
 mod write;
 
+pub use archive::ImageArchive;
 pub use auth::{Credential, Credentials, CredentialsError};
 pub use cache::ContentCache;
 pub use config::{Empty, ImageConfig, RootFs, RunConfig};
@@ -34,4 +36,4 @@ pub use pull::{Image, Puller};
 pub use push::Pusher;
 pub use reference::{DEFAULT_REGISTRY, DEFAULT_TAG, Reference, ReferenceError};
 pub use registry_config::{Capabilities, Host, RegistryConfig, RegistryConfigError};
-pub use write::{ImageArchive, ImageSpec, LayerSpec, WriteError};
+pub use write::{ImageSpec, LayerSpec, WriteError};

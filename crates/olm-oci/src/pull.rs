@@ -100,7 +100,7 @@ impl Puller {
                     accept: ACCEPT,
                 };
                 let bytes = source
-                    .document(object, Some(&chosen), self.limits.document)
+                    .document(object, Some(&chosen), self.limits.document, check_manifest)
                     .await?;
                 match parse_manifest(&bytes).map_err(malformed)? {
                     Manifest::Image(manifest) => *manifest,
@@ -126,10 +126,10 @@ impl Puller {
                 Object::Blob(&config_digest),
                 Some(&config_digest),
                 self.limits.document,
+                check_config,
             )
             .await?;
-        let config = serde_json::from_slice(&bytes)
-            .map_err(|error| malformed(format!("the image's configuration is not readable: {error}")))?;
+        let config = parse_config(&bytes).map_err(malformed)?;
         Ok(Image {
             digest,
             config,
@@ -185,7 +185,7 @@ impl Puller {
             accept: ACCEPT,
         };
         source
-            .document(object, image.digest(), self.limits.document)
+            .document(object, image.digest(), self.limits.document, check_manifest)
             .await
     }
 }
@@ -290,6 +290,19 @@ pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
             "manifests of schema version {schema_version} are not supported, only 2"
         )),
     }
+}
+
+fn check_manifest(bytes: &[u8]) -> Result<(), String> {
+    parse_manifest(bytes).map(drop)
+}
+
+fn check_config(bytes: &[u8]) -> Result<(), String> {
+    parse_config(bytes).map(drop)
+}
+
+fn parse_config(bytes: &[u8]) -> Result<ImageConfig, String> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| format!("the image's configuration is not readable: {error}"))
 }
 
 /// The architecture of this machine in Go's words, which image indexes use.

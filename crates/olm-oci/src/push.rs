@@ -3,12 +3,12 @@
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, RegistryOperation};
 
+use crate::archive::ImageArchive;
 use crate::auth::{Credential, Credentials};
 use crate::error::{Attempt, PullError, PullErrorClass};
 use crate::reference::Reference;
 use crate::registry_config::{Host, RegistryConfig};
 use crate::transport::{Failure, client_config, install_tls_provider, registry_failure, token_reference};
-use crate::write::ImageArchive;
 
 /// Pushes images to the first host that may be pushed to.
 #[derive(Debug, Clone, Default)]
@@ -71,29 +71,51 @@ impl Pusher {
     }
 }
 
+/// Tries each credential that fits, then none, as long as the answer is "unauthorised".
 async fn upload(
     host: &Host,
     archive: &ImageArchive,
     name: &Reference,
     credentials: &Credentials,
 ) -> Result<(), Failure> {
-    let client = Client::try_from(client_config(host)?).map_err(|error| registry_failure(&error))?;
     let image = token_reference(host, name);
-    authenticate(
-        &client,
-        &image,
-        credentials.for_repository(&host.authority, name.repository()),
-    )
-    .await?;
+    let fitting = credentials.for_repository(&host.authority, name.repository());
+    let candidates = fitting.into_iter().map(|credential| match credential {
+        Credential::Basic { username, password } => RegistryAuth::Basic(username.clone(), password.clone()),
+        Credential::Bearer(token) => RegistryAuth::Bearer(token.clone()),
+    });
+    let mut refusal = None;
+    for auth in candidates.chain([RegistryAuth::Anonymous]) {
+        match upload_as(host, archive, &image, &auth).await {
+            Err(failure) if failure.class == PullErrorClass::Unauthorized => {
+                refusal = refusal.or(Some(failure));
+            }
+            result => return result,
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+async fn upload_as(
+    host: &Host,
+    archive: &ImageArchive,
+    image: &oci_client::Reference,
+    auth: &RegistryAuth,
+) -> Result<(), Failure> {
+    let client = Client::try_from(client_config(host)?).map_err(|error| registry_failure(&error))?;
+    client
+        .auth(image, auth, RegistryOperation::Push)
+        .await
+        .map_err(|error| registry_failure(&error))?;
     for (digest, blob) in archive.blobs() {
         let digest = digest.as_str();
         if !client
-            .blob_exists(&image, digest)
+            .blob_exists(image, digest)
             .await
             .map_err(|error| registry_failure(&error))?
         {
             client
-                .push_blob(&image, blob.clone(), digest)
+                .push_blob(image, blob.clone(), digest)
                 .await
                 .map_err(|error| registry_failure(&error))?;
         }
@@ -105,28 +127,8 @@ async fn upload(
         )
     })?;
     client
-        .push_manifest_raw(&image, archive.manifest().clone(), media_type)
+        .push_manifest_raw(image, archive.manifest().clone(), media_type)
         .await
         .map_err(|error| registry_failure(&error))?;
     Ok(())
-}
-
-/// Leaves the client with the first credential that the registry takes, or with none if there is none.
-async fn authenticate(
-    client: &Client,
-    image: &oci_client::Reference,
-    credentials: Vec<&Credential>,
-) -> Result<(), Failure> {
-    let candidates = credentials.into_iter().map(|credential| match credential {
-        Credential::Basic { username, password } => RegistryAuth::Basic(username.clone(), password.clone()),
-        Credential::Bearer(token) => RegistryAuth::Bearer(token.clone()),
-    });
-    let mut refusal = None;
-    for auth in candidates.chain([RegistryAuth::Anonymous]) {
-        match client.auth(image, &auth, RegistryOperation::Push).await {
-            Ok(_) => return Ok(()),
-            Err(error) => refusal = refusal.or(Some(registry_failure(&error))),
-        }
-    }
-    refusal.map_or(Ok(()), Err)
 }

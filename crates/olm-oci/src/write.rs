@@ -1,30 +1,22 @@
 //! Writing images: the same files give the same digest, on any machine and at any time.
 //!
 //! Layers are sorted by path, have no times, no names of users and no extended attributes, and are compressed by the same
-//! code everywhere. An archive is an OCI layout (`oci-layout`, `index.json`, `blobs/`) in a tar file, which
-//! `ctr image import`, `skopeo` and [`crate::Pusher`] take.
+//! code everywhere.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
-use serde::Serialize;
 
+use crate::archive::{Descriptor, ImageArchive, ManifestDocument};
 use crate::config::{ImageConfig, RootFs, RunConfig};
 use crate::digest::Digest;
-use crate::pull::{Manifest, OCI_INDEX, OCI_MANIFEST, host_architecture, parse_manifest};
-use crate::reference::Reference;
+use crate::pull::{OCI_MANIFEST, host_architecture};
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-const LAYOUT_FILE: &str = "oci-layout";
-const INDEX_FILE: &str = "index.json";
-/// Where the OCI specification keeps a manifest's tag within a layout.
-const REF_NAME: &str = "org.opencontainers.image.ref.name";
-/// Where containerd looks for the whole name when importing.
-const IMAGE_NAME: &str = "io.containerd.image.name";
 /// Creation time of every image made here.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
@@ -280,275 +272,6 @@ fn merge(base: RunConfig, own: RunConfig) -> RunConfig {
     }
 }
 
-/// Documents are typed, not `json!`, so that the order of their keys cannot change with a feature of `serde_json`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Descriptor {
-    media_type: String,
-    digest: String,
-    size: u64,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<&'static str, String>,
-}
-
-impl Descriptor {
-    fn new(media_type: &str, digest: &Digest, size: usize) -> Self {
-        Self {
-            media_type: media_type.to_owned(),
-            digest: digest.to_string(),
-            size: size as u64,
-            annotations: BTreeMap::new(),
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ManifestDocument {
-    schema_version: u8,
-    media_type: &'static str,
-    config: Descriptor,
-    layers: Vec<Descriptor>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct IndexDocument {
-    schema_version: u8,
-    media_type: &'static str,
-    manifests: Vec<Descriptor>,
-}
-
-type Parts = (BTreeMap<Digest, Bytes>, Vec<Descriptor>, ImageConfig);
-
-/// An image in memory: manifest, configuration and layers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageArchive {
-    digest: Digest,
-    media_type: String,
-    manifest: Bytes,
-    blobs: BTreeMap<Digest, Bytes>,
-}
-
-impl ImageArchive {
-    /// The manifest's digest, under which the image can be pulled once it is pushed.
-    pub fn digest(&self) -> &Digest {
-        &self.digest
-    }
-
-    /// The manifest as it is pushed.
-    pub fn manifest(&self) -> &Bytes {
-        &self.manifest
-    }
-
-    /// The manifest's media type.
-    pub fn media_type(&self) -> &str {
-        &self.media_type
-    }
-
-    /// Configuration and layers by digest.
-    pub fn blobs(&self) -> &BTreeMap<Digest, Bytes> {
-        &self.blobs
-    }
-
-    /// Bytes of all blobs, which is about what a pull transfers.
-    pub fn size(&self) -> u64 {
-        self.blobs.values().map(|blob| blob.len() as u64).sum()
-    }
-
-    /// The image's configuration.
-    ///
-    /// # Errors
-    /// [`WriteError::Encode`] when the archive that was read is damaged.
-    pub fn config(&self) -> Result<ImageConfig, WriteError> {
-        let manifest = self.parsed_manifest()?;
-        let digest: Digest = manifest
-            .config
-            .digest
-            .parse()
-            .map_err(|error| WriteError::Encode(format!("configuration: {error}")))?;
-        let blob = self
-            .blobs
-            .get(&digest)
-            .ok_or_else(|| WriteError::Encode("no configuration".into()))?;
-        serde_json::from_slice(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
-    }
-
-    fn parsed_manifest(&self) -> Result<oci_client::manifest::OciImageManifest, WriteError> {
-        match parse_manifest(&self.manifest).map_err(WriteError::Encode)? {
-            Manifest::Image(manifest) => Ok(*manifest),
-            Manifest::Index(_) => Err(WriteError::Encode("an index of several images".into())),
-        }
-    }
-
-    fn into_parts(self) -> Result<Parts, WriteError> {
-        let manifest = self.parsed_manifest()?;
-        let config = self.config()?;
-        let descriptor = |layer: &oci_client::manifest::OciDescriptor| Descriptor {
-            media_type: layer.media_type.clone(),
-            digest: layer.digest.clone(),
-            size: u64::try_from(layer.size).unwrap_or_default(),
-            annotations: BTreeMap::new(),
-        };
-        let layers = manifest.layers.iter().map(descriptor).collect();
-        let mut blobs = self.blobs;
-        blobs.retain(|digest, _| digest.as_str() != manifest.config.digest);
-        Ok((blobs, layers, config))
-    }
-
-    /// Writes the archive; with a name, importers know what to call it. The file appears whole or not at all.
-    ///
-    /// # Errors
-    /// [`WriteError::Io`].
-    pub fn write(&self, path: &Path, name: Option<&Reference>) -> Result<(), WriteError> {
-        let io_error = |source: io::Error| WriteError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).map_err(io_error)?;
-        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        let file = tempfile::Builder::new()
-            .permissions(readable)
-            .tempfile_in(folder)
-            .map_err(io_error)?;
-        self.write_to(io::BufWriter::new(file.as_file()), name)
-            .map_err(io_error)?;
-        file.persist(path).map_err(|error| io_error(error.error))?;
-        Ok(())
-    }
-
-    fn write_to(&self, out: impl Write, name: Option<&Reference>) -> io::Result<()> {
-        let mut annotations = BTreeMap::new();
-        if let Some(name) = name {
-            annotations.insert(IMAGE_NAME, name.to_string());
-            annotations.insert(REF_NAME, name.tag().unwrap_or(name.selector()).to_owned());
-        }
-        let descriptor = Descriptor {
-            annotations,
-            ..Descriptor::new(&self.media_type, &self.digest, self.manifest.len())
-        };
-        let index = IndexDocument {
-            schema_version: 2,
-            media_type: OCI_INDEX,
-            manifests: vec![descriptor],
-        };
-        let mut files = BTreeMap::from([
-            (
-                LAYOUT_FILE.to_owned(),
-                Bytes::from_static(br#"{"imageLayoutVersion":"1.0.0"}"#),
-            ),
-            (
-                INDEX_FILE.to_owned(),
-                serde_json::to_vec(&index).map_err(io::Error::other)?.into(),
-            ),
-            (blob_path(&self.digest), self.manifest.clone()),
-        ]);
-        files.extend(
-            self.blobs
-                .iter()
-                .map(|(digest, blob)| (blob_path(digest), blob.clone())),
-        );
-        let mut builder = tar::Builder::new(out);
-        for (path, bytes) in files {
-            let mut header = tar::Header::new_gnu();
-            header.set_mode(0o644);
-            header.set_mtime(0);
-            header.set_size(bytes.len() as u64);
-            builder.append_data(&mut header, path, &bytes[..])?;
-        }
-        builder.into_inner()?.flush()
-    }
-
-    /// Reads an archive: an OCI layout with one image, or an index of which the image for this machine is taken. Every blob is verified.
-    ///
-    /// # Errors
-    /// [`WriteError::Io`] and [`WriteError::Archive`].
-    pub fn read(path: &Path) -> Result<Self, WriteError> {
-        let io_error = |source: io::Error| WriteError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let wrong = |detail: String| WriteError::Archive {
-            path: path.to_owned(),
-            detail,
-        };
-        let mut files = BTreeMap::new();
-        let file = io::BufReader::new(std::fs::File::open(path).map_err(io_error)?);
-        for entry in tar::Archive::new(file).entries().map_err(io_error)? {
-            let mut entry = entry.map_err(io_error)?;
-            let name = String::from_utf8_lossy(&entry.path_bytes())
-                .trim_start_matches("./")
-                .to_owned();
-            let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).map_err(io_error)?;
-            files.insert(name, Bytes::from(bytes));
-        }
-        let index = files.get(INDEX_FILE).ok_or_else(|| {
-            wrong(format!(
-                "no `{INDEX_FILE}` inside: not an OCI layout (`skopeo copy` can convert it)"
-            ))
-        })?;
-        let (digest, manifest) = follow_index(index, &files).map_err(wrong)?;
-        let Manifest::Image(parsed) = parse_manifest(&manifest).map_err(wrong)? else {
-            return Err(wrong("several images inside".to_owned()));
-        };
-        let mut blobs = BTreeMap::new();
-        for descriptor in std::iter::once(&parsed.config).chain(&parsed.layers) {
-            let (digest, blob) = find_blob(&descriptor.digest, &files).map_err(wrong)?;
-            blobs.insert(digest, blob);
-        }
-        let media_type = parsed
-            .media_type
-            .clone()
-            .unwrap_or_else(|| OCI_MANIFEST.to_owned());
-        Ok(Self {
-            digest,
-            media_type,
-            manifest,
-            blobs,
-        })
-    }
-}
-
-/// From `index.json` to the manifest of the one image, through at most one index of platforms.
-fn follow_index(index: &[u8], files: &BTreeMap<String, Bytes>) -> Result<(Digest, Bytes), String> {
-    let mut at = index.to_vec();
-    for _ in 0..2 {
-        let Manifest::Index(index) = parse_manifest(&at)? else {
-            break;
-        };
-        let digest = match index.manifests.as_slice() {
-            [only] => only.digest.clone(),
-            _ => crate::pull::choose_platform(&index)?.to_string(),
-        };
-        let (digest, blob) = find_blob(&digest, files)?;
-        if let Manifest::Image(_) = parse_manifest(&blob)? {
-            return Ok((digest, blob));
-        }
-        at = blob.to_vec();
-    }
-    Err("no image inside".to_owned())
-}
-
-fn find_blob(digest: &str, files: &BTreeMap<String, Bytes>) -> Result<(Digest, Bytes), String> {
-    let digest: Digest = digest.parse().map_err(|error| format!("{error}"))?;
-    let blob = files
-        .get(&blob_path(&digest))
-        .ok_or_else(|| format!("blob {digest} is missing"))?;
-    if !digest.matches(blob) {
-        return Err(format!("blob {digest} is damaged"));
-    }
-    Ok((digest, blob.clone()))
-}
-
-fn blob_path(digest: &Digest) -> String {
-    format!("blobs/{}/{}", digest.algorithm(), digest.hex())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -589,47 +312,6 @@ mod tests {
             let expected = "sha256:cbe77c971f0483951bfa6732d156707f9282fcdc1c20c2a843ce013075150f93";
             assert_eq!(image.digest().as_str(), expected);
         }
-    }
-
-    #[test]
-    fn archives_are_read_back_and_are_the_same_bytes_each_time() {
-        let dir = tempfile::tempdir().expect("folder");
-        let image = spec(&["a/b"]).build().expect("image");
-        let name: Reference = "quay.io/a/b:v1".parse().expect("reference");
-        let paths = [dir.path().join("1.tar"), dir.path().join("2.tar")];
-        for path in &paths {
-            image.write(path, Some(&name)).expect("written");
-        }
-        assert_eq!(
-            std::fs::read(&paths[0]).expect("file"),
-            std::fs::read(&paths[1]).expect("file")
-        );
-        assert_eq!(ImageArchive::read(&paths[0]).expect("read"), image);
-        assert_eq!(image.config().expect("config").config.labels["k"], "v");
-    }
-
-    #[test]
-    fn damaged_archives_are_told() {
-        let dir = tempfile::tempdir().expect("folder");
-        let path = dir.path().join("x.tar");
-        let error = ImageArchive::read(&path).expect_err("absent").to_string();
-        assert!(
-            error.contains("x.tar") && error.contains("No such file"),
-            "{error}"
-        );
-        std::fs::write(&path, b"").expect("file");
-        let error = ImageArchive::read(&path).expect_err("empty").to_string();
-        assert!(error.contains("not an OCI layout"), "{error}");
-        let mut image = spec(&["a/b"]).build().expect("image");
-        let first = image.blobs.keys().next().cloned().expect("blob");
-        image.blobs.insert(first.clone(), Bytes::from_static(b"other"));
-        image.write(&path, None).expect("written");
-        let error = ImageArchive::read(&path).expect_err("damaged").to_string();
-        assert!(error.contains(&format!("blob {first} is damaged")), "{error}");
-        image.blobs.remove(&first);
-        image.write(&path, None).expect("written");
-        let error = ImageArchive::read(&path).expect_err("incomplete").to_string();
-        assert!(error.contains(&format!("blob {first} is missing")), "{error}");
     }
 
     #[test]

@@ -1,0 +1,430 @@
+//! Pulling from hosts that refuse, lie, stop or send too much. Real HTTP on loopback, the server scripted.
+
+mod support;
+
+use bytes::Bytes;
+use olm_oci::{
+    ContentCache, Credentials, Digest, ImageArchive, Limits, PullError, PullErrorClass, Puller, Reference,
+    RegistryConfig,
+};
+use support::{Answer, MANIFESTS, Seen, Server, image};
+
+const FILES: [&str; 2] = ["manifests/crd.yaml", "manifests/csv.yaml"];
+
+async fn pull(puller: &Puller, reference: &Reference) -> Result<Vec<String>, PullError> {
+    let content = puller
+        .content(reference, &Credentials::anonymous(), MANIFESTS)
+        .await?;
+    assert_eq!(content.labels["package"], "demo");
+    Ok(content.files.into_keys().collect())
+}
+
+/// Serves a good image, except for what `fault` replaces.
+async fn faulty(
+    image: &ImageArchive,
+    fault: impl Fn(&Seen) -> Option<Answer> + Send + Sync + 'static,
+) -> Server {
+    let good = Server::registry_script("demo/bundle", image);
+    Server::start(move |seen| fault(seen).unwrap_or_else(|| good(seen))).await
+}
+
+/// The blobs that are layers, that is all but the configuration.
+fn is_large_layer(image: &ImageArchive, path: &str) -> bool {
+    let largest = image
+        .blobs()
+        .iter()
+        .max_by_key(|(_, blob)| blob.len())
+        .map(|(digest, _)| digest.to_string());
+    largest.is_some_and(|digest| path.ends_with(&digest))
+}
+
+#[tokio::test]
+async fn a_good_image_is_pulled_by_tag_and_by_digest() {
+    let image = image();
+    let server = faulty(&image, |_| None).await;
+    let puller = Puller::default();
+    let by_tag = server.reference("demo/bundle:v1");
+    assert_eq!(pull(&puller, &by_tag).await.expect("pulled"), FILES);
+    let pinned = puller
+        .resolve(&by_tag, &Credentials::anonymous())
+        .await
+        .expect("resolved");
+    assert_eq!(pinned.digest(), Some(image.digest()));
+    assert_eq!(pull(&puller, &pinned).await.expect("pulled"), FILES);
+}
+
+#[tokio::test]
+async fn each_failure_has_its_class_and_names_image_and_host() {
+    let image = image();
+    let manifest = |seen: &Seen| seen.path.contains("/manifests/");
+    let large = {
+        let image = image.clone();
+        move |seen: &Seen| is_large_layer(&image, &seen.path)
+    };
+    type Fault = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
+    let answer = |matches: Box<dyn Fn(&Seen) -> bool + Send + Sync>, answer: Answer| -> Fault {
+        Box::new(move |seen| matches(seen).then(|| answer.clone()))
+    };
+    let at_manifest = |a: Answer| answer(Box::new(manifest), a);
+    let at_layer = |a: Answer| answer(Box::new(large.clone()), a);
+    let refusal = r#"{"errors":[{"code":"DENIED","message":"requested access to the resource is denied"}]}"#;
+    let half = {
+        let mut half = Answer::ok(vec![1u8; 5000]);
+        half.cut = Some(100);
+        half
+    };
+    let cases: Vec<(&str, Fault, PullErrorClass, &str)> = vec![
+        (
+            "404",
+            at_manifest(Answer::status(404)),
+            PullErrorClass::NotFound,
+            "not found (HTTP 404)",
+        ),
+        (
+            "401",
+            at_manifest(Answer::status(401)),
+            PullErrorClass::Unauthorized,
+            "unauthorised (HTTP 401)",
+        ),
+        (
+            "403",
+            at_manifest(Answer {
+                body: refusal.into(),
+                ..Answer::status(403)
+            }),
+            PullErrorClass::Unauthorized,
+            "access denied (HTTP 403): requested access to the resource is denied",
+        ),
+        (
+            "500",
+            at_manifest(Answer::status(500)),
+            PullErrorClass::Unreachable,
+            "server error (HTTP 500)",
+        ),
+        (
+            "429",
+            at_manifest(Answer::status(429)),
+            PullErrorClass::Unreachable,
+            "too many requests (HTTP 429)",
+        ),
+        (
+            "418",
+            at_manifest(Answer::status(418)),
+            PullErrorClass::Malformed,
+            "unexpected answer (HTTP 418)",
+        ),
+        (
+            "html",
+            at_manifest(Answer::ok("<html>")),
+            PullErrorClass::Malformed,
+            "the manifest is not readable",
+        ),
+        (
+            "huge manifest",
+            at_manifest(Answer::ok(vec![b' '; 5 << 20])),
+            PullErrorClass::TooLarge,
+            "larger than the allowed 4194304 bytes",
+        ),
+        (
+            "no layer",
+            at_layer(Answer::status(404)),
+            PullErrorClass::NotFound,
+            "not found (HTTP 404)",
+        ),
+        (
+            "half a layer",
+            at_layer(half),
+            PullErrorClass::Unreachable,
+            "error decoding response body",
+        ),
+        (
+            "other bytes",
+            at_layer(Answer::ok("other")),
+            PullErrorClass::DigestMismatch,
+            "has digest sha256:",
+        ),
+    ];
+    for (name, fault, class, text) in cases {
+        let server = faulty(&image, fault).await;
+        let reference = server.reference("demo/bundle:v1");
+        let error = pull(&Puller::default(), &reference).await.expect_err(name);
+        assert_eq!(error.class(), class, "{name}: {error}");
+        let told = error.to_string();
+        for part in [
+            text,
+            &reference.to_string(),
+            &format!("http://{}", server.address),
+        ] {
+            assert!(told.contains(part), "{name}: `{part}` is missing in: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_not_the_one_asked_for_is_refused() {
+    let image = image();
+    let server = faulty(&image, |_| None).await;
+    let other = Digest::sha256(b"something else");
+    let manifest = image.manifest().clone();
+    let path = format!("/v2/demo/bundle/manifests/{other}");
+    let liar = faulty(&image, move |seen| {
+        (seen.path == path).then(|| Answer::ok(manifest.clone()))
+    })
+    .await;
+    let wrong = liar.reference("demo/bundle").pinned(other.clone());
+    let error = pull(&Puller::default(), &wrong).await.expect_err("wrong digest");
+    assert_eq!(error.class(), PullErrorClass::DigestMismatch);
+    let unknown = server.reference("demo/bundle").pinned(other);
+    let error = pull(&Puller::default(), &unknown)
+        .await
+        .expect_err("unknown digest");
+    assert_eq!(error.class(), PullErrorClass::NotFound);
+}
+
+#[tokio::test]
+async fn a_manifest_damaged_on_the_way_is_noticed_by_tag_too() {
+    let image = image();
+    let digest = image.digest().to_string();
+    let damaged = Bytes::from(String::from_utf8_lossy(image.manifest()).replace("size\":", "size\": "));
+    let server = faulty(&image, move |seen| {
+        let answer = Answer::ok(damaged.clone()).header("docker-content-digest", &digest);
+        seen.path.contains("/manifests/").then_some(answer)
+    })
+    .await;
+    let error = pull(&Puller::default(), &server.reference("demo/bundle:v1"))
+        .await
+        .expect_err("damaged");
+    assert_eq!(error.class(), PullErrorClass::DigestMismatch);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_unreachable_and_says_so() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("port")
+        .port();
+    let reference: Reference = format!("127.0.0.1:{port}/a/b:v1").parse().expect("reference");
+    let error = pull(&Puller::default(), &reference).await.expect_err("nobody");
+    assert_eq!(error.class(), PullErrorClass::Unreachable);
+    assert!(error.class().is_transient() && error.class().kubelet_may_succeed());
+    assert!(
+        error.to_string().to_lowercase().contains("connection refused"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_image_that_is_a_bomb_is_too_large() {
+    let mut layer = olm_oci::LayerSpec::new();
+    layer
+        .file("elsewhere/zeros", vec![0u8; 8 << 20], 0o644, 0)
+        .expect("file");
+    let bomb = olm_oci::ImageSpec {
+        layers: vec![layer],
+        ..Default::default()
+    }
+    .build()
+    .expect("image");
+    let server = faulty(&bomb, |_| None).await;
+    let puller = Puller::default().with_limits(Limits {
+        unpacked: 1 << 20,
+        ..Limits::BUNDLE
+    });
+    let error = pull(&puller, &server.reference("demo/bundle:v1"))
+        .await
+        .expect_err("bomb");
+    assert_eq!(error.class(), PullErrorClass::TooLarge);
+    assert!(!error.class().is_transient());
+    let puller = Puller::default().with_limits(Limits {
+        layer: 100,
+        ..Limits::BUNDLE
+    });
+    let error = pull(&puller, &server.reference("demo/bundle:v1"))
+        .await
+        .expect_err("large layer");
+    assert!(
+        error.to_string().contains("larger than the allowed 100 bytes"),
+        "{error}"
+    );
+}
+
+fn config_with_mirrors(dir: &tempfile::TempDir, mirrors: &[&Server]) -> RegistryConfig {
+    let folder = dir.path().join("_default");
+    std::fs::create_dir_all(&folder).expect("folder");
+    let mut text = String::new();
+    for mirror in mirrors {
+        text.push_str(&format!(
+            "[host.\"http://{}\"]\ncapabilities = [\"pull\", \"resolve\"]\n",
+            mirror.address
+        ));
+    }
+    std::fs::write(folder.join("hosts.toml"), text).expect("file");
+    RegistryConfig::from_dir(dir.path())
+}
+
+#[tokio::test]
+async fn mirrors_are_tried_in_order_and_told_which_registry_they_stand_for() {
+    let image = image();
+    let empty = Server::start(|_| Answer::status(404)).await;
+    let full = faulty(&image, |_| None).await;
+    let dir = tempfile::tempdir().expect("folder");
+    let puller = Puller::new(config_with_mirrors(&dir, &[&empty, &full]));
+    let reference: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
+    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+    assert_eq!(
+        empty.seen().len(),
+        1,
+        "whoever has answered is asked first from then on"
+    );
+    assert!(full.seen().iter().all(|seen| seen.query == "ns=quay.io"));
+}
+
+#[tokio::test]
+async fn a_mirror_with_damaged_layers_does_not_hide_a_good_one() {
+    let image = image();
+    let layers = image.clone();
+    let bad = faulty(&image, move |seen| {
+        is_large_layer(&layers, &seen.path).then(|| Answer::ok("bad"))
+    })
+    .await;
+    let good = faulty(&image, |_| None).await;
+    let dir = tempfile::tempdir().expect("folder");
+    let puller = Puller::new(config_with_mirrors(&dir, &[&bad, &good]));
+    let reference: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
+    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+}
+
+#[tokio::test]
+async fn a_mirror_that_answers_with_a_web_page_does_not_hide_a_good_one() {
+    let image = image();
+    let portal = Server::start(|_| Answer::ok("<html>log in here</html>")).await;
+    let good = faulty(&image, |_| None).await;
+    let dir = tempfile::tempdir().expect("folder");
+    let puller = Puller::new(config_with_mirrors(&dir, &[&portal, &good]));
+    let reference: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
+    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+}
+
+#[tokio::test]
+async fn every_host_that_failed_is_named() {
+    let [one, two] = [
+        Server::start(|_| Answer::status(404)).await,
+        Server::start(|_| Answer::status(401)).await,
+    ];
+    let dir = tempfile::tempdir().expect("folder");
+    let config = config_with_mirrors(&dir, &[&one, &two]);
+    let reference = one.reference("demo/bundle:v1");
+    let error = pull(&Puller::new(config), &reference)
+        .await
+        .expect_err("nobody has it");
+    assert_eq!(error.class(), PullErrorClass::Unauthorized);
+    assert_eq!(error.attempts().len(), 3);
+    assert!(error.to_string().contains(&two.address.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn broken_registry_configuration_is_told_with_the_image() {
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::create_dir(dir.path().join("_default")).expect("folder");
+    std::fs::write(dir.path().join("_default/hosts.toml"), "server = 1").expect("file");
+    let reference: Reference = "quay.io/a/b:v1".parse().expect("reference");
+    let error = pull(&Puller::new(RegistryConfig::from_dir(dir.path())), &reference)
+        .await
+        .expect_err("broken");
+    assert_eq!(error.class(), PullErrorClass::Malformed);
+    assert!(
+        error.to_string().contains("quay.io/a/b:v1") && error.to_string().contains("hosts.toml"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_challenge_leads_to_the_token_service_and_back() {
+    let image = image();
+    let good = Server::registry_script("demo/bundle", &image);
+    let tokens = Server::start(|seen| match seen.authorization.as_str() {
+        "Basic c2Vjb25kOnJpZ2h0" => Answer::ok(r#"{"token":"ticket"}"#),
+        _ => Answer::status(401),
+    })
+    .await;
+    let realm = format!(
+        "Bearer realm=\"http://{}/token\",service=\"test\"",
+        tokens.address
+    );
+    let server = Server::start(move |seen| match seen.authorization.as_str() {
+        "Bearer ticket" if seen.path != "/v2/" => good(seen),
+        _ => Answer::status(401).header("www-authenticate", &realm),
+    })
+    .await;
+    let text = format!(
+        r#"{{"auths":{{"{0}/demo":{{"username":"first","password":"wrong"}},"{0}":{{"username":"second","password":"right"}}}}}}"#,
+        server.address
+    );
+    let credentials = Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials");
+    let reference = server.reference("demo/bundle:v1");
+    let content = Puller::default()
+        .content(&reference, &credentials, MANIFESTS)
+        .await
+        .expect("pulled");
+    assert_eq!(content.files.len(), 2);
+    let asked: Vec<String> = tokens.seen().into_iter().map(|seen| seen.authorization).collect();
+    assert_eq!(
+        asked.len(),
+        2,
+        "the more specific credential is tried first, the token is then kept: {asked:?}"
+    );
+    assert!(
+        tokens
+            .seen()
+            .iter()
+            .all(|seen| seen.query.contains("scope=repository%3Ademo%2Fbundle%3Apull"))
+    );
+    let error = Puller::default()
+        .resolve(&reference, &Credentials::anonymous())
+        .await
+        .expect_err("anonymous");
+    assert_eq!(error.class(), PullErrorClass::Unauthorized);
+}
+
+#[tokio::test]
+async fn cached_content_needs_no_registry() {
+    let image = image();
+    let server = faulty(&image, |_| None).await;
+    let dir = tempfile::tempdir().expect("folder");
+    let puller = Puller::default().with_cache(ContentCache::new(dir.path(), 1 << 20));
+    let reference = server.reference("demo/bundle:v1");
+    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+    let requests = server.seen().len();
+    let pinned = reference.pinned(image.digest().clone());
+    assert_eq!(pull(&puller, &pinned).await.expect("cached"), FILES);
+    assert_eq!(server.seen().len(), requests, "by digest nobody is asked");
+    assert_eq!(pull(&puller, &reference).await.expect("cached"), FILES);
+    assert_eq!(
+        server.seen().len(),
+        requests + 2,
+        "by tag only manifest and configuration are"
+    );
+}
+
+#[tokio::test]
+async fn an_index_is_followed_to_one_image() {
+    let image = image();
+    let index = serde_json::to_vec(&serde_json::json!({"schemaVersion": 2, "manifests": [
+        {"mediaType": image.media_type(), "digest": Digest::sha256(b"x").as_str(), "size": 1,
+         "platform": {"os": "unknown", "architecture": "unknown"}},
+        {"mediaType": image.media_type(), "digest": image.digest().as_str(), "size": image.manifest().len(),
+         "platform": {"os": "linux", "architecture": "s390x"}}]}))
+    .expect("index");
+    let digest = Digest::sha256(&index);
+    let server = faulty(&image, move |seen| {
+        seen.path.ends_with("/v1").then(|| Answer::ok(index.clone()))
+    })
+    .await;
+    let reference = server.reference("demo/bundle:v1");
+    let content = Puller::default()
+        .content(&reference, &Credentials::anonymous(), MANIFESTS)
+        .await
+        .expect("pulled");
+    assert_eq!(content.digest, digest, "the reference means the index");
+    assert_eq!(content.files.len(), 2);
+}

@@ -1,0 +1,112 @@
+//! Push and pull against a real registry.
+
+mod support;
+
+use olm_oci::{Credentials, PullErrorClass, Puller, Pusher, Reference, RegistryConfig};
+use support::{MANIFESTS, Registry, image};
+
+#[tokio::test]
+async fn what_is_pushed_is_pulled_with_the_same_digest() {
+    let Some(registry) = Registry::start(None) else {
+        return;
+    };
+    let image = image();
+    let name: Reference = format!("{}/demo/bundle:v1", registry.address)
+        .parse()
+        .expect("reference");
+    let anonymous = Credentials::anonymous();
+    let pinned = Pusher::default()
+        .push(&image, &name, &anonymous)
+        .await
+        .expect("pushed");
+    assert_eq!(pinned.digest(), Some(image.digest()));
+    let again = Pusher::default()
+        .push(&image, &name, &anonymous)
+        .await
+        .expect("pushed again");
+    assert_eq!(again, pinned);
+
+    let puller = Puller::default();
+    assert_eq!(puller.resolve(&name, &anonymous).await.expect("resolved"), pinned);
+    for reference in [&name, &pinned] {
+        let content = puller
+            .content(reference, &anonymous, MANIFESTS)
+            .await
+            .expect("pulled");
+        assert_eq!(
+            content.files.keys().collect::<Vec<_>>(),
+            ["manifests/crd.yaml", "manifests/csv.yaml"]
+        );
+        assert_eq!(&content.digest, image.digest());
+    }
+    let missing = name.with_tag("v2").expect("reference");
+    let error = puller.resolve(&missing, &anonymous).await.expect_err("missing");
+    assert_eq!(error.class(), PullErrorClass::NotFound, "{error}");
+    assert!(error.to_string().contains("manifest unknown"), "{error}");
+}
+
+#[tokio::test]
+async fn one_registry_stands_for_all_through_the_default_folder() {
+    let Some(registry) = Registry::start(None) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::create_dir(dir.path().join("_default")).expect("folder");
+    let text = format!(
+        "[host.\"http://{}\"]\ncapabilities = [\"pull\", \"resolve\", \"push\"]\n",
+        registry.address
+    );
+    std::fs::write(dir.path().join("_default/hosts.toml"), text).expect("file");
+    let config = RegistryConfig::from_dir(dir.path());
+    let image = image();
+    let name: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
+    let anonymous = Credentials::anonymous();
+    Pusher::new(config.clone())
+        .push(&image, &name, &anonymous)
+        .await
+        .expect("pushed");
+    let content = Puller::new(config)
+        .content(&name, &anonymous, MANIFESTS)
+        .await
+        .expect("pulled");
+    assert_eq!(&content.digest, image.digest());
+}
+
+#[tokio::test]
+async fn passwords_are_needed_where_the_registry_wants_them() {
+    // user:secret
+    let htpasswd = "user:$2b$04$xyPcTkWSMxQaSWT72MbsYuaXjL3nC7j8hO66yhccgTJUQ5gDZyf0S\n";
+    let Some(registry) = Registry::start(Some(htpasswd)) else {
+        return;
+    };
+    let name: Reference = format!("{}/demo/bundle:v1", registry.address)
+        .parse()
+        .expect("reference");
+    let error = Puller::default()
+        .resolve(&name, &Credentials::anonymous())
+        .await
+        .expect_err("anonymous");
+    assert_eq!(error.class(), PullErrorClass::Unauthorized, "{error}");
+    let wrong = credentials(&registry, "wrong");
+    let error = Pusher::default()
+        .push(&image(), &name, &wrong)
+        .await
+        .expect_err("wrong password");
+    assert_eq!(error.class(), PullErrorClass::Unauthorized, "{error}");
+    assert!(error.to_string().starts_with("cannot push image"), "{error}");
+    let right = credentials(&registry, "secret");
+    Pusher::default()
+        .push(&image(), &name, &right)
+        .await
+        .expect("pushed");
+    assert!(Puller::default().content(&name, &right, MANIFESTS).await.is_ok());
+    assert!(Puller::default().content(&name, &wrong, MANIFESTS).await.is_err());
+}
+
+fn credentials(registry: &Registry, password: &str) -> Credentials {
+    let text = format!(
+        r#"{{"auths":{{"{}":{{"username":"user","password":"{password}"}}}}}}"#,
+        registry.address
+    );
+    Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
+}

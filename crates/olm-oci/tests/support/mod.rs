@@ -1,0 +1,268 @@
+//! What the tests over real HTTP share: a scripted server, a real registry, and images to serve.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Reference, RunConfig, View};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The view used here: everything below `manifests`.
+pub const MANIFESTS: View = View::new("manifests", |_| vec!["/manifests/".to_owned()]);
+
+/// An image with two layers, the second hiding a file of the first.
+pub fn image() -> ImageArchive {
+    let mut low = LayerSpec::new();
+    low.file("manifests/csv.yaml", "kind: ClusterServiceVersion\n", 0o644, 0)
+        .expect("file");
+    low.file("manifests/old.yaml", "kind: Old\n", 0o644, 0)
+        .expect("file");
+    low.file("bin/tool", vec![7u8; 100_000], 0o755, 0).expect("file");
+    let mut high = LayerSpec::new();
+    high.file("manifests/.wh.old.yaml", "", 0o644, 0).expect("file");
+    high.file("manifests/crd.yaml", "kind: CustomResourceDefinition\n", 0o644, 0)
+        .expect("file");
+    let labels = [("package".to_owned(), "demo".to_owned())].into();
+    let config = RunConfig {
+        labels,
+        ..RunConfig::default()
+    };
+    ImageSpec {
+        base: None,
+        layers: vec![low, high],
+        config,
+    }
+    .build()
+    .expect("image")
+}
+
+/// One answer of the scripted server.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    /// Send only so much of the body, then hang up.
+    pub cut: Option<usize>,
+}
+
+impl Answer {
+    pub fn ok(body: impl Into<Bytes>) -> Self {
+        Self {
+            status: 200,
+            headers: Vec::new(),
+            body: body.into(),
+            cut: None,
+        }
+    }
+
+    pub fn status(status: u16) -> Self {
+        Self {
+            status,
+            ..Self::ok("")
+        }
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// A request as the server saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub path: String,
+    pub query: String,
+    pub authorization: String,
+}
+
+type Script = dyn Fn(&Seen) -> Answer + Send + Sync;
+
+/// A server that answers as scripted and remembers what it was asked.
+pub struct Server {
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    pub async fn start(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
+        let address = listener.local_addr().expect("address");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let script: Arc<Script> = Arc::new(script);
+        let log = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&script), Arc::clone(&log)));
+            }
+        });
+        Self { address, seen, task }
+    }
+
+    /// A registry that has one image under `repository`, by tag `v1` and by digest.
+    pub fn registry_script(
+        repository: &str,
+        image: &ImageArchive,
+    ) -> impl Fn(&Seen) -> Answer + Send + Sync + use<> {
+        let mut objects = BTreeMap::new();
+        for selector in ["v1", image.digest().as_str()] {
+            let answer = Answer::ok(image.manifest().clone())
+                .header("content-type", image.media_type())
+                .header("docker-content-digest", image.digest().as_str());
+            objects.insert(format!("/v2/{repository}/manifests/{selector}"), answer);
+        }
+        for (digest, blob) in image.blobs() {
+            objects.insert(
+                format!("/v2/{repository}/blobs/{digest}"),
+                Answer::ok(blob.clone()),
+            );
+        }
+        move |seen| {
+            objects
+                .get(&seen.path)
+                .cloned()
+                .unwrap_or_else(|| Answer::status(404))
+        }
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().expect("lock").clone()
+    }
+
+    /// A name whose registry is this server.
+    pub fn reference(&self, rest: &str) -> Reference {
+        format!("{}/{rest}", self.address).parse().expect("reference")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(mut stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<Seen>>>) {
+    let mut head = Vec::new();
+    let mut buffer = [0u8; 4096];
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        match stream.read(&mut buffer).await {
+            Ok(read) if read > 0 => head.extend_from_slice(&buffer[..read]),
+            _ => return,
+        }
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let target = head.split(' ').nth(1).unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let authorization = head
+        .lines()
+        .find_map(|line| {
+            line.split_once(": ")
+                .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+        })
+        .map_or("", |(_, value)| value);
+    let seen = Seen {
+        path: path.into(),
+        query: query.into(),
+        authorization: authorization.into(),
+    };
+    let answer = script(&seen);
+    log.lock().expect("lock").push(seen);
+    let mut text = format!(
+        "HTTP/1.1 {} X\r\nconnection: close\r\ncontent-length: {}\r\n",
+        answer.status,
+        answer.body.len()
+    );
+    for (name, value) in &answer.headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    let body = &answer.body[..answer.cut.unwrap_or(answer.body.len())];
+    let _ = stream.write_all(text.as_bytes()).await;
+    let _ = stream.write_all(body).await;
+    let _ = stream.shutdown().await;
+}
+
+/// A registry program of the machine, with an empty store of its own on a free port.
+pub struct Registry {
+    pub address: String,
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Registry {
+    /// `None`, with the reason printed, when the machine has no registry; with `CI` set that is a failure.
+    pub fn start(htpasswd: Option<&str>) -> Option<Self> {
+        let program = std::env::var_os("PATH").and_then(|path| {
+            std::env::split_paths(&path)
+                .map(|dir| dir.join("docker-registry"))
+                .find(|file| file.is_file())
+        });
+        let Some(program) = program else {
+            let text = "no `docker-registry` in PATH (Debian package docker-registry): cannot test against a real registry";
+            assert!(std::env::var_os("CI").is_none(), "{text}");
+            println!("skipped: {text}");
+            return None;
+        };
+        Some(Self::start_program(
+            &program.into_boxed_path().into_path_buf(),
+            htpasswd,
+        ))
+    }
+
+    fn start_program(program: &PathBuf, htpasswd: Option<&str>) -> Self {
+        let dir = tempfile::tempdir().expect("folder");
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|l| l.local_addr())
+            .expect("port")
+            .port();
+        let address = format!("127.0.0.1:{port}");
+        let mut config = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '{address}'}}\n",
+            dir.path().join("store").display()
+        );
+        if let Some(htpasswd) = htpasswd {
+            let file = dir.path().join("htpasswd");
+            std::fs::write(&file, htpasswd).expect("file");
+            config.push_str(&format!(
+                "auth: {{htpasswd: {{realm: test, path: {}}}}}\n",
+                file.display()
+            ));
+        }
+        let file = dir.path().join("config.yml");
+        std::fs::write(&file, config).expect("file");
+        let mut child = Command::new(program)
+            .arg("serve")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("registry starts");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while std::net::TcpStream::connect(&address).is_err() {
+            assert!(Instant::now() < deadline, "the registry does not listen");
+            assert!(child.try_wait().expect("state").is_none(), "the registry ended");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self {
+            address,
+            child,
+            _dir: dir,
+        }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
