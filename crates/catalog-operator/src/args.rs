@@ -1,0 +1,221 @@
+//! Flags as typed: upstream's, with the same names and defaults, and those of the in-process unpack.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Parser, ValueEnum};
+
+/// How bundle images are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UnpackMode {
+    /// In this process; a pull that only a node could make is left to a Job.
+    Auto,
+    /// In this process only.
+    InProcess,
+    /// By a Job in the catalog's namespace.
+    Job,
+}
+
+/// Serves CatalogSources, resolves Subscriptions and carries out InstallPlans.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "catalog-operator", disable_version_flag = true)]
+#[allow(clippy::struct_excessive_bools)] // The flags of the program this one replaces.
+pub struct Args {
+    /// Kubeconfig file; the cluster the program runs in when empty.
+    #[arg(long, env = "KUBECONFIG", default_value = "", hide_env_values = true)]
+    pub kubeconfig: String,
+
+    /// Namespace of the catalogs that every namespace sees.
+    #[arg(long, default_value = "olm")]
+    pub namespace: String,
+
+    /// Same as --namespace, and wins over it when set and not empty.
+    #[arg(long = "global-catalog-namespace", env = "GLOBAL_CATALOG_NAMESPACE", hide = true)]
+    pub global_catalog_namespace: Option<String>,
+
+    /// Accepted for compatibility: everything is watched, nothing is polled at an interval.
+    #[arg(long, default_value = "15m")]
+    pub interval: String,
+
+    /// Image that serves ConfigMap catalogs.
+    #[arg(
+        long = "configmapServerImage",
+        default_value = "quay.io/operator-framework/configmap-operator-registry:latest"
+    )]
+    pub configmap_server_image: String,
+
+    /// Image with /bin/opm, serves catalogs whose content is copied out of their image.
+    #[arg(long = "opmImage", default_value = "quay.io/operator-framework/opm:latest")]
+    pub opm_image: String,
+
+    /// Image with /bin/cp and /bin/copy-content.
+    #[arg(long = "util-image", default_value = "quay.io/operator-framework/olm:latest")]
+    pub util_image: String,
+
+    /// Longest time a bundle's unpack may take; 0 means no limit.
+    #[arg(long, default_value = "10m", value_parser = parse_go_duration)]
+    pub bundle_unpack_timeout: Duration,
+
+    /// How long a failing InstallPlan is tried again, from its first attempt on.
+    #[arg(long, default_value = "1m", value_parser = parse_go_duration)]
+    pub install_plan_retry_timeout: Duration,
+
+    /// Run registry pods and unpack Jobs as user 1001.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub set_workload_user_id: bool,
+
+    /// How bundle images are read.
+    #[arg(long, value_enum, default_value_t = UnpackMode::Auto)]
+    pub unpack: UnpackMode,
+
+    /// Folder of registry configuration in containerd's form, one folder with a hosts.toml a registry.
+    #[arg(long, value_name = "DIR")]
+    pub registry_config: Option<PathBuf>,
+
+    /// ClusterOperator to report to, on OpenShift; nothing is reported when empty.
+    #[arg(long = "writeStatusName", default_value = "")]
+    pub write_status_name: String,
+
+    /// Certificate of the metrics server.
+    #[arg(long, default_value = "")]
+    pub tls_cert: String,
+
+    /// Key of the metrics server.
+    #[arg(long, default_value = "")]
+    pub tls_key: String,
+
+    /// CA of the clients of the metrics server.
+    #[arg(long, default_value = "")]
+    pub client_ca: String,
+
+    /// Log more.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub debug: bool,
+
+    /// Print the version and exit.
+    #[arg(long)]
+    pub version: bool,
+
+    /// Accepted for compatibility, does nothing.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub profiling: bool,
+
+    /// Address of the health server.
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    pub health_address: std::net::SocketAddr,
+}
+
+impl Args {
+    /// Namespace of the global catalogs, whichever way it was given.
+    pub fn global_namespace(&self) -> &str {
+        match self.global_catalog_namespace.as_deref() {
+            Some(namespace) if !namespace.is_empty() => namespace,
+            _ => &self.namespace,
+        }
+    }
+
+    /// User of restricted pods: 1001 if asked for.
+    pub fn workload_user_id(&self) -> Option<i64> {
+        self.set_workload_user_id.then_some(1001)
+    }
+
+    /// Combinations that make no sense.
+    ///
+    /// # Errors
+    /// The text to show, in upstream's words.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tls_cert.is_empty() == self.tls_key.is_empty() {
+            Ok(())
+        } else {
+            Err("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned())
+        }
+    }
+}
+
+/// Parses a Go duration that is not negative, such as `1h30m`, `1.5s` or `0`.
+///
+/// # Errors
+/// The text is not such a duration.
+pub fn parse_go_duration(text: &str) -> Result<Duration, String> {
+    let invalid = || format!("invalid duration {text:?}");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let number_end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(|| format!("missing unit in duration {text:?}"))?;
+        let number: f64 = rest[..number_end].parse().map_err(|_| invalid())?;
+        rest = &rest[number_end..];
+        let unit_end = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
+        let unit = match &rest[..unit_end] {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            unknown => return Err(format!("unknown unit {unknown:?} in duration {text:?}")),
+        };
+        rest = &rest[unit_end..];
+        let part = Duration::try_from_secs_f64(number * unit).map_err(|_| invalid())?;
+        total = total.checked_add(part).ok_or_else(invalid)?;
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Args {
+        Args::try_parse_from(std::iter::once("catalog-operator").chain(arguments.iter().copied())).unwrap()
+    }
+
+    #[test]
+    fn the_flags_of_upstreams_deployment_are_accepted() {
+        let args = parse(&[
+            "--namespace", "olm", "--configmapServerImage=quay.io/x:1", "--util-image", "quay.io/y:1",
+            "--opmImage=quay.io/z:1", "--set-workload-user-id=true", "--debug", "--interval", "15m",
+            "--writeStatusName", "operator-lifecycle-manager-catalog", "--tls-cert", "/a", "--tls-key", "/b",
+            "--client-ca", "/c", "--bundle-unpack-timeout=2m30s", "--profiling=false",
+        ]);
+        assert_eq!(args.workload_user_id(), Some(1001));
+        assert_eq!(args.bundle_unpack_timeout, Duration::from_secs(150));
+        assert_eq!(args.check(), Ok(()));
+        assert!(args.debug);
+        assert_eq!(args.unpack, UnpackMode::Auto);
+    }
+
+    #[test]
+    fn the_environment_overrides_the_namespace_only_when_not_empty() {
+        assert_eq!(parse(&["--namespace", "a"]).global_namespace(), "a");
+        let mut args = parse(&["--namespace", "a"]);
+        args.global_catalog_namespace = Some(String::new());
+        assert_eq!(args.global_namespace(), "a");
+        args.global_catalog_namespace = Some("b".to_owned());
+        assert_eq!(args.global_namespace(), "b");
+    }
+
+    #[test]
+    fn a_certificate_without_its_key_is_refused() {
+        assert!(parse(&["--tls-cert", "/a"]).check().unwrap_err().contains("--tls-key"));
+    }
+
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        for (text, millis) in [("10m", 600_000), ("1h30m", 5_400_000), ("1.5s", 1_500), ("0", 0), ("250ms", 250), ("+2s", 2_000)] {
+            assert_eq!(parse_go_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "10", "m", "-1s", "1x", "1.2.3s", "s1"] {
+            assert!(parse_go_duration(text).is_err(), "{text}");
+        }
+    }
+}

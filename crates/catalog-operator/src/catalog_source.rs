@@ -1,0 +1,155 @@
+//! CatalogSources: the pod that serves a catalog image, the objects around it, and the connection to it.
+//!
+//! # Expected flow
+//! An image source gets two NetworkPolicies, a ServiceAccount, a Service and a pod. When the pod is ready a connection
+//! is made ([`connection`]); its state, and what keeps the pod from being ready, are the status. Sources with an
+//! address only have a connection and nothing else. Pods, policies and the rest are put right whenever a watch shows
+//! them different.
+//!
+//! # Guarantees
+//! Nothing that does not belong to the very CatalogSource (by uid, or left by a deleted one of its name) is changed or
+//! removed. The objects go with their owner by garbage collection. A catalog that is replaced serves until its
+//! successor is ready.
+//!
+//! # Errors
+//! A wrong spec is a status, not an error, and is not tried again. What the API server refuses is told in the status and
+//! tried again with backoff.
+//!
+//! Specification: `spec/catalogsource.md`; ConfigMap catalogs, polling (§6) and image templates (§8) are not served yet.
+
+pub mod address;
+pub mod connection;
+pub mod decide;
+pub mod objects;
+pub mod observe;
+pub mod pod;
+pub mod pod_state;
+pub mod source;
+pub mod status;
+pub mod triggers;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
+use olm_api::labels;
+use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::NamespacedName;
+use olm_runtime::driver::{Reconciler, StatusUpdate};
+use olm_runtime::error::ObserveError;
+use olm_runtime::outcome::Outcomes;
+use olm_runtime::plan::{Plan, Target, status_patch};
+use olm_runtime::store::Store;
+
+use self::connection::Connections;
+use self::decide::Verdict;
+use self::observe::Observed;
+use self::pod::PodSettings;
+
+/// Stores that CatalogSources are observed from.
+#[derive(Clone)]
+pub struct CatalogStores {
+    /// CatalogSources of all namespaces.
+    pub sources: Store<CatalogSource>,
+    /// Namespaces, metadata only.
+    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+    /// Pods with a catalog label.
+    pub pods: Store<Pod>,
+    /// Services we manage.
+    pub services: Store<Service>,
+    /// ServiceAccounts we manage.
+    pub service_accounts: Store<ServiceAccount>,
+    /// NetworkPolicies we manage.
+    pub policies: Store<NetworkPolicy>,
+}
+
+/// Reconciles CatalogSources.
+pub struct CatalogSourceReconciler {
+    stores: CatalogStores,
+    connections: Connections,
+    settings: PodSettings,
+}
+
+impl CatalogSourceReconciler {
+    /// `settings.namespace_restricted` is looked up for each source; its value here does not matter.
+    pub fn new(stores: CatalogStores, connections: Connections, settings: PodSettings) -> Self {
+        Self { stores, connections, settings }
+    }
+
+    fn is_restricted(&self, namespace: &str) -> bool {
+        let level = self.stores.namespaces.get("", namespace);
+        level.is_some_and(|namespace| {
+            namespace.labels().get(labels::POD_SECURITY_ENFORCE).is_some_and(|level| level == "restricted")
+        })
+    }
+
+    fn pods_of(&self, source: &CatalogSource) -> Vec<Arc<Pod>> {
+        let uid = source.metadata.uid.as_deref();
+        let name = source.name_any();
+        let pods = self.stores.pods.list_in(&source.namespace().unwrap_or_default()).into_iter();
+        pods.filter(|pod| pod.labels().get(labels::CATALOG_SOURCE) == Some(&name))
+            .filter(|pod| decide::is_owned_by(&pod.metadata, uid))
+            .collect()
+    }
+}
+
+#[async_trait]
+impl Reconciler for CatalogSourceReconciler {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = Verdict;
+
+    const NAME: &'static str = "catalogsource";
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        let source = self.stores.sources.get_key(key);
+        let Some(source) = source.filter(|source| source.metadata.deletion_timestamp.is_none()) else {
+            self.connections.forget(key);
+            return Ok(None);
+        };
+        let parsed = source::parse_source(&source);
+        let namespace = &key.namespace;
+        let service = self.stores.services.get(namespace, &objects::service_name(&source));
+        let pods = self.pods_of(&source);
+        // Asking for the connection's state also tells its task where to connect, which is known only here.
+        let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods);
+        let connection = self.connections.aim(key, endpoint);
+        let policy = |suffix: &str| self.stores.policies.get(namespace, &format!("{}-{suffix}", key.name));
+        Ok(Some(Observed {
+            settings: PodSettings {
+                namespace_restricted: self.is_restricted(namespace),
+                ..self.settings.clone()
+            },
+            service_account: self.stores.service_accounts.get(namespace, &objects::service_account_name(&source)),
+            server_policy: policy(objects::SERVER_POLICY_SUFFIX),
+            unpack_policy: policy(objects::UNPACK_POLICY_SUFFIX),
+            source,
+            parsed,
+            service,
+            pods,
+            connection,
+        }))
+    }
+
+    fn decide(&self, observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, now)
+    }
+
+    fn status(&self, observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+        let source = &observed.source;
+        let next = status::compose(observed, &verdict, outcomes, now);
+        let target = Target::of::<CatalogSource>(&source.namespace().unwrap_or_default(), &source.name_any());
+        let old = source.status.clone().unwrap_or_default();
+        StatusUpdate {
+            patch: status_patch(target, source.metadata.uid.as_deref(), &old, &next),
+            ..StatusUpdate::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

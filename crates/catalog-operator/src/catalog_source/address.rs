@@ -1,0 +1,60 @@
+//! Where a CatalogSource's registry server is reached, as far as is known now.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use olm_api::v1alpha1::CatalogSource;
+
+use super::connection::Endpoint;
+use super::objects::{GRPC_PORT, service_name};
+use super::pod_state;
+use super::source::Source;
+
+/// The address users see: `spec.address`, else that of the catalog's Service. None for sources that are not served.
+pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> {
+    match parsed {
+        Source::Address(address) | Source::Image { address: Some(address), .. } => Some(address.clone()),
+        Source::Image { address: None, .. } => {
+            let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
+            Some(format!("{}.{namespace}.svc:{GRPC_PORT}", service_name(source)))
+        }
+        Source::Invalid(_) | Source::Unserved(_) => None,
+    }
+}
+
+/// Where to connect to. None while a pod has yet to become ready, and for sources that are not served.
+///
+/// The Service's own address is dialled instead of its name: it needs no look-up, and a name asked for too early would
+/// be remembered as missing by the cluster's DNS for some seconds.
+pub fn find_endpoint(
+    source: &CatalogSource,
+    parsed: &Source,
+    service: Option<&Service>,
+    pods: &[Arc<Pod>],
+) -> Option<Endpoint> {
+    let address = shown_address(source, parsed)?;
+    let uid = source.metadata.uid.clone().unwrap_or_default();
+    if matches!(parsed, Source::Address(_) | Source::Image { address: Some(_), .. }) {
+        return Some(Endpoint { dial: address.clone(), address, epoch: uid });
+    }
+    let service = service?;
+    let serving: Vec<&str> = pods
+        .iter()
+        .filter(|pod| pod_state::is_ready(pod))
+        .filter_map(|pod| pod.metadata.uid.as_deref())
+        .collect();
+    if serving.is_empty() {
+        return None;
+    }
+    let dial = cluster_address(service).unwrap_or_else(|| address.clone());
+    Some(Endpoint { address, dial, epoch: serving.join(",") })
+}
+
+fn cluster_address(service: &Service) -> Option<String> {
+    let address = service.spec.as_ref()?.cluster_ip.as_deref()?;
+    match address {
+        "" | "None" => None,
+        v6 if v6.contains(':') => Some(format!("[{v6}]:{GRPC_PORT}")),
+        v4 => Some(format!("{v4}:{GRPC_PORT}")),
+    }
+}

@@ -1,0 +1,394 @@
+//! Connections to registry servers: one task for each CatalogSource that keeps one connection to it.
+//!
+//! # Expected flow
+//! The reconciler tells with [`Connections::aim`] where a source is to be reached; the task connects, publishes what
+//! came of it and wakes the reconciler. While an image source has no ready pod there is no endpoint and nothing is
+//! tried, so that the first attempt comes right when the pod is ready; for the next seconds, until the cluster's proxies
+//! know the pod, attempts follow each other closely, later with growing delays.
+//!
+//! # Guarantees
+//! - A [`Channel`] stands for one TCP connection and never reconnects by itself: who reads a catalog through it reads
+//!   one server. Its end is noticed at once, because the connection task drops the socket.
+//! - Every change of the endpoint gives a new generation, also when a pod behind the same address was replaced.
+//! - A break that is mended within [`GRACE`] is published as a new generation, not as a failure.
+//!
+//! The states are those of gRPC (`spec/catalogsource.md` §7), less the ones that last a moment.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use olm_runtime::NamespacedName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::transport::{Channel, Uri};
+
+/// How long a connection may take to come (back) before its source counts as failing.
+pub const GRACE: Duration = Duration::from_secs(1);
+const ATTEMPT_DEADLINE: Duration = Duration::from_secs(5);
+const EAGER_FOR: Duration = Duration::from_secs(10);
+const EAGER_DELAY: Duration = Duration::from_millis(50);
+const LONGEST_DELAY: Duration = Duration::from_secs(15);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
+
+/// Where a registry server is to be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `host:port` as users see it in the status.
+    pub address: String,
+    /// `host:port` that is dialled: the Service's cluster address where it is known, which spares a look-up in DNS.
+    pub dial: String,
+    /// Identity of what serves behind the address; another value means that the content may be another.
+    pub epoch: String,
+}
+
+/// What is known of a source's connection.
+#[derive(Debug, Clone)]
+pub enum ConnectionState {
+    /// Nothing to connect to yet.
+    Waiting,
+    /// Being connected, for less than [`GRACE`].
+    Connecting,
+    /// Connected.
+    Ready(Link),
+    /// Not connected in spite of trying.
+    Failing {
+        /// Since when.
+        since: Timestamp,
+        /// The last attempt's error.
+        error: String,
+    },
+}
+
+/// A living connection.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// Since when.
+    pub since: Timestamp,
+    /// Differs between any two connections this process makes.
+    pub generation: u64,
+    /// The connection.
+    pub channel: Channel,
+}
+
+type Wake = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
+
+/// The connections of all sources. A clone is a handle.
+#[derive(Clone)]
+pub struct Connections {
+    entries: Arc<Mutex<BTreeMap<NamespacedName, Entry>>>,
+    generations: Arc<AtomicU64>,
+    wake: Wake,
+}
+
+struct Entry {
+    target: watch::Sender<Option<Endpoint>>,
+    state: Arc<Mutex<ConnectionState>>,
+    task: tokio::task::AbortHandle,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Connections {
+    /// No connections; `wake` is called with a source's key whenever its state has changed.
+    pub fn new(wake: impl Fn(&NamespacedName) + Send + Sync + 'static) -> Self {
+        Self {
+            entries: Arc::default(),
+            generations: Arc::default(),
+            wake: Arc::new(wake),
+        }
+    }
+
+    /// Says where `key` is to be reached (`None`: nowhere yet) and returns the state of its connection.
+    ///
+    /// Must be called within a tokio runtime. Nothing is awaited.
+    pub fn aim(&self, key: &NamespacedName, endpoint: Option<Endpoint>) -> ConnectionState {
+        let mut entries = lock(&self.entries);
+        let entry = entries
+            .entry(key.clone())
+            .or_insert_with(|| self.start(key, endpoint.clone()));
+        let moved = entry.target.send_if_modified(|target| {
+            let moved = *target != endpoint;
+            *target = endpoint;
+            moved
+        });
+        let mut state = lock(&entry.state);
+        if moved {
+            // What the task last published was about another endpoint.
+            *state = if entry.target.borrow().is_some() {
+                ConnectionState::Connecting
+            } else {
+                ConnectionState::Waiting
+            };
+        }
+        state.clone()
+    }
+
+    /// Closes and forgets the connection of a source that is no more.
+    pub fn forget(&self, key: &NamespacedName) {
+        lock(&self.entries).remove(key);
+    }
+
+    /// The living connection of a source, if there is one.
+    pub fn link(&self, key: &NamespacedName) -> Option<Link> {
+        let entries = lock(&self.entries);
+        let state = lock(&entries.get(key)?.state);
+        match &*state {
+            ConnectionState::Ready(link) => Some(link.clone()),
+            _ => None,
+        }
+    }
+
+    fn start(&self, key: &NamespacedName, endpoint: Option<Endpoint>) -> Entry {
+        let initial = if endpoint.is_some() {
+            ConnectionState::Connecting
+        } else {
+            ConnectionState::Waiting
+        };
+        let state = Arc::new(Mutex::new(initial));
+        let (target, receiver) = watch::channel(endpoint);
+        let keeper = Keeper {
+            key: key.clone(),
+            target: receiver,
+            state: Arc::clone(&state),
+            generations: Arc::clone(&self.generations),
+            wake: Arc::clone(&self.wake),
+        };
+        let task = tokio::spawn(keeper.run()).abort_handle();
+        Entry { target, state, task }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The task that keeps one source's connection.
+struct Keeper {
+    key: NamespacedName,
+    target: watch::Receiver<Option<Endpoint>>,
+    state: Arc<Mutex<ConnectionState>>,
+    generations: Arc<AtomicU64>,
+    wake: Wake,
+}
+
+/// Why waiting for something ended.
+enum Interrupted {
+    /// The endpoint was changed.
+    Moved,
+    /// Nobody wants the connection any more.
+    Forgotten,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        loop {
+            let endpoint = self.target.borrow_and_update().clone();
+            let ended = match endpoint {
+                None => moved(&mut self.target).await,
+                Some(endpoint) => self.keep(&endpoint).await,
+            };
+            if let Interrupted::Forgotten = ended {
+                return;
+            }
+        }
+    }
+
+    /// Connects to `endpoint`, again and again, until it is changed.
+    async fn keep(&mut self, endpoint: &Endpoint) -> Interrupted {
+        let mut pace = Pace::new();
+        loop {
+            let attempt = timeout(ATTEMPT_DEADLINE, connect(endpoint));
+            let result = tokio::select! {
+                result = attempt => result.unwrap_or_else(|_| Err(format!(
+                    "cannot connect to {}: no answer within {} s", endpoint.address, ATTEMPT_DEADLINE.as_secs(),
+                ))),
+                ended = moved(&mut self.target) => return ended,
+            };
+            match result {
+                Ok((channel, lost)) => {
+                    let connected = Instant::now();
+                    self.publish(endpoint, ConnectionState::Ready(Link {
+                        since: Timestamp::now(),
+                        generation: self.generations.fetch_add(1, Ordering::Relaxed),
+                        channel,
+                    }));
+                    tokio::select! {
+                        _ = lost => {}
+                        ended = moved(&mut self.target) => return ended,
+                    }
+                    tracing::info!(catalog = %self.key, address = %endpoint.address, "connection to registry lost");
+                    // The dead channel must not be handed out; the reconciler hears of what follows.
+                    *lock(&self.state) = ConnectionState::Connecting;
+                    pace.lost(connected.elapsed());
+                }
+                Err(error) => self.failed(endpoint, &pace, error),
+            }
+            tokio::select! {
+                () = sleep(pace.next()) => {}
+                ended = moved(&mut self.target) => return ended,
+            }
+        }
+    }
+
+    fn failed(&self, endpoint: &Endpoint, pace: &Pace, error: String) {
+        if pace.is_late() {
+            let since = Timestamp::now();
+            self.publish(endpoint, ConnectionState::Failing { since, error });
+        } else {
+            tracing::debug!(catalog = %self.key, %error, "not connected yet");
+        }
+    }
+
+    /// Records the state and wakes the reconciler, unless it is the failure already known.
+    fn publish(&self, endpoint: &Endpoint, next: ConnectionState) {
+        {
+            let mut state = lock(&self.state);
+            // `aim` moved the endpoint while this was on its way: it is about the old one.
+            if self.target.borrow().as_ref() != Some(endpoint) {
+                return;
+            }
+            if let (
+                ConnectionState::Failing { error: known, .. },
+                ConnectionState::Failing { error, .. },
+            ) = (&*state, &next)
+                && known == error
+            {
+                return;
+            }
+            *state = next;
+        }
+        (self.wake)(&self.key);
+    }
+}
+
+async fn moved(target: &mut watch::Receiver<Option<Endpoint>>) -> Interrupted {
+    match target.changed().await {
+        Ok(()) => Interrupted::Moved,
+        Err(_) => Interrupted::Forgotten,
+    }
+}
+
+/// When to try again: at once after a break, closely while a pod has just become ready, then ever more rarely.
+struct Pace {
+    started: Instant,
+    delay: Duration,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { started: Instant::now(), delay: Duration::ZERO }
+    }
+
+    fn is_late(&self) -> bool {
+        self.started.elapsed() >= GRACE
+    }
+
+    /// A connection ended. One that lived long was good; one that broke at once was as good as none.
+    fn lost(&mut self, lived: Duration) {
+        if lived >= STABLE_AFTER {
+            *self = Self::new();
+        } else {
+            self.delay = (self.delay * 2).max(EAGER_DELAY);
+        }
+    }
+
+    fn next(&mut self) -> Duration {
+        let delay = self.delay.min(LONGEST_DELAY);
+        self.delay = if self.started.elapsed() < EAGER_FOR {
+            delay.max(EAGER_DELAY)
+        } else {
+            (delay * 2).max(Duration::from_secs(1))
+        };
+        delay
+    }
+}
+
+/// One attempt. Returns the channel and a receiver that ends when the connection does.
+async fn connect(endpoint: &Endpoint) -> Result<(Channel, oneshot::Receiver<()>), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {}: {error}", endpoint.address);
+    let stream = TcpStream::connect(&endpoint.dial).await.map_err(|error| failed(&error))?;
+    keep_alive(&stream).map_err(|error| failed(&error))?;
+    let (alive, lost) = oneshot::channel();
+    let socket = Arc::new(Mutex::new(Some(TokioIo::new(Watched { socket: stream, _alive: alive }))));
+    // Called once for this connection; a second call would be a reconnection, which is the keeper's to make.
+    let connector = tower::service_fn(move |_: Uri| {
+        let socket = lock(&socket).take();
+        async move { socket.ok_or_else(|| io::Error::other("connection to the registry was lost")) }
+    });
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", endpoint.address))
+        .map_err(|error| failed(&error))?
+        .connect_with_connector(connector)
+        .await
+        .map_err(|error| failed(&innermost(&error)))?;
+    Ok((channel, lost))
+}
+
+/// The last cause of an error: the transport's own texts say nothing.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// Lets the kernel notice a server that vanished without a word. HTTP/2 pings would do too, but registry servers built
+/// with gRPC for Go close connections that ping without calls.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keep_alive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(20))
+        .with_interval(Duration::from_secs(5));
+    SockRef::from(stream).set_tcp_keepalive(&keep_alive)
+}
+
+/// A socket whose end is known to whoever holds the other half of `alive`.
+struct Watched {
+    socket: TcpStream,
+    _alive: oneshot::Sender<()>,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

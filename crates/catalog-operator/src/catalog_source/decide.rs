@@ -1,0 +1,276 @@
+//! Which objects of a catalog to make, mend and remove. Pure.
+//!
+//! A changed pod is replaced without an outage: the new one is made beside the old, which goes once the new one is
+//! ready. (Upstream deletes first; the Service then has no pod until the new one is up.)
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use olm_api::labels;
+use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, to_value};
+use serde::Serialize;
+
+use super::objects::{
+    build_server_policy, build_service, build_service_account, build_unpack_policy,
+};
+use super::observe::Observed;
+use super::pod::build_pod;
+use super::pod_state;
+use super::source::{PodConfig, Source};
+
+/// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
+pub const SLOW_START: Duration = Duration::from_secs(30);
+
+/// What an action is for; tells the status how to word its failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    /// NetworkPolicy of the catalog's pods.
+    ServerPolicy,
+    /// NetworkPolicy of unpack pods.
+    UnpackPolicy,
+    /// ServiceAccount.
+    ServiceAccount,
+    /// Service.
+    Service,
+    /// A new pod.
+    NewPod,
+    /// Removal of this pod.
+    OldPod(String),
+}
+
+/// What deciding found out beside the actions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Purpose of each action of the plan, in its order.
+    pub purposes: Vec<Purpose>,
+    /// Why the pod does not serve, if it does not and ought to.
+    pub trouble: Option<String>,
+}
+
+/// Decides what to do for one CatalogSource.
+pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+    let mut draft = Draft::default();
+    match &observed.parsed {
+        Source::Image { image, config, .. } => draft.serve(observed, image, config, now),
+        Source::Address(_) => draft.stop_serving(observed),
+        // A typo in the spec of a running catalog must not take it away: what runs is left as it is.
+        Source::Invalid(_) | Source::Unserved(_) => {}
+    }
+    let (purposes, actions) = draft.actions.into_iter().unzip();
+    let plan = Plan { actions, events: Vec::new(), requeue: draft.requeue };
+    (plan, Verdict { purposes, trouble: draft.trouble })
+}
+
+#[derive(Default)]
+struct Draft {
+    actions: Vec<(Purpose, Action)>,
+    requeue: Requeue,
+    trouble: Option<String>,
+}
+
+impl Draft {
+    fn serve(&mut self, observed: &Observed, image: &str, config: &PodConfig, now: Timestamp) {
+        let source = &*observed.source;
+        let policies = [
+            (Purpose::ServerPolicy, build_server_policy(source), &observed.server_policy),
+            (Purpose::UnpackPolicy, build_unpack_policy(source), &observed.unpack_policy),
+        ];
+        for (purpose, wanted, live) in policies {
+            self.settle(purpose, &wanted, live.as_deref(), Exists::Fail, same_policy);
+        }
+        let account = build_service_account(source);
+        // An account of that name that is not ours is used as it is, which is what upstream does.
+        self.settle(Purpose::ServiceAccount, &account, observed.service_account.as_deref(), Exists::Keep, same_account);
+        let service = build_service(source);
+        self.settle(Purpose::Service, &service, observed.service.as_deref(), Exists::Fail, same_service);
+        self.settle_pods(observed, &build_pod(source, image, config, &observed.settings), now);
+    }
+
+    /// Makes `live` what `wanted` says. An object of an earlier CatalogSource of the same name is on its way out; it is
+    /// replaced at once instead of being waited for. An object of somebody else is never touched.
+    fn settle<K>(&mut self, purpose: Purpose, wanted: &K, live: Option<&K>, exists: Exists, same: fn(&K, &K) -> bool)
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let meta = wanted.meta();
+        let target = Target::of::<K>(
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        );
+        let create = Action::Create {
+            target: target.clone(),
+            object: typed::<K>(wanted),
+            exists,
+            identity: Identity::Operator,
+        };
+        match live.map(|live| (live, ownership(live.meta(), meta))) {
+            None => self.actions.push((purpose, create)),
+            Some((live, Owned::ByNamesake)) => {
+                let delete = Action::delete(target, live.meta().uid.clone());
+                self.actions.push((purpose.clone(), delete));
+                self.actions.push((purpose, create));
+            }
+            // The server's refusal names the object, which is what the status has to tell.
+            Some((_, Owned::ByOthers)) if exists == Exists::Fail => self.actions.push((purpose, create)),
+            Some((_, Owned::ByOthers)) => {}
+            Some((live, Owned::ByUs)) if has_labels(live.meta(), meta) && same(live, wanted) => {}
+            Some((_, Owned::ByUs)) => {
+                let apply = Action::apply(target, typed::<K>(wanted), labels::FIELD_MANAGER_REGISTRY);
+                self.actions.push((purpose, apply));
+            }
+        }
+    }
+
+    fn settle_pods(&mut self, observed: &Observed, wanted: &Pod, now: Timestamp) {
+        let (dead, living): (Vec<_>, Vec<_>) =
+            observed.pods.iter().partition(|pod| pod_state::is_dead(pod));
+        // A pod being deleted neither counts nor needs to be deleted again.
+        let living = living.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let (mut right, wrong): (Vec<_>, Vec<_>) = living.partition(|pod| pod_state::matches(pod, wanted));
+        right.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
+        for pod in dead {
+            self.delete_pod(pod, 0);
+        }
+        let kept = right.first();
+        for pod in right.iter().skip(1) {
+            self.delete_pod(pod, 1);
+        }
+        let replaced = kept.is_some_and(|pod| pod_state::is_ready(pod));
+        for pod in wrong {
+            if replaced || !pod_state::is_ready(pod) {
+                self.delete_pod(pod, 1);
+            }
+        }
+        match kept {
+            None => {
+                let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
+                let create = Action::Create {
+                    target: Target::of::<Pod>(namespace, ""),
+                    object: typed::<Pod>(wanted),
+                    exists: Exists::Fail,
+                    identity: Identity::Operator,
+                };
+                self.actions.push((Purpose::NewPod, create));
+            }
+            Some(pod) if !replaced => self.watch_start(pod, now),
+            Some(_) => {}
+        }
+    }
+
+    fn watch_start(&mut self, pod: &Pod, now: Timestamp) {
+        self.trouble = pod_state::trouble(pod);
+        if self.trouble.is_some() {
+            return;
+        }
+        let Some(created) = pod_state::created(pod) else { return };
+        let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+        match SLOW_START.checked_sub(age) {
+            Some(left) if !left.is_zero() => {
+                self.requeue = Requeue::After { delay: left, reason: "registry pod becoming ready" };
+            }
+            _ => {
+                let name = pod_state::name(pod);
+                self.trouble = Some(format!("pod {name} has not become ready since {created:.0}"));
+            }
+        }
+    }
+
+    fn delete_pod(&mut self, pod: &Arc<Pod>, grace_seconds: u32) {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let name = pod_state::name(pod);
+        let delete = Action::Delete {
+            target: Target::of::<Pod>(namespace, name),
+            uid: pod.metadata.uid.clone(),
+            grace_seconds: Some(grace_seconds),
+            foreground: false,
+            identity: Identity::Operator,
+        };
+        self.actions.push((Purpose::OldPod(name.to_owned()), delete));
+    }
+
+    /// A source that turned from image to address runs nothing of its own any more.
+    fn stop_serving(&mut self, observed: &Observed) {
+        for pod in observed.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            self.delete_pod(pod, 1);
+        }
+        let uid = observed.source.metadata.uid.as_deref();
+        if let Some(service) = observed.service.as_deref().filter(|service| is_owned_by(&service.metadata, uid)) {
+            let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+            let target = Target::of::<Service>(namespace, &super::objects::service_name(&observed.source));
+            self.actions.push((Purpose::Service, Action::delete(target, service.metadata.uid.clone())));
+        }
+    }
+}
+
+/// The object with its `apiVersion` and `kind`, which server-side apply needs.
+fn typed<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> serde_json::Value {
+    let mut value = to_value(object);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), K::api_version(&()).into_owned().into());
+        fields.insert("kind".to_owned(), K::kind(&()).into_owned().into());
+    }
+    value
+}
+
+/// Whose an object is.
+enum Owned {
+    ByUs,
+    /// By an object of our kind and name with another uid: one that was deleted and made again.
+    ByNamesake,
+    ByOthers,
+}
+
+fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owned {
+    let owners = || live.owner_references.iter().flatten();
+    let Some(us) = wanted.owner_references.iter().flatten().next() else { return Owned::ByOthers };
+    if owners().any(|owner| owner.uid == us.uid) {
+        Owned::ByUs
+    } else if owners().any(|owner| owner.kind == us.kind && owner.name == us.name) {
+        Owned::ByNamesake
+    } else {
+        Owned::ByOthers
+    }
+}
+
+/// Whether one of the object's owners has this uid.
+pub fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
+    meta.owner_references.iter().flatten().any(|owner| Some(owner.uid.as_str()) == uid)
+}
+
+fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {
+    let none = BTreeMap::new();
+    let live = live.labels.as_ref().unwrap_or(&none);
+    wanted.labels.iter().flatten().all(|(key, value)| live.get(key) == Some(value))
+}
+
+fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
+    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else { return false };
+    live.pod_selector == wanted.pod_selector
+        && live.policy_types == wanted.policy_types
+        // The server drops empty lists.
+        && live.ingress.as_deref().unwrap_or_default() == wanted.ingress.as_deref().unwrap_or_default()
+        && live.egress.as_deref().unwrap_or_default() == wanted.egress.as_deref().unwrap_or_default()
+}
+
+/// Secrets that others add (an internal registry's) are theirs.
+fn same_account(live: &ServiceAccount, wanted: &ServiceAccount) -> bool {
+    let live: Vec<_> = live.image_pull_secrets.iter().flatten().collect();
+    wanted.image_pull_secrets.iter().flatten().all(|secret| live.contains(&secret))
+}
+
+/// Ports that others add are theirs; the selector is one value to the server.
+fn same_service(live: &Service, wanted: &Service) -> bool {
+    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else { return false };
+    let served = |port: &k8s_openapi::api::core::v1::ServicePort| {
+        live.ports.iter().flatten().any(|other| {
+            other.port == port.port && other.name == port.name && other.target_port == port.target_port
+        })
+    };
+    live.selector == wanted.selector && wanted.ports.iter().flatten().all(served)
+}

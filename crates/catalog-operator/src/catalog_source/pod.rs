@@ -1,0 +1,342 @@
+//! The pod that serves a catalog image: a pure function of the CatalogSource and of a few settings.
+//!
+//! Rules: `spec/catalogsource.md` §5. Two knowing differences from upstream, both in `docs/decisions`: the probes run
+//! every second without an initial delay, and the pod's pull secrets come from its ServiceAccount at admission, so that
+//! secrets which others add to that account do not restart the pod.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, GRPCAction, Pod,
+    PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext,
+    Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use olm_api::v1alpha1::{CatalogSource, ExtractContentConfig, SecurityContextConfig};
+use olm_api::{hash, labels};
+
+use super::objects::{GRPC_PORT, Ownership, catalog_labels, owner_reference};
+use super::source::PodConfig;
+
+/// Name of the container that serves the catalog.
+pub const SERVER_CONTAINER: &str = "registry-server";
+const UTILITIES: &str = "utilities";
+const CONTENT: &str = "catalog-content";
+const EXTRACTED: &str = "/extracted-catalog";
+
+/// What a catalog pod depends on besides its CatalogSource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodSettings {
+    /// Image with `/bin/opm`, for catalogs whose content is copied out of their image.
+    pub opm_image: String,
+    /// Image with `/bin/copy-content`.
+    pub util_image: String,
+    /// User of restricted pods; none leaves the image's own.
+    pub user_id: Option<i64>,
+    /// The namespace enforces the `restricted` pod security level.
+    pub namespace_restricted: bool,
+}
+
+/// Builds the pod for an image source, `hash` label included. The name is left to the server (`generateName`).
+pub fn build_pod(source: &CatalogSource, image: &str, config: &PodConfig, settings: &PodSettings) -> Pod {
+    let mut spec = match &config.extract {
+        None => plain_spec(image),
+        Some(extract) => extracting_spec(image, extract, settings),
+    };
+    spec.service_account_name = Some(super::objects::service_account_name(source));
+    override_spec(&mut spec, source, config);
+    if is_restricted(config, settings) {
+        restrict(&mut spec, settings.user_id);
+    }
+    let mut labels = catalog_labels(source);
+    labels.insert(labels::POD_SPEC_HASH.to_owned(), pod_hash(&spec, source));
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", super::objects::name(source))),
+            namespace: source.metadata.namespace.clone(),
+            labels: Some(labels),
+            annotations: Some(pod_annotations(source)),
+            owner_references: Some(vec![owner_reference(source, Ownership::ControllerOnly)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(spec),
+        status: None,
+    }
+}
+
+/// Hash of everything that, when changed, must replace the pod: its spec and the pull secrets, which reach the pod
+/// through its ServiceAccount.
+fn pod_hash(spec: &PodSpec, source: &CatalogSource) -> String {
+    // Serializing plain structs cannot fail.
+    hash::hash_with_newline(&(spec, super::objects::pull_secrets(source))).unwrap_or_default()
+}
+
+/// The CatalogSource's annotations, without the one kubectl keeps for itself: on the pod it would describe another object.
+fn pod_annotations(source: &CatalogSource) -> BTreeMap<String, String> {
+    let mut annotations = source.metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
+    annotations.insert(labels::SAFE_TO_EVICT.to_owned(), labels::TRUE.to_owned());
+    annotations
+}
+
+fn plain_spec(image: &str) -> PodSpec {
+    PodSpec {
+        containers: vec![server_container(image, false)],
+        node_selector: Some(linux_only()),
+        ..PodSpec::default()
+    }
+}
+
+fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSettings) -> PodSpec {
+    let mut server = server_container(&settings.opm_image, true);
+    server.command = Some(vec!["/bin/opm".to_owned()]);
+    let mut args = vec!["serve".to_owned(), format!("{EXTRACTED}/catalog")];
+    let mut copy = vec![
+        format!("--catalog.from={}", extract.catalog_dir),
+        format!("--catalog.to={EXTRACTED}/catalog"),
+    ];
+    let mut volumes = vec![empty_dir(UTILITIES), empty_dir(CONTENT)];
+    let mut mounts = vec![mount(CONTENT, EXTRACTED)];
+    match extract.cache_dir.as_deref().filter(|dir| !dir.is_empty()) {
+        Some(cache) => {
+            args.push(format!("--cache-dir={EXTRACTED}/cache"));
+            copy.push(format!("--cache.from={cache}"));
+            copy.push(format!("--cache.to={EXTRACTED}/cache"));
+        }
+        // Without a shipped cache the server builds one, and its root file system is read-only.
+        None => {
+            volumes.push(empty_dir("tmpdir"));
+            mounts.push(mount("tmpdir", "/tmp/"));
+        }
+    }
+    server.args = Some(args);
+    server.volume_mounts = Some(mounts);
+    PodSpec {
+        init_containers: Some(vec![
+            Container {
+                name: "extract-utilities".to_owned(),
+                image: Some(settings.util_image.clone()),
+                command: Some(vec!["cp".to_owned()]),
+                args: Some(vec![
+                    "/bin/copy-content".to_owned(),
+                    format!("/{UTILITIES}/copy-content"),
+                ]),
+                volume_mounts: Some(vec![mount(UTILITIES, "/utilities")]),
+                ..init_container()
+            },
+            Container {
+                name: "extract-content".to_owned(),
+                image: Some(image.to_owned()),
+                image_pull_policy: Some(pull_policy(image).to_owned()),
+                command: Some(vec![format!("/{UTILITIES}/copy-content")]),
+                args: Some(copy),
+                volume_mounts: Some(vec![
+                    mount(UTILITIES, "/utilities"),
+                    mount(CONTENT, EXTRACTED),
+                ]),
+                ..init_container()
+            },
+        ]),
+        containers: vec![server],
+        volumes: Some(volumes),
+        node_selector: Some(linux_only()),
+        ..PodSpec::default()
+    }
+}
+
+fn init_container() -> Container {
+    Container {
+        security_context: Some(SecurityContext {
+            read_only_root_filesystem: Some(true),
+            ..SecurityContext::default()
+        }),
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        ..Container::default()
+    }
+}
+
+fn server_container(image: &str, read_only_root: bool) -> Container {
+    Container {
+        name: SERVER_CONTAINER.to_owned(),
+        image: Some(image.to_owned()),
+        image_pull_policy: Some(pull_policy(image).to_owned()),
+        ports: Some(vec![ContainerPort {
+            name: Some("grpc".to_owned()),
+            container_port: GRPC_PORT,
+            ..ContainerPort::default()
+        }]),
+        // The pod counts as ready within a second of serving; a catalog that hangs is restarted after half a minute.
+        readiness_probe: Some(grpc_probe(3)),
+        liveness_probe: Some(Probe {
+            period_seconds: Some(10),
+            ..grpc_probe(3)
+        }),
+        // 150 attempts a second apart give a large catalog the same two and a half minutes as upstream's 15 of 10 s.
+        startup_probe: Some(grpc_probe(150)),
+        resources: Some(ResourceRequirements {
+            requests: Some(BTreeMap::from([
+                ("cpu".to_owned(), Quantity("10m".to_owned())),
+                ("memory".to_owned(), Quantity("50Mi".to_owned())),
+            ])),
+            ..ResourceRequirements::default()
+        }),
+        security_context: Some(SecurityContext {
+            read_only_root_filesystem: Some(read_only_root),
+            ..SecurityContext::default()
+        }),
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        ..Container::default()
+    }
+}
+
+fn grpc_probe(failure_threshold: i32) -> Probe {
+    Probe {
+        grpc: Some(GRPCAction {
+            port: GRPC_PORT,
+            service: None,
+        }),
+        period_seconds: Some(1),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(failure_threshold),
+        ..Probe::default()
+    }
+}
+
+/// A digest never changes its content, so a node that has it need not ask again.
+fn pull_policy(image: &str) -> &'static str {
+    if image.contains('@') { "IfNotPresent" } else { "Always" }
+}
+
+fn linux_only() -> BTreeMap<String, String> {
+    BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])
+}
+
+fn empty_dir(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }
+}
+
+fn mount(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        name: volume.to_owned(),
+        mount_path: path.to_owned(),
+        ..VolumeMount::default()
+    }
+}
+
+fn override_spec(spec: &mut PodSpec, source: &CatalogSource, config: &PodConfig) {
+    if let Some(selector) = &config.node_selector {
+        spec.node_selector = Some(selector.clone());
+    }
+    if !config.tolerations.is_empty() {
+        spec.tolerations = Some(config.tolerations.clone());
+    }
+    if let Some(affinity) = &config.affinity {
+        spec.affinity = Some(affinity.clone());
+    }
+    spec.priority_class_name.clone_from(&config.priority_class_name);
+    let annotation = source
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(labels::PRIORITY_CLASS))
+        .filter(|class| !class.is_empty());
+    if let Some(class) = annotation {
+        spec.priority_class_name = Some(class.clone());
+    }
+    if let (Some(target), Some(server)) = (&config.memory_target, spec.containers.first_mut()) {
+        let requests = server
+            .resources
+            .get_or_insert_default()
+            .requests
+            .get_or_insert_default();
+        requests.insert("memory".to_owned(), target.clone());
+        server.env.get_or_insert_default().push(EnvVar {
+            name: "GOMEMLIMIT".to_owned(),
+            value: Some(format!("{}B", binary_quantity(&target.0))),
+            value_from: None,
+        });
+    }
+}
+
+fn is_restricted(config: &PodConfig, settings: &PodSettings) -> bool {
+    match config.security {
+        Some(SecurityContextConfig::Restricted) => true,
+        Some(SecurityContextConfig::Legacy) => false,
+        Some(SecurityContextConfig::Other(_)) | None => settings.namespace_restricted,
+    }
+}
+
+fn restrict(spec: &mut PodSpec, user_id: Option<i64>) {
+    spec.security_context = Some(PodSecurityContext {
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".to_owned(),
+            localhost_profile: None,
+        }),
+        run_as_user: user_id,
+        run_as_non_root: user_id.map(|_| true),
+        ..PodSecurityContext::default()
+    });
+    let containers = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
+    for container in containers {
+        let context = container.security_context.get_or_insert_default();
+        context.allow_privilege_escalation = Some(false);
+        context.capabilities = Some(Capabilities {
+            drop: Some(vec!["ALL".to_owned()]),
+            add: None,
+        });
+    }
+}
+
+/// A quantity in the binary form the Go runtime reads: the largest of `Ki`, `Mi`, `Gi`… that divides it. Text that is no
+/// quantity is passed on as it is (the CRD's schema refuses it before).
+fn binary_quantity(text: &str) -> String {
+    let Some(bytes) = quantity_bytes(text) else {
+        return text.to_owned();
+    };
+    let mut value = bytes;
+    let mut suffix = "";
+    for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+        if value == 0 || !value.is_multiple_of(1024) {
+            break;
+        }
+        value /= 1024;
+        suffix = next;
+    }
+    format!("{value}{suffix}")
+}
+
+fn quantity_bytes(text: &str) -> Option<u128> {
+    const SUFFIXES: [(&str, u128); 13] = [
+        ("Ki", 1 << 10),
+        ("Mi", 1 << 20),
+        ("Gi", 1 << 30),
+        ("Ti", 1 << 40),
+        ("Pi", 1 << 50),
+        ("Ei", 1 << 60),
+        ("k", 1_000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
+        ("T", 1_000_000_000_000),
+        ("P", 1_000_000_000_000_000),
+        ("E", 1_000_000_000_000_000_000),
+        ("", 1),
+    ];
+    let (number, unit) = SUFFIXES
+        .iter()
+        .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u128 = whole.parse().ok()?;
+    let scale = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    // Part of a byte counts as a byte, as Kubernetes rounds.
+    let fraction_bytes = fraction.checked_mul(unit)?.div_ceil(scale);
+    whole.checked_mul(unit)?.checked_add(fraction_bytes)
+}
+
+#[cfg(test)]
+mod tests;

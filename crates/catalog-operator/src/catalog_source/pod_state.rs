@@ -1,0 +1,110 @@
+//! What a catalog's pods say about themselves: which serves, which is dead, which waits and for what.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use olm_api::labels;
+
+/// Waiting reasons that need somebody's attention; the others pass by themselves.
+const TROUBLES: [&str; 10] = [
+    "CrashLoopBackOff",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImageInspectError",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RegistryUnavailable",
+    "RunContainerError",
+];
+
+/// Name of the pod.
+pub fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// Whether the pod's Ready condition holds and it is not being deleted.
+pub fn is_ready(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none() && has_condition(pod, "Ready", "True")
+}
+
+/// Whether the pod will never serve (again): evicted, or ended.
+pub fn is_dead(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    has_condition(pod, "DisruptionTarget", "True") || matches!(phase, Some("Failed" | "Succeeded"))
+}
+
+fn has_condition(pod: &Pod, type_: &str, value: &str) -> bool {
+    conditions(pod).any(|condition| condition.type_ == type_ && condition.status == value)
+}
+
+fn conditions(pod: &Pod) -> impl Iterator<Item = &k8s_openapi::api::core::v1::PodCondition> {
+    pod.status.iter().flat_map(|status| status.conditions.iter().flatten())
+}
+
+/// Whether `pod` is one that `wanted` would give: same images in the same containers, same spec hash.
+pub fn matches(pod: &Pod, wanted: &Pod) -> bool {
+    images(pod) == images(wanted) && spec_hash(pod) == spec_hash(wanted)
+}
+
+fn spec_hash(pod: &Pod) -> Option<&String> {
+    pod.metadata.labels.as_ref()?.get(labels::POD_SPEC_HASH)
+}
+
+fn images(pod: &Pod) -> Option<(Vec<&str>, Vec<&str>)> {
+    let spec = pod.spec.as_ref()?;
+    Some((
+        spec.init_containers.iter().flatten().filter_map(|c| c.image.as_deref()).collect(),
+        spec.containers.iter().filter_map(|c| c.image.as_deref()).collect(),
+    ))
+}
+
+/// Why the pod does not get ready, if it is something that does not pass by itself.
+///
+/// The text stays the same while the kubelet alternates between trying and backing off.
+pub fn trouble(pod: &Pod) -> Option<String> {
+    let unschedulable = conditions(pod)
+        .find(|condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable"));
+    if let Some(condition) = unschedulable {
+        let message = condition.message.as_deref().unwrap_or_default();
+        return Some(format!("pod {} cannot be scheduled: {message}", name(pod)));
+    }
+    let status = pod.status.as_ref()?;
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    containers.into_iter().find_map(|container| container_trouble(pod, container))
+}
+
+fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_deref().filter(|reason| TROUBLES.contains(reason))?;
+    let message = waiting.message.as_deref().unwrap_or_default();
+    let place = format!("pod {} container {}", name(pod), container.name);
+    Some(match reason {
+        "ErrImagePull" | "ImagePullBackOff" => {
+            let cause = pull_failure(message);
+            format!("{place} cannot pull image {}: {cause}", container.image)
+        }
+        "CrashLoopBackOff" => {
+            let ended = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+            let told = ended.and_then(|ended| ended.message.as_deref()).map(str::trim).unwrap_or_default();
+            let code = ended.map_or(0, |ended| ended.exit_code);
+            format!("{place} keeps ending (exit code {code}): {}", last_line(told))
+        }
+        _ => format!("{place} is waiting: {reason}: {message}"),
+    })
+}
+
+/// The cause out of either of the two messages the kubelet alternates between.
+fn pull_failure(message: &str) -> &str {
+    message.split_once("ErrImagePull: ").map_or(message, |(_, cause)| cause)
+}
+
+/// A crashed server's last words; what came before is its log.
+fn last_line(text: &str) -> &str {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output")
+}
+
+/// When the pod was created.
+pub fn created(pod: &Pod) -> Option<Timestamp> {
+    pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
+}

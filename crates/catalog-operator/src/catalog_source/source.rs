@@ -1,0 +1,115 @@
+//! What a CatalogSource's spec asks for, or why it cannot be served.
+//!
+//! Rules and texts: `spec/catalogsource.md` §3 step 1 and §4.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use olm_api::embedded::decode_all;
+use olm_api::v1alpha1::{CatalogSource, ExtractContentConfig, GrpcPodConfig, SecurityContextConfig, SourceType};
+
+/// How the content of a CatalogSource is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A pod runs this image. With `address` set that is talked to instead, as upstream does.
+    Image {
+        /// Catalog image.
+        image: String,
+        /// `host:port` that wins over the pod's Service.
+        address: Option<String>,
+        /// What the spec says about the pod.
+        config: Box<PodConfig>,
+    },
+    /// Somebody else runs the server at this `host:port`.
+    Address(String),
+    /// The spec is wrong; the text says how.
+    Invalid(String),
+    /// The spec is right and this version cannot do it; the text says so.
+    Unserved(String),
+}
+
+/// `spec.grpcPodConfig`, decoded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PodConfig {
+    /// Replaces the node selector.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Replaces the tolerations, if any are given.
+    pub tolerations: Vec<Toleration>,
+    /// Replaces the affinity.
+    pub affinity: Option<Affinity>,
+    /// PriorityClass; may be empty.
+    pub priority_class_name: Option<String>,
+    /// Security context wanted, instead of what the namespace suggests.
+    pub security: Option<SecurityContextConfig>,
+    /// Memory the server is to keep to.
+    pub memory_target: Option<Quantity>,
+    /// Copy the content out of the image.
+    pub extract: Option<ExtractContentConfig>,
+}
+
+/// Reads the source out of a spec.
+pub fn parse_source(source: &CatalogSource) -> Source {
+    let spec = &source.spec;
+    let source_type = &spec.source_type;
+    match source_type {
+        SourceType::Grpc => parse_grpc(source),
+        SourceType::ConfigMap | SourceType::Internal if is_empty(spec.config_map.as_deref()) => Source::Invalid(
+            format!("configmap name unset: must be set for sourcetype: {source_type}"),
+        ),
+        SourceType::ConfigMap | SourceType::Internal => Source::Unserved(format!(
+            "sourcetype {source_type} is not served by this version: put the catalog into an image and use sourcetype grpc"
+        )),
+        SourceType::Other(unknown) => Source::Invalid(format!("unknown sourcetype: {unknown}")),
+    }
+}
+
+fn is_empty(text: Option<&str>) -> bool {
+    text.is_none_or(str::is_empty)
+}
+
+fn parse_grpc(source: &CatalogSource) -> Source {
+    let spec = &source.spec;
+    let image = spec.image.clone().filter(|image| !image.is_empty());
+    let address = spec.address.clone().filter(|address| !address.is_empty());
+    match (image, address) {
+        (None, None) => Source::Invalid(
+            "image and address unset: at least one must be set for sourcetype: grpc".to_owned(),
+        ),
+        (None, Some(address)) => Source::Address(address),
+        (Some(image), address) => match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
+            Ok(config) => Source::Image { image, address, config: Box::new(config.unwrap_or_default()) },
+            Err(text) => Source::Invalid(text),
+        },
+    }
+}
+
+fn parse_pod_config(config: &GrpcPodConfig) -> Result<PodConfig, String> {
+    let field = |name: &str| format!("spec.grpcPodConfig.{name}");
+    let affinity = config.affinity.as_ref().map(|affinity| affinity.decode(&field("affinity")));
+    let memory = config.memory_target.as_ref().map(|target| target.decode(&field("memoryTarget")));
+    Ok(PodConfig {
+        node_selector: config.node_selector.clone(),
+        tolerations: decode_all(&config.tolerations, &field("tolerations")).map_err(|error| error.to_string())?,
+        affinity: affinity.transpose().map_err(|error| error.to_string())?,
+        priority_class_name: config.priority_class_name.clone(),
+        security: config.security_context_config.clone(),
+        memory_target: memory.transpose().map_err(|error| error.to_string())?,
+        extract: config.extract_content.clone(),
+    })
+}
+
+/// What the status says beside everything else when the spec wants something that is left out for now.
+pub fn unserved_notice(source: &CatalogSource) -> Option<String> {
+    let polls = source
+        .spec
+        .update_strategy
+        .as_ref()
+        .is_some_and(|strategy| strategy.registry_poll.is_some());
+    let image = matches!(parse_source(source), Source::Image { .. });
+    (polls && image).then(|| {
+        "updateStrategy.registryPoll is not carried out by this version: the catalog is served as its image was when \
+         the pod started"
+            .to_owned()
+    })
+}

@@ -1,0 +1,153 @@
+//! What a CatalogSource's status says after a round. Pure.
+//!
+//! At rest and while things go well the status has upstream's fields and no more. A text appears when something is
+//! wrong, and names the object that is waited for. A start writes the status twice: once when the objects are made,
+//! with state `CONNECTING`, once when the server answers, with `READY`; the states between are not written.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use olm_api::condition::catalog_source as words;
+use olm_api::v1alpha1::{CatalogSourceStatus, GrpcConnectionState, RegistryServiceStatus};
+use olm_runtime::condition::stored_time;
+use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
+
+use super::address::shown_address;
+use super::connection::ConnectionState;
+use super::decide::{Purpose, Verdict};
+use super::objects::{GRPC_PORT, name, service_name};
+use super::observe::Observed;
+use super::source::{Source, unserved_notice};
+
+/// The whole status, built from the present one.
+pub fn compose(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes, now: Timestamp) -> CatalogSourceStatus {
+    let mut status = observed.source.status.clone().unwrap_or_default();
+    let (reason, message) = tell(observed, verdict, outcomes);
+    status.reason = filled(reason.to_owned());
+    status.message = filled(message);
+    let Some(address) = shown_address(&observed.source, &observed.parsed) else { return status };
+    if outcomes.all_done() {
+        let renewed = made_pod(verdict, outcomes);
+        status.registry_service = Some(registry_service(observed, status.registry_service.take(), renewed, now));
+    }
+    let trouble = verdict.trouble.is_some();
+    status.connection_state = Some(connection_state(observed, trouble, address, status.connection_state.take(), now));
+    status
+}
+
+fn filled(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Reason and message; both empty when all is well.
+fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'static str, String) {
+    match &observed.parsed {
+        Source::Invalid(text) | Source::Unserved(text) => return (words::SPEC_INVALID_ERROR, text.clone()),
+        Source::Image { .. } | Source::Address(_) => {}
+    }
+    if let Some((index, failure)) = outcomes.failure().filter(|(_, failure)| lasts(failure)) {
+        let purpose = verdict.purposes.get(index);
+        let text = format!("couldn't ensure registry server - {}", failure_text(observed, purpose, failure));
+        return (words::REGISTRY_SERVER_ERROR, text);
+    }
+    if let Some(trouble) = &verdict.trouble {
+        return (words::REGISTRY_SERVER_ERROR, format!("registry server is not ready - {trouble}"));
+    }
+    match &observed.connection {
+        ConnectionState::Failing { error, .. } => (
+            words::REGISTRY_SERVER_ERROR,
+            format!("couldn't connect to registry - {error}"),
+        ),
+        _ => ("", unserved_notice(&observed.source).unwrap_or_default()),
+    }
+}
+
+/// Failures that the next round will most likely not see are not worth a status write.
+fn lasts(failure: &Failure) -> bool {
+    !matches!(failure.class, FailureClass::Retry | FailureClass::Conflict)
+}
+
+/// The failed step in upstream's words, and the server's own text as the cause.
+fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failure) -> String {
+    let name = name(&observed.source);
+    let step = match purpose {
+        Some(Purpose::ServerPolicy) => {
+            format!("error ensuring grpc server network policy for catalog source {name}")
+        }
+        Some(Purpose::UnpackPolicy) => {
+            format!("error ensuring bundle unpack network policy for catalog source {name}")
+        }
+        Some(Purpose::ServiceAccount) => format!("error ensuring service account: {name}"),
+        Some(Purpose::Service) => format!("error ensuring service: {}", service_name(&observed.source)),
+        Some(Purpose::NewPod) => format!("error ensuring pod: {name}-: error creating new pod: {name}-"),
+        Some(Purpose::OldPod(pod)) => format!("error ensuring pod: {name}-: error deleting old pod: {pod}"),
+        None => failure.action.clone(),
+    };
+    format!("{step}: {}", failure.message)
+}
+
+fn made_pod(verdict: &Verdict, outcomes: &Outcomes) -> bool {
+    let results = verdict.purposes.iter().zip(outcomes.iter());
+    results.into_iter().any(|(purpose, outcome)| *purpose == Purpose::NewPod && matches!(outcome, Outcome::Done(_)))
+}
+
+/// `createdAt` tells when the present pod was made, so it moves with a new one.
+fn registry_service(
+    observed: &Observed,
+    old: Option<RegistryServiceStatus>,
+    renewed: bool,
+    now: Timestamp,
+) -> RegistryServiceStatus {
+    let mut wanted = RegistryServiceStatus {
+        protocol: Some("grpc".to_owned()),
+        ..RegistryServiceStatus::default()
+    };
+    if matches!(observed.parsed, Source::Image { .. }) {
+        wanted.service_name = Some(service_name(&observed.source));
+        wanted.service_namespace.clone_from(&observed.source.metadata.namespace);
+        wanted.port = Some(GRPC_PORT.to_string());
+    }
+    let created = old.as_ref().and_then(|old| old.created_at.clone());
+    let same = old.is_some_and(|old| {
+        RegistryServiceStatus { created_at: None, ..old } == wanted
+    });
+    wanted.created_at = created.filter(|_| same && !renewed).or_else(|| Some(stored_time(now)));
+    wanted
+}
+
+/// The connection as it is told to users.
+///
+/// Just after a start of this process, or of the pod, the state is unknown for a moment. What the status said is kept
+/// until something better is known: `READY` with a new time, or a failure.
+fn connection_state(
+    observed: &Observed,
+    trouble: bool,
+    address: String,
+    old: Option<GrpcConnectionState>,
+    now: Timestamp,
+) -> GrpcConnectionState {
+    let old = old.filter(|old| old.address.as_ref() == Some(&address));
+    let (state, since) = match &observed.connection {
+        ConnectionState::Ready(link) => (words::READY, stored_time(link.since)),
+        ConnectionState::Failing { since, .. } => (words::TRANSIENT_FAILURE, stored_time(*since)),
+        ConnectionState::Waiting if trouble => (words::TRANSIENT_FAILURE, stored_time(now)),
+        ConnectionState::Waiting => (words::CONNECTING, stored_time(now)),
+        ConnectionState::Connecting => match old {
+            Some(old) => return old,
+            None => (words::CONNECTING, stored_time(now)),
+        },
+    };
+    GrpcConnectionState {
+        address: Some(address),
+        last_observed_state: state.to_owned(),
+        last_connect: Some(first_time(old, state, since)),
+        ..GrpcConnectionState::default()
+    }
+}
+
+/// A new connection has its own time, every other state that goes on keeps its first.
+fn first_time(old: Option<GrpcConnectionState>, state: &str, since: Time) -> Time {
+    match old {
+        Some(old) if state != words::READY && old.last_observed_state == state => old.last_connect.unwrap_or(since),
+        _ => since,
+    }
+}

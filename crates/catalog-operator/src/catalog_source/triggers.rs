@@ -1,0 +1,30 @@
+//! Changed object → CatalogSources to look at. Pure.
+
+use std::collections::BTreeSet;
+
+use kube::Resource;
+use olm_runtime::NamespacedName;
+use olm_runtime::store::Change;
+
+/// CatalogSources that own an object, before or after its change.
+pub fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
+    let references = change.versions().flat_map(|object| {
+        let meta = object.meta();
+        let namespace = meta.namespace.clone().unwrap_or_default();
+        let owners = meta.owner_references.iter().flatten();
+        owners
+            .filter(|owner| owner.kind == "CatalogSource" && owner.api_version.starts_with("operators.coreos.com/"))
+            .map(move |owner| NamespacedName::new(namespace.clone(), owner.name.clone()))
+            .collect::<Vec<_>>()
+    });
+    references.collect()
+}
+
+/// The namespace whose catalogs' pods may change with this change of a Namespace: that of its enforced security level.
+pub fn relabelled_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
+    let levels: BTreeSet<Option<&String>> = change
+        .versions()
+        .map(|namespace| namespace.meta().labels.as_ref()?.get(olm_api::labels::POD_SECURITY_ENFORCE))
+        .collect();
+    (levels.len() > 1).then(|| change.object().meta().name.clone()).flatten()
+}

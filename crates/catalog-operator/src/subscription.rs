@@ -1,0 +1,220 @@
+//! The status of a Subscription, as one pure function of everything known about it.
+//!
+//! There is no reconciler of single Subscriptions. The conditions of a Subscription come from four sides: health of the
+//! catalogs, its InstallPlan, deprecation, and the resolution of its whole namespace; its references change only when
+//! the namespace is resolved, and all Subscriptions of a namespace change together. The list of conditions is one value
+//! to the API server, so two writers would erase each other's. Therefore the [resolution](crate::resolution) reconciler
+//! of the namespace is the only writer: it observes all four sides at once, composes the status of each Subscription
+//! here, and writes those that changed. A new Subscription is so written at most four times until `AtLatestKnown`:
+//! while its catalog starts, with its InstallPlan, with its ClusterServiceVersion, when the plan is complete.
+//!
+//! Specification: `spec/subscription-installplan.md` §4.
+
+pub mod catalog_health;
+pub mod conditions;
+pub mod deprecation;
+pub mod install_plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use olm_api::condition::subscription as words;
+use olm_api::labels;
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription, SubscriptionState, SubscriptionStatus};
+use olm_runtime::condition::stored_time;
+
+use self::catalog_health::CatalogFact;
+use self::conditions::holds;
+use self::deprecation::DeprecationFact;
+
+/// InstallPlans of a namespace by name.
+pub type Plans = BTreeMap<String, Arc<InstallPlan>>;
+
+/// What the namespace of a Subscription is like.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Its InstallPlans.
+    pub plans: Plans,
+    /// Names of its ClusterServiceVersions, copies left out.
+    pub csvs: BTreeSet<String>,
+    /// Its OperatorGroup allows to upgrade out of failure.
+    pub fail_forward: bool,
+}
+
+/// How the resolution of the namespace stands, as all of its Subscriptions show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing new is known: what the conditions say stays.
+    #[default]
+    Unknown,
+    /// Resolved, and nothing of it is left to be done here.
+    Resolved,
+    /// No set of operators could be found.
+    ResolutionFailed {
+        /// One of the reasons of condition ResolutionFailed.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+    /// Bundles are being fetched.
+    Unpacking {
+        /// What is waited for, if it is something to know of.
+        message: String,
+    },
+    /// A bundle cannot be had, or the plan cannot be made.
+    UnpackFailed {
+        /// One of the reasons of condition BundleUnpackFailed.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+}
+
+/// A plan that resolution has chosen for a Subscription.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    /// The plan.
+    pub plan: Arc<InstallPlan>,
+    /// The ClusterServiceVersion the Subscription shall get by it.
+    pub csv: String,
+}
+
+/// What a round of resolution knows about one Subscription beside its surroundings.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// Catalogs it can see, in the order of [`catalog_health::sort`].
+    pub catalogs: &'a [CatalogFact],
+    /// How resolution stands.
+    pub standing: &'a Standing,
+    /// Deprecations; none when its catalog does not tell at the moment.
+    pub deprecation: Option<&'a DeprecationFact>,
+    /// A new plan for it.
+    pub assignment: Option<&'a Assignment>,
+}
+
+/// The part of the status that resolution builds on: references and state as they are now.
+///
+/// A plan that is gone is forgotten, the plan that made a generated Subscription is adopted, and the state follows the
+/// existence of the ClusterServiceVersion (not its phase, as users know it).
+pub fn settle(subscription: &Subscription, around: &Surroundings) -> SubscriptionStatus {
+    let mut status = subscription.status.clone().unwrap_or_default();
+    let plan = plan_of(&status, around);
+    install_plan::forget_lost(&mut status, plan);
+    adopt_generated(&mut status, subscription, around);
+    follow_csv(&mut status, around);
+    status
+}
+
+/// The whole status.
+pub fn compose(subscription: &Subscription, around: &Surroundings, facts: &Facts<'_>, now: Timestamp) -> SubscriptionStatus {
+    let mut status = settle(subscription, around);
+    if let Some(Assignment { plan, csv }) = facts.assignment {
+        install_plan::refer_to(&mut status, plan);
+        status.current_csv = Some(csv.clone());
+        status.install_plan_generation = plan.spec.generation;
+        status.state = SubscriptionState::UpgradePending;
+        follow_csv(&mut status, around);
+    }
+    catalog_health::put(&mut status, &subscription.spec, facts.catalogs, now);
+    put_standing(&mut status, facts.standing, now);
+    let plan = plan_of(&status, around);
+    install_plan::put_condition(&mut status, plan, now);
+    if let Some(fact) = facts.deprecation {
+        let installed = status.installed_csv.clone().unwrap_or_default();
+        let names = [subscription.spec.name.as_str(), subscription.spec.channel().unwrap_or_default(), &installed];
+        deprecation::put(&mut status, fact, names, now);
+    }
+    let old = subscription.status.clone().unwrap_or_default();
+    if status != old || old.last_updated.is_none() {
+        status.last_updated = Some(stored_time(now));
+    }
+    status
+}
+
+/// Whether the difference between two statuses is more than a passing reason of the catalogs' health.
+///
+/// Comparison leaves `lastUpdated` out, because it follows from the rest.
+pub fn is_worth_writing(old: Option<&SubscriptionStatus>, new: &SubscriptionStatus) -> bool {
+    let Some(old) = old.filter(|old| old.last_updated.is_some()) else { return true };
+    let comparable = |status: &SubscriptionStatus| {
+        let mut status = status.clone();
+        status.last_updated = None;
+        for condition in status.conditions.iter_mut().filter(|c| c.type_ == words::CATALOG_SOURCES_UNHEALTHY) {
+            if catalog_health::is_passing_reason(condition.reason.as_deref().unwrap_or_default()) {
+                condition.reason = lasting_reason(&condition.status).map(str::to_owned);
+            }
+        }
+        status
+    };
+    comparable(old) != comparable(new)
+}
+
+fn lasting_reason(status: &str) -> Option<&'static str> {
+    Some(if status == olm_api::condition::TRUE {
+        words::UNHEALTHY_CATALOG_SOURCE_FOUND
+    } else {
+        words::ALL_CATALOG_SOURCES_HEALTHY
+    })
+}
+
+/// The plan that a status refers to, if it exists.
+pub fn plan_of<'a>(status: &SubscriptionStatus, around: &'a Surroundings) -> Option<&'a InstallPlan> {
+    let plan = around.plans.get(install_plan::referenced(status)?)?;
+    let uid = status.install_plan_ref.as_ref()?.uid.as_ref();
+    // A namesake that was made later is another plan.
+    (uid.is_none() || uid == plan.metadata.uid.as_ref()).then_some(plan.as_ref())
+}
+
+/// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan.
+fn adopt_generated(status: &mut SubscriptionStatus, subscription: &Subscription, around: &Surroundings) {
+    if status.install_plan_ref.is_some() || status.install_plan.is_some() {
+        return;
+    }
+    let generated_by = subscription.annotations().get(labels::GENERATED_BY);
+    let Some(plan) = generated_by.and_then(|name| around.plans.get(name)) else { return };
+    install_plan::refer_to(status, plan);
+    status.current_csv = subscription.spec.starting_csv().map(str::to_owned);
+    status.state = pending_state(plan, around);
+}
+
+fn pending_state(plan: &InstallPlan, around: &Surroundings) -> SubscriptionState {
+    if around.fail_forward && install_plan::phase(plan) == InstallPlanPhase::Failed {
+        SubscriptionState::UpgradeFailed
+    } else {
+        SubscriptionState::UpgradePending
+    }
+}
+
+fn follow_csv(status: &mut SubscriptionStatus, around: &Surroundings) {
+    let Some(current) = status.current_csv.clone().filter(|name| !name.is_empty()) else { return };
+    if around.csvs.contains(&current) {
+        status.state = SubscriptionState::AtLatestKnown;
+        status.installed_csv = Some(current);
+    } else {
+        let failed = plan_of(status, around).map(|plan| pending_state(plan, around));
+        status.state = failed.unwrap_or(SubscriptionState::UpgradePending);
+    }
+}
+
+fn put_standing(status: &mut SubscriptionStatus, standing: &Standing, now: Timestamp) {
+    let kept = match standing {
+        Standing::Unknown => return,
+        Standing::Resolved => None,
+        Standing::ResolutionFailed { reason, message } => Some(holds(words::RESOLUTION_FAILED, reason, message)),
+        Standing::Unpacking { message } => Some(holds(words::BUNDLE_UNPACKING, words::UNPACKING_IN_PROGRESS, message)),
+        Standing::UnpackFailed { reason, message } => Some(holds(words::BUNDLE_UNPACK_FAILED, reason, message)),
+    };
+    for type_ in [words::RESOLUTION_FAILED, words::BUNDLE_UNPACKING, words::BUNDLE_UNPACK_FAILED] {
+        if kept.as_ref().is_none_or(|condition| condition.type_ != type_) {
+            conditions::remove(&mut status.conditions, type_);
+        }
+    }
+    if let Some(condition) = kept {
+        conditions::set(&mut status.conditions, condition, now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! `status.catalogHealth` and the condition `CatalogSourcesUnhealthy` (`spec/subscription-installplan.md` §4.4).
+//!
+//! A catalog is healthy when its status says that it is served and connected. Upstream asks the cluster for the
+//! catalog's objects instead, and so calls a catalog healthy whose image cannot be pulled.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
+use olm_api::condition::{catalog_source as catalog_words, subscription as words};
+use olm_api::v1alpha1::{CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec, SubscriptionStatus};
+use olm_runtime::condition::stored_time;
+
+use super::conditions::{holds, holds_not};
+
+/// A catalog as Subscriptions see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CatalogFact {
+    /// The object.
+    pub reference: ObjectReference,
+    /// Why it is not healthy; none when it is.
+    pub ailment: Option<String>,
+}
+
+impl CatalogFact {
+    /// What `source`'s own status says.
+    pub fn of(source: &CatalogSource) -> Self {
+        Self {
+            reference: ObjectReference {
+                api_version: Some("operators.coreos.com/v1alpha1".to_owned()),
+                kind: Some("CatalogSource".to_owned()),
+                name: source.metadata.name.clone(),
+                namespace: source.metadata.namespace.clone(),
+                uid: source.metadata.uid.clone(),
+                resource_version: source.metadata.resource_version.clone(),
+                ..ObjectReference::default()
+            },
+            ailment: ailment(source),
+        }
+    }
+
+    /// Whether this is the catalog a Subscription names.
+    pub fn is_target_of(&self, spec: &SubscriptionSpec) -> bool {
+        self.reference.name.as_ref() == Some(&spec.source)
+            && self.reference.namespace.as_ref() == Some(&spec.source_namespace)
+    }
+
+    fn name(&self) -> String {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        format!("{}/{}", text(&self.reference.namespace), text(&self.reference.name))
+    }
+
+    fn is_same_as(&self, entry: &SubscriptionCatalogHealth) -> bool {
+        entry.catalog_source_ref.uid == self.reference.uid && entry.healthy == self.ailment.is_none()
+    }
+}
+
+/// Why a catalog cannot be used, in the words of its own status; none when it can.
+pub fn ailment(source: &CatalogSource) -> Option<String> {
+    let status = source.status.clone().unwrap_or_default();
+    let connection = status.connection_state.unwrap_or_default();
+    let invalid = status.reason.as_deref() == Some(catalog_words::SPEC_INVALID_ERROR);
+    if !invalid && status.registry_service.is_some() && connection.last_observed_state == catalog_words::READY {
+        return None;
+    }
+    if source.metadata.deletion_timestamp.is_some() {
+        return Some("it is being deleted".to_owned());
+    }
+    let message = status.message.filter(|message| !message.is_empty());
+    Some(message.unwrap_or_else(|| match connection.last_observed_state.as_str() {
+        "" => "its registry server is not set up yet".to_owned(),
+        state => format!("its connection is {state}"),
+    }))
+}
+
+/// Whether a catalog has merely not come up yet: nothing is known to be wrong with it.
+pub fn is_starting(source: &CatalogSource) -> bool {
+    let Some(status) = &source.status else { return true };
+    let state = status.connection_state.as_ref().map(|state| state.last_observed_state.as_str());
+    status.reason.as_deref().unwrap_or_default().is_empty()
+        && matches!(state, None | Some("" | catalog_words::IDLE | catalog_words::CONNECTING))
+        && source.metadata.deletion_timestamp.is_none()
+}
+
+/// Health of `catalogs` put into `status`: the list when a catalog came, went or changed its health, and the condition.
+///
+/// After such a change the condition has a reason that says so. It is replaced by the lasting reason when the status is
+/// written the next time; that alone is no cause for a write, see [`super::is_worth_writing`].
+pub fn put(status: &mut SubscriptionStatus, spec: &SubscriptionSpec, catalogs: &[CatalogFact], now: Timestamp) {
+    let known = &status.catalog_health;
+    let count = known.len();
+    let changed = count != catalogs.len()
+        || !catalogs.iter().all(|catalog| known.iter().any(|entry| catalog.is_same_as(entry)));
+    let mut condition = condition(spec, catalogs);
+    if catalogs.is_empty() && count > 0 {
+        condition.reason = Some(words::CATALOG_SOURCES_DELETED.to_owned());
+    } else if changed {
+        let reason = match catalogs.len().cmp(&count) {
+            std::cmp::Ordering::Greater => words::CATALOG_SOURCES_ADDED,
+            std::cmp::Ordering::Less => words::CATALOG_SOURCES_DELETED,
+            std::cmp::Ordering::Equal => words::CATALOG_SOURCES_UPDATED,
+        };
+        condition.reason = Some(reason.to_owned());
+    }
+    super::conditions::set(&mut status.conditions, condition, now);
+    if changed {
+        status.catalog_health = catalogs
+            .iter()
+            .map(|catalog| SubscriptionCatalogHealth {
+                catalog_source_ref: catalog.reference.clone(),
+                last_updated: Some(stored_time(now)),
+                healthy: catalog.ailment.is_none(),
+                ..SubscriptionCatalogHealth::default()
+            })
+            .collect();
+    }
+}
+
+/// The condition with its lasting reason.
+fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionCondition {
+    let unhealthy = |message: &str| {
+        holds(words::CATALOG_SOURCES_UNHEALTHY, words::UNHEALTHY_CATALOG_SOURCE_FOUND, message)
+    };
+    if catalogs.is_empty() {
+        return holds(
+            words::CATALOG_SOURCES_UNHEALTHY,
+            words::NO_CATALOG_SOURCES_FOUND,
+            "dependency resolution requires at least one catalogsource",
+        );
+    }
+    let target = catalogs.iter().find(|catalog| catalog.is_target_of(spec));
+    match target {
+        None => {
+            return unhealthy(&format!("targeted catalogsource {}/{} missing", spec.source_namespace, spec.source));
+        }
+        Some(CatalogFact { ailment: Some(ailment), .. }) => {
+            return unhealthy(&format!(
+                "targeted catalogsource {}/{} unhealthy: {ailment}",
+                spec.source_namespace, spec.source
+            ));
+        }
+        Some(_) => {}
+    }
+    let others: Vec<String> = catalogs
+        .iter()
+        .filter_map(|catalog| Some(format!("catalogsource {} unhealthy: {}", catalog.name(), catalog.ailment.as_ref()?)))
+        .collect();
+    if others.is_empty() {
+        holds_not(
+            words::CATALOG_SOURCES_UNHEALTHY,
+            words::ALL_CATALOG_SOURCES_HEALTHY,
+            "all available catalogsources are healthy",
+        )
+    } else {
+        unhealthy(&others.join("; "))
+    }
+}
+
+/// Whether a reason only says that the catalogs have changed.
+pub fn is_passing_reason(reason: &str) -> bool {
+    [words::CATALOG_SOURCES_ADDED, words::CATALOG_SOURCES_DELETED, words::CATALOG_SOURCES_UPDATED].contains(&reason)
+}
+
+/// Catalogs in the order in which upstream lists them: by namespace and name written together.
+pub fn sort(catalogs: &mut [std::sync::Arc<CatalogSource>]) {
+    catalogs.sort_by_key(|source| format!("{}{}", source.namespace().unwrap_or_default(), source.name_any()));
+}

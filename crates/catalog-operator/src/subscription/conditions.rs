@@ -1,0 +1,49 @@
+//! The condition list of a Subscription: all types are abnormal when true, and the list keeps its order.
+
+use jiff::Timestamp;
+use olm_api::condition;
+use olm_api::v1alpha1::SubscriptionCondition;
+use olm_runtime::condition::stored_time;
+
+/// Puts a condition in, or replaces the one of its type. The transition time moves only when the status does.
+///
+/// Upstream leaves that time out of the conditions of resolution; here every condition has it.
+pub fn set(conditions: &mut Vec<SubscriptionCondition>, mut next: SubscriptionCondition, now: Timestamp) {
+    next.last_transition_time = Some(stored_time(now));
+    match conditions.iter_mut().find(|known| known.type_ == next.type_) {
+        Some(known) if known.says_same(&next) => {}
+        Some(known) => {
+            if known.status == next.status && known.last_transition_time.is_some() {
+                next.last_transition_time.clone_from(&known.last_transition_time);
+            }
+            *known = next;
+        }
+        None => conditions.push(next),
+    }
+}
+
+/// Takes the condition of a type out.
+pub fn remove(conditions: &mut Vec<SubscriptionCondition>, type_: &str) {
+    conditions.retain(|known| known.type_ != type_);
+}
+
+/// A condition that holds. Empty reason and message are left out.
+pub fn holds(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
+    build(type_, condition::TRUE, reason, message)
+}
+
+/// A condition that does not hold.
+pub fn holds_not(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
+    build(type_, condition::FALSE, reason, message)
+}
+
+fn build(type_: &str, status: &str, reason: &str, message: &str) -> SubscriptionCondition {
+    let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    SubscriptionCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: filled(reason),
+        message: filled(message),
+        ..SubscriptionCondition::default()
+    }
+}

@@ -1,0 +1,41 @@
+//! The four deprecation conditions (`spec/subscription-installplan.md` §4.5).
+
+use jiff::Timestamp;
+use olm_api::condition::subscription as words;
+use olm_api::v1alpha1::SubscriptionStatus;
+
+use super::conditions::{self, holds};
+
+/// Deprecation messages that concern a Subscription, as the catalog has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeprecationFact {
+    /// Of the package.
+    pub package: Option<String>,
+    /// Of the channel; never set when the Subscription names none.
+    pub channel: Option<String>,
+    /// Of the installed bundle.
+    pub bundle: Option<String>,
+}
+
+/// Sets and removes the conditions; `names` are package, channel and installed ClusterServiceVersion.
+pub fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str; 3], now: Timestamp) {
+    let types = [words::PACKAGE_DEPRECATED, words::CHANNEL_DEPRECATED, words::BUNDLE_DEPRECATED];
+    let levels = ["olm.package", "olm.channel", "olm.bundle"];
+    let told = [&fact.package, &fact.channel, &fact.bundle];
+    let mut messages = Vec::new();
+    for (((type_, level), name), text) in types.into_iter().zip(levels).zip(names).zip(told) {
+        match text {
+            Some(text) => {
+                let message = format!("{level}/{name}: {text}");
+                conditions::set(&mut status.conditions, holds(type_, "", &message), now);
+                messages.push(message);
+            }
+            None => conditions::remove(&mut status.conditions, type_),
+        }
+    }
+    if messages.is_empty() {
+        conditions::remove(&mut status.conditions, words::DEPRECATED);
+    } else {
+        conditions::set(&mut status.conditions, holds(words::DEPRECATED, "", &messages.join("; ")), now);
+    }
+}
