@@ -1,1 +1,3 @@
 //! Builders and fixtures for tests.
+
+pub mod shared;

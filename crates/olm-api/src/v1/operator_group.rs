@@ -40,7 +40,7 @@ open_enum! {
     crates(kube_core = "kube_core")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(rename = "OperatorGroupSpec")]
+#[schemars(rename = "OperatorGroupSpec", extend("x-default" = {"upgradeStrategy": "Default"}))]
 pub struct OperatorGroupSpec {
     /// Names of the namespaces. The selector is ignored when this is set.
     #[serde(skip_serializing_if = "List::is_absent")]
