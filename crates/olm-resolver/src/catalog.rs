@@ -68,7 +68,10 @@ impl Snapshot {
         let mut found: BTreeMap<(Arc<str>, Arc<str>), Vec<Arc<Entry>>> = BTreeMap::new();
         for entry in entries {
             let channel = (Arc::clone(&entry.package), Arc::clone(&entry.channel));
-            found.entry(channel).or_default().push(Arc::new(Entry::new(entry)));
+            found
+                .entry(channel)
+                .or_default()
+                .push(Arc::new(Entry::new(entry)));
         }
         let mut channels: Vec<_> = found
             .into_iter()
@@ -91,7 +94,11 @@ impl Snapshot {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let links: Vec<Link<'_>> = entries
             .iter()
-            .map(|e| Link { name: &e.name, replaces: e.replaces.as_deref(), skips: &e.skips })
+            .map(|e| Link {
+                name: &e.name,
+                replaces: e.replaces.as_deref(),
+                skips: &e.skips,
+            })
             .collect();
         let (chain, order) = match chain::order(&package, &channel, &links) {
             Ok(chain) => (chain, Ok(())),
@@ -109,7 +116,13 @@ impl Snapshot {
         if let Err(error) = &order {
             self.broken.push((range.clone(), error.clone()));
         }
-        self.packages.entry(package).or_default().insert(channel, Channel { entries: range, order });
+        self.packages.entry(package).or_default().insert(
+            channel,
+            Channel {
+                entries: range,
+                order,
+            },
+        );
     }
 
     fn index(&mut self) {
@@ -146,8 +159,11 @@ impl Snapshot {
     /// what stands in no chain last. None if there is no such channel.
     pub(crate) fn channel(&self, package: &str, channel: &str) -> Option<ChannelView> {
         let channels = self.packages.get(package)?;
-        let mut chosen: Vec<&Channel> =
-            channels.iter().filter(|(name, _)| channel.is_empty() || ***name == *channel).map(|(_, c)| c).collect();
+        let mut chosen: Vec<&Channel> = channels
+            .iter()
+            .filter(|(name, _)| channel.is_empty() || ***name == *channel)
+            .map(|(_, c)| c)
+            .collect();
         if chosen.is_empty() {
             return None;
         }
@@ -155,7 +171,10 @@ impl Snapshot {
         let error = chosen.iter().find_map(|c| c.order.as_ref().err()).cloned();
         let entries: Vec<usize> = chosen.iter().flat_map(|c| c.entries.clone()).collect();
         let chain = entries.iter().copied().filter(|&i| self.in_chain[i]).collect();
-        Some(ChannelView { entries, chain: error.map_or(Ok(chain), Err) })
+        Some(ChannelView {
+            entries,
+            chain: error.map_or(Ok(chain), Err),
+        })
     }
 
     /// Entries that stand in their channel's chain and pass the test, most preferred first.
@@ -170,7 +189,10 @@ impl Snapshot {
     /// Channels without an order although an entry of theirs passes the test.
     pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
         let concerned = |range: &Range<usize>| self.entries[range.clone()].iter().any(|e| predicate.test(e));
-        self.broken.iter().filter(move |(range, _)| concerned(range)).map(|(_, error)| error)
+        self.broken
+            .iter()
+            .filter(move |(range, _)| concerned(range))
+            .map(|(_, error)| error)
     }
 
     /// An index list that holds at least every entry the predicate accepts.
@@ -180,7 +202,10 @@ impl Snapshot {
             Predicate::ProvidesApi(api) => listed(self.by_api.get(api)),
             Predicate::Package(package) => listed(self.by_package.get(package.as_str())),
             Predicate::Label(label) => listed(self.by_label.get(label)),
-            Predicate::All(parts) => parts.iter().filter_map(|p| self.seeds(p)).min_by_key(|seeds| seeds.len()),
+            Predicate::All(parts) => parts
+                .iter()
+                .filter_map(|p| self.seeds(p))
+                .min_by_key(|seeds| seeds.len()),
             Predicate::VersionInRange(_) | Predicate::Any(_) | Predicate::Not(_) => None,
         }
     }

@@ -70,10 +70,14 @@ pub fn order(package: &str, channel: &str, links: &[Link<'_>]) -> Result<Vec<usi
         replaced.extend(link.replaces.and_then(|name| by_name.get(name)));
         skipped.extend(link.skips.iter().filter_map(|name| by_name.get(&**name)));
     }
-    let heads: Vec<usize> =
-        (0..links.len()).filter(|i| !replaced.contains(i) && !skipped.contains(i)).collect();
+    let heads: Vec<usize> = (0..links.len())
+        .filter(|i| !replaced.contains(i) && !skipped.contains(i))
+        .collect();
     if heads.is_empty() && !links.is_empty() {
-        return Err(ChainError::NoHead { channel: channel.to_owned(), package: package.to_owned() });
+        return Err(ChainError::NoHead {
+            channel: channel.to_owned(),
+            package: package.to_owned(),
+        });
     }
     let mut chains = Vec::with_capacity(heads.len());
     for head in heads {
@@ -82,7 +86,12 @@ pub fn order(package: &str, channel: &str, links: &[Link<'_>]) -> Result<Vec<usi
             channel: channel.to_owned(),
             package: package.to_owned(),
         })?;
-        chains.push(chain.into_iter().filter(|i| !skipped.contains(i)).collect::<Vec<_>>());
+        chains.push(
+            chain
+                .into_iter()
+                .filter(|i| !skipped.contains(i))
+                .collect::<Vec<_>>(),
+        );
     }
     if chains.len() > 1 {
         return Err(ChainError::SeveralChains {
@@ -126,16 +135,34 @@ mod tests {
             .split_whitespace()
             .map(|row| {
                 let (row, skips) = row.split_once('!').unwrap_or((row, ""));
-                let (name, replaces) = row.split_once('<').map_or((row, None), |(n, r)| (n, Some(r.to_owned())));
-                (name.to_owned(), replaces, skips.split(',').filter(|s| !s.is_empty()).map(Into::into).collect())
+                let (name, replaces) = row
+                    .split_once('<')
+                    .map_or((row, None), |(n, r)| (n, Some(r.to_owned())));
+                (
+                    name.to_owned(),
+                    replaces,
+                    skips
+                        .split(',')
+                        .filter(|s| !s.is_empty())
+                        .map(Into::into)
+                        .collect(),
+                )
             })
             .collect();
         let links: Vec<Link<'_>> = parsed
             .iter()
-            .map(|(name, replaces, skips)| Link { name, replaces: replaces.as_deref(), skips })
+            .map(|(name, replaces, skips)| Link {
+                name,
+                replaces: replaces.as_deref(),
+                skips,
+            })
             .collect();
         match order("p", "c", &links) {
-            Ok(chain) => chain.into_iter().map(|i| links[i].name).collect::<Vec<_>>().join(" "),
+            Ok(chain) => chain
+                .into_iter()
+                .map(|i| links[i].name)
+                .collect::<Vec<_>>()
+                .join(" "),
             Err(error) => error.to_string(),
         }
     }

@@ -57,7 +57,14 @@ impl Entry {
         }
         let deprecated = bundle.properties.iter().any(|p| &*p.kind == kinds::DEPRECATED);
         let requirements = requirements(&bundle.properties);
-        Entry { bundle, packages, apis, labels, deprecated, requirements }
+        Entry {
+            bundle,
+            packages,
+            apis,
+            labels,
+            deprecated,
+            requirements,
+        }
     }
 
     /// Its `olm.package` properties.
@@ -124,7 +131,10 @@ mod tests {
             replaces: None,
             skips: Arc::default(),
             skip_range: None,
-            properties: rows.iter().map(|(kind, value)| EntryProperty::new(*kind, *value)).collect(),
+            properties: rows
+                .iter()
+                .map(|(kind, value)| EntryProperty::new(*kind, *value))
+                .collect(),
             provided_apis: Arc::default(),
             required_apis: Arc::default(),
             bundle_path: None,
@@ -145,12 +155,25 @@ mod tests {
             ("olm.gvk.required", r#"{"version":"v1","kind":"K","group":"h"}"#),
             ("color", "\"red\""),
         ]);
-        assert_eq!(entry.packages(), [PackageFact { name: "p".into(), version: None }]);
-        assert_eq!(entry.apis().iter().map(ToString::to_string).collect::<Vec<_>>(), ["K.v1.g"]);
+        assert_eq!(
+            entry.packages(),
+            [PackageFact {
+                name: "p".into(),
+                version: None
+            }]
+        );
+        assert_eq!(
+            entry.apis().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["K.v1.g"]
+        );
         assert_eq!(entry.labels().iter().collect::<Vec<_>>(), ["l"]);
         assert!(!entry.is_deprecated());
         assert_eq!(entry.requirements().map(<[_]>::len), Ok(1));
-        assert_eq!(entry.properties.len(), 8, "what is written to the InstallPlan stays whole");
+        assert_eq!(
+            entry.properties.len(),
+            8,
+            "what is written to the InstallPlan stays whole"
+        );
     }
 
     #[test]

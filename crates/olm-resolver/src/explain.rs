@@ -134,16 +134,29 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::SubscriptionExists { subscription } => write!(f, "subscription {subscription} exists"),
-            Reason::SubscriptionRequires { subscription, candidates } => match candidates.as_slice() {
-                [] => write!(f, "no operators found matching the criteria of subscription {subscription}"),
+            Reason::SubscriptionRequires {
+                subscription,
+                candidates,
+            } => match candidates.as_slice() {
+                [] => write!(
+                    f,
+                    "no operators found matching the criteria of subscription {subscription}"
+                ),
                 [only] => write!(f, "subscription {subscription} requires {only}"),
                 several => {
-                    write!(f, "subscription {subscription} requires at least one of {}", enumerate(several, "or"))
+                    write!(
+                        f,
+                        "subscription {subscription} requires at least one of {}",
+                        enumerate(several, "or")
+                    )
                 }
             },
             Reason::SubscriptionInvalid { text, .. } => f.write_str(text),
             Reason::NotReferenced { csv } => {
-                write!(f, "clusterserviceversion {csv} exists and is not referenced by a subscription")
+                write!(
+                    f,
+                    "clusterserviceversion {csv} exists and is not referenced by a subscription"
+                )
             }
             Reason::Deprecated { bundle } => write!(f, "bundle {bundle} is deprecated"),
             Reason::RuntimeConstraint { bundle, message } => {
@@ -156,7 +169,11 @@ impl fmt::Display for Reason {
             Reason::Replaces { upgrade, installed } => write!(f, "{upgrade} conflicts with {installed}"),
             Reason::OneProvider { api, members } => write!(f, "{} provide {api}", enumerate(members, "and")),
             Reason::OnePackage { package, members } => {
-                write!(f, "{} originate from package {package}", enumerate(members, "and"))
+                write!(
+                    f,
+                    "{} originate from package {package}",
+                    enumerate(members, "and")
+                )
             }
         }
     }
@@ -178,18 +195,27 @@ pub(crate) fn explain(
     members: &[VariableId],
     core: &[ConstraintRef],
 ) -> Explanation {
-    let prevented = core.iter().find_map(|&reference| match variables.cause(reference) {
-        Cause::SubscriptionInvalid { reason, terminal: false } => Some(reason.clone()),
-        _ => None,
-    });
+    let prevented = core
+        .iter()
+        .find_map(|&reference| match variables.cause(reference) {
+            Cause::SubscriptionInvalid {
+                reason,
+                terminal: false,
+            } => Some(reason.clone()),
+            _ => None,
+        });
     // What a missing catalog might have offered can only end a contradiction that rests on a requirement.
-    let rests_on_requirement = core.iter().any(|&r| matches!(variables.cause(r), Cause::Requires(_)));
+    let rests_on_requirement = core
+        .iter()
+        .any(|&r| matches!(variables.cause(r), Cause::Requires(_)));
     let unavailable = universe.all_unavailable().filter(|_| rests_on_requirement);
     let failure = match prevented.or(unavailable) {
         Some(text) => Failure::Prevented(text),
         None => {
-            let mut reasons: Vec<Reason> =
-                core.iter().filter_map(|&r| reason(universe, variables, r)).collect();
+            let mut reasons: Vec<Reason> = core
+                .iter()
+                .filter_map(|&r| reason(universe, variables, r))
+                .collect();
             reasons.sort();
             Failure::Unsatisfiable(reasons)
         }
@@ -216,7 +242,11 @@ pub(crate) fn concerning(
     }
     subscriptions.sort();
     installed.sort();
-    Explanation { subscriptions, installed, failure }
+    Explanation {
+        subscriptions,
+        installed,
+        failure,
+    }
 }
 
 fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: ConstraintRef) -> Option<Reason> {
@@ -227,7 +257,9 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
         Subject::Package(package) => package.to_string(),
     };
     let others = || match variables.constraint(reference) {
-        Constraint::Dependency(list) | Constraint::AtMost(_, list) => list.iter().copied().map(identifier).collect(),
+        Constraint::Dependency(list) | Constraint::AtMost(_, list) => {
+            list.iter().copied().map(identifier).collect()
+        }
         Constraint::Conflict(other) => vec![identifier(*other)],
         Constraint::Mandatory | Constraint::Prohibited => Vec::new(),
     };
@@ -240,26 +272,43 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
     };
     Some(match variables.cause(reference) {
         Cause::SubscriptionExists => Reason::SubscriptionExists { subscription: name },
-        Cause::SubscriptionRequires => Reason::SubscriptionRequires { subscription: name, candidates: others() },
-        Cause::SubscriptionInvalid { reason, .. } => {
-            Reason::SubscriptionInvalid { subscription: name, text: reason.clone() }
-        }
+        Cause::SubscriptionRequires => Reason::SubscriptionRequires {
+            subscription: name,
+            candidates: others(),
+        },
+        Cause::SubscriptionInvalid { reason, .. } => Reason::SubscriptionInvalid {
+            subscription: name,
+            text: reason.clone(),
+        },
         Cause::NotReferenced => Reason::NotReferenced { csv: name },
         Cause::Deprecated => Reason::Deprecated { bundle: holder },
-        Cause::RuntimeConstraint(message) => {
-            Reason::RuntimeConstraint { bundle: holder, message: message.clone() }
-        }
-        Cause::LeftOut(cause) => Reason::LeftOut { bundle: holder, cause: cause.clone() },
+        Cause::RuntimeConstraint(message) => Reason::RuntimeConstraint {
+            bundle: holder,
+            message: message.clone(),
+        },
+        Cause::LeftOut(cause) => Reason::LeftOut {
+            bundle: holder,
+            cause: cause.clone(),
+        },
         Cause::Requires(requirement) => Reason::Requires {
             csv: name,
             bundle: holder,
             requirement: requirement.to_string(),
             candidates: others(),
         },
-        Cause::Replaces => Reason::Replaces { upgrade: holder, installed: others().pop()? },
+        Cause::Replaces => Reason::Replaces {
+            upgrade: holder,
+            installed: others().pop()?,
+        },
         Cause::Guard => match subject {
-            Subject::Package(_) => Reason::OnePackage { package: name, members: others() },
-            _ => Reason::OneProvider { api: name, members: others() },
+            Subject::Package(_) => Reason::OnePackage {
+                package: name,
+                members: others(),
+            },
+            _ => Reason::OneProvider {
+                api: name,
+                members: others(),
+            },
         },
     })
 }

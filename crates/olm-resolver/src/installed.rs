@@ -48,10 +48,16 @@ const FAILED: &str = "Failed";
 /// The entries, in the order in which they are preferred as providers: by package, newest first along `replaces`,
 /// then by name.
 pub(crate) fn entries(problem: &Problem) -> Result<Vec<Arc<Entry>>, InstalledError> {
-    let csvs: BTreeMap<&str, &InstalledCsv> =
-        problem.installed.iter().map(|csv| (csv.name.as_str(), csv)).collect();
-    let successors: BTreeMap<&str, &InstalledCsv> =
-        csvs.values().filter(|csv| !csv.replaces.is_empty()).map(|csv| (csv.replaces.as_str(), *csv)).collect();
+    let csvs: BTreeMap<&str, &InstalledCsv> = problem
+        .installed
+        .iter()
+        .map(|csv| (csv.name.as_str(), csv))
+        .collect();
+    let successors: BTreeMap<&str, &InstalledCsv> = csvs
+        .values()
+        .filter(|csv| !csv.replaces.is_empty())
+        .map(|csv| (csv.replaces.as_str(), *csv))
+        .collect();
     let mut entries = Vec::new();
     for csv in csvs.values() {
         let failed_forward = problem.operator_group.fail_forward
@@ -99,16 +105,27 @@ fn fails_forward(
 /// During an upgrade the old version lives on beside the new one for a moment. Upstream calls the namespace
 /// unsatisfiable then, since both provide the same API; here the old one no longer counts, provided the one
 /// that takes its place is healthy and belongs to a Subscription.
-fn is_being_replaced(problem: &Problem, csv: &InstalledCsv, successors: &BTreeMap<&str, &InstalledCsv>) -> bool {
+fn is_being_replaced(
+    problem: &Problem,
+    csv: &InstalledCsv,
+    successors: &BTreeMap<&str, &InstalledCsv>,
+) -> bool {
     let mut current = csv;
     for _ in 0..=successors.len() {
-        let Some(&next) = successors.get(current.name.as_str()) else { break };
+        let Some(&next) = successors.get(current.name.as_str()) else {
+            break;
+        };
         if current.phase != REPLACING {
             return false;
         }
         current = next;
     }
-    let owned = || problem.subscriptions.iter().any(|s| s.installed_csv == current.name);
+    let owned = || {
+        problem
+            .subscriptions
+            .iter()
+            .any(|s| s.installed_csv == current.name)
+    };
     current.name != csv.name && current.phase != FAILED && current.phase != REPLACING && owned()
 }
 
@@ -126,14 +143,20 @@ fn successor_count(csv: &InstalledCsv, successors: &BTreeMap<&str, &InstalledCsv
 fn entry(problem: &Problem, csv: &InstalledCsv) -> Result<Entry, InstalledError> {
     let version = Version::parse_tolerant(&csv.version).unwrap_or(Version::new(0, 0, 0));
     let properties = match &csv.properties {
-        Some(annotation) => parse_annotation(annotation)
-            .map_err(|cause| InstalledError::Properties { csv: csv.name.clone(), cause })?,
+        Some(annotation) => parse_annotation(annotation).map_err(|cause| InstalledError::Properties {
+            csv: csv.name.clone(),
+            cause,
+        })?,
         None => derived_properties(problem, csv, &version),
     };
-    let package = properties.iter().rev().filter(|p| &*p.kind == kinds::PACKAGE).find_map(|p| match p.parse() {
-        Ok(Typed::Package(package)) => Some(package.package_name),
-        _ => None,
-    });
+    let package = properties
+        .iter()
+        .rev()
+        .filter(|p| &*p.kind == kinds::PACKAGE)
+        .find_map(|p| match p.parse() {
+            Ok(Typed::Package(package)) => Some(package.package_name),
+            _ => None,
+        });
     Ok(Entry::new(BundleEntry {
         name: csv.name.as_str().into(),
         package: package.unwrap_or_default().into(),
@@ -154,13 +177,31 @@ fn entry(problem: &Problem, csv: &InstalledCsv) -> Result<Entry, InstalledError>
 
 /// What the spec says of itself, and the package its Subscriptions name, if they agree on one.
 fn derived_properties(problem: &Problem, csv: &InstalledCsv, version: &Version) -> Vec<EntryProperty> {
-    let gvk = |api: &Gvk| json(&[("group", &api.group), ("kind", &api.kind), ("version", &api.version)]);
-    let required = |api: &Gvk| json(&[("group", &api.group), ("version", &api.version), ("kind", &api.kind)]);
+    let gvk = |api: &Gvk| {
+        json(&[
+            ("group", &api.group),
+            ("kind", &api.kind),
+            ("version", &api.version),
+        ])
+    };
+    let required = |api: &Gvk| {
+        json(&[
+            ("group", &api.group),
+            ("version", &api.version),
+            ("kind", &api.kind),
+        ])
+    };
     let owned: BTreeSet<String> = csv.owned.iter().map(gvk).collect();
     let needed: BTreeSet<String> = csv.required.iter().map(required).collect();
-    let mut properties: Vec<EntryProperty> =
-        owned.into_iter().map(|value| EntryProperty::new(kinds::GVK, value)).collect();
-    properties.extend(needed.into_iter().map(|value| EntryProperty::new(kinds::GVK_REQUIRED, value)));
+    let mut properties: Vec<EntryProperty> = owned
+        .into_iter()
+        .map(|value| EntryProperty::new(kinds::GVK, value))
+        .collect();
+    properties.extend(
+        needed
+            .into_iter()
+            .map(|value| EntryProperty::new(kinds::GVK_REQUIRED, value)),
+    );
     let packages: BTreeSet<&String> = problem
         .subscriptions
         .iter()
@@ -168,7 +209,11 @@ fn derived_properties(problem: &Problem, csv: &InstalledCsv, version: &Version) 
         .map(|s| &s.package)
         .collect();
     if let (Some(package), 1) = (packages.first(), packages.len()) {
-        let version = if *version == Version::new(0, 0, 0) { String::new() } else { version.to_string() };
+        let version = if *version == Version::new(0, 0, 0) {
+            String::new()
+        } else {
+            version.to_string()
+        };
         let value = json(&[("packageName", package), ("version", &version)]);
         properties.push(EntryProperty::new(kinds::PACKAGE, value));
     }
@@ -176,8 +221,10 @@ fn derived_properties(problem: &Problem, csv: &InstalledCsv, version: &Version) 
 }
 
 fn json(fields: &[(&str, &String)]) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{name:?}:{}", serde_json::Value::from(value.as_str()))).collect();
+    let fields: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name:?}:{}", serde_json::Value::from(value.as_str())))
+        .collect();
     format!("{{{}}}", fields.join(","))
 }
 
@@ -233,7 +280,10 @@ mod tests {
             namespace: "ns".into(),
             subscriptions: subscriptions.to_vec(),
             installed: installed.to_vec(),
-            operator_group: OperatorGroup { fail_forward, ..OperatorGroup::default() },
+            operator_group: OperatorGroup {
+                fail_forward,
+                ..OperatorGroup::default()
+            },
             ..Problem::default()
         };
         match entries(&problem) {
@@ -244,7 +294,11 @@ mod tests {
 
     #[test]
     fn fail_forward_leaves_out_what_the_failed_one_replaces() {
-        let chain = [csv("v1", "", "Replacing"), csv("v2", "v1", "Replacing"), csv("v3", "v2", "Failed")];
+        let chain = [
+            csv("v1", "", "Replacing"),
+            csv("v2", "v1", "Replacing"),
+            csv("v3", "v2", "Failed"),
+        ];
         assert_eq!(check(false, &[owner("s", "p", "v3")], &chain), "v2 v1 v3");
         assert_eq!(check(true, &[owner("s", "p", "v3")], &chain), "v3");
         assert_eq!(check(true, &[], &[csv("v1", "", "Failed")]), "v1");
@@ -254,8 +308,15 @@ mod tests {
 
     #[test]
     fn fail_forward_refuses_chains_it_does_not_understand() {
-        let broken = [csv("v1", "", "Replacing"), csv("v2", "v1", "Failed"), csv("v3", "v2", "Failed")];
-        assert_eq!(check(true, &[], &broken), "csv ns/v2 in phase Failed instead of Replacing");
+        let broken = [
+            csv("v1", "", "Replacing"),
+            csv("v2", "v1", "Failed"),
+            csv("v3", "v2", "Failed"),
+        ];
+        assert_eq!(
+            check(true, &[], &broken),
+            "csv ns/v2 in phase Failed instead of Replacing"
+        );
         let circle = [csv("v1", "v2", "Replacing"), csv("v2", "v1", "Replacing")];
         assert_eq!(check(true, &[], &circle), "csv ns/v1 has already been seen");
     }
@@ -271,46 +332,97 @@ mod tests {
 
     #[test]
     fn copies_are_left_out() {
-        assert_eq!(check(false, &[], &[InstalledCsv { copied: true, ..csv("v1", "", "") }]), "");
+        assert_eq!(
+            check(
+                false,
+                &[],
+                &[InstalledCsv {
+                    copied: true,
+                    ..csv("v1", "", "")
+                }]
+            ),
+            ""
+        );
     }
 
     #[test]
     fn the_package_is_inferred_from_subscriptions_that_agree() {
         let package = |subscriptions: &[Subscription], version: &str| {
-            let installed = vec![InstalledCsv { version: version.into(), ..csv("a", "", "") }];
-            let problem =
-                Problem { subscriptions: subscriptions.to_vec(), installed, ..Problem::default() };
+            let installed = vec![InstalledCsv {
+                version: version.into(),
+                ..csv("a", "", "")
+            }];
+            let problem = Problem {
+                subscriptions: subscriptions.to_vec(),
+                installed,
+                ..Problem::default()
+            };
             let entries = entries(&problem).unwrap();
-            entries[0].properties.iter().map(|p| format!("{} {}", p.kind, p.value)).collect::<Vec<_>>().join(" ")
+            entries[0]
+                .properties
+                .iter()
+                .map(|p| format!("{} {}", p.kind, p.value))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let inferred = r#"olm.package {"packageName":"x","version":"1.2.3"}"#;
         assert_eq!(package(&[owner("s", "x", "a")], "1.2.3"), inferred);
-        assert_eq!(package(&[owner("s", "x", "a"), owner("t", "x", "a")], "1.2.3"), inferred);
-        assert_eq!(package(&[owner("s", "x", "a")], ""), r#"olm.package {"packageName":"x","version":""}"#);
+        assert_eq!(
+            package(&[owner("s", "x", "a"), owner("t", "x", "a")], "1.2.3"),
+            inferred
+        );
+        assert_eq!(
+            package(&[owner("s", "x", "a")], ""),
+            r#"olm.package {"packageName":"x","version":""}"#
+        );
         assert_eq!(package(&[], "1.2.3"), "");
         assert_eq!(package(&[owner("s", "x", "b")], "1.2.3"), "");
         assert_eq!(package(&[owner("s", "", "a")], "1.2.3"), "");
-        assert_eq!(package(&[owner("s", "x", "a"), owner("t", "y", "a")], "1.2.3"), "");
+        assert_eq!(
+            package(&[owner("s", "x", "a"), owner("t", "y", "a")], "1.2.3"),
+            ""
+        );
     }
 
     #[test]
     fn the_annotation_replaces_everything_derived() {
         let read = |annotation: &str| {
-            let api = Gvk { group: "g".into(), version: "v1".into(), kind: "K".into() };
+            let api = Gvk {
+                group: "g".into(),
+                version: "v1".into(),
+                kind: "K".into(),
+            };
             let installed = vec![InstalledCsv {
                 properties: Some(annotation.into()),
                 owned: vec![api],
                 ..csv("a", "", "")
             }];
             let subscriptions = vec![owner("s", "x", "a")];
-            entries(&Problem { installed, subscriptions, ..Problem::default() })
-                .map(|entries| entries[0].properties.iter().map(|p| p.value.to_string()).collect::<Vec<_>>().join(" "))
+            entries(&Problem {
+                installed,
+                subscriptions,
+                ..Problem::default()
+            })
+            .map(|entries| {
+                entries[0]
+                    .properties
+                    .iter()
+                    .map(|p| p.value.to_string())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
         };
         assert_eq!(read("{}"), Ok(String::new()));
         assert_eq!(read(r#"{"properties":[]}"#), Ok(String::new()));
-        assert_eq!(read(r#"{"properties":[{"type":"t","value":"x > y"}]}"#), Ok(r#""x > y""#.into()));
+        assert_eq!(
+            read(r#"{"properties":[{"type":"t","value":"x > y"}]}"#),
+            Ok(r#""x > y""#.into())
+        );
         for bad in ["", "]", r#"{"properties":1}"#, r#"{"properties":["x"]}"#] {
-            assert!(matches!(read(bad), Err(InstalledError::Properties { .. })), "{bad}");
+            assert!(
+                matches!(read(bad), Err(InstalledError::Properties { .. })),
+                "{bad}"
+            );
         }
     }
 }

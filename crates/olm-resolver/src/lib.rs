@@ -26,5 +26,5 @@ mod variables;
 pub use catalog::{Catalog, CatalogKey, Snapshot};
 pub use explain::{Explanation, Failure, Reason};
 pub use problem::{InstalledCsv, OperatorGroup, Problem, RuntimeConstraint, Subscription};
-pub use resolve::{ResolveError, Resolution, resolve};
+pub use resolve::{Resolution, ResolveError, resolve};
 pub use solution::{GeneratedSubscription, Operator, Solution, SubscriptionUpdate};

@@ -19,7 +19,9 @@ impl VersionRange {
     /// # Errors
     /// The reason why the text is not a range.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Range::parse(text).map(VersionRange).map_err(|error| error.to_string())
+        Range::parse(text)
+            .map(VersionRange)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -72,7 +74,9 @@ impl Predicate {
             }
             Predicate::VersionInRange(VersionRange(range)) => {
                 let stated = entry.packages().iter().filter_map(|p| p.version.as_ref());
-                stated.chain(&entry.version).any(|version| range.contains(version))
+                stated
+                    .chain(&entry.version)
+                    .any(|version| range.contains(version))
             }
             Predicate::Label(label) => entry.labels().contains(label),
             Predicate::All(parts) => parts.iter().all(|part| part.test(entry)),
@@ -86,7 +90,10 @@ impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Predicate::ProvidesApi(Gvk { group, version, kind }) => {
-                write!(f, "providing an API with group: {group}, version: {version}, kind: {kind}")
+                write!(
+                    f,
+                    "providing an API with group: {group}, version: {version}, kind: {kind}"
+                )
             }
             Predicate::Package(package) => write!(f, "with package: {package}"),
             Predicate::VersionInRange(range) => write!(f, "with version in range: {}", range.0.as_str()),

@@ -80,7 +80,11 @@ pub struct OperatorGroup {
 impl Default for OperatorGroup {
     /// One OperatorGroup that asks for nothing special.
     fn default() -> Self {
-        OperatorGroup { count: 1, fail_forward: false, exclude_global_namespace: false }
+        OperatorGroup {
+            count: 1,
+            fail_forward: false,
+            exclude_global_namespace: false,
+        }
     }
 }
 

@@ -69,23 +69,40 @@ pub fn constraint_text(value: &str) -> Result<Predicate, MalformedProperty> {
 
 /// The `failureMessage` of an `olm.constraint`, if it has one.
 pub(crate) fn failure_message(property: &EntryProperty) -> Option<String> {
-    let fields = object(&property.value).ok().filter(|_| &*property.kind == kinds::CONSTRAINT)?;
-    text(&fields, "failureMessage").ok().filter(|message| !message.is_empty())
+    let fields = object(&property.value)
+        .ok()
+        .filter(|_| &*property.kind == kinds::CONSTRAINT)?;
+    text(&fields, "failureMessage")
+        .ok()
+        .filter(|message| !message.is_empty())
 }
 
 /// Parts are tried in the order in which upstream looks at them, should several be given.
 fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedProperty> {
-    only(fields, &["failureMessage", "gvk", "package", "all", "any", "not", "cel"])?;
+    only(
+        fields,
+        &["failureMessage", "gvk", "package", "all", "any", "not", "cel"],
+    )?;
     text(fields, "failureMessage")?;
     if let Some(value) = part(fields, "gvk")? {
         only(value, &["group", "version", "kind"])?;
-        let (group, version, kind) = (text(value, "group")?, text(value, "version")?, text(value, "kind")?);
+        let (group, version, kind) = (
+            text(value, "group")?,
+            text(value, "version")?,
+            text(value, "kind")?,
+        );
         return Ok(Predicate::ProvidesApi(Gvk { group, kind, version }));
     }
     if let Some(value) = part(fields, "package")? {
         only(value, &["packageName", "versionRange"])?;
         let (package_name, version_range) = (text(value, "packageName")?, text(value, "versionRange")?);
-        return package(kinds::CONSTRAINT, PackageRequired { package_name, version_range });
+        return package(
+            kinds::CONSTRAINT,
+            PackageRequired {
+                package_name,
+                version_range,
+            },
+        );
     }
     if let Some(value) = part(fields, "all")? {
         return compound(value).map(Predicate::All);
@@ -125,7 +142,10 @@ fn package(kind: &str, required: PackageRequired) -> Result<Predicate, Malformed
         range: range.clone(),
         cause,
     })?;
-    Ok(Predicate::All(vec![Predicate::Package(required.package_name), Predicate::VersionInRange(range)]))
+    Ok(Predicate::All(vec![
+        Predicate::Package(required.package_name),
+        Predicate::VersionInRange(range),
+    ]))
 }
 
 /// A JSON object as Go reads one: `null` is the empty object, what follows the value is not looked at.
@@ -151,7 +171,11 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, MalformedProp
 
 fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     fields.get(name).or_else(|| {
-        fields.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).next_back()
+        fields
+            .iter()
+            .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .next_back()
     })
 }
 
@@ -167,14 +191,20 @@ fn part<'a>(
 }
 
 fn only(fields: &Map<String, Value>, known: &[&str]) -> Result<(), MalformedProperty> {
-    match fields.keys().find(|key| !known.iter().any(|name| name.eq_ignore_ascii_case(key))) {
+    match fields
+        .keys()
+        .find(|key| !known.iter().any(|name| name.eq_ignore_ascii_case(key)))
+    {
         Some(unknown) => Err(MalformedProperty::UnknownField(unknown.clone())),
         None => Ok(()),
     }
 }
 
 fn malformed(reason: String) -> MalformedProperty {
-    MalformedProperty::Value(PropertyError::Value { kind: kinds::CONSTRAINT.to_owned(), reason })
+    MalformedProperty::Value(PropertyError::Value {
+        kind: kinds::CONSTRAINT.to_owned(),
+        reason,
+    })
 }
 
 #[cfg(test)]
@@ -227,20 +257,41 @@ mod tests {
     #[test]
     fn malformed_requirements_say_what_is_wrong() {
         for (kind, value, expected) in [
-            ("olm.constraint", "[]", "value of property type \"olm.constraint\": expected an object, found []"),
+            (
+                "olm.constraint",
+                "[]",
+                "value of property type \"olm.constraint\": expected an object, found []",
+            ),
             ("olm.constraint", "{}", "constraint is empty"),
-            ("olm.constraint", r#"{"unknown":1}"#, "parse olm.constraint: json: unknown field \"unknown\""),
+            (
+                "olm.constraint",
+                r#"{"unknown":1}"#,
+                "parse olm.constraint: json: unknown field \"unknown\"",
+            ),
             (
                 "olm.constraint",
                 r#"{"all":{"constraints":[{"gvk":{"groups":""}}]}}"#,
                 "parse olm.constraint: json: unknown field \"groups\"",
             ),
-            ("olm.constraint", r#"{"cel":{"rule":"true"}}"#, "olm.constraint with a cel rule is not supported"),
+            (
+                "olm.constraint",
+                r#"{"cel":{"rule":"true"}}"#,
+                "olm.constraint with a cel rule is not supported",
+            ),
         ] {
             assert_eq!(read(kind, value), expected, "{kind} {value}");
         }
-        assert!(read("olm.package.required", r#"{"packageName":"p","versionRange":""}"#).contains("invalid version range"));
-        assert!(read("olm.package.required", r#"{"packageName":"p","versionRange":"^1"}"#).contains("invalid version range"));
+        assert!(
+            read("olm.package.required", r#"{"packageName":"p","versionRange":""}"#)
+                .contains("invalid version range")
+        );
+        assert!(
+            read(
+                "olm.package.required",
+                r#"{"packageName":"p","versionRange":"^1"}"#
+            )
+            .contains("invalid version range")
+        );
     }
 
     #[test]
@@ -255,7 +306,12 @@ mod tests {
 
     #[test]
     fn nesting_without_end_is_refused_not_followed() {
-        let deep = format!("{}{}{}", r#"{"not":{"constraints":["#.repeat(5000), r#"{"any":{}}"#, "]}}".repeat(5000));
+        let deep = format!(
+            "{}{}{}",
+            r#"{"not":{"constraints":["#.repeat(5000),
+            r#"{"any":{}}"#,
+            "]}}".repeat(5000)
+        );
         assert!(matches!(constraint_text(&deep), Err(MalformedProperty::Value(_))));
     }
 }

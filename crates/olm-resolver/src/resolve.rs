@@ -56,25 +56,41 @@ pub enum ResolveError {
 /// [`Resolution::failures`].
 pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
     if problem.operator_group.count != 1 {
-        return Err(ResolveError::OperatorGroups { found: problem.operator_group.count });
+        return Err(ResolveError::OperatorGroups {
+            found: problem.operator_group.count,
+        });
     }
     let namespace = || problem.namespace.clone();
-    let universe =
-        Universe::new(problem).map_err(|cause| ResolveError::Installed { namespace: namespace(), cause })?;
+    let universe = Universe::new(problem).map_err(|cause| ResolveError::Installed {
+        namespace: namespace(),
+        cause,
+    })?;
     let variables = variables::build(problem, &universe);
-    let mut resolution = Resolution { set_aside: set_aside(&universe, &variables), ..Resolution::default() };
+    let mut resolution = Resolution {
+        set_aside: set_aside(&universe, &variables),
+        ..Resolution::default()
+    };
     for component in variables.instance.components() {
-        let outcome = solver::solve(&variables.instance, &component, |r| variables.rank(r))
-            .map_err(|source| ResolveError::Solver { namespace: namespace(), source })?;
-        match outcome {
-            Outcome::Selected(selection) => {
-                match doubt(&universe, &variables, &component, &selection) {
-                    None => {
-                        solution::collect(problem, &universe, &variables, &selection, &mut resolution.solution);
-                    }
-                    Some(explanation) => resolution.failures.push(explanation),
+        let outcome =
+            solver::solve(&variables.instance, &component, |r| variables.rank(r)).map_err(|source| {
+                ResolveError::Solver {
+                    namespace: namespace(),
+                    source,
                 }
-            }
+            })?;
+        match outcome {
+            Outcome::Selected(selection) => match doubt(&universe, &variables, &component, &selection) {
+                None => {
+                    solution::collect(
+                        problem,
+                        &universe,
+                        &variables,
+                        &selection,
+                        &mut resolution.solution,
+                    );
+                }
+                Some(explanation) => resolution.failures.push(explanation),
+            },
             Outcome::Unsatisfiable(core) => {
                 let explanation = explain::explain(&universe, &variables, component.variables(), &core);
                 resolution.failures.push(explanation);
@@ -82,7 +98,9 @@ pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
         }
     }
     resolution.solution.sort();
-    resolution.failures.sort_by(|a, b| (&a.subscriptions, &a.installed).cmp(&(&b.subscriptions, &b.installed)));
+    resolution
+        .failures
+        .sort_by(|a, b| (&a.subscriptions, &a.installed).cmp(&(&b.subscriptions, &b.installed)));
     Ok(resolution)
 }
 
@@ -96,17 +114,28 @@ fn doubt(
     selection: &Selection,
 ) -> Option<Explanation> {
     let text = universe.all_unavailable()?;
-    let doubtful = selection.steps.iter().filter(|step| step.newly_taken).any(|step| {
-        let Some((holder, _)) = step.origin else { return false };
-        match (variables.subject(holder), variables.subject(step.taken)) {
-            (Subject::Bundle(holder), Subject::Bundle(taken)) => {
-                step.place > 0 || universe.may_be_outdone(*holder, *taken)
+    let doubtful = selection
+        .steps
+        .iter()
+        .filter(|step| step.newly_taken)
+        .any(|step| {
+            let Some((holder, _)) = step.origin else {
+                return false;
+            };
+            match (variables.subject(holder), variables.subject(step.taken)) {
+                (Subject::Bundle(holder), Subject::Bundle(taken)) => {
+                    step.place > 0 || universe.may_be_outdone(*holder, *taken)
+                }
+                _ => step.place > 0,
             }
-            _ => step.place > 0,
-        }
-    });
+        });
     doubtful.then(|| {
-        explain::concerning(universe, variables, component.variables(), Failure::Prevented(text))
+        explain::concerning(
+            universe,
+            variables,
+            component.variables(),
+            Failure::Prevented(text),
+        )
     })
 }
 
@@ -114,7 +143,10 @@ fn set_aside(universe: &Universe<'_>, variables: &Variables<'_>) -> Vec<String> 
     let mut found: Vec<String> = variables.broken_channels.iter().cloned().collect();
     for (subject, cause) in variables.causes() {
         if let (Subject::Bundle(reference), Cause::LeftOut(cause)) = (subject, cause) {
-            found.push(format!("bundle {} is left out: {cause}", universe.identifier(*reference)));
+            found.push(format!(
+                "bundle {} is left out: {cause}",
+                universe.identifier(*reference)
+            ));
         }
     }
     found.sort();

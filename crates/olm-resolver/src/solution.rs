@@ -75,19 +75,29 @@ pub(crate) fn collect(
             && let Subject::Bundle(holder) = variables.subject(*holder)
             && holder != taken
         {
-            required_by.entry(*taken).or_default().push(universe.entry(*holder).name.to_string());
+            required_by
+                .entry(*taken)
+                .or_default()
+                .push(universe.entry(*holder).name.to_string());
         }
     }
     for variable in selection.selected() {
-        let Subject::Bundle(reference @ EntryRef::Catalog { catalog, .. }) = *variables.subject(variable) else {
+        let Subject::Bundle(reference @ EntryRef::Catalog { catalog, .. }) = *variables.subject(variable)
+        else {
             continue;
         };
         let mut names = required_by.remove(&reference).unwrap_or_default();
         names.sort();
         names.dedup();
-        let replaced = variables.upgrades.get(&reference).map(|&installed| universe.entry(installed).name.as_ref());
+        let replaced = variables
+            .upgrades
+            .get(&reference)
+            .map(|&installed| universe.entry(installed).name.as_ref());
         let entry = universe.entry(reference);
-        let replaces = replaced.or(entry.replaces.as_deref()).unwrap_or_default().to_owned();
+        let replaces = replaced
+            .or(entry.replaces.as_deref())
+            .unwrap_or_default()
+            .to_owned();
         let catalog = universe.catalog_key(catalog);
         if let Some(operator) = operator(problem, Arc::clone(entry), catalog, replaces, names) {
             let moved = problem.subscriptions.iter().filter(|s| {
@@ -110,8 +120,11 @@ fn operator(
     replaces: String,
     required_by: Vec<String>,
 ) -> Option<Operator> {
-    let matching: Vec<&Subscription> =
-        problem.subscriptions.iter().filter(|s| is_for(s, &entry, catalog)).collect();
+    let matching: Vec<&Subscription> = problem
+        .subscriptions
+        .iter()
+        .filter(|s| is_for(s, &entry, catalog))
+        .collect();
     let current = matching.iter().all(|s| *s.current_csv == *entry.name);
     let exists = problem.installed.iter().any(|csv| *csv.name == *entry.name);
     if !matching.is_empty() && current && exists {
@@ -120,14 +133,24 @@ fn operator(
     let mut subscriptions: Vec<String> = matching.iter().map(|s| s.name.clone()).collect();
     subscriptions.sort();
     let generated = || GeneratedSubscription {
-        name: format!("{}-{}-{}-{}", entry.package, entry.channel, catalog.name, catalog.namespace),
+        name: format!(
+            "{}-{}-{}-{}",
+            entry.package, entry.channel, catalog.name, catalog.namespace
+        ),
         package: entry.package.to_string(),
         channel: entry.channel.to_string(),
         catalog: catalog.clone(),
         starting_csv: entry.name.to_string(),
     };
     let generated_subscription = subscriptions.is_empty().then(generated);
-    Some(Operator { entry, catalog: catalog.clone(), replaces, subscriptions, required_by, generated_subscription })
+    Some(Operator {
+        entry,
+        catalog: catalog.clone(),
+        replaces,
+        subscriptions,
+        required_by,
+        generated_subscription,
+    })
 }
 
 fn is_for(subscription: &Subscription, entry: &Entry, catalog: &CatalogKey) -> bool {
@@ -141,7 +164,13 @@ impl Solution {
     /// Puts everything in an order that depends on nothing but the content.
     pub(crate) fn sort(&mut self) {
         self.operators.sort_by(|a, b| {
-            let key = |o: &Operator| (o.entry.name.clone(), o.entry.package.clone(), o.entry.channel.clone());
+            let key = |o: &Operator| {
+                (
+                    o.entry.name.clone(),
+                    o.entry.package.clone(),
+                    o.entry.channel.clone(),
+                )
+            };
             (key(a), &a.catalog).cmp(&(key(b), &b.catalog))
         });
         self.updates.sort();

@@ -33,7 +33,8 @@ impl<'a> Universe<'a> {
         let visible = |catalog: &&Catalog| {
             let namespace = &catalog.key.namespace;
             *namespace == problem.namespace
-                || (!problem.operator_group.exclude_global_namespace && *namespace == problem.global_namespace)
+                || (!problem.operator_group.exclude_global_namespace
+                    && *namespace == problem.global_namespace)
         };
         let mut ordered: Vec<&Catalog> = problem.catalogs.iter().filter(visible).collect();
         ordered.sort_by_key(|c| (Reverse(c.priority), c.key.namespace != problem.namespace, &c.key));
@@ -47,7 +48,12 @@ impl<'a> Universe<'a> {
                 }
             }
         }
-        Ok(Universe { namespace: &problem.namespace, installed: installed::entries(problem)?, catalogs, unavailable })
+        Ok(Universe {
+            namespace: &problem.namespace,
+            installed: installed::entries(problem)?,
+            catalogs,
+            unavailable,
+        })
     }
 
     pub(crate) fn entry(&self, reference: EntryRef) -> &Arc<Entry> {
@@ -69,11 +75,16 @@ impl<'a> Universe<'a> {
     }
 
     pub(crate) fn installed(&self) -> impl Iterator<Item = (EntryRef, &Arc<Entry>)> {
-        self.installed.iter().enumerate().map(|(index, entry)| (EntryRef::Installed(index), entry))
+        self.installed
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| (EntryRef::Installed(index), entry))
     }
 
     pub(crate) fn installed_named(&self, name: &str) -> Option<EntryRef> {
-        self.installed().find(|(_, entry)| *entry.name == *name).map(|(reference, _)| reference)
+        self.installed()
+            .find(|(_, entry)| *entry.name == *name)
+            .map(|(reference, _)| reference)
     }
 
     /// A catalog by its key, with its position.
@@ -88,13 +99,18 @@ impl<'a> Universe<'a> {
 
     /// Why a catalog cannot be read, if that is so.
     pub(crate) fn unavailable(&self, key: &CatalogKey) -> Option<String> {
-        self.unavailable.get(key).map(|(_, cause)| unavailable_text(key, cause))
+        self.unavailable
+            .get(key)
+            .map(|(_, cause)| unavailable_text(key, cause))
     }
 
     /// The reasons of all catalogs that cannot be read, in upstream's words for several errors.
     pub(crate) fn all_unavailable(&self) -> Option<String> {
-        let mut texts: Vec<String> =
-            self.unavailable.iter().map(|(key, (_, cause))| unavailable_text(key, cause)).collect();
+        let mut texts: Vec<String> = self
+            .unavailable
+            .iter()
+            .map(|(key, (_, cause))| unavailable_text(key, cause))
+            .collect();
         texts.dedup();
         match texts.len() {
             0 => None,
@@ -106,7 +122,9 @@ impl<'a> Universe<'a> {
     /// Whether a catalog that cannot be read could have offered something preferred to `chosen` for a requirement
     /// of `holder`.
     pub(crate) fn may_be_outdone(&self, holder: EntryRef, chosen: EntryRef) -> bool {
-        let EntryRef::Catalog { catalog: chosen, .. } = chosen else { return false };
+        let EntryRef::Catalog { catalog: chosen, .. } = chosen else {
+            return false;
+        };
         let own = matches!(holder, EntryRef::Catalog { catalog, .. } if catalog == chosen);
         !own && self.unavailable.values().any(|&(position, _)| position <= chosen)
     }
@@ -119,21 +137,33 @@ impl<'a> Universe<'a> {
             EntryRef::Catalog { catalog, .. } => Some(catalog),
         };
         let others = (0..self.catalogs.len()).filter(|position| Some(*position) != own);
-        let passing = self.installed().filter(|(_, entry)| predicate.test(entry)).map(|(reference, _)| reference);
+        let passing = self
+            .installed()
+            .filter(|(_, entry)| predicate.test(entry))
+            .map(|(reference, _)| reference);
         let mut candidates: Vec<EntryRef> = passing.collect();
         for catalog in own.into_iter().chain(others) {
             let entries = self.catalogs[catalog].1.candidates(predicate);
-            candidates.extend(entries.into_iter().map(|entry| EntryRef::Catalog { catalog, entry }));
+            candidates.extend(
+                entries
+                    .into_iter()
+                    .map(|entry| EntryRef::Catalog { catalog, entry }),
+            );
         }
         candidates
     }
 
     /// Channels that were left aside for lack of an order although they hold entries that pass the test.
     pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
-        self.catalogs.iter().flat_map(|(_, snapshot)| snapshot.broken_channels(predicate))
+        self.catalogs
+            .iter()
+            .flat_map(|(_, snapshot)| snapshot.broken_channels(predicate))
     }
 }
 
 fn unavailable_text(key: &CatalogKey, cause: &str) -> String {
-    format!("error using catalogsource {}/{}: {cause}", key.namespace, key.name)
+    format!(
+        "error using catalogsource {}/{}: {cause}",
+        key.namespace, key.name
+    )
 }

@@ -6,11 +6,11 @@ mod subscriptions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use olm_fbc::property::Gvk;
 use crate::predicate::Predicate;
 use crate::problem::{Problem, Subscription};
 use crate::solver::{Constraint, ConstraintRef, Instance, VariableId};
 use crate::universe::{EntryRef, Universe};
+use olm_fbc::property::Gvk;
 
 /// What a variable stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,10 @@ pub(crate) enum Cause {
     SubscriptionExists,
     SubscriptionRequires,
     /// The Subscription cannot be served, for this reason; `terminal` if only a change of its own can help.
-    SubscriptionInvalid { reason: String, terminal: bool },
+    SubscriptionInvalid {
+        reason: String,
+        terminal: bool,
+    },
     NotReferenced,
     Deprecated,
     RuntimeConstraint(String),
@@ -65,7 +68,10 @@ impl<'a> Variables<'a> {
 
     /// Every constraint's cause with the subject that carries it.
     pub(crate) fn causes(&self) -> impl Iterator<Item = (&Subject<'a>, &Cause)> {
-        self.subjects.iter().zip(&self.causes).flat_map(|(subject, causes)| causes.iter().map(move |c| (subject, c)))
+        self.subjects
+            .iter()
+            .zip(&self.causes)
+            .flat_map(|(subject, causes)| causes.iter().map(move |c| (subject, c)))
     }
 
     /// How much a constraint tells in an explanation; what tells least is given up first.
@@ -109,7 +115,10 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Variab
     };
     let mut subscriptions: Vec<&Subscription> = problem.subscriptions.iter().collect();
     subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
-    let holders: Vec<VariableId> = subscriptions.iter().map(|s| builder.add(Subject::Subscription(s))).collect();
+    let holders: Vec<VariableId> = subscriptions
+        .iter()
+        .map(|s| builder.add(Subject::Subscription(s)))
+        .collect();
     builder.add_installed();
     for (subscription, holder) in subscriptions.into_iter().zip(holders) {
         builder.add_subscription(holder, subscription);
@@ -156,8 +165,11 @@ impl<'a> Builder<'a, '_> {
 
     /// Installed operators are there from the start; those that no Subscription answers for must stay.
     fn add_installed(&mut self) {
-        let installed: Vec<(EntryRef, String)> =
-            self.universe.installed().map(|(reference, entry)| (reference, entry.name.to_string())).collect();
+        let installed: Vec<(EntryRef, String)> = self
+            .universe
+            .installed()
+            .map(|(reference, entry)| (reference, entry.name.to_string()))
+            .collect();
         for (reference, name) in installed {
             let variable = self.bundle(reference);
             if !self.problem.subscriptions.iter().any(|s| s.installed_csv == name) {
@@ -175,15 +187,26 @@ impl<'a> Builder<'a, '_> {
                 self.constrain(variable, Constraint::Prohibited, Cause::Deprecated);
             }
             if matches!(reference, EntryRef::Catalog { .. }) {
-                for constraint in self.problem.runtime_constraints.iter().filter(|c| !c.predicate.test(entry)) {
+                for constraint in self
+                    .problem
+                    .runtime_constraints
+                    .iter()
+                    .filter(|c| !c.predicate.test(entry))
+                {
                     let cause = Cause::RuntimeConstraint(constraint.message.clone());
                     self.constrain(variable, Constraint::Prohibited, cause);
                 }
             }
             match entry.requirements() {
-                Ok(requirements) => requirements.iter().for_each(|r| self.require(reference, variable, r)),
+                Ok(requirements) => requirements
+                    .iter()
+                    .for_each(|r| self.require(reference, variable, r)),
                 Err(error) => {
-                    self.constrain(variable, Constraint::Prohibited, Cause::LeftOut(error.to_string()));
+                    self.constrain(
+                        variable,
+                        Constraint::Prohibited,
+                        Cause::LeftOut(error.to_string()),
+                    );
                 }
             }
         }
@@ -197,18 +220,29 @@ impl<'a> Builder<'a, '_> {
         let key = (catalog, requirement.clone());
         if !self.candidates.contains_key(&key) {
             let found = self.universe.candidates(holder, requirement);
-            let broken = self.universe.broken_channels(requirement).map(ToString::to_string);
+            let broken = self
+                .universe
+                .broken_channels(requirement)
+                .map(ToString::to_string);
             self.variables.broken_channels.extend(broken);
             self.candidates.insert(key.clone(), found);
         }
         let found = self.candidates[&key].clone();
-        let candidates = found.into_iter().map(|candidate| self.bundle(candidate)).collect();
-        self.constrain(variable, Constraint::Dependency(candidates), Cause::Requires(requirement.clone()));
+        let candidates = found
+            .into_iter()
+            .map(|candidate| self.bundle(candidate))
+            .collect();
+        self.constrain(
+            variable,
+            Constraint::Dependency(candidates),
+            Cause::Requires(requirement.clone()),
+        );
     }
 
     /// An upgrade takes the place of what is installed.
     fn add_replacements(&mut self) {
-        let upgrades: Vec<(EntryRef, EntryRef)> = self.variables.upgrades.iter().map(|(a, b)| (*a, *b)).collect();
+        let upgrades: Vec<(EntryRef, EntryRef)> =
+            self.variables.upgrades.iter().map(|(a, b)| (*a, *b)).collect();
         for (upgrade, installed) in upgrades {
             let (upgrade, installed) = (self.bundles[&upgrade], self.bundles[&installed]);
             self.constrain(upgrade, Constraint::Conflict(installed), Cause::Replaces);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Builder, Cause, Subject};
-use olm_fbc::property::Gvk;
 use crate::solver::{Constraint, VariableId};
+use olm_fbc::property::Gvk;
 
 impl Builder<'_, '_> {
     /// Adds a guard for every API and package with two or more bundles. Upstream's guards are mandatory as well, but
@@ -17,13 +17,18 @@ impl Builder<'_, '_> {
             let entry = self.universe.entry(reference);
             let identifier = self.universe.identifier(reference);
             for api in entry.apis() {
-                apis.entry(api.clone()).or_default().push((identifier.clone(), variable));
+                apis.entry(api.clone())
+                    .or_default()
+                    .push((identifier.clone(), variable));
             }
             let mut names: Vec<&Arc<str>> = entry.packages().iter().map(|p| &p.name).collect();
             names.sort();
             names.dedup();
             for name in names {
-                packages.entry(Arc::clone(name)).or_default().push((identifier.clone(), variable));
+                packages
+                    .entry(Arc::clone(name))
+                    .or_default()
+                    .push((identifier.clone(), variable));
             }
         }
         for (api, members) in apis {

@@ -1,6 +1,11 @@
 //! What may serve a Subscription (`spec/resolver.md` section 9.2).
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::{Builder, Cause};
+use crate::catalog::Snapshot;
+use crate::chain::ChainError;
 use crate::entry::Entry;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, VariableId};
@@ -27,8 +32,16 @@ impl<'a> Builder<'a, '_> {
                         self.variables.upgrades.insert(offer, installed);
                     }
                 }
-                let candidates = offers.into_iter().chain(installed).map(|c| self.bundle(c)).collect();
-                self.constrain(holder, Constraint::Dependency(candidates), Cause::SubscriptionRequires);
+                let candidates = offers
+                    .into_iter()
+                    .chain(installed)
+                    .map(|c| self.bundle(c))
+                    .collect();
+                self.constrain(
+                    holder,
+                    Constraint::Dependency(candidates),
+                    Cause::SubscriptionRequires,
+                );
             }
             Err(Invalid { reason, terminal }) => {
                 self.constrain(
@@ -40,7 +53,11 @@ impl<'a> Builder<'a, '_> {
                 // this Subscription's fate rather than being resolved as if it were gone.
                 if let Some(installed) = installed {
                     let installed = self.bundle(installed);
-                    self.constrain(holder, Constraint::Dependency(vec![installed]), Cause::SubscriptionRequires);
+                    self.constrain(
+                        holder,
+                        Constraint::Dependency(vec![installed]),
+                        Cause::SubscriptionRequires,
+                    );
                 }
             }
         }
@@ -52,12 +69,29 @@ impl<'a> Builder<'a, '_> {
         subscription: &Subscription,
         installed: Option<EntryRef>,
     ) -> Result<Vec<EntryRef>, Invalid> {
-        let Subscription { name, package, channel, starting_csv, catalog: key, .. } = subscription;
-        let missing = |reason: String| Invalid { reason, terminal: true };
+        let Subscription {
+            name,
+            package,
+            channel,
+            starting_csv,
+            catalog: key,
+            ..
+        } = subscription;
+        let missing = |reason: String| Invalid {
+            reason,
+            terminal: true,
+        };
         if let Some(cause) = self.universe.unavailable(key) {
-            return Err(Invalid { reason: cause, terminal: false });
+            return Err(Invalid {
+                reason: cause,
+                terminal: false,
+            });
         }
-        let Some((catalog, snapshot)) = self.universe.catalog(key).filter(|(_, s)| !s.entries().is_empty()) else {
+        let Some((catalog, snapshot)) = self
+            .universe
+            .catalog(key)
+            .filter(|(_, s)| !s.entries().is_empty())
+        else {
             return Err(missing(format!(
                 "no operators found from catalog {} in namespace {} referenced by subscription {name}",
                 key.name, key.namespace
@@ -75,37 +109,60 @@ impl<'a> Builder<'a, '_> {
             )));
         };
         let refer = |entry: usize| EntryRef::Catalog { catalog, entry };
+        let chain = |chain: Result<Vec<usize>, ChainError>| match chain {
+            Ok(chain) => Ok(gather_names(snapshot, chain)),
+            Err(error) => Err(Invalid {
+                reason: error.to_string(),
+                terminal: false,
+            }),
+        };
         match installed {
             None if !starting_csv.is_empty() => {
                 // Only what bears the name is looked at, so that it does not matter whether others skip it.
-                let named: Vec<EntryRef> =
-                    view.entries.into_iter().filter(|&e| *snapshot.entry(e).name == **starting_csv).map(refer).collect();
-                if named.is_empty() {
+                let named = |&entry: &usize| *snapshot.entry(entry).name == **starting_csv;
+                let entries: Vec<usize> = view.entries.into_iter().filter(named).collect();
+                if entries.is_empty() {
                     return Err(missing(format!(
                         "no operators found with name {starting_csv} in channel {channel} of package {package} in \
                          the catalog referenced by subscription {name}"
                     )));
                 }
-                Ok(named)
+                Ok(gather_names(snapshot, entries).into_iter().map(refer).collect())
             }
-            None => Ok(view.chain.map_err(|e| unordered(&e))?.into_iter().map(refer).collect()),
+            None => Ok(chain(view.chain)?.into_iter().map(refer).collect()),
             Some(installed) => {
                 let installed = self.universe.entry(installed);
-                let chain = view.chain.map_err(|e| unordered(&e))?;
-                let upgrades = chain.into_iter().filter(|&e| is_upgrade(snapshot.entry(e), installed));
+                let upgrades = chain(view.chain)?
+                    .into_iter()
+                    .filter(|&e| is_upgrade(snapshot.entry(e), installed));
                 Ok(upgrades.map(refer).collect())
             }
         }
     }
 }
 
-fn unordered(error: &crate::chain::ChainError) -> Invalid {
-    Invalid { reason: error.to_string(), terminal: false }
+/// Brings entries of one name together where the first of them stands. Only a Subscription that follows several
+/// channels meets a name twice; it is then the same bundle, and upstream takes a channel by the accident of its map
+/// order. The last by name is what its recorded answers agree on.
+fn gather_names(snapshot: &Snapshot, entries: Vec<usize>) -> Vec<usize> {
+    let mut first_place: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, &entry) in entries.iter().enumerate() {
+        first_place.entry(&snapshot.entry(entry).name).or_insert(place);
+    }
+    let mut gathered = entries;
+    gathered.sort_by_key(|&entry| {
+        let entry = snapshot.entry(entry);
+        (first_place[&*entry.name], Reverse(&entry.channel))
+    });
+    gathered
 }
 
 /// Whether an entry may directly follow what is installed.
 fn is_upgrade(entry: &Entry, installed: &Entry) -> bool {
     entry.replaces.as_ref() == Some(&installed.name)
         || entry.skips.contains(&installed.name)
-        || entry.skip_range.iter().any(|range| installed.version.iter().any(|v| range.contains(v)))
+        || entry
+            .skip_range
+            .iter()
+            .any(|range| installed.version.iter().any(|v| range.contains(v)))
 }
