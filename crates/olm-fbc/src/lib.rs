@@ -4,8 +4,10 @@
 //! `validate` (blobs to a checked model, every fault at once), `render` (blobs to text). `entry` is the compact form that
 //! resolution works on.
 
+pub mod bundle;
 pub mod channel;
 pub mod entry;
+pub mod go_json;
 pub mod property;
 pub mod schema;
 pub mod version;

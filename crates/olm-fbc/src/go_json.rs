@@ -1,0 +1,115 @@
+//! JSON text as Go's encoder prints it.
+//!
+//! Needed wherever bytes are compared or stored: base64 of bundle objects, property texts, digests. Keys are sorted and
+//! nothing is indented; Go's number format and escapes are used.
+
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+/// Whether `<`, `>` and `&` are written as `\u003c` and so on. Go does so unless told otherwise.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Html {
+    /// Escape them.
+    Escaped,
+    /// Leave them.
+    Plain,
+}
+
+/// `value` as compact JSON.
+pub fn to_string(value: &Value, html: Html) -> String {
+    let mut out = String::new();
+    write(&mut out, value, html);
+    out
+}
+
+fn write(out: &mut String, value: &Value, html: Html) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(value) => number(out, value),
+        Value::String(value) => text(out, value, html),
+        Value::Array(items) => {
+            out.push('[');
+            for (position, item) in items.iter().enumerate() {
+                if position > 0 {
+                    out.push(',');
+                }
+                write(out, item, html);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push('{');
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| *key);
+            for (position, (key, item)) in fields.into_iter().enumerate() {
+                if position > 0 {
+                    out.push(',');
+                }
+                text(out, key, html);
+                out.push(':');
+                write(out, item, html);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// Integers as they are; floats without exponent from 1e-6 up to 1e21, `1.0` as `1`.
+fn number(out: &mut String, value: &Number) {
+    let float = match value.as_f64() {
+        Some(float) if value.is_f64() => float,
+        _ => {
+            let _ = write!(out, "{value}");
+            return;
+        }
+    };
+    if float != 0.0
+        && !(1e-6..1e21).contains(&float.abs())
+        && let Some((mantissa, exponent)) = format!("{float:e}").split_once('e')
+    {
+        let sign = if exponent.starts_with('-') { "" } else { "+" };
+        let _ = write!(out, "{mantissa}e{sign}{exponent}");
+    } else {
+        let _ = write!(out, "{float}");
+    }
+}
+
+fn text(out: &mut String, value: &str, html: Html) {
+    out.push('"');
+    for char in value.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '<' | '>' | '&' if html == Html::Plain => out.push(char),
+            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(char));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn prints_what_go_prints() {
+        let value = json!({"b": [1, 1.0, 1.5, 1e21, 1e20, 1e-7, -0.25, u64::MAX], "a": "<&>\"\\\u{1}\u{8}\u{2028}é", "c": null});
+        assert_eq!(
+            to_string(&value, Html::Escaped),
+            r#"{"a":"\u003c\u0026\u003e\"\\\u0001\b\u2028é","b":[1,1,1.5,1e+21,100000000000000000000,1e-7,-0.25,18446744073709551615],"c":null}"#
+        );
+        assert_eq!(to_string(&json!("<a>"), Html::Plain), r#""<a>""#);
+    }
+}
