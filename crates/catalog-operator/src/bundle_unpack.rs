@@ -1,0 +1,29 @@
+//! Bundles: fetched by this process, checked, and kept as long as somebody needs them.
+//!
+//! Upstream starts a Job for each bundle and stores the content in a ConfigMap. Here the image is pulled in process, so there is
+//! no pod to wait for and no size limit (decision record 0010).
+//!
+//! # Expected flow
+//! Resolution asks [`Unpacker::request`] for each bundle of a solution and gets an answer at once: ready, on its way, or failed.
+//! When that answer changes, whoever asked is woken. The InstallPlan reconciler asks again, by digest, when it carries out the
+//! plan; by then the content is in memory or in the cache on disk, or is fetched again.
+//!
+//! # Guarantees
+//! - A tag is resolved once per unpack; everything after uses the digest ([`UnpackedBundle::image`]).
+//! - One image is fetched once at a time for one catalog, however many ask.
+//! - A failure is never remembered for longer than its retry time, and a registry that does not answer is asked again without
+//!   anybody asking for it.
+//! - A catalog's credentials only ever fetch what that catalog names: what one may see says nothing about another.
+
+pub mod config_map;
+pub mod content;
+pub mod error;
+pub mod preflight;
+pub mod registry_source;
+pub mod retry;
+pub mod unpacker;
+
+pub use content::{BundleFile, UnpackedBundle};
+pub use error::{UnpackClass, UnpackError};
+pub use registry_source::RegistrySource;
+pub use unpacker::{BundleSource, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};

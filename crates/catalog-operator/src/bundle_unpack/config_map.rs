@@ -1,0 +1,81 @@
+//! Bundles that upstream's unpack Job has left in a ConfigMap, for plans made before a change of implementation.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use olm_api::labels;
+use serde_json::Value;
+
+use super::content::{UnpackedBundle, read_files};
+use super::error::UnpackError;
+use crate::install_plan::object;
+
+/// Bound for one decompressed entry; a ConfigMap holds 1 MiB, its content was an API object.
+const ENTRY_LIMIT: u64 = 32 << 20;
+
+/// The bundle in a ConfigMap. Entries that cannot be decoded are skipped, as upstream does.
+///
+/// # Errors
+/// What is left is no bundle.
+pub fn decode(config_map: &Value) -> Result<UnpackedBundle, UnpackError> {
+    let annotation = |wanted: &str| object::metadata_entries(config_map, "annotations").find(|(key, _)| *key == wanted);
+    let image = annotation(labels::SOURCE_IMAGE).map_or("", |(_, image)| image);
+    let compressed = annotation(labels::CONTENT_ENCODING).is_some_and(|(_, encoding)| encoding == labels::CONTENT_ENCODING_GZIP_BASE64);
+    let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    if compressed {
+        files.extend(entries(config_map, "binaryData").filter_map(|(name, text)| Some((name, unzip(text)?))));
+    } else {
+        files.extend(entries(config_map, "data").map(|(name, text)| (name, text.as_bytes().to_vec())));
+    }
+    read_files(image, files.iter().map(|(name, bytes)| (*name, bytes.as_slice())))
+}
+
+fn entries<'a>(config_map: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = config_map.get(field).and_then(Value::as_object);
+    map.into_iter().flatten().filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
+}
+
+/// Base64 of the API around base64 of the Job around gzip.
+fn unzip(text: &str) -> Option<Vec<u8>> {
+    let inner = STANDARD.decode(text).ok()?;
+    let zipped = STANDARD.decode(inner.trim_ascii()).ok()?;
+    let mut content = Vec::new();
+    GzDecoder::new(zipped.as_slice()).take(ENTRY_LIMIT).read_to_end(&mut content).ok()?;
+    Some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::{Compression, write::GzEncoder};
+    use serde_json::json;
+
+    use super::*;
+
+    const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+
+    fn zip(text: &str) -> String {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        STANDARD.encode(STANDARD.encode(encoder.finish().unwrap()))
+    }
+
+    /// Case 43; the form of a real ConfigMap.
+    #[test]
+    fn gzip_and_plain_entries_are_read() {
+        let zipped = json!({
+            "metadata": {"annotations": {"olm.contentEncoding": "gzip+base64", "olm.sourceImage": "r/b@sha256:00"}},
+            "binaryData": {"csv.yaml": zip(CSV), "broken.yaml": "!"},
+        });
+        let plain = json!({"metadata": {"annotations": {"olm.sourceImage": "r/b@sha256:00"}}, "data": {"csv.yaml": CSV}});
+        for config_map in [zipped, plain] {
+            let bundle = decode(&config_map).unwrap();
+            assert_eq!((bundle.image.as_str(), object::name(&bundle.csv), bundle.objects.len()), ("r/b@sha256:00", "a.v1", 0));
+        }
+        assert!(decode(&json!({})).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! The objects of a bundle, read from its files.
+
+use std::collections::BTreeMap;
+
+use olm_api::labels;
+use olm_fbc::yaml;
+use olm_oci::{ImageContent, View};
+use serde_json::Value;
+
+use super::error::{UnpackClass, UnpackError};
+use crate::install_plan::object;
+
+/// Where manifests are when neither labels nor annotations say anything.
+const DEFAULT_MANIFESTS: &str = "manifests";
+/// Where `annotations.yaml` is when labels do not say anything.
+const DEFAULT_METADATA: &str = "metadata";
+/// The file that says where manifests are.
+const ANNOTATIONS: &str = "annotations.yaml";
+
+/// The part of a bundle image that is read: manifests and metadata. An image without labels is read whole, since only its
+/// `annotations.yaml` tells where the manifests are.
+pub const VIEW: View = View::new("bundle", |image_labels| {
+    match image_labels.get(labels::BUNDLE_MANIFESTS) {
+        Some(manifests) => {
+            let metadata = image_labels.get(labels::BUNDLE_METADATA).map_or(DEFAULT_METADATA, String::as_str);
+            vec![manifests.clone(), metadata.to_owned()]
+        }
+        None => vec![String::new()],
+    }
+});
+
+/// The objects of a bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnpackedBundle {
+    /// The image, by digest.
+    pub image: String,
+    /// The ClusterServiceVersion.
+    pub csv: Value,
+    /// All other objects, ordered by file name.
+    pub objects: Vec<BundleFile>,
+}
+
+/// An object of a bundle and the file it is in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BundleFile {
+    /// Name of the file, or of the ConfigMap's entry.
+    pub name: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// Reads the bundle in an image.
+///
+/// # Errors
+/// There are no manifests, or a file cannot be understood; the text names the file.
+pub fn read_image(pinned: &str, content: &ImageContent) -> Result<UnpackedBundle, UnpackError> {
+    let in_image = |error: UnpackError| UnpackError { cause: format!("image `{pinned}`: {}", error.cause), ..error };
+    let folder = manifests_folder(content).map_err(in_image)?;
+    let files: BTreeMap<&str, &[u8]> = content
+        .below(&folder)
+        // Only the folder itself, no hidden files: what upstream's tools look at.
+        .filter(|(name, _)| !name.contains('/') && !name.starts_with('.'))
+        .map(|(name, bytes)| (name, bytes.as_ref()))
+        .collect();
+    if files.is_empty() {
+        let error = UnpackError::new(UnpackClass::NoManifests, format!("no manifests in folder `/{}`", folder.trim_matches('/')));
+        return Err(in_image(error));
+    }
+    read_files(pinned, files.into_iter()).map_err(in_image)
+}
+
+/// Reads a bundle from its files.
+///
+/// # Errors
+/// A file cannot be understood, or there is not exactly one ClusterServiceVersion.
+pub fn read_files<'a>(image: &str, files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<UnpackedBundle, UnpackError> {
+    let invalid = |cause: String| UnpackError::new(UnpackClass::InvalidManifest, cause);
+    let mut csv: Option<BundleFile> = None;
+    let mut objects = Vec::new();
+    for (name, bytes) in files {
+        let (object, _) = yaml::parse_first(bytes).map_err(|error| invalid(format!("file `{name}`: {error}")))?;
+        check_object(name, &object).map_err(invalid)?;
+        let file = BundleFile { name: name.to_owned(), object };
+        if object::kind(&file.object) != labels::OWNER_KIND_CSV {
+            objects.push(file);
+        } else if let Some(first) = &csv {
+            let names = format!("`{}` and `{name}`", first.name);
+            return Err(invalid(format!("files {names} both hold a ClusterServiceVersion, a bundle has one")));
+        } else {
+            csv = Some(file);
+        }
+    }
+    objects.sort_by(|a, b| a.name.cmp(&b.name));
+    let csv = csv.ok_or_else(|| invalid("no file holds a ClusterServiceVersion".to_owned()))?;
+    Ok(UnpackedBundle { image: image.to_owned(), csv: csv.object, objects })
+}
+
+/// The shape every API object has; what an API server would refuse anyway, told with the file's name.
+fn check_object(file: &str, object: &Value) -> Result<(), String> {
+    let Value::Object(_) = object else { return Err(format!("file `{file}`: holds no object")) };
+    for (field, value) in [("apiVersion", object::api_version(object)), ("kind", object::kind(object))] {
+        if value.is_empty() {
+            return Err(format!("file `{file}`: has no `{field}`"));
+        }
+    }
+    if !object.get("metadata").is_some_and(Value::is_object) || object::name(object).is_empty() {
+        return Err(format!("file `{file}`: {} has no `metadata.name`", object::kind(object)));
+    }
+    for field in ["labels", "annotations"] {
+        let map = object.pointer(&format!("/metadata/{field}"));
+        let is_text_map = |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
+        if map.is_some_and(|map| !map.is_null() && !is_text_map(map)) {
+            return Err(format!("file `{file}`: `metadata.{field}` is not a map of texts; put quotes around values"));
+        }
+    }
+    Ok(())
+}
+
+/// The folder with the manifests: as `annotations.yaml` says, else as the image's labels say, else the usual one.
+fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
+    let metadata = content.labels.get(labels::BUNDLE_METADATA).map_or(DEFAULT_METADATA, String::as_str);
+    let annotations = content.below(metadata).find(|(name, _)| *name == ANNOTATIONS);
+    let annotated = match annotations {
+        None => None,
+        Some((name, bytes)) => {
+            let (value, _) = yaml::parse_first(bytes).map_err(|error| {
+                UnpackError::new(UnpackClass::InvalidManifest, format!("file `{}/{name}`: {error}", metadata.trim_matches('/')))
+            })?;
+            value.get("annotations").and_then(|map| map.get(labels::BUNDLE_MANIFESTS)).and_then(Value::as_str).map(str::to_owned)
+        }
+    };
+    let labelled = content.labels.get(labels::BUNDLE_MANIFESTS).cloned();
+    // A folder that is not there is no answer; without any answer the usual name stands in the error.
+    let candidates = annotated.into_iter().chain(labelled).chain([DEFAULT_MANIFESTS.to_owned()]);
+    let mut first = None;
+    for folder in candidates {
+        if content.below(&folder).next().is_some() {
+            return Ok(folder);
+        }
+        first.get_or_insert(folder);
+    }
+    Ok(first.unwrap_or_else(|| DEFAULT_MANIFESTS.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_oci::Digest;
+
+    use super::*;
+
+    const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+    const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: svc}\n";
+
+    fn image(labels: &[(&str, &str)], files: &[(&str, &str)]) -> ImageContent {
+        ImageContent {
+            digest: Digest::sha256(b""),
+            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            files: files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec().into())).collect(),
+        }
+    }
+
+    fn read(labels: &[(&str, &str)], files: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let bundle = read_image("r/b@sha256:00", &image(labels, files)).map_err(|error| format!("{:?}: {}", error.class, error.cause))?;
+        assert_eq!(object::name(&bundle.csv), "a.v1");
+        Ok(bundle.objects.into_iter().map(|file| file.name).collect())
+    }
+
+    #[test]
+    fn bundle_is_found_by_labels_annotations_or_habit() {
+        let labelled = [(labels::BUNDLE_MANIFESTS, "m/"), (labels::BUNDLE_METADATA, "meta/")];
+        assert_eq!(read(&labelled, &[("m/z.yaml", CSV), ("m/b.yaml", SERVICE), ("m/sub/x.yaml", "!"), ("m/.hidden", "!")]), Ok(vec!["b.yaml".into()]));
+        let annotated = "annotations: {operators.operatorframework.io.bundle.manifests.v1: elsewhere/}";
+        assert_eq!(read(&[], &[("metadata/annotations.yaml", annotated), ("elsewhere/csv.yaml", CSV)]), Ok(vec![]));
+        assert_eq!(read(&[], &[("manifests/csv.yaml", CSV)]), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_view_fetches_what_the_labels_name() {
+        let content = image(&[(labels::BUNDLE_MANIFESTS, "m/")], &[]);
+        assert_eq!(VIEW.folders(&content.labels), ["m/", "metadata"]);
+        assert_eq!(VIEW.folders(&BTreeMap::new()), [""]);
+    }
+
+    #[test]
+    fn every_defect_names_image_and_file() {
+        let rows = [
+            (vec![("metadata/annotations.yaml", "annotations: {}")], "NoManifests: image `r/b@sha256:00`: no manifests in folder `/manifests`"),
+            (vec![("manifests/a.yaml", SERVICE)], "InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion"),
+            (
+                vec![("manifests/a.yaml", CSV), ("manifests/b.yaml", CSV)],
+                "InvalidManifest: image `r/b@sha256:00`: files `a.yaml` and `b.yaml` both hold a ClusterServiceVersion, a bundle has one",
+            ),
+            (vec![("manifests/a.yaml", "- 1")], "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: holds no object"),
+            (vec![("manifests/a.yaml", "kind: X")], "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`"),
+            (vec![("manifests/a.yaml", "{apiVersion: v1, kind: X, metadata: y}")], "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: X has no `metadata.name`"),
+            (
+                vec![("manifests/a.yaml", "{apiVersion: v1, kind: X, metadata: {name: x1, labels: {a: 1}}}")],
+                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: `metadata.labels` is not a map of texts; put quotes around values",
+            ),
+        ];
+        for (files, expected) in rows {
+            assert_eq!(read(&[], &files), Err(expected.to_owned()));
+        }
+        let broken = read(&[], &[("manifests/a.yaml", "a: [1\nb: 2")]).unwrap_err();
+        assert!(broken.starts_with("InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: invalid YAML: line "), "{broken}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Why a bundle cannot be had, in words that help.
+
+use std::fmt;
+
+use olm_oci::PullErrorClass;
+
+/// What kind of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnpackClass {
+    /// Nobody answered, or the registry failed.
+    Unreachable,
+    /// The registry has no such image.
+    NotFound,
+    /// Credentials are missing, wrong or not sufficient.
+    Unauthorized,
+    /// The registry delivered other bytes than the digest promises.
+    DigestMismatch,
+    /// Larger than bundles may be.
+    TooLarge,
+    /// No image, or none that can be read.
+    Malformed,
+    /// The image has no manifests folder, or nothing in it.
+    NoManifests,
+    /// A file of the bundle cannot be understood.
+    InvalidManifest,
+    /// The bundle cannot work on any cluster of today.
+    Unsupported,
+}
+
+impl UnpackClass {
+    /// Reason as conditions and events show it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Unreachable => "Unreachable",
+            Self::NotFound => "NotFound",
+            Self::Unauthorized => "Unauthorized",
+            Self::DigestMismatch => "DigestMismatch",
+            Self::TooLarge => "TooLarge",
+            Self::Malformed => "Malformed",
+            Self::NoManifests => "NoManifests",
+            Self::InvalidManifest => "InvalidManifest",
+            Self::Unsupported => "Unsupported",
+        }
+    }
+
+    /// Whether the failure may be over in a moment: the unpack goes on by itself until its deadline.
+    pub fn is_passing(self) -> bool {
+        self == Self::Unreachable
+    }
+
+    /// Whether the content itself is at fault, so that nothing but another image helps.
+    pub fn is_content(self) -> bool {
+        matches!(self, Self::TooLarge | Self::Malformed | Self::NoManifests | Self::InvalidManifest | Self::Unsupported)
+    }
+
+    /// The way out, for whoever reads the condition.
+    pub fn way_out(self) -> &'static str {
+        match self {
+            Self::Unreachable => "it is tried again until the registry answers; check the registry, the network and mirrors",
+            Self::NotFound => "check the image name in the catalog, push the image, or configure a mirror that has it",
+            Self::Unauthorized => {
+                "name a pull secret for the registry in spec.secrets of the CatalogSource or in imagePullSecrets of its ServiceAccount"
+            }
+            Self::DigestMismatch => "the registry or mirror is damaged or dishonest: push the image again or use another mirror",
+            Self::TooLarge => "a bundle image holds manifests only: build it without anything else",
+            Self::Malformed => "build and push the bundle image again",
+            Self::NoManifests => {
+                "put the manifests under /manifests, or under the folder named in metadata/annotations.yaml, and build the bundle image again"
+            }
+            Self::InvalidManifest => "correct the file and build the bundle image again",
+            Self::Unsupported => "a newer version of the operator is needed",
+        }
+    }
+}
+
+impl From<PullErrorClass> for UnpackClass {
+    fn from(class: PullErrorClass) -> Self {
+        match class {
+            PullErrorClass::Unreachable => Self::Unreachable,
+            PullErrorClass::NotFound => Self::NotFound,
+            PullErrorClass::Unauthorized => Self::Unauthorized,
+            PullErrorClass::TooLarge => Self::TooLarge,
+            PullErrorClass::Malformed => Self::Malformed,
+            PullErrorClass::DigestMismatch => Self::DigestMismatch,
+        }
+    }
+}
+
+/// A bundle that cannot be had: which, from where, why, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnpackError {
+    /// Name of the bundle, empty when it is not known yet.
+    pub bundle: String,
+    /// What kind of failure.
+    pub class: UnpackClass,
+    /// What happened; names image, hosts and files.
+    pub cause: String,
+}
+
+impl UnpackError {
+    /// A failure of a bundle that is not named yet, see [`UnpackError::of_bundle`].
+    pub fn new(class: UnpackClass, cause: impl fmt::Display) -> Self {
+        Self { bundle: String::new(), class, cause: cause.to_string() }
+    }
+
+    /// The same failure with the bundle's name.
+    #[must_use]
+    pub fn of_bundle(self, bundle: &str) -> Self {
+        Self { bundle: bundle.to_owned(), ..self }
+    }
+}
+
+impl fmt::Display for UnpackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.bundle.is_empty() {
+            write!(f, "bundle {}: ", self.bundle)?;
+        }
+        write!(f, "{}; {}", self.cause, self.class.way_out())
+    }
+}
+
+impl std::error::Error for UnpackError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_tells_bundle_cause_and_way_out() {
+        let error = UnpackError::new(UnpackClass::Unauthorized, "cannot pull image `quay.io/a/b:v1`: https://quay.io: 401").of_bundle("a.v1");
+        insta::assert_snapshot!(error, @"bundle a.v1: cannot pull image `quay.io/a/b:v1`: https://quay.io: 401; name a pull secret for the registry in spec.secrets of the CatalogSource or in imagePullSecrets of its ServiceAccount");
+    }
+}

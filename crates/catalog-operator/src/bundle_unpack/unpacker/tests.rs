@@ -1,0 +1,183 @@
+use std::collections::VecDeque;
+
+use serde_json::json;
+
+use super::*;
+
+/// Answers in order; the last one repeats.
+struct Script {
+    answers: Mutex<VecDeque<Result<UnpackedBundle, UnpackError>>>,
+    fetched: Mutex<Vec<String>>,
+    takes: Duration,
+}
+
+#[async_trait]
+impl BundleSource for Script {
+    async fn fetch(&self, image: &str, catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
+        self.fetched.lock().unwrap().push(format!("{image} for {catalog}"));
+        tokio::time::sleep(self.takes).await;
+        let mut answers = self.answers.lock().unwrap();
+        if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() }
+    }
+}
+
+struct Rig {
+    unpacker: Unpacker,
+    script: Arc<Script>,
+    woken: Arc<Mutex<Vec<Waiter>>>,
+}
+
+fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
+    let script = Arc::new(Script { answers: Mutex::new(answers.into()), fetched: Mutex::default(), takes: Duration::from_secs(1) });
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let wake = { let woken = Arc::clone(&woken); move |waiter: &Waiter| woken.lock().unwrap().push(waiter.clone()) };
+    let unpacker = Unpacker::new(script.clone(), UnpackerConfig::default(), wake);
+    Rig { unpacker, script, woken }
+}
+
+impl Rig {
+    fn ask(&self, namespace: &str) -> String {
+        match self.unpacker.request(&request(namespace)) {
+            UnpackState::Unpacking { trouble: None, .. } => "unpacking".into(),
+            UnpackState::Unpacking { trouble: Some(error), .. } => format!("unpacking after {:?}", error.class),
+            UnpackState::Ready(bundle) => format!("ready {}", bundle.image),
+            UnpackState::Failed { error, retry_in } => format!("failed {:?}, again in {} s", error.class, retry_in.as_secs()),
+        }
+    }
+
+    fn fetches(&self) -> usize {
+        self.script.fetched.lock().unwrap().len()
+    }
+
+    fn woken(&self) -> Vec<String> {
+        let woken = std::mem::take(&mut *self.woken.lock().unwrap());
+        woken.into_iter().map(|waiter| match waiter { Waiter::Namespace(name) => name, Waiter::InstallPlan(key) => key.to_string() }).collect()
+    }
+}
+
+fn request(namespace: &str) -> UnpackRequest {
+    UnpackRequest {
+        image: "r/b:v1".into(),
+        bundle: "a.v1".into(),
+        catalog: NamespacedName::new("olm", "cat"),
+        deadline: None,
+        retry_interval: None,
+        waiter: Waiter::Namespace(namespace.into()),
+    }
+}
+
+fn bundle() -> Result<UnpackedBundle, UnpackError> {
+    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"}});
+    Ok(UnpackedBundle { image: "r/b@sha256:00".into(), csv, objects: Vec::new() })
+}
+
+fn error(class: UnpackClass) -> Result<UnpackedBundle, UnpackError> {
+    Err(UnpackError::new(class, "cause"))
+}
+
+async fn wait(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    tokio::task::yield_now().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_fetch_serves_everybody_and_wakes_them() {
+    let rig = rig(vec![bundle()]);
+    assert_eq!(rig.ask("one"), "unpacking");
+    assert_eq!(rig.ask("two"), "unpacking");
+    assert!(rig.woken().is_empty());
+    wait(2).await;
+    assert_eq!(rig.woken(), ["one", "two"]);
+    assert_eq!(rig.ask("one"), "ready r/b@sha256:00");
+    assert_eq!(rig.fetches(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn catalogs_do_not_share_what_they_may_see() {
+    let rig = rig(vec![bundle()]);
+    rig.ask("one");
+    let other = UnpackRequest { catalog: NamespacedName::new("team", "cat"), ..request("team") };
+    assert!(matches!(rig.unpacker.request(&other), UnpackState::Unpacking { .. }));
+    wait(2).await;
+    assert_eq!(*rig.script.fetched.lock().unwrap(), ["r/b:v1 for olm/cat", "r/b:v1 for team/cat"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bundle_nobody_uses_leaves_memory() {
+    let rig = rig(vec![bundle()]);
+    rig.ask("one");
+    wait(50).await;
+    rig.ask("one");
+    wait(50).await;
+    assert_eq!(rig.unpacker.len(), 1, "used within the last minute");
+    wait(120).await;
+    assert!(rig.unpacker.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_registry_is_asked_again_without_anybody_asking() {
+    let rig = rig(vec![error(UnpackClass::Unreachable), error(UnpackClass::Unreachable), bundle()]);
+    rig.ask("one");
+    wait(2).await;
+    assert_eq!(rig.woken(), ["one"], "told of the trouble once");
+    assert_eq!(rig.ask("one"), "unpacking after Unreachable");
+    wait(10).await;
+    assert_eq!(rig.woken(), ["one"]);
+    assert_eq!(rig.ask("one"), "ready r/b@sha256:00");
+    assert_eq!(rig.fetches(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_beyond_the_deadline_is_a_failure() {
+    let rig = rig(vec![error(UnpackClass::Unreachable)]);
+    rig.unpacker.request(&UnpackRequest { deadline: Some(Duration::from_secs(30)), ..request("one") });
+    wait(60).await;
+    assert!(rig.ask("one").starts_with("failed Unreachable"), "{}", rig.ask("one"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_image_is_tried_anew_after_its_time_and_waiters_are_told() {
+    let rig = rig(vec![error(UnpackClass::Unauthorized), bundle()]);
+    rig.ask("one");
+    wait(2).await;
+    assert_eq!(rig.woken(), ["one"]);
+    assert!(rig.ask("one").starts_with("failed Unauthorized, again in 5"));
+    assert_eq!(rig.fetches(), 1, "asking does not hasten it");
+    wait(60).await;
+    assert_eq!(rig.woken(), ["one"]);
+    assert_eq!(rig.ask("one"), "unpacking");
+    wait(2).await;
+    assert_eq!(rig.ask("one"), "ready r/b@sha256:00");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_catalog_forgets_its_failures() {
+    let rig = rig(vec![error(UnpackClass::Unauthorized), bundle()]);
+    rig.ask("one");
+    wait(2).await;
+    rig.ask("one");
+    rig.woken();
+    rig.unpacker.forget_failures(&NamespacedName::new("olm", "other"));
+    assert!(rig.ask("one").starts_with("failed"));
+    rig.unpacker.forget_failures(&NamespacedName::new("olm", "cat"));
+    assert_eq!(rig.woken(), ["one"]);
+    assert_eq!(rig.ask("one"), "unpacking");
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgotten_failures_leave_memory() {
+    let rig = rig(vec![error(UnpackClass::NotFound)]);
+    rig.ask("one");
+    wait(300).await;
+    assert!(rig.unpacker.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wrong_operator_in_an_image_is_refused() {
+    let rig = rig(vec![bundle()]);
+    let request = UnpackRequest { bundle: "b.v1".into(), ..request("one") };
+    rig.unpacker.request(&request);
+    wait(2).await;
+    let UnpackState::Failed { error, .. } = rig.unpacker.request(&request) else { panic!("not failed") };
+    insta::assert_snapshot!(error, @"bundle b.v1: image `r/b@sha256:00`: the image holds ClusterServiceVersion a.v1, the catalog says b.v1; correct the file and build the bundle image again");
+}

@@ -1,0 +1,133 @@
+//! InstallPlans: approved, and carried out step by step.
+//!
+//! # Expected flow
+//! Resolution creates a plan with its steps, in phase `RequiresApproval` or `Installing`. Once approved, the first round creates
+//! the ClusterServiceVersions, the CustomResourceDefinitions and everything that needs no owner; the next one, when the
+//! ClusterServiceVersions' uids are known, creates what they own. When the last CustomResourceDefinition is established the plan
+//! is `Complete`. Each round ends with one write of the plan's status.
+//!
+//! # Guarantees
+//! - A plan that is stopped after any write converges to the same state when it is looked at again: what is found is `Present`,
+//!   nothing is made twice.
+//! - A plan never fails for what may pass: servers that do not answer, conflicts, missing rights. A lasting error makes it fail
+//!   once the retry window, counted from the first attempt, is over.
+//! - `Complete` means that every object is in the cluster and every CustomResourceDefinition is served.
+//! - With a ServiceAccount named by the OperatorGroup every object is written in its name; only CustomResourceDefinitions and the
+//!   plan's status are written in the operator's own.
+//!
+//! # Errors
+//! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`kind::StepKind::error_prefix`].
+//!
+//! Specification: `spec/subscription-installplan.md` §5 and §6; differences: decision records 0010 and 0011. Custom resources are
+//! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
+
+pub mod cluster_reads;
+pub mod crd_upgrade;
+pub mod csv_ownership;
+pub mod decide;
+pub mod execution;
+pub mod kind;
+pub mod manifest;
+pub mod object;
+pub mod observe;
+pub mod operator_group;
+pub mod retention;
+pub mod status;
+pub mod step_rbac;
+pub mod step_write;
+pub mod steps;
+pub mod triggers;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::PartialObjectMeta;
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
+use olm_runtime::NamespacedName;
+use olm_runtime::driver::{Reconciler, StatusUpdate};
+use olm_runtime::error::ObserveError;
+use olm_runtime::outcome::Outcomes;
+use olm_runtime::plan::Plan;
+use olm_runtime::store::Store;
+
+use self::cluster_reads::ClusterReads;
+use self::decide::Verdict;
+use self::observe::Observed;
+
+/// Field manager of what a plan applies whole.
+pub const FIELD_MANAGER: &str = "catalog-operator/install-plan";
+
+/// Stores that InstallPlans are observed from and woken by.
+#[derive(Clone)]
+pub struct InstallPlanStores {
+    /// InstallPlans of all namespaces, pruned by [`prune`].
+    pub install_plans: Store<InstallPlan>,
+    /// OperatorGroups of all namespaces.
+    pub operator_groups: Store<OperatorGroup>,
+    /// ClusterServiceVersions of all namespaces, copies left out; name, uid and owned APIs are read.
+    pub csvs: Store<ClusterServiceVersion>,
+    /// CustomResourceDefinitions, metadata only: a change is a reason to look again.
+    pub crds: Store<PartialObjectMeta<CustomResourceDefinition>>,
+}
+
+/// Reconciles InstallPlans.
+pub struct InstallPlanReconciler {
+    stores: InstallPlanStores,
+    reads: ClusterReads,
+    retry_timeout: Duration,
+}
+
+impl InstallPlanReconciler {
+    /// `retry_timeout` is how long a lasting error is retried, from the plan's first attempt on.
+    pub fn new(stores: InstallPlanStores, reads: ClusterReads, retry_timeout: Duration) -> Self {
+        Self { stores, reads, retry_timeout }
+    }
+}
+
+#[async_trait]
+impl Reconciler for InstallPlanReconciler {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = Verdict;
+
+    const NAME: &'static str = "installplan";
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        let Some(install_plan) = self.stores.install_plans.get_key(key) else { return Ok(None) };
+        if install_plan.metadata.deletion_timestamp.is_some() || observe::is_over(&install_plan) {
+            return Ok(None);
+        }
+        let groups = self.stores.operator_groups.list_in(&key.namespace);
+        let csvs = self.stores.csvs.list_in(&key.namespace);
+        observe::observe(&self.reads, install_plan, groups, csvs, self.retry_timeout).await.map(Some)
+    }
+
+    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed)
+    }
+
+    fn status(&self, observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+        status::status(observed, verdict, outcomes, now)
+    }
+}
+
+/// Drops what nobody reads from a plan kept in a store: manifests of plans that are over, which may be large.
+pub fn prune(install_plan: &mut InstallPlan) {
+    if !observe::is_over(install_plan) {
+        return;
+    }
+    if let Some(status) = &mut install_plan.status {
+        for step in status.plan.iter_mut() {
+            step.resource.manifest = None;
+        }
+        for lookup in status.bundle_lookups.iter_mut() {
+            lookup.properties = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

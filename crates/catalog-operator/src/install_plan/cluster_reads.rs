@@ -1,0 +1,87 @@
+//! The live reads of a round, and bundles.
+
+use async_trait::async_trait;
+use kube::Client;
+use kube::api::GetParams;
+use kube::core::Request;
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::{Discovery, ServedKind, deadline};
+use olm_runtime::error::ObserveError;
+use olm_runtime::plan::Target;
+use olm_runtime::store::Store;
+use serde_json::Value;
+
+use super::manifest::BundleImageReference;
+use super::observe::{BundleContent, Reads};
+use crate::bundle_unpack::{UnpackRequest, UnpackState, Unpacker, Waiter};
+
+/// [`Reads`] from a real cluster.
+#[derive(Clone)]
+pub struct ClusterReads {
+    /// Connection to the API server.
+    pub client: Client,
+    /// Kinds the cluster serves.
+    pub discovery: Discovery,
+    /// Content of bundles.
+    pub unpacker: Unpacker,
+    /// ClusterServiceVersions of all namespaces, copies left out.
+    pub csvs: Store<ClusterServiceVersion>,
+    /// Where pull secrets are copied from.
+    pub global_namespace: String,
+}
+
+#[async_trait]
+impl Reads for ClusterReads {
+    async fn get(&self, target: &Target) -> Result<Option<Value>, ObserveError> {
+        let what = target.to_string();
+        let request = Request::new(target.collection_path());
+        let request = request.get(&target.name, &GetParams::default()).map_err(|error| ObserveError::read(what.as_str(), error))?;
+        let answer = deadline(&what, async {
+            match self.client.request::<Value>(request).await {
+                Ok(object) => Ok(Some(object)),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        let mut found = answer.await?;
+        if let Some(metadata) = found.as_mut().and_then(|object| object.get_mut("metadata")).and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        Ok(found)
+    }
+
+    async fn find_kind(&self, group: &str, version: &str, kind: &str) -> Result<Option<ServedKind>, ObserveError> {
+        self.discovery.find_kind(group, version, kind).await
+    }
+
+    fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent {
+        let namespace = plan.metadata.namespace.clone().unwrap_or_default();
+        let name = plan.metadata.name.clone().unwrap_or_default();
+        let request = UnpackRequest {
+            image: reference.image.clone(),
+            bundle: reference.identifier.clone(),
+            catalog: NamespacedName::new(&reference.catalog_source_namespace, &reference.catalog_source_name),
+            deadline: None,
+            retry_interval: None,
+            waiter: Waiter::InstallPlan(NamespacedName::new(namespace, name)),
+        };
+        match self.unpacker.request(&request) {
+            UnpackState::Ready(bundle) => BundleContent::Ready(bundle),
+            UnpackState::Unpacking { trouble: None, .. } => {
+                BundleContent::Fetching { message: format!("fetching bundle image {}", reference.image) }
+            }
+            UnpackState::Unpacking { trouble: Some(error), .. } => BundleContent::Fetching { message: format!("fetching bundle image: {error}") },
+            // The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
+            UnpackState::Failed { error, .. } => BundleContent::Failed { message: error.to_string(), lasting: error.class.is_content() },
+        }
+    }
+
+    fn csv_exists(&self, csv: &str) -> bool {
+        csv.split_once('/').is_some_and(|(namespace, name)| self.csvs.get(namespace, name).is_some())
+    }
+
+    fn global_namespace(&self) -> &str {
+        &self.global_namespace
+    }
+}

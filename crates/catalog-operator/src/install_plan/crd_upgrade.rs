@@ -1,0 +1,284 @@
+//! CustomResourceDefinitions: how one that exists is changed, and when that would lose data.
+
+use std::collections::BTreeSet;
+
+use olm_api::{hash, labels};
+use serde_json::{Value, json};
+
+use super::object;
+use super::step_write::with_metadata_of;
+
+/// `apiVersion` that API servers since Kubernetes 1.16 take.
+pub const V1: &str = "apiextensions.k8s.io/v1";
+/// `apiVersion` that no API server since Kubernetes 1.22 takes.
+pub const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+
+/// Why a CustomResourceDefinition cannot be changed into a new form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CrdUpgradeError {
+    /// Objects may be stored in a version that the new form does not know: the API server could not read them any more.
+    #[error("risk of data loss updating \"{crd}\": new CRD removes version {version} that is listed as a stored version on the existing CRD")]
+    StoredVersionRemoved {
+        /// The CustomResourceDefinition.
+        crd: String,
+        /// The version that would go.
+        version: String,
+    },
+}
+
+/// Whether the API of a CustomResourceDefinition is served: names accepted and established.
+pub fn is_established(crd: &Value) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    ["Established", "NamesAccepted"].iter().all(|wanted| {
+        conditions.iter().any(|condition| {
+            condition.get("type").and_then(Value::as_str) == Some(wanted)
+                && condition.get("status").and_then(Value::as_str) == Some("True")
+        })
+    })
+}
+
+/// Checks that every version objects may be stored in stays part of the definition; being served is not needed.
+///
+/// # Errors
+/// [`CrdUpgradeError::StoredVersionRemoved`] with the first version that would go.
+pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), CrdUpgradeError> {
+    let kept: BTreeSet<&str> = wanted
+        .pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|version| version.get("name").and_then(Value::as_str))
+        .chain(wanted.pointer("/spec/version").and_then(Value::as_str))
+        .collect();
+    let stored = current.pointer("/status/storedVersions").and_then(Value::as_array);
+    match stored.into_iter().flatten().filter_map(Value::as_str).find(|version| !kept.contains(version)) {
+        Some(version) => {
+            Err(CrdUpgradeError::StoredVersionRemoved { crd: object::name(wanted).to_owned(), version: version.to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// `namespace/name` of every ClusterServiceVersion a CustomResourceDefinition says it came with.
+pub fn installed_alongside(crd: &Value) -> impl Iterator<Item = &str> {
+    object::metadata_entries(crd, "annotations")
+        .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
+        .map(|(_, value)| value)
+}
+
+/// Notes on a CustomResourceDefinition that it came with this ClusterServiceVersion. Without namespace or name there is nothing
+/// to note.
+pub fn note_installed_alongside(crd: &mut Value, namespace: &str, csv: &str) {
+    if namespace.is_empty() || csv.is_empty() {
+        return;
+    }
+    let value = format!("{namespace}/{csv}");
+    let key = format!("{}{:016x}", labels::INSTALLED_ALONGSIDE_PREFIX, hash::fnv1a64(value.as_bytes()));
+    object::metadata_map_mut(crd, "annotations").insert(key, value.into());
+}
+
+/// The existing definition changed into the new one: spec as in `wanted`, but with what API server and others added where
+/// `wanted` says nothing (conversion CA, defaulted names); labels and annotations united; notes of ClusterServiceVersions
+/// that are gone removed. `is_alive` answers for `namespace/name`.
+pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool) -> Value {
+    let mut merged = with_metadata_of(current, wanted);
+    if let Some(Value::Object(annotations)) = merged.pointer_mut("/metadata/annotations") {
+        // The plan's own ClusterServiceVersion counts although it may not exist yet.
+        let own: BTreeSet<&str> = installed_alongside(wanted).collect();
+        annotations.retain(|key, value| {
+            let noted = value.as_str().unwrap_or_default();
+            !key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX) || own.contains(noted) || is_alive(noted)
+        });
+    }
+    merged["spec"] = merged_spec(&current["spec"], &wanted["spec"]);
+    merged
+}
+
+fn merged_spec(current: &Value, wanted: &Value) -> Value {
+    let mut spec = wanted.clone();
+    for (field, value) in current.as_object().into_iter().flatten() {
+        match field.as_str() {
+            "conversion" => spec["conversion"] = merged_conversion(value, wanted.get("conversion")),
+            "names" => spec["names"] = merged_names(value, wanted.get("names")),
+            _ => {}
+        }
+    }
+    // What the API server stores differs from the file in defaults and in empty values; that is no change.
+    for (field, value) in current.as_object().into_iter().flatten() {
+        let wanted = spec.get(field).unwrap_or(&Value::Null);
+        if is_same(value, wanted) {
+            spec[field] = value.clone();
+        }
+    }
+    if let Value::Object(map) = &mut spec {
+        map.retain(|field, value| !object::is_empty(value) && !(field == "preserveUnknownFields" && *value == json!(false)));
+    }
+    spec
+}
+
+fn merged_conversion(current: &Value, wanted: Option<&Value>) -> Value {
+    let Some(wanted) = wanted.filter(|wanted| !object::is_empty(wanted)) else {
+        return json!({ "strategy": "None" });
+    };
+    let mut conversion = wanted.clone();
+    // Whoever serves the webhook's certificate injects its CA here.
+    let ca = current.pointer("/webhook/clientConfig/caBundle");
+    if let (Some(ca), Some(config)) = (ca, conversion.pointer_mut("/webhook/clientConfig").and_then(Value::as_object_mut)) {
+        config.entry("caBundle").or_insert(ca.clone());
+    }
+    conversion
+}
+
+fn merged_names(current: &Value, wanted: Option<&Value>) -> Value {
+    let mut names = wanted.cloned().unwrap_or_else(|| json!({}));
+    for field in ["listKind", "singular"] {
+        if let Some(value) = current.get(field).filter(|_| names.get(field).is_none_or(object::is_empty)) {
+            names[field] = value.clone();
+        }
+    }
+    names
+}
+
+/// Equal apart from what the API server leaves out or fills in. When in doubt two values are different: the write that follows
+/// changes nothing then, while a missed difference would.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            keys.into_iter().all(|key| match (a.get(key), b.get(key)) {
+                (Some(a), Some(b)) => is_same(a, b),
+                (Some(only), None) | (None, Some(only)) => is_default(key, only),
+                (None, None) => true,
+            })
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        _ => a == b,
+    }
+}
+
+/// Values that mean the same as no value. An empty object is none of them: `subresources.status: {}` means a lot.
+fn is_default(field: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty() && field != "default",
+        Value::String(text) => (text.is_empty() && field != "default") || (field == "path" && text == "/"),
+        Value::Number(number) => field == "port" && number.as_i64() == Some(443),
+        Value::Bool(_) | Value::Object(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_runtime::plan::merge_patch;
+
+    use super::*;
+
+    fn stored(versions: &[&str]) -> Value {
+        json!({"metadata": {"name": "demos.example.com"}, "status": {"storedVersions": versions}})
+    }
+
+    fn defined(versions: &[(&str, bool)]) -> Value {
+        let versions: Vec<_> = versions.iter().map(|(name, served)| json!({"name": name, "served": served})).collect();
+        json!({"metadata": {"name": "demos.example.com"}, "spec": {"versions": versions}})
+    }
+
+    /// Case 70.
+    #[test]
+    fn a_stored_version_must_stay_defined() {
+        let rows: [(&[&str], &[(&str, bool)], Option<&str>); 5] = [
+            (&["v1"], &[("v1", true)], None),
+            (&["v1"], &[("v1", false), ("v2", true)], None),
+            (&["v1alpha1", "v1"], &[("v1", true)], Some("v1alpha1")),
+            (&["v1"], &[("v2", true)], Some("v1")),
+            (&[], &[("v2", true)], None),
+        ];
+        for (before, after, removed) in rows {
+            let found = check_stored_versions(&stored(before), &defined(after));
+            assert_eq!(found.err().map(|CrdUpgradeError::StoredVersionRemoved { version, .. }| version).as_deref(), removed, "{before:?} {after:?}");
+        }
+        insta::assert_snapshot!(
+            check_stored_versions(&stored(&["v1"]), &defined(&[("v2", true)])).unwrap_err(),
+            @r#"risk of data loss updating "demos.example.com": new CRD removes version v1 that is listed as a stored version on the existing CRD"#
+        );
+    }
+
+    /// The key is the one found in a real cluster.
+    #[test]
+    fn crd_notes_the_csv_it_came_with() {
+        let mut crd = json!({"metadata": {"name": "x"}});
+        note_installed_alongside(&mut crd, "golden", "demo.v1.0.0");
+        assert_eq!(crd["metadata"]["annotations"], json!({"operatorframework.io/installed-alongside-7f358681829f3b85": "golden/demo.v1.0.0"}));
+        note_installed_alongside(&mut crd, "", "demo.v1.0.0");
+        note_installed_alongside(&mut crd, "golden", "");
+        assert_eq!(installed_alongside(&crd).collect::<Vec<_>>(), ["golden/demo.v1.0.0"]);
+    }
+
+    /// Case 67: a second plan adds its note, those of vanished ClusterServiceVersions go.
+    #[test]
+    fn notes_of_vanished_csvs_are_dropped() {
+        let mut current = json!({"metadata": {"name": "x", "annotations": {"foreign": "kept"}}, "spec": {"group": "g"}});
+        note_installed_alongside(&mut current, "a", "alive.v1");
+        note_installed_alongside(&mut current, "a", "gone.v1");
+        let mut wanted = json!({"metadata": {"name": "x"}, "spec": {"group": "g"}});
+        note_installed_alongside(&mut wanted, "b", "new.v1");
+        let merged = merged(&current, &wanted, |csv| csv == "a/alive.v1");
+        assert_eq!(installed_alongside(&merged).collect::<BTreeSet<_>>(), BTreeSet::from(["a/alive.v1", "b/new.v1"]));
+        assert_eq!(merged["metadata"]["annotations"]["foreign"], "kept");
+    }
+
+    /// What an API server stores for a definition is no difference to it.
+    #[test]
+    fn defaults_of_the_api_server_are_no_change() {
+        let current = json!({"spec": {
+            "group": "example.com", "scope": "Namespaced", "conversion": {"strategy": "None"},
+            "names": {"kind": "Demo", "plural": "demos", "listKind": "DemoList", "singular": "demo"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+        let wanted = json!({"spec": {
+            "group": "example.com", "scope": "Namespaced", "preserveUnknownFields": false,
+            "names": {"kind": "Demo", "plural": "demos"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "description": "", "required": []}}}]}});
+        assert_eq!(merge_patch(&current, &merged(&current, &wanted, |_| true)), None);
+    }
+
+    /// W13: an injected CA survives an upgrade, a conversion that is no longer wanted does not.
+    #[test]
+    fn injected_conversion_ca_survives() {
+        let current = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"], "clientConfig": {"caBundle": "Q0E=", "service": {"name": "s", "namespace": "n", "path": "/", "port": 443}}}}}});
+        let wanted = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"], "clientConfig": {"service": {"name": "s", "namespace": "n"}}}}}});
+        assert_eq!(merge_patch(&current, &merged(&current, &wanted, |_| true)), None);
+        let without = json!({"spec": {"group": "g"}});
+        assert_eq!(merged(&current, &without, |_| true)["spec"]["conversion"], json!({"strategy": "None"}));
+    }
+
+    #[test]
+    fn a_new_version_is_the_only_change() {
+        let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage});
+        let current = json!({"spec": {"group": "g", "versions": [version("v1", true)]}});
+        let wanted = json!({"spec": {"group": "g", "versions": [version("v1", false), version("v2", true)]}});
+        assert_eq!(
+            merge_patch(&current, &merged(&current, &wanted, |_| true)),
+            Some(json!({"spec": {"versions": [version("v1", false), version("v2", true)]}}))
+        );
+    }
+
+    /// An empty object can be the whole point of a change.
+    #[test]
+    fn a_new_status_subresource_is_a_change() {
+        let crd = |subresources: Value| json!({"spec": {"group": "g", "versions": [{"name": "v1", "subresources": subresources}]}});
+        let (current, wanted) = (crd(json!({"scale": {}})), crd(json!({"scale": {}, "status": {}})));
+        assert!(merge_patch(&current, &merged(&current, &wanted, |_| true)).is_some());
+    }
+
+    #[test]
+    fn a_definition_is_served_when_both_conditions_are_true() {
+        let crd = |established: &str, accepted: &str| {
+            json!({"status": {"conditions": [{"type": "Established", "status": established}, {"type": "NamesAccepted", "status": accepted}]}})
+        };
+        assert!(is_established(&crd("True", "True")));
+        assert!(!is_established(&crd("True", "False")));
+        assert!(!is_established(&crd("False", "True")));
+        assert!(!is_established(&json!({})));
+    }
+}

@@ -1,0 +1,60 @@
+//! What to do with an InstallPlan, by its phase. Pure.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use olm_api::v1alpha1::InstallPlanPhase;
+use olm_runtime::plan::Plan;
+
+use super::execution::{Round, decide_round};
+use super::observe::{Observed, phase};
+use super::operator_group::{GroupError, find_service_account};
+
+/// What the decision was, for status.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Nothing to do, and nothing to say: over, or not begun.
+    Ignore,
+    /// The plan cannot be carried out in its namespace as it is.
+    CheckFailed(GroupError),
+    /// Approval is waited for.
+    AwaitsApproval {
+        /// ServiceAccount the plan will be limited to.
+        service_account: Option<ObjectReference>,
+    },
+    /// The steps are being carried out.
+    Installing {
+        /// ServiceAccount the plan is limited to.
+        service_account: Option<ObjectReference>,
+        /// What this round does.
+        round: Round,
+    },
+}
+
+/// The writes of this round, and what they mean.
+pub fn decide(observed: &Observed) -> (Plan, Verdict) {
+    let verdict = decide_verdict(observed);
+    let actions = match &verdict {
+        Verdict::Installing { round, .. } => round.actions.clone(),
+        _ => Vec::new(),
+    };
+    (Plan { actions, ..Plan::default() }, verdict)
+}
+
+fn decide_verdict(observed: &Observed) -> Verdict {
+    let plan = &observed.install_plan;
+    let has_content = plan.status.as_ref().is_some_and(|status| !status.plan.is_empty() || !status.bundle_lookups.is_empty());
+    let phase = phase(plan);
+    if !has_content || !matches!(phase, InstallPlanPhase::RequiresApproval | InstallPlanPhase::Installing) {
+        return Verdict::Ignore;
+    }
+    // Plans that wait for approval are checked too: whoever is to approve shall see that it cannot work.
+    match find_service_account(&observed.operator_groups) {
+        Err(error) => Verdict::CheckFailed(error),
+        Ok(service_account) if phase == InstallPlanPhase::RequiresApproval && !plan.spec.approved => {
+            Verdict::AwaitsApproval { service_account }
+        }
+        Ok(service_account) => {
+            let round = decide_round(observed, service_account.as_ref());
+            Verdict::Installing { service_account, round }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! API objects as JSON, as bundles and API servers give them.
+//!
+//! A step's object is kept as JSON from the bundle to the API server, so nothing an operator's author wrote is lost on the way.
+
+use olm_api::labels;
+use serde_json::{Map, Value, json};
+
+/// `apiVersion` of a ClusterServiceVersion.
+pub const CSV_API_VERSION: &str = "operators.coreos.com/v1alpha1";
+
+/// `kind`, or nothing.
+pub fn kind(object: &Value) -> &str {
+    object.get("kind").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `apiVersion`, or nothing.
+pub fn api_version(object: &Value) -> &str {
+    object.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Group (empty for the core group) and version of an `apiVersion`.
+pub fn group_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// `metadata.name`, else `metadata.generateName`, else nothing.
+pub fn name(object: &Value) -> &str {
+    metadata_text(object, "name").or_else(|| metadata_text(object, "generateName")).unwrap_or_default()
+}
+
+/// A filled text field of `metadata`.
+pub fn metadata_text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
+    object.get("metadata")?.get(field)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// A field of an object as a map; whatever else was there gives way to an empty one.
+pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    as_map(as_map(object).entry(field).or_insert(Value::Null))
+}
+
+fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => {
+            *other = Value::Object(Map::new());
+            as_map(other)
+        }
+    }
+}
+
+/// A label or annotation map of `metadata`; `field` is `labels` or `annotations`.
+pub fn metadata_map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    let metadata = as_map(object).entry("metadata").or_insert(Value::Null);
+    map_mut(metadata, field)
+}
+
+/// Key and value of every text entry of `metadata.labels` or `metadata.annotations`.
+pub fn metadata_entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+    map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+}
+
+/// `metadata.ownerReferences`, or nothing.
+pub fn owner_references(object: &Value) -> &[Value] {
+    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Owner reference to a ClusterServiceVersion as upstream writes it; the uid is empty in plans and filled at execution.
+pub fn csv_owner_reference(name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": CSV_API_VERSION,
+        "kind": labels::OWNER_KIND_CSV,
+        "name": name,
+        "uid": uid,
+        "controller": false,
+        "blockOwnerDeletion": false,
+    })
+}
+
+/// Whether an owner reference names a ClusterServiceVersion. Only the kind counts, as upstream has it.
+pub fn is_csv_reference(reference: &Value) -> bool {
+    kind(reference) == labels::OWNER_KIND_CSV
+}
+
+/// Labels that tie a cluster-scoped object to a ClusterServiceVersion, which cannot own it by reference.
+pub fn set_owner_labels(object: &mut Value, csv_name: &str, csv_namespace: &str) {
+    let map = metadata_map_mut(object, "labels");
+    map.insert(labels::OWNER.to_owned(), csv_name.into());
+    map.insert(labels::OWNER_NAMESPACE.to_owned(), csv_namespace.into());
+    map.insert(labels::OWNER_KIND.to_owned(), labels::OWNER_KIND_CSV.into());
+}
+
+/// Removes what only an API server may say about an object, and every `null`, from an object read from a file.
+pub fn strip_server_fields(object: &mut Value) {
+    if let Value::Object(map) = object {
+        map.remove("status");
+        if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
+            for field in ["creationTimestamp", "resourceVersion", "uid", "generation", "managedFields", "selfLink"] {
+                metadata.remove(field);
+            }
+        }
+    }
+    remove_nulls(object);
+}
+
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(remove_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        _ => {}
+    }
+}
+
+/// Whether `current` already says everything `wanted` says: defaults the API server added do not count as a difference,
+/// lists must have the same length and order.
+pub fn covers(current: &Value, wanted: &Value) -> bool {
+    match (current, wanted) {
+        (Value::Object(current), Value::Object(wanted)) => wanted.iter().all(|(key, value)| match current.get(key) {
+            Some(found) => covers(found, value),
+            None => is_empty(value),
+        }),
+        (Value::Array(current), Value::Array(wanted)) => {
+            current.len() == wanted.len() && current.iter().zip(wanted).all(|(current, wanted)| covers(current, wanted))
+        }
+        _ => current == wanted,
+    }
+}
+
+/// `null`, `{}`, `[]` and `""`, which the API server leaves out of most fields when it stores an object.
+pub fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_fields_and_nulls_do_not_reach_the_cluster() {
+        let mut object = json!({"metadata": {"name": "x", "creationTimestamp": null, "uid": "u"}, "spec": {"a": null, "b": [{"c": null}]}, "status": {}});
+        strip_server_fields(&mut object);
+        assert_eq!(object, json!({"metadata": {"name": "x"}, "spec": {"b": [{}]}}));
+    }
+
+    #[test]
+    fn defaults_are_no_difference_but_lists_are_exact() {
+        let current = json!({"a": {"b": 1, "default": true}, "list": [{"x": 1, "y": 2}]});
+        assert!(covers(&current, &json!({"a": {"b": 1}, "list": [{"x": 1}], "none": []})));
+        assert!(!covers(&current, &json!({"a": {"b": 2}})));
+        assert!(!covers(&current, &json!({"list": []})));
+        assert!(!covers(&current, &json!({"more": 1})));
+    }
+
+    #[test]
+    fn labels_are_made_where_there_are_none() {
+        let mut object = json!({"metadata": {"name": "x", "labels": null}});
+        set_owner_labels(&mut object, "a.v1", "ns");
+        assert_eq!(object["metadata"]["labels"], json!({"olm.owner": "a.v1", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"}));
+    }
+
+    #[test]
+    fn api_version_splits_into_group_and_version() {
+        assert_eq!(group_version("v1"), ("", "v1"));
+        assert_eq!(group_version("apps/v1"), ("apps", "v1"));
+    }
+}

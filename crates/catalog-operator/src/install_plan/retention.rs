@@ -1,0 +1,79 @@
+//! Which InstallPlans of a namespace are kept. Pure; resolution deletes the rest.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use olm_api::v1alpha1::{InstallPlan, Subscription};
+
+use super::observe::is_over;
+
+/// How many plans a namespace keeps.
+const KEPT: usize = 5;
+
+/// Plans that may go, oldest first, so that [`KEPT`] remain: of those that are over and that no Subscription refers to, the ones
+/// with the lowest generation.
+///
+/// Upstream looks at an arbitrary ten and deletes what a Subscription points to or a user is about to approve (weakness W11).
+pub fn find_surplus(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscription>]) -> Vec<Arc<InstallPlan>> {
+    let referenced: BTreeSet<String> = subscriptions
+        .iter()
+        .filter_map(|subscription| subscription.status.as_ref()?.install_plan_ref.as_ref()?.name.clone())
+        .collect();
+    let mut candidates: Vec<_> = plans.iter().filter(|plan| is_over(plan) && !referenced.contains(&plan.name_any())).cloned().collect();
+    candidates.sort_by_key(|plan| (plan.spec.generation.unwrap_or_default(), plan.creation_timestamp(), plan.name_any()));
+    candidates.truncate(plans.len().saturating_sub(KEPT));
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(name: &str, generation: i64, phase: &str) -> Arc<InstallPlan> {
+        let value = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": true, "generation": generation},
+            "status": {"phase": phase, "catalogSources": []}});
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn subscription(install_plan: &str) -> Arc<Subscription> {
+        let value = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "s", "namespace": "ns"},
+            "spec": {"source": "c", "sourceNamespace": "ns", "name": "p"},
+            "status": {"lastUpdated": null, "installPlanRef": {"name": install_plan}}});
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn names(plans: &[Arc<InstallPlan>]) -> Vec<String> {
+        plans.iter().map(|plan| plan.name_any()).collect()
+    }
+
+    /// Case 76: exactly five remain, the newest among them, and a second look finds nothing.
+    #[test]
+    fn five_newest_plans_remain() {
+        let plans: Vec<_> = [("a", 3), ("b", 1), ("c", 1), ("d", 7), ("e", 5), ("f", 6), ("g", 2), ("h", 4)]
+            .iter()
+            .map(|(name, generation)| plan(name, *generation, "Complete"))
+            .collect();
+        let surplus = names(&find_surplus(&plans, &[]));
+        assert_eq!(surplus, ["b", "c", "g"]);
+        let rest: Vec<_> = plans.into_iter().filter(|plan| !surplus.contains(&plan.name_any())).collect();
+        assert!(find_surplus(&rest, &[]).is_empty());
+    }
+
+    /// W11: what is referred to or not over stays, however old.
+    #[test]
+    fn plans_somebody_needs_are_never_surplus() {
+        let mut plans = vec![plan("awaited", 1, "RequiresApproval"), plan("referenced", 2, "Complete")];
+        plans.extend((3..9).map(|generation| plan(&format!("p{generation}"), generation, "Failed")));
+        assert_eq!(names(&find_surplus(&plans, &[subscription("referenced")])), ["p3", "p4", "p5"]);
+    }
+
+    #[test]
+    fn few_plans_all_stay() {
+        assert!(find_surplus(&[plan("a", 1, "Complete")], &[]).is_empty());
+        assert!(find_surplus(&[], &[]).is_empty());
+    }
+}

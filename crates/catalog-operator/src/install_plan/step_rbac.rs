@@ -1,0 +1,247 @@
+//! ServiceAccounts, Roles, ClusterRoles and bindings that a ClusterServiceVersion's install strategy asks for.
+//!
+//! Names and hash labels are bit-identical to upstream's: plans pending approval across a change of the operator's
+//! implementation depend on it, and `olm-operator` finds the same objects by the same names.
+
+use std::collections::BTreeSet;
+
+use olm_api::{hash, labels};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::object;
+
+/// The API group of RBAC.
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+/// The ServiceAccount every namespace has; it is never made here.
+const DEFAULT_SERVICE_ACCOUNT: &str = "default";
+
+/// Why permissions cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RbacError {
+    /// A list of permissions has another shape than the API wants.
+    #[error("spec.install.spec.{field} of ClusterServiceVersion {csv} cannot be read: {cause}")]
+    Permissions {
+        /// `permissions` or `clusterPermissions`.
+        field: &'static str,
+        /// The ClusterServiceVersion.
+        csv: String,
+        /// The parser's words.
+        cause: String,
+    },
+}
+
+/// One entry of `permissions` or `clusterPermissions`, with the field order of upstream's type: it goes into hashes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Permission {
+    service_account_name: String,
+    #[serde(default)]
+    rules: Option<Vec<Rule>>,
+}
+
+/// A policy rule, with the field order of Kubernetes' Go type.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    #[serde(default)]
+    verbs: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    api_groups: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    resources: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    resource_names: Option<Vec<String>>,
+    #[serde(default, rename = "nonResourceURLs", skip_serializing_if = "is_empty")]
+    non_resource_urls: Option<Vec<String>>,
+}
+
+fn is_empty(list: &Option<Vec<String>>) -> bool {
+    list.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// What a Role's name is the hash of.
+#[derive(Serialize)]
+struct RoleInput<'a> {
+    name: &'a str,
+    permission: &'a Permission,
+}
+
+/// What a ClusterRole's name is the hash of.
+#[derive(Serialize)]
+struct ClusterRoleInput<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    permission: &'a Permission,
+}
+
+/// What a binding's hash label is the hash of; the names of the fields are those of a Go struct without tags.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct BindingInput<'a> {
+    role_ref: &'a RoleRef<'a>,
+    subjects: [Subject<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RoleRef<'a> {
+    api_group: &'a str,
+    kind: &'a str,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Subject<'a> {
+    kind: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+}
+
+/// The objects for a ClusterServiceVersion in `namespace`, in upstream's order made deterministic: for each permission its
+/// ServiceAccount (once), Role and RoleBinding, then for each cluster permission ServiceAccount, ClusterRole and binding.
+///
+/// # Errors
+/// The permissions cannot be read.
+pub fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, RbacError> {
+    let name = object::name(csv);
+    let owner = Owner { csv: name, namespace };
+    let mut accounts = BTreeSet::from([DEFAULT_SERVICE_ACCOUNT.to_owned()]);
+    let mut objects = Vec::new();
+    for permission in permissions(csv, "permissions")? {
+        if accounts.insert(permission.service_account_name.clone()) {
+            objects.push(owner.service_account(&permission.service_account_name));
+        }
+        let base = format!("{name}-{}", permission.service_account_name);
+        let role = hash::generate_name(&base, &RoleInput { name, permission: &permission }).map_err(unreadable("permissions", name))?;
+        objects.extend(owner.role_and_binding("Role", &role, &permission).map_err(unreadable("permissions", name))?);
+    }
+    for permission in permissions(csv, "clusterPermissions")? {
+        if accounts.insert(permission.service_account_name.clone()) {
+            objects.push(owner.service_account(&permission.service_account_name));
+        }
+        let input = ClusterRoleInput { name, namespace, permission: &permission };
+        let role = hash::generate_name(name, &input).map_err(unreadable("clusterPermissions", name))?;
+        objects.extend(owner.role_and_binding("ClusterRole", &role, &permission).map_err(unreadable("clusterPermissions", name))?);
+    }
+    Ok(objects)
+}
+
+fn permissions(csv: &Value, field: &'static str) -> Result<Vec<Permission>, RbacError> {
+    match csv.pointer("/spec/install/spec").and_then(|spec| spec.get(field)) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(list) => serde_json::from_value(list.clone()).map_err(unreadable(field, object::name(csv))),
+    }
+}
+
+fn unreadable(field: &'static str, csv: &str) -> impl Fn(serde_json::Error) -> RbacError {
+    move |error| RbacError::Permissions { field, csv: csv.to_owned(), cause: error.to_string() }
+}
+
+/// The ClusterServiceVersion the objects belong to.
+#[derive(Clone, Copy)]
+struct Owner<'a> {
+    csv: &'a str,
+    namespace: &'a str,
+}
+
+impl Owner<'_> {
+    fn service_account(self, name: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "ownerReferences": [object::csv_owner_reference(self.csv, "")],
+            },
+        })
+    }
+
+    /// A `Role` or `ClusterRole` and the binding of the same name.
+    fn role_and_binding(self, kind: &str, name: &str, permission: &Permission) -> Result<[Value; 2], serde_json::Error> {
+        let role_ref = RoleRef { api_group: RBAC_GROUP, kind, name };
+        let subject = Subject { kind: "ServiceAccount", name: &permission.service_account_name, namespace: self.namespace };
+        let input = BindingInput { role_ref: &role_ref, subjects: [subject] };
+        let rules = permission.rules.as_deref().unwrap_or_default();
+        let mut role = self.rbac_object(kind, name, &hash::hash_without_newline(&permission.rules)?);
+        role["rules"] = serde_json::to_value(rules)?;
+        let mut binding = self.rbac_object(&format!("{kind}Binding"), name, &hash::hash_without_newline(&input)?);
+        binding["subjects"] = serde_json::to_value(&input.subjects)?;
+        binding["roleRef"] = serde_json::to_value(&role_ref)?;
+        Ok([role, binding])
+    }
+
+    fn rbac_object(self, kind: &str, name: &str, permissions_hash: &str) -> Value {
+        let mut object = json!({
+            "apiVersion": format!("{RBAC_GROUP}/v1"),
+            "kind": kind,
+            "metadata": { "name": name, "labels": { labels::PERMISSIONS_HASH: permissions_hash } },
+        });
+        object::set_owner_labels(&mut object, self.csv, self.namespace);
+        if !kind.starts_with("Cluster") {
+            let metadata = object::map_mut(&mut object, "metadata");
+            metadata.insert("namespace".to_owned(), self.namespace.into());
+            metadata.insert("ownerReferences".to_owned(), json!([object::csv_owner_reference(self.csv, "")]));
+        }
+        object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn csv(permissions: Value, cluster_permissions: Value) -> Value {
+        json!({"metadata": {"name": "demo.v1.0.0"}, "spec": {"install": {"spec": {
+            "permissions": permissions, "clusterPermissions": cluster_permissions}}}})
+    }
+
+    fn permission(account: &str, group: &str, resource: &str) -> Value {
+        json!([{"serviceAccountName": account, "rules": [{"apiGroups": [group], "resources": [resource], "verbs": ["*"]}]}])
+    }
+
+    fn lines(objects: &[Value]) -> Vec<String> {
+        let line = |object: &Value| {
+            let hash = object::metadata_entries(object, "labels").find(|(key, _)| *key == labels::PERMISSIONS_HASH);
+            let owned = if object::owner_references(object).is_empty() { "" } else { " owned" };
+            format!("{}/{} {}{owned}", object::kind(object), object::name(object), hash.map_or("", |(_, hash)| hash))
+        };
+        objects.iter().map(line).collect()
+    }
+
+    /// Names and hash labels as in a real cluster.
+    #[test]
+    fn names_and_hashes_are_upstreams() {
+        let csv = csv(permission("demo", "", "configmaps"), permission("demo", "example.com", "demos"));
+        insta::assert_snapshot!(lines(&rbac_objects(&csv, "golden").unwrap()).join("\n"), @r"
+        ServiceAccount/demo  owned
+        Role/demo.v1.0.0-demo-37qESDd0KBt6dNrSG9rayqj7oeQh8bsKO50dxQ cSd3g0vXrUNxTA2ev1HX3CPpuvv5nZAXbcoZMJ owned
+        RoleBinding/demo.v1.0.0-demo-37qESDd0KBt6dNrSG9rayqj7oeQh8bsKO50dxQ 2eBh2KEk4MoIhFePmWWX8sD3VfE8NOcAFKWwRS owned
+        ClusterRole/demo.v1.0.0-89YgvU582s40bAWGY2ZAe9Al7i63ZZkWx9IMxN 4f9nGTRWTCToXAjVCXmntlJyHMHK5bTqfIulTf
+        ClusterRoleBinding/demo.v1.0.0-89YgvU582s40bAWGY2ZAe9Al7i63ZZkWx9IMxN 3RlQSiNFxBiUNqLsY5FKJun4iyGGqJIUueSJg3
+        ");
+        // The namespace is part of a ClusterRole's name only.
+        let elsewhere = rbac_objects(&csv, "operators").unwrap();
+        assert_eq!(object::name(&elsewhere[1]), "demo.v1.0.0-demo-37qESDd0KBt6dNrSG9rayqj7oeQh8bsKO50dxQ");
+        assert_eq!(object::name(&elsewhere[3]), "demo.v1.0.0-7ECJ83h2mza9msYuio3BkGSUUcfGfWF2dpGGF8");
+    }
+
+    #[test]
+    fn default_account_is_never_made_and_others_once() {
+        let kinds = |csv: &Value| -> Vec<String> {
+            rbac_objects(csv, "ns").unwrap().iter().map(|object| format!("{}/{}", object::kind(object), object::name(object).split('-').next().unwrap())).collect()
+        };
+        let default = csv(permission("default", "", "pods"), Value::Null);
+        assert_eq!(kinds(&default), ["Role/demo.v1.0.0", "RoleBinding/demo.v1.0.0"]);
+        let twice = csv(json!([{"serviceAccountName": "a", "rules": []}, {"serviceAccountName": "a"}]), Value::Null);
+        assert_eq!(kinds(&twice)[0], "ServiceAccount/a");
+        assert_eq!(kinds(&twice).len(), 5);
+    }
+
+    #[test]
+    fn unreadable_permissions_name_field_and_csv() {
+        let error = rbac_objects(&csv(json!([{"rules": []}]), Value::Null), "ns").unwrap_err();
+        insta::assert_snapshot!(error, @"spec.install.spec.permissions of ClusterServiceVersion demo.v1.0.0 cannot be read: missing field `serviceAccountName`");
+    }
+}

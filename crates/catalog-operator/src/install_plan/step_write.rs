@@ -1,0 +1,210 @@
+//! From the object in the cluster and the object of a step to the write between them, if any.
+//!
+//! Upstream replaces what it finds, and with that removes other people's labels, annotations and pull secrets. Here a step only
+//! changes what it speaks of, and writes nothing when nothing would change (decision record 0011).
+
+use olm_runtime::plan::merge_patch;
+use serde_json::{Map, Value};
+
+use super::kind::StepKind;
+use super::object;
+
+/// The write that a step needs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// The object is not there.
+    Create(Value),
+    /// It is there and differs: a merge patch, to be guarded by the resourceVersion it was computed from.
+    Patch(Value),
+    /// Server-side apply of the whole object; it may turn out to change nothing.
+    Apply(Value),
+    /// It is there and says all the step says.
+    Nothing,
+}
+
+/// How a step's object, complete with labels and owners, gets into the cluster where `current` is found.
+///
+/// CustomResourceDefinitions have rules of their own, see [`super::crd_upgrade`].
+pub fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) -> Write {
+    let Some(current) = current else {
+        return match kind {
+            StepKind::Service | StepKind::Dynamic => Write::Apply(wanted),
+            _ => Write::Create(wanted),
+        };
+    };
+    let merged = match kind {
+        // Created or left alone.
+        StepKind::ClusterServiceVersion | StepKind::Subscription | StepKind::Secret => return Write::Nothing,
+        StepKind::Service | StepKind::Dynamic => return Write::Apply(wanted),
+        StepKind::CustomResourceDefinition => merged_fields(current, &wanted, &["spec"], &[]),
+        StepKind::Role | StepKind::ClusterRole => merged_fields(current, &wanted, &["rules"], &["aggregationRule"]),
+        StepKind::RoleBinding | StepKind::ClusterRoleBinding => merged_fields(current, &wanted, &["subjects"], &["roleRef"]),
+        StepKind::ConfigMap => merged_fields(current, &wanted, &["data", "binaryData"], &["immutable"]),
+        StepKind::BundleSecret => merged_fields(current, &wanted, &["data"], &["type", "immutable"]),
+        StepKind::ServiceAccount => merged_service_account(current, &wanted),
+    };
+    merge_patch(current, &merged).map_or(Write::Nothing, Write::Patch)
+}
+
+/// `current` with the metadata of `wanted` added, the `replaced` fields as in `wanted` (absent there means absent) and the
+/// `set` fields as in `wanted` if it has them.
+fn merged_fields(current: &Value, wanted: &Value, replaced: &[&str], set: &[&str]) -> Value {
+    let mut merged = with_metadata_of(current, wanted);
+    let Value::Object(map) = &mut merged else { return merged };
+    for field in replaced {
+        match wanted.get(*field).filter(|value| !object::is_empty(value)) {
+            Some(value) => set_unless_covered(map, field, value),
+            None => {
+                map.remove(*field);
+            }
+        }
+    }
+    for field in set {
+        if let Some(value) = wanted.get(*field) {
+            set_unless_covered(map, field, value);
+        }
+    }
+    merged
+}
+
+/// Lists are taken over when they differ in more than defaults; maps of data only when they are equal key by key.
+fn set_unless_covered(map: &mut Map<String, Value>, field: &str, value: &Value) {
+    let same = match (map.get(field), value) {
+        (Some(Value::Object(current)), Value::Object(wanted)) if field != "roleRef" => current == wanted,
+        (Some(current), wanted) => object::covers(current, wanted),
+        (None, _) => false,
+    };
+    if !same {
+        map.insert(field.to_owned(), value.clone());
+    }
+}
+
+/// Labels and annotations united, the step's winning; owner references united by uid.
+pub fn with_metadata_of(current: &Value, wanted: &Value) -> Value {
+    let mut merged = current.clone();
+    for field in ["labels", "annotations"] {
+        for (key, value) in object::metadata_entries(wanted, field) {
+            object::metadata_map_mut(&mut merged, field).insert(key.to_owned(), value.into());
+        }
+    }
+    let mut owners = object::owner_references(current).to_vec();
+    let missing: Vec<_> = object::owner_references(wanted)
+        .iter()
+        .filter(|wanted| !owners.iter().any(|owner| owner.get("uid") == wanted.get("uid")))
+        .cloned()
+        .collect();
+    if !missing.is_empty() {
+        owners.extend(missing);
+        object::map_mut(&mut merged, "metadata").insert("ownerReferences".to_owned(), owners.into());
+    }
+    merged
+}
+
+/// A ServiceAccount belongs to its users too: nothing they or the cluster put there is taken away.
+fn merged_service_account(current: &Value, wanted: &Value) -> Value {
+    let mut merged = merged_fields(current, wanted, &[], &["automountServiceAccountToken"]);
+    for field in ["secrets", "imagePullSecrets"] {
+        let mut entries = current.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+        let before = entries.len();
+        for entry in wanted.get(field).and_then(Value::as_array).into_iter().flatten() {
+            if !entries.iter().any(|present| present.get("name") == entry.get("name")) {
+                entries.push(entry.clone());
+            }
+        }
+        if entries.len() > before {
+            merged[field] = entries.into();
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(kind: StepKind, current: Value, wanted: Value, expected: Option<Value>) {
+        let found = match write_for(kind, Some(&current), wanted) {
+            Write::Patch(patch) => Some(patch),
+            Write::Nothing => None,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{kind:?}");
+    }
+
+    #[test]
+    fn an_absent_object_is_created() {
+        let wanted = json!({"metadata": {"name": "x"}});
+        assert_eq!(write_for(StepKind::ConfigMap, None, wanted.clone()), Write::Create(wanted.clone()));
+        assert_eq!(write_for(StepKind::Service, None, wanted.clone()), Write::Apply(wanted));
+    }
+
+    #[test]
+    fn csv_and_subscription_are_left_untouched() {
+        let current = json!({"metadata": {"name": "x"}, "spec": {"edited": true}});
+        for kind in [StepKind::ClusterServiceVersion, StepKind::Subscription] {
+            assert_eq!(write_for(kind, Some(&current), json!({"spec": {}})), Write::Nothing);
+        }
+    }
+
+    /// Case 58: secrets and old annotations survive, new annotations win, both owners are there.
+    #[test]
+    fn service_account_keeps_what_others_put_there() {
+        check(
+            StepKind::ServiceAccount,
+            json!({"metadata": {"annotations": {"old": "1", "both": "old"}, "ownerReferences": [{"name": "a.v1", "uid": "1"}]},
+                   "secrets": [{"name": "token"}], "imagePullSecrets": [{"name": "users"}]}),
+            json!({"metadata": {"annotations": {"both": "new"}, "ownerReferences": [{"name": "a.v2", "uid": "2"}]}, "imagePullSecrets": [{"name": "bundle"}]}),
+            Some(json!({"metadata": {"annotations": {"both": "new"}, "ownerReferences": [{"name": "a.v1", "uid": "1"}, {"name": "a.v2", "uid": "2"}]},
+                   "imagePullSecrets": [{"name": "users"}, {"name": "bundle"}]})),
+        );
+    }
+
+    /// W15: an object that already says it all costs no write.
+    #[test]
+    fn equal_objects_cost_no_write() {
+        check(
+            StepKind::ServiceAccount,
+            json!({"metadata": {"resourceVersion": "5", "uid": "u", "labels": {"olm.managed": "true", "x": "y"}, "ownerReferences": [{"uid": "1"}]}}),
+            json!({"metadata": {"labels": {"olm.managed": "true"}, "ownerReferences": [{"uid": "1"}]}}),
+            None,
+        );
+        check(
+            StepKind::RoleBinding,
+            json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+                   "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "u"}]}),
+            json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}]}),
+            None,
+        );
+    }
+
+    /// Case 60: the new bundle's data stands, keys it dropped are gone, foreign labels stay.
+    #[test]
+    fn config_map_data_is_the_bundles() {
+        check(
+            StepKind::ConfigMap,
+            json!({"metadata": {"labels": {"mine": "1"}}, "data": {"a": "1", "gone": "1"}, "binaryData": {"b": "AA=="}}),
+            json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2"}}),
+            Some(json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2", "gone": null}, "binaryData": null})),
+        );
+    }
+
+    /// Case 75: rules shrink as well as grow.
+    #[test]
+    fn rules_are_exactly_the_new_ones() {
+        let rule = |verb: &str| json!({"verbs": [verb], "resources": ["pods"], "apiGroups": [""]});
+        check(
+            StepKind::Role,
+            json!({"rules": [rule("get"), rule("delete")]}),
+            json!({"rules": [rule("get")]}),
+            Some(json!({"rules": [rule("get")]})),
+        );
+        check(StepKind::ClusterRole, json!({"rules": [rule("get")]}), json!({"rules": []}), Some(json!({"rules": null})));
+    }
+
+    #[test]
+    fn secret_type_is_only_set_when_the_bundle_has_one() {
+        check(StepKind::BundleSecret, json!({"type": "Opaque", "data": {"a": "AA=="}}), json!({"data": {"a": "AA=="}}), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! From a bundle to the steps of a plan: the ClusterServiceVersion, the bundle's other objects, and the RBAC its install
+//! strategy asks for (`spec/subscription-installplan.md` §6.1).
+//!
+//! The same function runs twice: when the plan is made, for the list of steps, and when a step is carried out, for its object.
+//! Whatever it does must therefore depend on nothing but bundle, lookup and namespace.
+
+use olm_api::labels;
+use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
+use serde_json::{Value, json};
+
+use super::manifest::BundleImageReference;
+use super::object;
+use super::step_rbac::{RbacError, rbac_objects};
+use crate::bundle_unpack::UnpackedBundle;
+
+/// One object of a bundle as it is to be applied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BundleStep {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Kind as plans name it: `BundleSecret` for a Secret.
+    pub kind: String,
+    /// Name, or `generateName` of an object without one.
+    pub name: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// What the resolver adds to a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Projection<'a> {
+    /// Namespace of the plan.
+    pub namespace: &'a str,
+    /// Name of the ClusterServiceVersion that the bundle's one replaces, empty for none.
+    pub replaces: &'a str,
+    /// Properties of the catalog entry, JSON `{"properties":[…]}`; empty for none.
+    pub properties: &'a str,
+}
+
+/// Why no steps can be made of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepsError {
+    /// The ClusterServiceVersion has no `apiVersion`.
+    #[error("bundle CSV {0} missing APIVersion")]
+    CsvWithoutApiVersion(String),
+    /// The ClusterServiceVersion has no `kind`.
+    #[error("bundle CSV {0} missing Kind")]
+    CsvWithoutKind(String),
+    /// The properties of the catalog entry are not JSON.
+    #[error("failed to load bundle properties for \"{csv}\": {cause}")]
+    Properties {
+        /// The ClusterServiceVersion.
+        csv: String,
+        /// The parser's words.
+        cause: String,
+    },
+    /// The install strategy's permissions cannot be read.
+    #[error(transparent)]
+    Rbac(#[from] RbacError),
+}
+
+/// All objects of a bundle in the order in which they are applied: the ClusterServiceVersion, the other objects by file name,
+/// RBAC.
+///
+/// # Errors
+/// The bundle cannot be installed as it is; nothing but a new bundle helps.
+pub fn bundle_steps(bundle: &UnpackedBundle, projection: &Projection<'_>) -> Result<Vec<BundleStep>, StepsError> {
+    let csv = projected_csv(&bundle.csv, projection)?;
+    let rbac = rbac_objects(&csv, projection.namespace)?;
+    let objects = bundle.objects.iter().map(|file| file.object.clone());
+    Ok(std::iter::once(csv).chain(objects).chain(rbac).map(bundle_step).collect())
+}
+
+/// The steps of a plan for a bundle, all to do, each with a reference into the bundle's image instead of its object.
+///
+/// # Errors
+/// See [`bundle_steps`].
+pub fn plan_steps(bundle: &UnpackedBundle, lookup: &BundleLookup, namespace: &str) -> Result<Vec<Step>, StepsError> {
+    let catalog_name = lookup.catalog_source_ref.name.clone().unwrap_or_default();
+    let catalog_namespace = lookup.catalog_source_ref.namespace.clone().unwrap_or_default();
+    let projection = Projection {
+        namespace,
+        replaces: &lookup.replaces,
+        properties: lookup.properties.as_deref().unwrap_or_default(),
+    };
+    let resolving = object::name(&bundle.csv).to_owned();
+    let manifest = BundleImageReference::new(&bundle.image, &lookup.identifier, &catalog_name, &catalog_namespace).to_manifest();
+    let step = |step: BundleStep| Step {
+        resolving: resolving.clone(),
+        resource: StepResource {
+            source_name: catalog_name.clone(),
+            source_namespace: catalog_namespace.clone(),
+            group: step.group,
+            version: step.version,
+            kind: step.kind,
+            name: step.name,
+            manifest: Some(manifest.clone()),
+            ..StepResource::default()
+        },
+        status: StepStatus::Unknown,
+        ..Step::default()
+    };
+    Ok(bundle_steps(bundle, &projection)?.into_iter().map(step).collect())
+}
+
+/// The step of a bundle that a plan's step means: same group, version, kind and name.
+pub fn find_step<'a>(steps: &'a [BundleStep], resource: &StepResource) -> Option<&'a BundleStep> {
+    steps.iter().find(|step| {
+        step.name == resource.name
+            && step.kind == resource.kind
+            && step.version == resource.version
+            && step.group == resource.group
+    })
+}
+
+/// The ClusterServiceVersion as the plan's namespace gets it.
+fn projected_csv(csv: &Value, projection: &Projection<'_>) -> Result<Value, StepsError> {
+    let name = object::name(csv).to_owned();
+    if object::api_version(csv).is_empty() {
+        return Err(StepsError::CsvWithoutApiVersion(name));
+    }
+    if object::kind(csv).is_empty() {
+        return Err(StepsError::CsvWithoutKind(name));
+    }
+    let mut csv = csv.clone();
+    object::strip_server_fields(&mut csv);
+    object::map_mut(&mut csv, "metadata").insert("namespace".to_owned(), projection.namespace.into());
+    let spec = object::map_mut(&mut csv, "spec");
+    if projection.replaces.is_empty() {
+        spec.remove("replaces");
+    } else {
+        spec.insert("replaces".to_owned(), projection.replaces.into());
+    }
+    if let Some(properties) = properties_annotation(&name, projection.properties)? {
+        object::metadata_map_mut(&mut csv, "annotations").insert(labels::PROPERTIES.to_owned(), properties.into());
+    }
+    Ok(csv)
+}
+
+/// Text of the properties annotation: type and value of each property, in the catalog's order.
+fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let broken = |cause: String| StepsError::Properties { csv: csv.to_owned(), cause };
+    let parsed: Value = serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
+    let properties = match parsed.get("properties") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Array(properties)) => properties,
+        Some(_) => return Err(broken("`properties` is not a list".to_owned())),
+    };
+    let entry = |property: &Value| {
+        let type_ = property.get("type").and_then(Value::as_str);
+        let type_ = type_.ok_or_else(|| broken("a property has no `type`".to_owned()))?;
+        Ok(json!({ "type": type_, "value": property.get("value").unwrap_or(&Value::Null) }))
+    };
+    let entries = properties.iter().map(entry).collect::<Result<Vec<_>, StepsError>>()?;
+    Ok((!entries.is_empty()).then(|| json!({ "properties": entries }).to_string()))
+}
+
+fn bundle_step(mut object: Value) -> BundleStep {
+    object::strip_server_fields(&mut object);
+    let (group, version) = object::group_version(object::api_version(&object));
+    let kind = match object::kind(&object) {
+        // Plans use `Secret` for pull secrets to be copied.
+        "Secret" => "BundleSecret",
+        other => other,
+    };
+    BundleStep {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        name: object::name(&object).to_owned(),
+        object,
+    }
+}
