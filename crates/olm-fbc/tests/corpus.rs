@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
 use olm_fbc::bundle::BundleContent;
 use olm_fbc::schema::Blob;
 use olm_fbc::yaml;
+use serde_json::Value;
 
 fn subfolders(folder: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(folder)
@@ -40,6 +42,7 @@ fn rendered_bundles_equal_upstreams() {
         return;
     };
     let mut compared = 0;
+    let mut unequal = Vec::new();
     for package in subfolders(&corpus.join("fbc")) {
         let catalog = fs::read(package.join("catalog.json")).expect("catalog");
         let expected: BTreeMap<String, serde_json::Value> = yaml::parse_all(&catalog)
@@ -59,10 +62,79 @@ fn rendered_bundles_equal_upstreams() {
                 .to_blob("")
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
             blob.image = format!("quay.io/community-operators/{}:{}", blob.package, blob.name);
-            assert_eq!(serde_json::to_value(&blob).expect("value"), expected, "{name}");
-            assert_eq!(Blob::from_value(expected), Ok(Blob::Bundle(blob)), "{name}");
+            let ours = serde_json::to_value(&blob).expect("value");
+            if ours != expected {
+                unequal.push(format!("{name}: {}", first_difference("", &ours, &expected)));
+            }
+            assert!(
+                Blob::from_value(expected) == Ok(Blob::Bundle(blob)) || !unequal.is_empty(),
+                "{name}"
+            );
             compared += 1;
         }
     }
+    assert!(
+        unequal.is_empty(),
+        "{} differ:\n{}",
+        unequal.len(),
+        unequal.join("\n")
+    );
     assert_eq!(compared, 693);
+}
+
+/// Where two values differ, and how; base64 manifests are looked into.
+fn first_difference(path: &str, ours: &Value, theirs: &Value) -> String {
+    match (ours, theirs) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
+            for key in keys {
+                let path = format!("{path}.{key}");
+                match (a.get(key), b.get(key)) {
+                    (Some(x), Some(y)) if x != y => return first_difference(&path, x, y),
+                    (Some(_), Some(_)) => {}
+                    (x, _) => {
+                        return format!("{path} only in {}", if x.is_some() { "ours" } else { "theirs" });
+                    }
+                }
+            }
+            String::new()
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => a
+            .iter()
+            .zip(b)
+            .enumerate()
+            .find(|(_, (x, y))| x != y)
+            .map(|(index, (x, y))| first_difference(&format!("{path}[{index}]"), x, y))
+            .unwrap_or_default(),
+        (Value::String(a), Value::String(b)) => {
+            let decode = |text: &str| {
+                base64::engine::general_purpose::STANDARD
+                    .decode(text)
+                    .ok()
+                    .and_then(|bytes| String::from_utf8(bytes).ok())
+                    .unwrap_or_else(|| text.to_owned())
+            };
+            let (a, b) = (decode(a), decode(b));
+            let at = a
+                .bytes()
+                .zip(b.bytes())
+                .position(|(x, y)| x != y)
+                .unwrap_or(a.len().min(b.len()));
+            let window = |text: &str| {
+                text.chars()
+                    .skip(at.saturating_sub(60))
+                    .take(120)
+                    .collect::<String>()
+            };
+            format!(
+                "{path} at byte {at}: {:?} instead of {:?}",
+                window(&a),
+                window(&b)
+            )
+        }
+        _ => format!("{path}: {ours} instead of {theirs}")
+            .chars()
+            .take(400)
+            .collect(),
+    }
 }
