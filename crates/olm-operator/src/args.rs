@@ -1,0 +1,179 @@
+//! Flags as typed, named as on clusters today.
+
+use std::{net::SocketAddr, time::Duration};
+
+use clap::{ArgAction, Parser};
+
+/// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
+/// OperatorGroup of its namespace.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "olm", disable_version_flag = true)]
+pub struct Args {
+    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<String>,
+    /// Namespace this operator runs in.
+    #[arg(long, default_value = "", env = "OPERATOR_NAMESPACE")]
+    pub namespace: String,
+    /// Comma separated namespaces to watch; empty, or an empty entry, means all. Only all is supported.
+    #[arg(long = "watchedNamespaces", default_value = "", value_name = "LIST")]
+    pub watched_namespaces: String,
+    /// Accepted for compatibility: everything wakes by watches, nothing is polled.
+    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = parse_interval, allow_hyphen_values = true)]
+    pub interval: Duration,
+    /// Where /healthz and /readyz are served.
+    #[arg(long = "health-addr", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
+    pub health_addr: SocketAddr,
+    /// Log what each round does.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    pub debug: bool,
+    /// Print the version and exit.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    pub version: bool,
+    /// Namespaces that keep copied ClusterServiceVersions although copying is switched off. Accepted, not used yet.
+    #[arg(
+        long = "protectedCopiedCSVNamespaces",
+        default_value = "",
+        value_name = "LIST"
+    )]
+    pub protected_copied_csv_namespaces: String,
+    /// ClusterOperator to report on. Accepted, not used yet.
+    #[arg(long = "writeStatusName", default_value = "", value_name = "NAME")]
+    pub write_status_name: String,
+    /// ClusterOperator fed from the package server's ClusterServiceVersion. Accepted, not used yet.
+    #[arg(
+        long = "writePackageServerStatusName",
+        default_value = "",
+        value_name = "NAME"
+    )]
+    pub write_package_server_status_name: String,
+    /// Certificate for metrics. Accepted, not used yet.
+    #[arg(long = "tls-cert", default_value = "", value_name = "FILE")]
+    pub tls_cert: String,
+    /// Key for metrics. Accepted, not used yet.
+    #[arg(long = "tls-key", default_value = "", value_name = "FILE")]
+    pub tls_key: String,
+    /// CA bundle for client certificates. Accepted, not used yet.
+    #[arg(long = "client-ca", default_value = "", value_name = "FILE")]
+    pub client_ca: String,
+    /// Accepted for compatibility, does nothing.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    pub profiling: bool,
+    /// Accepted for compatibility, does nothing.
+    #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
+    pub feature_gates: String,
+    /// Accepted for compatibility, does nothing; see `--debug` and OLM_LOG.
+    #[arg(
+        short = 'v',
+        long = "v",
+        hide = true,
+        default_value = "0",
+        value_name = "LEVEL"
+    )]
+    pub verbosity: String,
+}
+
+impl Args {
+    /// What is wrong with flags that are fine one by one.
+    pub fn complaint(&self) -> Option<String> {
+        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
+            return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
+        }
+        let all = self
+            .watched_namespaces
+            .split(',')
+            .any(|namespace| namespace.trim().is_empty());
+        (!all).then(|| {
+            format!(
+                "--watchedNamespaces={} is not supported: this operator watches all namespaces; leave the flag empty",
+                self.watched_namespaces
+            )
+        })
+    }
+
+    /// Flags that were given and have no effect in this build.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let given = [
+            ("--tls-cert", !self.tls_cert.is_empty()),
+            ("--client-ca", !self.client_ca.is_empty()),
+            ("--writeStatusName", !self.write_status_name.is_empty()),
+            (
+                "--writePackageServerStatusName",
+                !self.write_package_server_status_name.is_empty(),
+            ),
+            (
+                "--protectedCopiedCSVNamespaces",
+                !self.protected_copied_csv_namespaces.is_empty(),
+            ),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(flag, given)| given.then_some(flag))
+            .collect()
+    }
+}
+
+/// A Go duration; a negative one means 15 minutes, as upstream reads it.
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    match text.strip_prefix('-') {
+        Some(positive) => olm_runtime::args::parse_duration(positive).map(|_| Duration::from_secs(15 * 60)),
+        None => olm_runtime::args::parse_duration(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Args {
+        Args::try_parse_from([&["olm"], args].concat()).unwrap()
+    }
+
+    #[test]
+    fn flags_are_written_as_on_clusters_today() {
+        let args = parse(&[
+            "--namespace",
+            "olm",
+            "--writeStatusName",
+            "",
+            "--writePackageServerStatusName=",
+            "--debug",
+            "--interval=10m",
+            "--profiling",
+        ]);
+        assert_eq!(args.namespace, "olm");
+        assert!(args.debug);
+        assert_eq!(args.interval, Duration::from_secs(600));
+        assert_eq!(args.complaint(), None);
+        assert!(args.without_effect().is_empty());
+        assert!(!parse(&["--debug=false"]).debug);
+        assert_eq!(parse(&["--interval=-1s"]).interval, Duration::from_secs(900));
+    }
+
+    #[test]
+    fn a_list_of_namespaces_is_refused_and_an_empty_entry_means_all() {
+        assert_eq!(parse(&["--watchedNamespaces=a,"]).complaint(), None);
+        let complaint = parse(&["--watchedNamespaces=a,b"]).complaint().unwrap();
+        assert!(
+            complaint.contains("--watchedNamespaces=a,b is not supported"),
+            "{complaint}"
+        );
+    }
+
+    #[test]
+    fn a_certificate_without_its_key_is_refused() {
+        let complaint = parse(&["--tls-cert=/c"]).complaint().unwrap();
+        assert_eq!(
+            complaint,
+            "both --tls-key and --tls-crt must be provided for TLS to be enabled"
+        );
+    }
+
+    #[test]
+    fn flags_without_effect_are_named() {
+        assert_eq!(
+            parse(&["--writeStatusName=olm", "--client-ca=x"]).without_effect(),
+            ["--client-ca", "--writeStatusName"]
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! The ClusterServiceVersion controller: from requirements to a running operator, and on to its successor.
+//!
+//! # Expected flow
+//! `observe` reads stores (and, where it says so, the API server) into an [`observe::Observed`]; [`decide`] walks the
+//! phases as far as no effect is needed and plans the writes that are; the executor makes them; [`status`] tells what
+//! came of it, in one write.
+//!
+//! # Guarantees
+//! - A ClusterServiceVersion whose world is as it should be costs no write and no read.
+//! - It is in phase Failed only for a cause that lasts, and stays there without writes as long as the cause does.
+//! - What waits says for what, in the message or in the rows of the requirements.
+//! - An operator is written with the rights its OperatorGroup grants, never with more.
+//!
+//! # Errors
+//! Only a failed read ends a round without a decision. Refused writes are told by [`status`].
+
+pub mod decide;
+pub mod deployment;
+pub mod health;
+pub mod install;
+pub mod observe;
+pub mod phase;
+pub mod rbac;
+pub mod removal;
+pub mod replacement;
+pub mod requirements;
+pub mod status;
+pub mod strategy;
+pub mod triggers;
+pub mod upgrade;
+
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    driver::{Reconciler, StatusUpdate},
+    error::ObserveError,
+    outcome::Outcomes,
+    plan::Plan,
+};
+
+use crate::csv::{
+    decide::walk::Verdict,
+    observe::{Observed, reading::Reader},
+};
+
+/// Field manager of what an install applies.
+pub const FIELD_MANAGER: &str = "olm-operator/csv";
+
+/// The controller.
+pub struct Csv {
+    /// Where observations come from.
+    pub reader: Reader,
+}
+
+#[async_trait]
+impl Reconciler for Csv {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = Verdict;
+
+    const NAME: &'static str = "csv";
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        self.reader.observe(key).await
+    }
+
+    fn decide(&self, observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, now)
+    }
+
+    fn status(
+        &self,
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate {
+        status::status(observed, verdict, outcomes, now)
+    }
+}

@@ -1,0 +1,15 @@
+//! Its successor has succeeded: the object goes; the finalizer sees to what it leaves behind.
+
+use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_runtime::plan::{Action, Target};
+
+use crate::csv::{
+    decide::walk::{Stage, Step},
+    observe::Observed,
+};
+
+pub(super) fn step(observed: &Observed) -> Step {
+    let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
+    let delete = Action::delete(target, Some(observed.uid().to_owned()));
+    Step::act(Stage::Removal, vec![delete], None)
+}

@@ -1,0 +1,140 @@
+//! Something is wrong: find out whether it still is, and the way back.
+//!
+//! Unlike upstream, which leaves this phase on every event of its own writing and comes back at once, a
+//! ClusterServiceVersion stays here as long as the cause does (specification csv-lifecycle, W6).
+
+use jiff::Timestamp;
+use olm_api::condition::csv as reason;
+
+use crate::csv::{
+    decide::{
+        installing,
+        walk::{Position, Stage, Step, Transition},
+    },
+    health::{Problem, Rollout},
+    install,
+    observe::Observed,
+    phase::Phase,
+    replacement,
+    requirements::{self, Requirements},
+};
+
+pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
+    if let Some(next) = replacement::next(observed.name(), &observed.siblings)
+        && observed.group().is_some_and(|group| group.fail_forward)
+    {
+        let message = format!(
+            "Fail Forward is enabled, allowing Failed csv to be replaced by csv: {}",
+            next.name
+        );
+        return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+    }
+    if let Some(message) = opened_gate(&position.reason) {
+        return Step::go(Transition::new(
+            Phase::Pending,
+            reason::REQUIREMENTS_UNKNOWN,
+            message,
+        ));
+    }
+    if let Some(step) = super::pending::unusable_strategy(observed) {
+        return step;
+    }
+    let Requirements { met, rows } = match requirements::evaluate(observed) {
+        Ok(requirements) => requirements,
+        Err(error) => return Step::go(super::pending::invalid_strategy(&error)),
+    };
+    if !met {
+        let pending = Transition::new(
+            Phase::Pending,
+            reason::REQUIREMENTS_NOT_MET,
+            "requirements not met",
+        );
+        return Step::go(pending).with_requirements(rows);
+    }
+    if position.reason == reason::OWNER_CONFLICT
+        && let Some(conflict) = super::pending::owner_conflict(observed)
+    {
+        return Step::go(conflict).with_requirements(rows);
+    }
+    components(observed, position, now).with_requirements(rows)
+}
+
+/// Why a gate that had failed this ClusterServiceVersion is open now; being here proves that it is.
+fn opened_gate(reason: &str) -> Option<&'static str> {
+    match reason {
+        reason::NO_TARGET_NAMESPACES
+        | reason::NO_OPERATOR_GROUP
+        | reason::TOO_MANY_OPERATOR_GROUPS
+        | reason::UNSUPPORTED_OPERATOR_GROUP
+        | reason::INVALID_INSTALL_MODES => Some("InstallModes now support target namespaces"),
+        reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT => {
+            Some("OperatorGroup no longer intersecting with conflicting owner")
+        }
+        reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS => {
+            Some("static OperatorGroup and intersecting groups now support providedAPIs")
+        }
+        _ => None,
+    }
+}
+
+fn components(observed: &Observed, position: &Position, _now: Timestamp) -> Step {
+    let gave_up = position.reason == reason::INSTALL_CHECK_FAILED;
+    if let Some(error) = super::unusable_config(observed) {
+        return match position.reason.as_str() {
+            // The way through Pending would end here again.
+            reason::INSTALL_COMPONENT_FAILED => Step::go(Transition::new(
+                Phase::Failed,
+                reason::INSTALL_COMPONENT_FAILED,
+                format!("install strategy failed: {error}"),
+            )),
+            _ => Step::go(super::bad_calculation()),
+        };
+    }
+    if let Some(step) = refused_before(observed, position) {
+        return step;
+    }
+    let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
+        return Step::go(installing::succeeded());
+    };
+    let pending = |text: &str| {
+        let message = format!("installing: {text}");
+        Step::go(Transition::new(Phase::Pending, reason::NEEDS_REINSTALL, message))
+    };
+    match &found.problem {
+        Problem::Stuck(text) => Step::go(Transition::new(
+            Phase::Failed,
+            reason::INSTALL_CHECK_FAILED,
+            format!("install failed: {text}"),
+        )),
+        // The same Deployment applied again would wait again.
+        Problem::Waiting(_) if gave_up => Step::stay(),
+        Problem::Waiting(text) | Problem::Missing(text) => pending(text),
+        Problem::Outdated(text) => {
+            let message = format!("installing: {text}");
+            Step::go(Transition::new(
+                Phase::InstallReady,
+                reason::NEEDS_REINSTALL,
+                message,
+            ))
+        }
+    }
+}
+
+/// The API server refused a component: try the same again, in place. The driver's backoff spaces the attempts, and an
+/// attempt that fails as before writes no status.
+fn refused_before(observed: &Observed, position: &Position) -> Option<Step> {
+    let no_retry = position.reason == reason::INSTALL_COMPONENT_FAILED_NO_RETRY;
+    if !no_retry && position.reason != reason::INSTALL_COMPONENT_FAILED {
+        return None;
+    }
+    let actions = install::actions(observed);
+    if actions.is_empty() {
+        return None;
+    }
+    let then = Transition::new(
+        Phase::Installing,
+        reason::INSTALL_SUCCEEDED,
+        "waiting for install components to report healthy",
+    );
+    Some(Step::act(Stage::Install, actions, Some(then)))
+}

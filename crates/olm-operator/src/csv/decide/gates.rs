@@ -1,0 +1,199 @@
+//! Checks that come before every phase: is this ClusterServiceVersion an active member of one OperatorGroup that it
+//! can work with? (Specification csv-lifecycle, section 5; operatorgroups, section 7.)
+//!
+//! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
+use olm_api::{
+    api_key::{self, ApiKey},
+    condition::csv as reason,
+    install_mode::{InstallModeError, check_install_modes},
+    labels,
+    v1::OperatorGroup,
+    v1alpha1::ClusterServiceVersion,
+};
+use olm_runtime::plan::{Action, Guard, Target};
+use serde_json::json;
+
+use crate::{
+    csv::{
+        decide::walk::{Position, Transition},
+        install,
+        observe::Observed,
+        phase::Phase,
+    },
+    operator_group::{
+        Group, Targets,
+        intersection::{ApiIntersection, reconcile_apis},
+    },
+};
+
+/// What the gates say.
+#[derive(Debug)]
+pub(super) enum Gate {
+    /// On to the phase.
+    Open,
+    /// Wait; the OperatorGroup is about to change.
+    Stay,
+    /// Membership has to be written first.
+    Write(Vec<Action>),
+    /// This ClusterServiceVersion must not run here.
+    Fail {
+        /// The failure.
+        transition: Transition,
+        /// What to write besides.
+        actions: Vec<Action>,
+    },
+}
+
+pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
+    if matches!(position.phase, Phase::Replacing | Phase::Deleting) {
+        return Gate::Open;
+    }
+    match observed.groups.as_slice() {
+        [] => fail(
+            reason::NO_OPERATOR_GROUP,
+            "csv in namespace with no operatorgroups",
+            Vec::new(),
+        ),
+        [group] => member(observed, group),
+        _ => fail(
+            reason::TOO_MANY_OPERATOR_GROUPS,
+            "csv created in namespace with multiple operatorgroups, can't pick one automatically",
+            Vec::new(),
+        ),
+    }
+}
+
+fn fail(reason: &'static str, message: impl Into<String>, actions: Vec<Action>) -> Gate {
+    Gate::Fail {
+        transition: Transition::new(Phase::Failed, reason, message),
+        actions,
+    }
+}
+
+fn member(observed: &Observed, group: &Group) -> Gate {
+    const NOTHING: &str = "no targetNamespaces are matched operatorgroups namespace selection";
+    let targets = match &group.targets {
+        Targets::Unresolved => return Gate::Stay,
+        Targets::Invalid(text) => {
+            return fail(
+                reason::NO_TARGET_NAMESPACES,
+                format!("{NOTHING}: {text}"),
+                Vec::new(),
+            );
+        }
+        Targets::Namespaces(targets) if targets.is_empty() => {
+            return fail(
+                reason::NO_TARGET_NAMESPACES,
+                NOTHING,
+                membership(observed, group, None),
+            );
+        }
+        Targets::Namespaces(targets) => targets,
+    };
+    let membership = membership(observed, group, Some(targets));
+    let list: Vec<String> = targets.iter().cloned().collect();
+    match check_install_modes(&observed.csv.spec.install_modes, observed.namespace(), &list) {
+        Ok(()) => {}
+        Err(error @ InstallModeError::Duplicate { .. }) => {
+            return fail(reason::INVALID_INSTALL_MODES, error.to_string(), membership);
+        }
+        Err(error) => return fail(reason::UNSUPPORTED_OPERATOR_GROUP, error.to_string(), membership),
+    }
+    apis(observed, group, membership)
+}
+
+/// Annotations and finalizer in one write, if anything of that is missing.
+fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<String>>) -> Vec<Action> {
+    let mut wanted = BTreeMap::from([
+        (labels::OPERATOR_GROUP, group.name.clone()),
+        (labels::OPERATOR_NAMESPACE, observed.namespace().to_owned()),
+    ]);
+    if let Some(targets) = targets {
+        let list: Vec<&str> = targets.iter().map(String::as_str).collect();
+        wanted.insert(labels::TARGET_NAMESPACES, list.join(","));
+    }
+    let present = observed.csv.annotations();
+    wanted.retain(|key, value| present.get(*key) != Some(value));
+    let mut metadata = serde_json::Map::new();
+    if !wanted.is_empty() {
+        metadata.insert("annotations".to_owned(), json!(wanted));
+    }
+    let mut finalizers = observed.csv.finalizers().to_vec();
+    if !finalizers
+        .iter()
+        .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
+    {
+        finalizers.push(labels::FINALIZER_CSV_CLEANUP.to_owned());
+        metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    if metadata.is_empty() {
+        return Vec::new();
+    }
+    let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
+    let guard = Guard {
+        uid: Some(observed.uid().to_owned()),
+        resource_version: None,
+    };
+    vec![Action::patch(target, json!({ "metadata": metadata }), guard)]
+}
+
+fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
+    let own = match api_key::provided_apis(&observed.csv.spec) {
+        Ok(own) => own,
+        Err(error) => {
+            let message = format!("install strategy invalid: {error}");
+            return fail(reason::INVALID_INSTALL_STRATEGY, message, membership);
+        }
+    };
+    let ours = group.intersection();
+    let others: BTreeSet<ApiKey> = observed
+        .foreign_groups
+        .iter()
+        .filter(|other| ours.intersects(&other.targets))
+        .flat_map(|other| other.provided.iter().cloned())
+        .collect();
+    let answer = reconcile_apis(&own, &group.provided, &others);
+    let with = |mut actions: Vec<Action>, more: Vec<Action>| {
+        actions.extend(more);
+        actions
+    };
+    match answer {
+        ApiIntersection::NoConflict if membership.is_empty() => Gate::Open,
+        ApiIntersection::NoConflict => Gate::Write(membership),
+        ApiIntersection::Add | ApiIntersection::Remove if group.static_apis => fail(
+            reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS,
+            "static provided api operatorgroup cannot be modified by these apis",
+            with(membership, install::withdraw(observed)),
+        ),
+        ApiIntersection::Conflict => fail(
+            reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT,
+            "intersecting operatorgroups provide the same apis",
+            with(membership, install::withdraw(observed)),
+        ),
+        ApiIntersection::Add => {
+            let union = group.provided.union(&own).cloned().collect();
+            Gate::Write(with(membership, vec![write_provided(group, &union)]))
+        }
+        ApiIntersection::Remove => {
+            let rest = group.provided.difference(&own).cloned().collect();
+            Gate::Write(with(membership, vec![write_provided(group, &rest)]))
+        }
+    }
+}
+
+/// Writes a group's list of provided APIs. Two ClusterServiceVersions of the group may do so at the same time; the one
+/// whose APIs got lost sees that and adds them again.
+fn write_provided(group: &Group, apis: &BTreeSet<ApiKey>) -> Action {
+    Action::patch(
+        Target::of::<OperatorGroup>(&group.namespace, &group.name),
+        json!({"metadata": {"annotations": {labels::PROVIDED_APIS: api_key::print_api_set(apis)}}}),
+        Guard {
+            uid: Some(group.uid.clone()),
+            resource_version: None,
+        },
+    )
+}

@@ -1,0 +1,84 @@
+//! The Deployments are in place and have to become healthy within five minutes.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use olm_api::condition::csv as reason;
+
+use crate::csv::{
+    decide::walk::{Position, Step, Transition},
+    health::{Problem, Rollout},
+    install,
+    observe::Observed,
+    phase::Phase,
+};
+
+/// How long an install may take before it counts as failed.
+pub const INSTALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// How often the pods of a waiting install are looked at; they are not watched.
+const POD_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a Deployment controller gets to answer before its silence is told.
+const QUIET: Duration = Duration::from_secs(2);
+
+pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
+    if let Some(step) = super::pending::unusable_strategy(observed) {
+        return step;
+    }
+    if super::unusable_config(observed).is_some() {
+        return Step::go(super::bad_calculation());
+    }
+    let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
+        return Step::go(succeeded());
+    };
+    match found.problem {
+        Problem::Stuck(text) => Step::go(Transition::new(
+            Phase::Failed,
+            reason::INSTALL_CHECK_FAILED,
+            format!("install failed: {text}"),
+        )),
+        // Upstream lets a Deployment that vanished here run into the timeout; putting it back is what it will do then.
+        Problem::Outdated(text) | Problem::Missing(text) => Step::go(Transition::new(
+            Phase::InstallReady,
+            reason::INSTALL_WAITING,
+            format!("installing: {text}"),
+        )),
+        Problem::Waiting(text) => waiting(observed, position, now, &found.deployment, &text),
+    }
+}
+
+/// All components are there and healthy.
+pub(super) fn succeeded() -> Transition {
+    Transition::new(
+        Phase::Succeeded,
+        reason::INSTALL_SUCCEEDED,
+        "install strategy completed with no errors",
+    )
+}
+
+fn waiting(observed: &Observed, position: &Position, now: Timestamp, deployment: &str, text: &str) -> Step {
+    let trouble = observed.pod_troubles.get(deployment);
+    let detail = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
+    let Some(left) = INSTALL_TIMEOUT.checked_sub(waited).filter(|left| !left.is_zero()) else {
+        let message = format!("install timeout: {text}{detail}");
+        return Step::go(Transition::new(
+            Phase::Failed,
+            reason::INSTALL_CHECK_FAILED,
+            message,
+        ));
+    };
+    let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
+    if since_update < QUIET && install::is_just_changed(observed, deployment) {
+        return Step::stay().again(QUIET, "the Deployment controller has not answered yet");
+    }
+    let message = format!("installing: {text}{detail}");
+    Step::go(Transition::new(
+        Phase::Installing,
+        reason::INSTALL_WAITING,
+        message,
+    ))
+    .again(
+        left.min(POD_INTERVAL),
+        "pods and the install timeout are not watched",
+    )
+}

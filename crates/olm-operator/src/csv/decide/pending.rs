@@ -1,0 +1,131 @@
+//! Requirements are checked, and whether this one's turn has come.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use olm_api::{condition::csv as reason, v1alpha1::RequirementStatus};
+use olm_runtime::plan::Requeue;
+
+use crate::csv::{
+    decide::walk::{Position, Stage, Step, Transition},
+    observe::Observed,
+    phase::Phase,
+    rbac::repair::{Repair, repair},
+    replacement,
+    requirements::{self, Requirements},
+    upgrade,
+};
+
+/// How long the predecessor gets to notice its successor before that is told as a wait.
+const QUIET: Duration = Duration::from_secs(2);
+
+pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
+    let (name, siblings) = (observed.name(), observed.siblings.as_slice());
+    let previous = replacement::previous(name, observed.replaces(), siblings);
+    if previous.is_some()
+        && let Err(error) = upgrade::check(observed.previous_condition.as_deref())
+    {
+        let message = format!("operator is not upgradeable: {error}");
+        return Step::go(Transition::new(
+            Phase::Pending,
+            reason::OPERATOR_CONDITION_NOT_UPGRADEABLE,
+            message,
+        ));
+    }
+    if let Some(step) = unusable_strategy(observed) {
+        return step;
+    }
+    let Requirements { met, rows } = match requirements::evaluate(observed) {
+        Ok(requirements) => requirements,
+        Err(error) => return Step::go(invalid_strategy(&error)),
+    };
+    if !met {
+        return unmet(observed, rows, now);
+    }
+    if let Some(conflict) = owner_conflict(observed) {
+        return Step::go(conflict).with_requirements(rows);
+    }
+    if let Some(previous) = previous.filter(|previous| previous.phase != Phase::Replacing) {
+        return wait_for(previous.name.as_str(), &previous.phase, position, now).with_requirements(rows);
+    }
+    Step::go(Transition::new(
+        Phase::InstallReady,
+        reason::ALL_REQUIREMENTS_MET,
+        "all requirements found, attempting install",
+    ))
+    .with_requirements(rows)
+}
+
+fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, now: Timestamp) -> Step {
+    let pending = Transition::new(
+        Phase::Pending,
+        reason::REQUIREMENTS_NOT_MET,
+        "one or more requirements couldn't be found",
+    );
+    let mut step = Step::go(pending).with_requirements(rows);
+    // `evaluate` has refused an unusable strategy already.
+    let repair = observed
+        .strategy
+        .as_ref()
+        .map(|strategy| repair(observed, strategy, now));
+    match repair {
+        Ok(Repair::Make(actions)) => {
+            step.actions = actions;
+            step.stage = Stage::Permissions;
+        }
+        Ok(Repair::Wait(delay)) => {
+            step.requeue = Requeue::After {
+                delay,
+                reason: "the steps of an InstallPlan make accounts and roles first",
+            };
+        }
+        Err(_) => {}
+    }
+    step
+}
+
+/// Upstream leaves reason and message as they were here, so that nobody sees what is waited for.
+fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) -> Step {
+    let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
+    if since_update < QUIET {
+        return Step::stay().again(QUIET, "the predecessor is about to be replaced");
+    }
+    let message = format!(
+        "all requirements found, waiting for csv {previous} to be in phase Replacing (it is in {phase})"
+    );
+    Step::go(Transition::new(
+        Phase::Pending,
+        reason::ALL_REQUIREMENTS_MET,
+        message,
+    ))
+}
+
+/// What the install strategy cannot be used for, as a step to phase Failed.
+pub(super) fn unusable_strategy(observed: &Observed) -> Option<Step> {
+    observed
+        .strategy
+        .as_ref()
+        .err()
+        .map(|error| Step::go(invalid_strategy(error)))
+}
+
+pub(super) fn invalid_strategy(error: &str) -> Transition {
+    let message = format!("install strategy invalid: {error}");
+    Transition::new(Phase::Failed, reason::INVALID_INSTALL_STRATEGY, message)
+}
+
+/// A ClusterServiceVersion of the namespace, outside this one's replacement chain, that owns one of its
+/// CustomResourceDefinitions.
+pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
+    let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
+    observed.csv.spec.owned_crds().iter().find_map(|owned| {
+        let other = observed.siblings.iter().find(|sibling| {
+            !chain.contains(sibling.name.as_str()) && sibling.owned_crds.contains(&owned.name)
+        })?;
+        let message = format!(
+            "conflicting CRD owner in namespace: {} is owned by {}",
+            owned.name, other.name
+        );
+        Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
+    })
+}

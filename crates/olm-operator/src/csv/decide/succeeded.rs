@@ -1,0 +1,64 @@
+//! The operator runs: notice when it no longer does, or when its successor has come.
+
+use jiff::Timestamp;
+use olm_api::condition::csv as reason;
+
+use crate::csv::{
+    decide::walk::{Stage, Step, Transition},
+    health::{Problem, Rollout},
+    install,
+    observe::Observed,
+    phase::Phase,
+    rbac, replacement,
+    requirements::{self, Requirements},
+};
+
+pub(super) fn step(observed: &Observed, now: Timestamp) -> Step {
+    if let Some(step) = super::pending::unusable_strategy(observed) {
+        return step;
+    }
+    if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
+        let message = format!("being replaced by csv: {}", next.name);
+        return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+    }
+    let Requirements { met, rows } = match requirements::evaluate(observed) {
+        Ok(requirements) => requirements,
+        Err(error) => return Step::go(super::pending::invalid_strategy(&error)),
+    };
+    if !met {
+        let failed = Transition::new(
+            Phase::Failed,
+            reason::REQUIREMENTS_NOT_MET,
+            "requirements no longer met",
+        );
+        return Step::go(failed).with_requirements(rows);
+    }
+    health(observed, now).with_requirements(rows)
+}
+
+fn health(observed: &Observed, _now: Timestamp) -> Step {
+    if super::unusable_config(observed).is_some() {
+        return Step::go(super::bad_calculation());
+    }
+    let Some(found) = install::problem(observed, Rollout::MayProgress) else {
+        return Step::act(Stage::Lift, rbac::lift::actions(observed), None);
+    };
+    let (phase, reason, message) = match found.problem {
+        Problem::Stuck(text) => (
+            Phase::Failed,
+            reason::INSTALL_CHECK_FAILED,
+            format!("install failed: {text}"),
+        ),
+        Problem::Outdated(text) => (
+            Phase::InstallReady,
+            reason::COMPONENT_UNHEALTHY,
+            format!("installing: {text}"),
+        ),
+        Problem::Missing(text) | Problem::Waiting(text) => (
+            Phase::Failed,
+            reason::COMPONENT_UNHEALTHY,
+            format!("installing: {text}"),
+        ),
+    };
+    Step::go(Transition::new(phase, reason, message))
+}

@@ -1,0 +1,203 @@
+//! The walk through the phases: where a ClusterServiceVersion stands, one step, and what the steps add up to.
+//!
+//! Several transitions that need no effect in between are walked in one round, so that they cost one status write;
+//! each keeps its own entry in the history and its own event. The walk ends at the first step that has to write
+//! something, because what follows depends on whether that went through.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use olm_api::v1alpha1::{ClusterServiceVersionStatus, RequirementStatus};
+use olm_runtime::plan::{Action, Plan, Requeue};
+
+use crate::csv::phase::Phase;
+
+/// No walk is longer; reached only if two phases sent a ClusterServiceVersion back and forth.
+const LONGEST_WALK: usize = 12;
+
+/// A change of phase, reason or message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// The phase to be in.
+    pub phase: Phase,
+    /// Why, as one word.
+    pub reason: &'static str,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Transition {
+    /// A transition to `phase`.
+    pub fn new(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            phase,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// Where a ClusterServiceVersion stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Position {
+    /// Its phase.
+    pub phase: Phase,
+    /// The reason of its status.
+    pub reason: String,
+    /// The message of its status.
+    pub message: String,
+    /// When the phase was entered.
+    pub since: Timestamp,
+    /// When the status was last written.
+    pub updated: Timestamp,
+}
+
+impl Position {
+    /// Where the stored status says it stands; times that are missing read as `created`.
+    pub fn stored(status: &ClusterServiceVersionStatus, created: Timestamp) -> Self {
+        Self {
+            phase: status.phase.clone(),
+            reason: status.reason.clone().unwrap_or_default(),
+            message: status.message.clone().unwrap_or_default(),
+            since: status
+                .last_transition_time
+                .as_ref()
+                .map_or(created, |time| time.0),
+            updated: status.last_update_time.as_ref().map_or(created, |time| time.0),
+        }
+    }
+
+    fn is_at(&self, transition: &Transition) -> bool {
+        self.phase == transition.phase
+            && self.reason == transition.reason
+            && self.message == transition.message
+    }
+
+    fn follow(&mut self, transition: &Transition, now: Timestamp) {
+        if self.phase != transition.phase {
+            self.since = now;
+        }
+        self.updated = now;
+        self.phase = transition.phase.clone();
+        self.reason = transition.reason.to_owned();
+        self.message = transition.message.clone();
+    }
+}
+
+/// What the writes of a round are for; decides how a failed one is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Membership in the OperatorGroup: metadata, provided APIs, finalizer.
+    #[default]
+    Membership,
+    /// ServiceAccounts and RBAC that the ClusterServiceVersion describes and nobody has made.
+    Permissions,
+    /// Deployments.
+    Install,
+    /// Rights in all namespaces for an operator that runs.
+    Lift,
+    /// The way out.
+    Removal,
+}
+
+/// What one phase says at one position.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Where to go before anything is written.
+    pub go: Option<Transition>,
+    /// What to write; ends the walk.
+    pub actions: Vec<Action>,
+    /// What the writes are for.
+    pub stage: Stage,
+    /// Where to go once all is written.
+    pub then: Option<Transition>,
+    /// When to look again if nothing changes.
+    pub requeue: Requeue,
+    /// The requirements as they are, if they were looked at.
+    pub requirements: Option<Vec<RequirementStatus>>,
+}
+
+impl Step {
+    /// Nothing to do until something changes.
+    pub fn stay() -> Self {
+        Self::default()
+    }
+
+    /// On to the next position.
+    pub fn go(transition: Transition) -> Self {
+        Self {
+            go: Some(transition),
+            ..Self::default()
+        }
+    }
+
+    /// Writes, and on once they went through.
+    pub fn act(stage: Stage, actions: Vec<Action>, then: Option<Transition>) -> Self {
+        Self {
+            stage,
+            actions,
+            then,
+            ..Self::default()
+        }
+    }
+
+    /// The same, looked at again after a while.
+    pub fn again(mut self, delay: Duration, reason: &'static str) -> Self {
+        self.requeue = Requeue::After { delay, reason };
+        self
+    }
+
+    /// The same, with the requirements it is based on.
+    pub fn with_requirements(mut self, rows: Vec<RequirementStatus>) -> Self {
+        self.requirements = Some(rows);
+        self
+    }
+}
+
+/// What a round concluded, for `status`.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Transitions that need no write to go through.
+    pub transitions: Vec<Transition>,
+    /// Transition that follows when all writes went through.
+    pub then: Option<Transition>,
+    /// What the writes are for.
+    pub stage: Stage,
+    /// The requirements as they are, if they were looked at.
+    pub requirements: Option<Vec<RequirementStatus>>,
+}
+
+/// Walks from `position` as far as no effect is needed; `step` answers for one position.
+pub fn walk(
+    mut position: Position,
+    now: Timestamp,
+    mut step: impl FnMut(&Position) -> Step,
+) -> (Plan, Verdict) {
+    let mut plan = Plan::default();
+    let mut verdict = Verdict::default();
+    while verdict.transitions.len() < LONGEST_WALK {
+        let Step {
+            go,
+            actions,
+            stage,
+            then,
+            requeue,
+            requirements,
+        } = step(&position);
+        plan.requeue = requeue;
+        verdict.requirements = requirements.or(verdict.requirements);
+        let go = go.filter(|transition| !position.is_at(transition));
+        let moved = go.is_some();
+        if let Some(transition) = go {
+            position.follow(&transition, now);
+            verdict.transitions.push(transition);
+        }
+        if !actions.is_empty() || !moved {
+            plan.actions = actions;
+            verdict.stage = stage;
+            verdict.then = then.filter(|transition| !position.is_at(transition));
+            break;
+        }
+    }
+    (plan, verdict)
+}

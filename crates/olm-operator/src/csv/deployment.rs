@@ -1,0 +1,121 @@
+//! The Deployment of an install: what the author wrote, marked as ours, with the Subscription's configuration.
+
+pub mod overrides;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec},
+        core::v1::EnvVar,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+
+use olm_runtime::plan::to_value;
+
+use crate::{
+    csv::{deployment::overrides::Overrides, health::Wanted, strategy::StrategyDeployment},
+    owner,
+};
+
+/// The ReplicaSets kept for `kubectl rollout undo`; more would be noise, a rollback is an upgrade's business.
+const REVISION_HISTORY_LIMIT: i32 = 1;
+
+/// A Deployment to apply, and what tells whether the live one is it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Built {
+    /// The Deployment.
+    pub deployment: Deployment,
+    /// What the live one is compared with.
+    pub wanted: Wanted,
+}
+
+/// The Deployment for one entry of the install strategy (specification csv-lifecycle, sections 8.2 to 8.4).
+pub fn build(
+    csv: &ClusterServiceVersion,
+    entry: &StrategyDeployment,
+    overrides: Option<&Overrides>,
+) -> Built {
+    let annotations = projected_annotations(csv);
+    let spec = build_spec(csv, entry, overrides, &annotations);
+    let hash = spec_hash(&spec);
+    let mut marks = entry.label.clone();
+    marks.extend(owner::labels(csv));
+    marks.insert(labels::DEPLOYMENT_SPEC_HASH.to_owned(), hash.clone());
+    let own = overrides
+        .map(|overrides| overrides.annotations.clone())
+        .filter(|own| !own.is_empty());
+    let deployment = Deployment {
+        metadata: ObjectMeta {
+            name: Some(entry.name.clone()),
+            namespace: csv.metadata.namespace.clone(),
+            labels: Some(marks),
+            annotations: own,
+            owner_references: Some(vec![owner::reference(csv)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(spec),
+        status: None,
+    };
+    let uid = csv.metadata.uid.clone().unwrap_or_default();
+    let wanted = Wanted {
+        name: entry.name.clone(),
+        hash,
+        annotations,
+        labels: entry.label.clone(),
+        owner_uid: uid,
+    };
+    Built { deployment, wanted }
+}
+
+fn build_spec(
+    csv: &ClusterServiceVersion,
+    entry: &StrategyDeployment,
+    overrides: Option<&Overrides>,
+    annotations: &BTreeMap<String, String>,
+) -> DeploymentSpec {
+    let mut spec = entry.spec.clone();
+    spec.revision_history_limit = Some(REVISION_HISTORY_LIMIT);
+    let metadata = spec.template.metadata.get_or_insert_default();
+    let on_template = metadata.annotations.get_or_insert_default();
+    on_template.extend(annotations.clone());
+    for (key, value) in overrides.iter().flat_map(|overrides| &overrides.annotations) {
+        on_template.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    if let Some(pod) = &mut spec.template.spec {
+        if let Some(overrides) = overrides {
+            overrides::apply(overrides, pod);
+        }
+        let condition_name = EnvVar {
+            name: labels::ENV_OPERATOR_CONDITION_NAME.to_owned(),
+            value: csv.metadata.name.clone(),
+            value_from: None,
+        };
+        for container in &mut pod.containers {
+            overrides::merge_env(container, std::slice::from_ref(&condition_name));
+        }
+    }
+    spec
+}
+
+/// Hash of a spec, over its JSON with sorted keys so that it does not depend on the order of fields in a library.
+///
+/// Upstream hashes the fields in the order of its own source; taking over a Deployment costs one apply that changes
+/// nothing in its pods.
+fn spec_hash(spec: &DeploymentSpec) -> String {
+    // A JSON value always has a JSON form.
+    olm_api::hash::hash_with_newline(&to_value(spec)).unwrap_or_default()
+}
+
+/// The annotations every pod of the operator gets. Operators read their target namespaces from them.
+///
+/// What kubectl noted for itself is left out: it is the whole ClusterServiceVersion once more, and upstream's copy of
+/// it restarts the operator on every `kubectl apply`.
+pub fn projected_annotations(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
+    let all = csv.metadata.annotations.iter().flatten();
+    all.filter(|(key, _)| *key != labels::LAST_APPLIED_CONFIGURATION)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}

@@ -1,0 +1,347 @@
+//! Are the Deployments of an install as they should be, and do they run?
+//!
+//! The checks and their texts are those of specification csv-lifecycle, section 6.2, in a better order: whether a
+//! Deployment is the wanted one is asked before whether it is healthy, so that a fix in the ClusterServiceVersion or in
+//! the Subscription's configuration is rolled out at once, even over a Deployment that is stuck.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
+use olm_api::labels;
+
+use crate::owner;
+
+/// What is wrong with the first Deployment that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// It is not there, or not ours.
+    Missing(String),
+    /// It is not the wanted one, and applying it again helps.
+    Outdated(String),
+    /// It is on its way.
+    Waiting(String),
+    /// It has given up.
+    Stuck(String),
+}
+
+/// A Deployment of the install strategy: what it should look like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// Name of the Deployment.
+    pub name: String,
+    /// Hash of the wanted spec.
+    pub hash: String,
+    /// Annotations its pods must carry.
+    pub annotations: BTreeMap<String, String>,
+    /// Labels the author gives it; they are no part of the hash.
+    pub labels: BTreeMap<String, String>,
+    /// Uid of the ClusterServiceVersion that must own it.
+    pub owner_uid: String,
+}
+
+/// How strict the health check is about a rollout in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rollout {
+    /// The new pods must all be there (a fresh install).
+    MustBeComplete,
+    /// Available is enough: somebody restarted or rescheduled pods of a running operator.
+    MayProgress,
+}
+
+/// The first problem of a Deployment, or `None` when it is the wanted one and runs.
+pub fn check(wanted: &Wanted, live: Option<&Deployment>, rollout: Rollout) -> Option<Problem> {
+    let Some(live) = live else {
+        return Some(Problem::Missing(format!(
+            "missing deployment with name={}",
+            wanted.name
+        )));
+    };
+    drift(wanted, live)
+        .map(Problem::Outdated)
+        .or_else(|| unhealthy(live, rollout))
+}
+
+/// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from.
+pub fn drift(wanted: &Wanted, live: &Deployment) -> Option<String> {
+    let name = &wanted.name;
+    let found = live
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|found| found.get(labels::DEPLOYMENT_SPEC_HASH));
+    let Some(found) = found else {
+        return Some(format!("deployment {name} doesn't have a spec hash, update it"));
+    };
+    if *found != wanted.hash {
+        return Some(format!(
+            "deployment changed old hash={found}, new hash={}",
+            wanted.hash
+        ));
+    }
+    let none = BTreeMap::new();
+    let found = live.metadata.labels.as_ref().unwrap_or(&none);
+    if let Some((key, value)) = wanted
+        .labels
+        .iter()
+        .find(|(key, value)| found.get(*key) != Some(*value))
+    {
+        return Some(format!("deployment {name} doesn't have the label {key}={value}"));
+    }
+    if !owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid) {
+        return Some(format!(
+            "deployment {name} is not owned by this ClusterServiceVersion"
+        ));
+    }
+    let annotations = live
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.metadata.as_ref())
+        .and_then(|metadata| metadata.annotations.as_ref())
+        .unwrap_or(&none);
+    if annotations.is_empty() && !wanted.annotations.is_empty() {
+        return Some(format!("no annotations found on deployment (deployment {name})"));
+    }
+    wanted.annotations.iter().find_map(|(key, value)| match annotations.get(key) {
+        None => Some(format!("annotations on deployment does not contain expected key: {key} (deployment {name})")),
+        Some(found) if found != value => Some(format!(
+            "unexpected annotation on deployment. Expected {key}:{value}, found {key}:{found} (deployment {name})"
+        )),
+        Some(_) => None,
+    })
+}
+
+fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<Problem> {
+    let name = live.metadata.name.as_deref().unwrap_or_default();
+    let status = live.status.clone().unwrap_or_default();
+    let waiting = |what: String| {
+        Some(Problem::Waiting(format!(
+            "waiting for deployment {name} to become ready: {what}"
+        )))
+    };
+    let condition = |kind: &str| condition(status.conditions.as_deref().unwrap_or_default(), kind);
+    let available = condition("Available");
+    let is_available = available.is_some_and(|c| c.status == "True");
+    let unobserved = live.metadata.generation.unwrap_or(0) > status.observed_generation.unwrap_or(0);
+    // Somebody scales or restarts a running operator: the last known answer holds until there is a new one.
+    if unobserved && rollout == Rollout::MayProgress && is_available {
+        return None;
+    }
+    if unobserved {
+        return waiting(format!(
+            "waiting for spec update of deployment \"{name}\" to be observed..."
+        ));
+    }
+    if condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")) {
+        return Some(Problem::Stuck(format!(
+            "deployment {name} not ready before timeout: deployment \"{name}\" exceeded its progress deadline"
+        )));
+    }
+    let outdated = status.replicas.unwrap_or(0) - status.updated_replicas.unwrap_or(0);
+    let must_wait = outdated > 0 && (rollout == Rollout::MustBeComplete || !is_available);
+    if must_wait {
+        return waiting(format!(
+            "deployment \"{name}\" waiting for {outdated} outdated replica(s) to be terminated"
+        ));
+    }
+    if !is_available {
+        let why = match available {
+            Some(condition) => condition.message.clone().unwrap_or_default(),
+            None => "missing condition \"Available\"".to_owned(),
+        };
+        return waiting(format!("deployment \"{name}\" not available: {why}"));
+    }
+    None
+}
+
+/// True while the Deployment controller has not answered to the last change yet; it does within milliseconds, so this
+/// state alone is not worth telling.
+pub fn is_just_changed(live: &Deployment) -> bool {
+    let status = live.status.as_ref();
+    let observed = status.and_then(|status| status.observed_generation).unwrap_or(0);
+    let conditions = status
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default();
+    live.metadata.generation.unwrap_or(0) > observed || condition(conditions, "Available").is_none()
+}
+
+fn condition<'a>(conditions: &'a [DeploymentCondition], kind: &str) -> Option<&'a DeploymentCondition> {
+    conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn wanted() -> Wanted {
+        Wanted {
+            name: "d".into(),
+            hash: "h1".into(),
+            annotations: BTreeMap::from([("a".to_owned(), "1".to_owned())]),
+            labels: BTreeMap::from([("l".to_owned(), "1".to_owned())]),
+            owner_uid: "u".into(),
+        }
+    }
+
+    fn live(labels: Value, annotations: Value, status: Value) -> Deployment {
+        serde_json::from_value(json!({
+            "metadata": {"name": "d", "generation": 2, "labels": labels, "ownerReferences": [
+                {"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "c", "uid": "u"}
+            ]},
+            "spec": {"selector": {}, "template": {"metadata": {"annotations": annotations}}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn healthy() -> Value {
+        json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "conditions": [{"type": "Available", "status": "True"}]})
+    }
+
+    #[track_caller]
+    fn check_live(labels: Value, annotations: Value, status: Value, expected: Option<Problem>) {
+        let live = live(labels, annotations, status);
+        assert_eq!(check(&wanted(), Some(&live), Rollout::MustBeComplete), expected);
+    }
+
+    fn hash() -> Value {
+        json!({"olm.deployment-spec-hash": "h1", "l": "1"})
+    }
+
+    #[test]
+    fn a_wanted_and_available_deployment_has_no_problem() {
+        check_live(hash(), json!({"a": "1", "more": "x"}), healthy(), None);
+    }
+
+    #[test]
+    fn a_missing_deployment_is_named() {
+        assert_eq!(
+            check(&wanted(), None, Rollout::MustBeComplete),
+            Some(Problem::Missing("missing deployment with name=d".into()))
+        );
+    }
+
+    #[test]
+    fn drift_is_told_by_hash_then_by_annotations() {
+        let outdated = |text: &str| Some(Problem::Outdated(text.to_owned()));
+        let fine = json!({"a": "1"});
+        check_live(
+            json!({}),
+            fine.clone(),
+            healthy(),
+            outdated("deployment d doesn't have a spec hash, update it"),
+        );
+        let other = json!({"olm.deployment-spec-hash": "h0"});
+        check_live(
+            other,
+            fine,
+            healthy(),
+            outdated("deployment changed old hash=h0, new hash=h1"),
+        );
+        let unlabelled = json!({"olm.deployment-spec-hash": "h1", "l": "2"});
+        check_live(
+            unlabelled,
+            json!({"a": "1"}),
+            healthy(),
+            outdated("deployment d doesn't have the label l=1"),
+        );
+        check_live(
+            hash(),
+            json!({}),
+            healthy(),
+            outdated("no annotations found on deployment (deployment d)"),
+        );
+        check_live(
+            hash(),
+            json!({"b": "1"}),
+            healthy(),
+            outdated("annotations on deployment does not contain expected key: a (deployment d)"),
+        );
+        check_live(
+            hash(),
+            json!({"a": "2"}),
+            healthy(),
+            outdated("unexpected annotation on deployment. Expected a:1, found a:2 (deployment d)"),
+        );
+    }
+
+    #[test]
+    fn health_is_told_in_the_words_of_the_deployment() {
+        let waiting = |text: &str| {
+            Some(Problem::Waiting(format!(
+                "waiting for deployment d to become ready: {text}"
+            )))
+        };
+        let cases = [
+            (
+                json!({"observedGeneration": 1}),
+                waiting("waiting for spec update of deployment \"d\" to be observed..."),
+            ),
+            (
+                json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1}),
+                waiting("deployment \"d\" waiting for 2 outdated replica(s) to be terminated"),
+            ),
+            (
+                json!({"observedGeneration": 2}),
+                waiting("deployment \"d\" not available: missing condition \"Available\""),
+            ),
+            (
+                json!({"observedGeneration": 2, "conditions": [{"type": "Available", "status": "False", "message": "no pods"}]}),
+                waiting("deployment \"d\" not available: no pods"),
+            ),
+            (
+                json!({"observedGeneration": 2, "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]}),
+                Some(Problem::Stuck(
+                    "deployment d not ready before timeout: deployment \"d\" exceeded its progress deadline"
+                        .into(),
+                )),
+            ),
+        ];
+        for (status, expected) in cases {
+            check_live(hash(), json!({"a": "1"}), status, expected);
+        }
+    }
+
+    #[test]
+    fn a_deployment_of_a_namesake_that_is_gone_is_taken_over() {
+        let mut orphan = live(hash(), json!({"a": "1"}), healthy());
+        orphan.metadata.owner_references.as_mut().unwrap()[0].uid = "old".into();
+        assert_eq!(
+            check(&wanted(), Some(&orphan), Rollout::MustBeComplete),
+            Some(Problem::Outdated(
+                "deployment d is not owned by this ClusterServiceVersion".into()
+            ))
+        );
+    }
+
+    #[test]
+    fn drift_is_seen_even_when_the_deployment_is_stuck() {
+        let stuck = json!({"observedGeneration": 2, "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]});
+        check_live(
+            json!({"olm.deployment-spec-hash": "h0"}),
+            json!({"a": "1"}),
+            stuck,
+            Some(Problem::Outdated(
+                "deployment changed old hash=h0, new hash=h1".into(),
+            )),
+        );
+    }
+
+    #[test]
+    fn a_restart_of_a_running_operator_is_not_unhealthy_while_it_stays_available() {
+        let rolling = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "conditions": [{"type": "Available", "status": "True"}]});
+        let live = live(hash(), json!({"a": "1"}), rolling);
+        assert_eq!(check(&wanted(), Some(&live), Rollout::MayProgress), None);
+        assert!(matches!(
+            check(&wanted(), Some(&live), Rollout::MustBeComplete),
+            Some(Problem::Waiting(_))
+        ));
+    }
+
+    #[test]
+    fn two_replicas_with_one_pod_gone_stay_healthy_while_available() {
+        let one_gone = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "unavailableReplicas": 1, "conditions": [{"type": "Available", "status": "True"}]});
+        check_live(hash(), json!({"a": "1"}), one_gone, None);
+    }
+}

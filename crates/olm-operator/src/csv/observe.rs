@@ -1,0 +1,226 @@
+//! Everything one decision about a ClusterServiceVersion reads, as values.
+//!
+//! [`reading`] fills these from the stores and, where it says so, from the API server; `decide`, `status` and the
+//! tests know nothing else.
+
+pub mod reading;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
+};
+use olm_api::{api_key::ApiKey, v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
+use olm_runtime::plan::Target;
+
+use crate::{
+    csv::{
+        deployment::overrides::Overrides,
+        phase::Phase,
+        rbac::coverage::{Binding, RoleKey},
+        strategy::Strategy,
+    },
+    operator_group::{Group, intersection::NamespaceSet},
+};
+
+/// One ClusterServiceVersion and what decides its fate.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// The object itself, pruned of what nobody reads.
+    pub csv: Arc<ClusterServiceVersion>,
+    /// The namespace is being deleted: nothing can be created in it any more.
+    pub namespace_terminating: bool,
+    /// Its install strategy, or why that cannot be used.
+    pub strategy: Result<Strategy, String>,
+    /// The OperatorGroups of its namespace, by name.
+    pub groups: Vec<Group>,
+    /// The OperatorGroups of other namespaces that provide APIs.
+    pub foreign_groups: Vec<ForeignGroup>,
+    /// The other ClusterServiceVersions of its namespace, copies left out.
+    pub siblings: Vec<Sibling>,
+    /// OperatorCondition of the one it replaces.
+    pub previous_condition: Option<Arc<OperatorCondition>>,
+    /// Deployments of its namespace that carry its owner labels, by name.
+    pub deployments: BTreeMap<String, Arc<Deployment>>,
+    /// Why the pods of a Deployment do not run, by Deployment; read only while an install waits.
+    pub pod_troubles: BTreeMap<String, String>,
+    /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
+    pub subscription: Option<Result<Overrides, String>>,
+    /// What the cluster serves of the APIs it owns or needs.
+    pub cluster: Cluster,
+    /// The ServiceAccounts it names and that exist.
+    pub accounts: BTreeMap<String, Account>,
+    /// RBAC objects that concern it.
+    pub rbac: Rbac,
+    /// Cluster-scoped objects that carry its owner labels; read only while it is being deleted.
+    pub leftovers: Vec<Leftover>,
+}
+
+/// Another OperatorGroup that provides APIs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForeignGroup {
+    /// `namespace/name`.
+    pub key: String,
+    /// Where its operators work, its own namespace included.
+    pub targets: NamespaceSet,
+    /// What they provide.
+    pub provided: BTreeSet<ApiKey>,
+}
+
+/// Another ClusterServiceVersion of the namespace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sibling {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// What it replaces.
+    pub replaces: Option<String>,
+    /// Its phase.
+    pub phase: Phase,
+    /// Names of the CustomResourceDefinitions it owns.
+    pub owned_crds: BTreeSet<String>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+}
+
+impl Sibling {
+    /// True in phase Succeeded.
+    pub fn is_succeeded(&self) -> bool {
+        self.phase == Phase::Succeeded
+    }
+}
+
+/// What the cluster serves.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cluster {
+    /// `gitVersion` of the API server, for example `v1.34.4`; empty when nobody asked.
+    pub server_version: String,
+    /// The CustomResourceDefinitions named by the ClusterServiceVersion that exist.
+    pub crds: BTreeMap<String, Crd>,
+    /// Kinds of the native and the required aggregated APIs that are served.
+    pub served: BTreeSet<Kind>,
+    /// The required APIServices that exist, by name.
+    pub api_services: BTreeMap<String, ApiService>,
+}
+
+/// A kind of an API.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// Group, empty for the core.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+}
+
+/// A CustomResourceDefinition that exists.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Crd {
+    /// Its uid.
+    pub uid: String,
+    /// Versions that are served.
+    pub served: BTreeSet<String>,
+    /// Both `Established` and `NamesAccepted` are true.
+    pub established: bool,
+    /// `namespace/name` of the ClusterServiceVersions it was installed with.
+    pub alongside: BTreeSet<String>,
+}
+
+/// An APIService that exists.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ApiService {
+    /// Its uid.
+    pub uid: String,
+    /// Its condition `Available` is true.
+    pub available: bool,
+}
+
+/// A ServiceAccount that exists.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Account {
+    /// Uid and name of the ClusterServiceVersions that own it.
+    pub csv_owners: BTreeMap<String, String>,
+    /// All of its owner references as stored, for a patch that adds one.
+    pub owner_references: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference>,
+    /// Its resourceVersion, the precondition of such a patch.
+    pub resource_version: Option<String>,
+}
+
+/// RBAC objects that concern a ClusterServiceVersion.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rbac {
+    /// Roles with its owner labels in its namespace.
+    pub roles: Vec<Arc<Role>>,
+    /// RoleBindings with its owner labels in its namespace.
+    pub role_bindings: Vec<Arc<RoleBinding>>,
+    /// ClusterRoles with its owner labels.
+    pub cluster_roles: Vec<Arc<ClusterRole>>,
+    /// ClusterRoleBindings with its owner labels.
+    pub cluster_role_bindings: Vec<Arc<ClusterRoleBinding>>,
+    /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
+    pub granted_by_others: Option<Grants>,
+}
+
+/// Bindings of the namespace and of the cluster, and the roles they point to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Grants {
+    /// Bindings that name one of the accounts.
+    pub bindings: Vec<Binding>,
+    /// The rules of the roles they point to.
+    pub roles: BTreeMap<RoleKey, Vec<PolicyRule>>,
+}
+
+/// A cluster-scoped object that has to go before its owner does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leftover {
+    /// The object.
+    pub target: Target,
+    /// Its uid.
+    pub uid: Option<String>,
+}
+
+impl Observed {
+    /// Name of the ClusterServiceVersion.
+    pub fn name(&self) -> &str {
+        self.csv.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Namespace of the ClusterServiceVersion.
+    pub fn namespace(&self) -> &str {
+        self.csv.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Uid of the ClusterServiceVersion.
+    pub fn uid(&self) -> &str {
+        self.csv.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// What it replaces, if it says so.
+    pub fn replaces(&self) -> Option<&str> {
+        self.csv.spec.replaces()
+    }
+
+    /// When it was created.
+    pub fn created(&self) -> Timestamp {
+        self.csv
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+    }
+
+    /// The one OperatorGroup of the namespace; `None` when there is none or more than one.
+    pub fn group(&self) -> Option<&Group> {
+        match self.groups.as_slice() {
+            [group] => Some(group),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The phases, under a shorter name.
+
+pub use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;

@@ -1,0 +1,43 @@
+//! The way out: what cannot be garbage collected goes first, then the finalizer.
+
+use kube::ResourceExt;
+use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_runtime::plan::{Action, Guard, Target};
+use serde_json::json;
+
+use crate::csv::observe::Observed;
+
+/// Writes that let a deleted ClusterServiceVersion go; none once the finalizer is off.
+pub fn actions(observed: &Observed) -> Vec<Action> {
+    let finalizers = observed.csv.finalizers();
+    if !finalizers
+        .iter()
+        .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
+    {
+        return Vec::new();
+    }
+    let others: Vec<&String> = finalizers
+        .iter()
+        .filter(|finalizer| *finalizer != labels::FINALIZER_CSV_CLEANUP)
+        .collect();
+    // A merge patch replaces the list whole; with others on it one that was added meanwhile must not be lost.
+    let resource_version = if others.is_empty() {
+        None
+    } else {
+        observed.csv.resource_version()
+    };
+    let release = Action::patch(
+        Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name()),
+        json!({"metadata": {"finalizers": others}}),
+        Guard {
+            uid: Some(observed.uid().to_owned()),
+            resource_version,
+        },
+    );
+    observed
+        .leftovers
+        .iter()
+        .map(|leftover| Action::delete(leftover.target.clone(), leftover.uid.clone()))
+        .chain([release])
+        .collect()
+}

@@ -1,0 +1,173 @@
+//! The replacement chain: who follows whom, and who may be collected.
+//!
+//! Every walk ends even when `replaces` fields form a cycle, and a ClusterServiceVersion that names itself replaces
+//! nothing (specification csv-lifecycle, section 11).
+
+use std::collections::BTreeSet;
+
+use crate::csv::observe::Sibling;
+
+/// The one this ClusterServiceVersion replaces, if it is still there.
+pub fn previous<'a>(name: &str, replaces: Option<&str>, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
+    let replaces = replaces.filter(|replaces| !replaces.is_empty() && *replaces != name)?;
+    siblings.iter().find(|sibling| sibling.name == replaces)
+}
+
+/// The one that replaces `name`: of several the one that has succeeded, else the newest, else the first by name.
+pub fn next<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
+    siblings
+        .iter()
+        .filter(|sibling| sibling.name != name && sibling.replaces.as_deref() == Some(name))
+        .min_by(|a, b| preference(a).cmp(&preference(b)))
+}
+
+fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<jiff::Timestamp>>, &str) {
+    (
+        !sibling.is_succeeded(),
+        std::cmp::Reverse(sibling.created),
+        &sibling.name,
+    )
+}
+
+/// The chain runs in a circle; the name is the one met twice.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cycle(pub String);
+
+/// The last one of the chain that begins with the replacement of `name`.
+///
+/// # Errors
+/// When a name is met twice.
+pub fn last<'a>(name: &str, siblings: &'a [Sibling]) -> Result<Option<&'a Sibling>, Cycle> {
+    let mut seen = BTreeSet::from([name]);
+    let mut found = None;
+    let mut at = name;
+    while let Some(following) = next(at, siblings) {
+        if !seen.insert(&following.name) {
+            return Err(Cycle(following.name.clone()));
+        }
+        found = Some(following);
+        at = &following.name;
+    }
+    Ok(found)
+}
+
+/// Names of everything this one replaces, directly or through others; without itself.
+pub fn ancestors<'a>(name: &str, replaces: Option<&'a str>, siblings: &'a [Sibling]) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    let mut at = replaces;
+    while let Some(sibling) = at.and_then(|at| siblings.iter().find(|sibling| sibling.name == at)) {
+        if sibling.name == name || !found.insert(sibling.name.as_str()) {
+            break;
+        }
+        at = sibling.replaces.as_deref();
+    }
+    found
+}
+
+/// Names of the whole chain: this one, what it replaces and what replaces it, directly or through others.
+pub fn chain<'a>(name: &'a str, replaces: Option<&'a str>, siblings: &'a [Sibling]) -> BTreeSet<&'a str> {
+    let mut chain = ancestors(name, replaces, siblings);
+    chain.insert(name);
+    loop {
+        let before = chain.len();
+        for sibling in siblings {
+            if sibling
+                .replaces
+                .as_deref()
+                .is_some_and(|replaced| chain.contains(replaced))
+            {
+                chain.insert(&sibling.name);
+            }
+        }
+        if chain.len() == before {
+            return chain;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::csv::phase::Phase;
+
+    fn sibling(name: &str, replaces: &str) -> Sibling {
+        Sibling {
+            name: name.into(),
+            replaces: (!replaces.is_empty()).then(|| replaces.into()),
+            ..Sibling::default()
+        }
+    }
+
+    #[test]
+    fn the_previous_one_is_found_by_name_and_never_itself() {
+        let siblings = [sibling("a", "")];
+        assert_eq!(
+            previous("b", Some("a"), &siblings).map(|s| s.name.as_str()),
+            Some("a")
+        );
+        assert_eq!(previous("a", Some("a"), &siblings), None);
+        assert_eq!(previous("b", Some(""), &siblings), None);
+        assert_eq!(previous("b", Some("gone"), &siblings), None);
+        assert_eq!(previous("b", None, &siblings), None);
+    }
+
+    #[test]
+    fn of_several_replacements_the_succeeded_one_wins_then_the_newest() {
+        let older = Sibling {
+            created: Some(jiff::Timestamp::UNIX_EPOCH),
+            ..sibling("older", "a")
+        };
+        let newer = Sibling {
+            created: "2026-01-01T00:00:00Z".parse().ok(),
+            ..sibling("newer", "a")
+        };
+        assert_eq!(
+            next("a", &[older.clone(), newer.clone()]).map(|s| s.name.as_str()),
+            Some("newer")
+        );
+        let succeeded = Sibling {
+            phase: Phase::Succeeded,
+            ..older
+        };
+        assert_eq!(
+            next("a", &[newer, succeeded]).map(|s| s.name.as_str()),
+            Some("older")
+        );
+        assert_eq!(next("a", &[sibling("a", "a")]), None);
+    }
+
+    #[test]
+    fn the_last_of_a_chain_is_found_and_a_cycle_is_told() {
+        let chain = [sibling("b", "a"), sibling("c", "b")];
+        assert_eq!(last("a", &chain).unwrap().map(|s| s.name.as_str()), Some("c"));
+        assert_eq!(last("c", &chain), Ok(None));
+        assert_eq!(
+            last("a", &[sibling("b", "a"), sibling("a", "b")]),
+            Err(Cycle("a".into()))
+        );
+    }
+
+    #[test]
+    fn walks_end_in_every_cycle() {
+        let circle = [sibling("a", "c"), sibling("b", "a"), sibling("c", "b")];
+        assert_eq!(ancestors("a", Some("c"), &circle), BTreeSet::from(["b", "c"]));
+        assert_eq!(chain("a", Some("c"), &circle), BTreeSet::from(["a", "b", "c"]));
+        assert_eq!(chain("x", Some("x"), &circle), BTreeSet::from(["x"]));
+    }
+
+    #[test]
+    fn the_chain_reaches_both_ways_and_includes_side_branches() {
+        let siblings = [
+            sibling("a", ""),
+            sibling("b", "a"),
+            sibling("b2", "a"),
+            sibling("c", "b"),
+            sibling("z", ""),
+        ];
+        assert_eq!(
+            chain("b", Some("a"), &siblings),
+            BTreeSet::from(["a", "b", "b2", "c"])
+        );
+        assert_eq!(ancestors("c", Some("b"), &siblings), BTreeSet::from(["a", "b"]));
+    }
+}

@@ -1,0 +1,250 @@
+//! Is everything there that a ClusterServiceVersion needs, and if not, what is missing?
+//!
+//! Rows and texts are those of specification csv-lifecycle, section 7: version of Kubernetes, then
+//! CustomResourceDefinitions, APIServices, native APIs, and permissions last.
+
+mod permissions;
+
+use std::collections::BTreeMap;
+
+use olm_api::{
+    condition::requirement,
+    v1alpha1::{ApiServiceDescription, CrdDescription, RequirementStatus},
+};
+use semver::Version;
+
+use crate::csv::{
+    observe::{Kind, Observed},
+    replacement,
+};
+
+/// What is required, and whether all of it is there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Requirements {
+    /// Everything is there.
+    pub met: bool,
+    /// One row a requirement.
+    pub rows: Vec<RequirementStatus>,
+}
+
+/// Looks at all requirements.
+///
+/// # Errors
+/// For people: what in the ClusterServiceVersion makes no sense.
+pub fn evaluate(observed: &Observed) -> Result<Requirements, String> {
+    let strategy = observed.strategy.as_ref().map_err(Clone::clone)?;
+    let mut rows: Vec<Row> = min_kube_version(observed).into_iter().collect();
+    rows.extend(crds(observed));
+    rows.extend(api_services(observed));
+    rows.extend(native_apis(observed));
+    rows.extend(permissions::rows(observed, strategy)?);
+    let met = rows.iter().all(|row| row.met);
+    Ok(Requirements {
+        met,
+        rows: rows.into_iter().map(|row| row.status).collect(),
+    })
+}
+
+/// A row, and whether it counts as met.
+struct Row {
+    met: bool,
+    status: RequirementStatus,
+}
+
+fn row(group: &str, version: &str, kind: &str, name: &str) -> RequirementStatus {
+    RequirementStatus {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        ..RequirementStatus::default()
+    }
+}
+
+fn answered(mut status: RequirementStatus, word: &str, message: impl Into<String>) -> Row {
+    status.status = word.to_owned();
+    status.message = message.into();
+    Row {
+        met: word == requirement::PRESENT,
+        status,
+    }
+}
+
+fn min_kube_version(observed: &Observed) -> Option<Row> {
+    let wanted = observed
+        .csv
+        .spec
+        .min_kube_version
+        .as_deref()
+        .filter(|text| !text.is_empty())?;
+    let git_version = observed.cluster.server_version.as_str();
+    let server = git_version.strip_prefix('v').unwrap_or(git_version);
+    let server = server.split('-').next().unwrap_or_default();
+    let status = row(
+        "operators.coreos.com",
+        "v1alpha1",
+        "ClusterServiceVersion",
+        observed.name(),
+    );
+    let unmet = |message: String| answered(status.clone(), requirement::PRESENT_NOT_SATISFIED, message);
+    let Ok(running) = Version::parse(server) else {
+        return Some(unmet("Server version parsing error".to_owned()));
+    };
+    let Ok(minimum) = Version::parse(wanted.strip_prefix('v').unwrap_or(wanted)) else {
+        return Some(unmet("CSV version parsing error".to_owned()));
+    };
+    if minimum.cmp_precedence(&running).is_gt() {
+        return Some(unmet(format!(
+            "CSV version requirement not met: minKubeVersion ({wanted}) > server version ({server})"
+        )));
+    }
+    let message = format!("CSV minKubeVersion ({wanted}) less than server version ({git_version})");
+    Some(answered(status.clone(), requirement::PRESENT, message))
+}
+
+fn crds(observed: &Observed) -> Vec<Row> {
+    let spec = &observed.csv.spec;
+    let mut wanted: BTreeMap<&str, (&CrdDescription, bool)> = BTreeMap::new();
+    for description in spec.required_crds() {
+        wanted.insert(&description.name, (description, false));
+    }
+    for description in spec.owned_crds() {
+        wanted.insert(&description.name, (description, true));
+    }
+    wanted
+        .into_values()
+        .map(|(description, owned)| crd(observed, description, owned))
+        .collect()
+}
+
+fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
+    let mut status = row(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        &description.name,
+    );
+    let Some(found) = observed.cluster.crds.get(&description.name) else {
+        return answered(status, requirement::NOT_PRESENT, "CRD is not present");
+    };
+    let others = if owned {
+        only_installed_with(observed, &found.alongside)
+    } else {
+        Vec::new()
+    };
+    if !others.is_empty() {
+        let message = format!("CRD installed alongside other CSV(s): {}", others.join(", "));
+        return answered(status, requirement::PRESENT_NOT_SATISFIED, message);
+    }
+    if !found.served.contains(&description.version) {
+        return answered(status, requirement::NOT_PRESENT, "CRD version not served");
+    }
+    if !found.established {
+        return answered(
+            status,
+            requirement::PRESENT_NOT_AVAILABLE,
+            "CRD is present but the Established condition is False (not available)",
+        );
+    }
+    status.uuid = Some(found.uid.clone());
+    answered(
+        status,
+        requirement::PRESENT,
+        "CRD is present and Established condition is true",
+    )
+}
+
+/// The predecessors a CustomResourceDefinition came with, as long as it has not come with this ClusterServiceVersion
+/// too: its new form is still to be applied.
+fn only_installed_with(observed: &Observed, alongside: &std::collections::BTreeSet<String>) -> Vec<String> {
+    let key = |name: &str| format!("{}/{name}", observed.namespace());
+    if alongside.contains(&key(observed.name())) {
+        return Vec::new();
+    }
+    replacement::ancestors(observed.name(), observed.replaces(), &observed.siblings)
+        .into_iter()
+        .filter(|ancestor| alongside.contains(&key(ancestor)))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn api_services(observed: &Observed) -> Vec<Row> {
+    let spec = &observed.csv.spec;
+    let owned: BTreeMap<String, &ApiServiceDescription> = by_name(spec.owned_api_services());
+    let required: BTreeMap<String, &ApiServiceDescription> = by_name(spec.required_api_services());
+    let required_rows = required
+        .iter()
+        .filter(|(name, _)| !owned.contains_key(*name))
+        .map(|(name, description)| required_api_service(observed, name, description));
+    let owned_rows = owned
+        .iter()
+        .map(|(name, description)| owned_api_service(observed, name, description));
+    required_rows.chain(owned_rows).collect()
+}
+
+/// The name of an APIService is derived from version and group.
+pub fn api_service_name(description: &ApiServiceDescription) -> String {
+    format!("{}.{}", description.version, description.group)
+}
+
+fn by_name(descriptions: &[ApiServiceDescription]) -> BTreeMap<String, &ApiServiceDescription> {
+    descriptions
+        .iter()
+        .map(|description| (api_service_name(description), description))
+        .collect()
+}
+
+fn api_service_row(name: &str) -> RequirementStatus {
+    row("apiregistration.k8s.io", "v1", "APIService", name)
+}
+
+fn required_api_service(observed: &Observed, name: &str, description: &ApiServiceDescription) -> Row {
+    let mut status = api_service_row(name);
+    let kind = Kind {
+        group: description.group.clone(),
+        version: description.version.clone(),
+        kind: description.kind.clone(),
+    };
+    match observed.cluster.api_services.get(name) {
+        Some(found) if found.available && observed.cluster.served.contains(&kind) => {
+            status.uuid = Some(found.uid.clone());
+            answered(status, requirement::PRESENT, "")
+        }
+        _ => answered(status, requirement::NOT_PRESENT, ""),
+    }
+}
+
+fn owned_api_service(observed: &Observed, name: &str, description: &ApiServiceDescription) -> Row {
+    let mut deployments = observed.csv.spec.install.deployments().iter();
+    let found = deployments.any(|deployment| Some(&deployment.name) == description.deployment_name.as_ref());
+    let word = if found {
+        requirement::DEPLOYMENT_FOUND
+    } else {
+        requirement::DEPLOYMENT_NOT_FOUND
+    };
+    Row {
+        met: found,
+        ..answered(api_service_row(name), word, "")
+    }
+}
+
+fn native_apis(observed: &Observed) -> impl Iterator<Item = Row> {
+    observed.csv.spec.native_apis.iter().map(|api| {
+        let kind = Kind {
+            group: api.group.clone(),
+            version: api.version.clone(),
+            kind: api.kind.clone(),
+        };
+        let status = row(
+            &api.group,
+            &api.version,
+            &api.kind,
+            &format!("{}.{}", api.version, api.group),
+        );
+        if observed.cluster.served.contains(&kind) {
+            answered(status, requirement::PRESENT, "Native API exists")
+        } else {
+            answered(status, requirement::NOT_PRESENT, "Native API does not exist")
+        }
+    })
+}

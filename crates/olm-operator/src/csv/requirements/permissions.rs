@@ -1,0 +1,146 @@
+//! Rows about ServiceAccounts and what they may do.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use olm_api::{
+    condition::requirement,
+    hash::go_json,
+    v1alpha1::{DependentStatus, RequirementStatus},
+};
+use serde::Serialize;
+
+use super::{Row, row};
+use crate::csv::{
+    observe::Observed,
+    rbac::{self, Scope, coverage, repair},
+    strategy::{Permission, Strategy},
+};
+
+/// One row an account, sorted by name; the rules of all its permissions hang below it.
+///
+/// # Errors
+/// A rule that is none.
+pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Result<Vec<Row>, String> {
+    let mut rows: BTreeMap<&str, RequirementStatus> = BTreeMap::new();
+    let namespaced = strategy
+        .permissions
+        .iter()
+        .map(|permission| (Scope::Namespace, permission));
+    let cluster = strategy
+        .cluster_permissions
+        .iter()
+        .map(|permission| (Scope::Cluster, permission));
+    for (scope, permission) in namespaced.chain(cluster) {
+        if let Some(why) = permission.rules.iter().find_map(coverage::invalid_rule) {
+            return Err(format!(
+                "rule invalid: {why} (permissions of service account {})",
+                permission.service_account
+            ));
+        }
+        let account = rows
+            .entry(&permission.service_account)
+            .or_insert_with(|| RequirementStatus {
+                status: requirement::PRESENT.to_owned(),
+                ..row("", "v1", "ServiceAccount", &permission.service_account)
+            });
+        add_permission(observed, strategy, scope, permission, account);
+    }
+    let rows = rows.into_values();
+    Ok(rows
+        .map(|status| Row {
+            met: status.status == requirement::PRESENT,
+            status,
+        })
+        .collect())
+}
+
+fn add_permission(
+    observed: &Observed,
+    strategy: &Strategy,
+    scope: Scope,
+    permission: &Permission,
+    status: &mut RequirementStatus,
+) {
+    let Some(account) = observed.accounts.get(&permission.service_account) else {
+        set(status, requirement::NOT_PRESENT, "Service account does not exist");
+        return;
+    };
+    if !account.csv_owners.is_empty() && !account.csv_owners.contains_key(observed.uid()) {
+        set(
+            status,
+            requirement::PRESENT_NOT_SATISFIED,
+            "Service account is owned by another ClusterServiceVersion",
+        );
+        return;
+    }
+    let held = strategy
+        .roles
+        .iter()
+        .filter(|role| role.scope == scope && role.service_account == permission.service_account)
+        .any(|role| {
+            role.rules == permission.rules && rbac::is_held(role, observed.namespace(), &observed.rbac)
+        });
+    for rule in &permission.rules {
+        let satisfied = held || repair::covers_by_others(observed, scope, &permission.service_account, rule);
+        if !satisfied {
+            set(
+                status,
+                requirement::PRESENT_NOT_SATISFIED,
+                "Policy rule not satisfied for service account",
+            );
+        }
+        status.dependents.push(dependent(scope, rule, satisfied));
+    }
+}
+
+fn set(status: &mut RequirementStatus, word: &str, message: &str) {
+    status.status = word.to_owned();
+    status.message = message.to_owned();
+}
+
+fn dependent(scope: Scope, rule: &PolicyRule, satisfied: bool) -> DependentStatus {
+    let place = match scope {
+        Scope::Namespace => "namespaced",
+        Scope::Cluster => "cluster",
+    };
+    let word = if satisfied {
+        requirement::SATISFIED
+    } else {
+        requirement::NOT_SATISFIED
+    };
+    DependentStatus {
+        group: rbac::GROUP.to_owned(),
+        version: "v1".to_owned(),
+        kind: "PolicyRule".to_owned(),
+        status: word.to_owned(),
+        message: Some(format!("{place} rule:{}", rule_json(rule))),
+        ..DependentStatus::default()
+    }
+}
+
+/// The rule as users know it from this message: fields in the order of the API's own source, empty ones left out.
+fn rule_json(rule: &PolicyRule) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Rule<'a> {
+        verbs: &'a [String],
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        api_groups: &'a [String],
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        resources: &'a [String],
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        resource_names: &'a [String],
+        #[serde(rename = "nonResourceURLs", skip_serializing_if = "<[String]>::is_empty")]
+        non_resource_urls: &'a [String],
+    }
+    let rule = Rule {
+        verbs: &rule.verbs,
+        api_groups: rule.api_groups.as_deref().unwrap_or_default(),
+        resources: rule.resources.as_deref().unwrap_or_default(),
+        resource_names: rule.resource_names.as_deref().unwrap_or_default(),
+        non_resource_urls: rule.non_resource_urls.as_deref().unwrap_or_default(),
+    };
+    // Lists of text always have a JSON form.
+    go_json(&rule).unwrap_or_default()
+}

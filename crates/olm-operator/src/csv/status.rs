@@ -1,0 +1,204 @@
+//! The status that follows from what was decided and what became of it. Pure, and called last.
+//!
+//! The history keeps the newest twenty entries; one is added when phase or reason change, not for a new message alone.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Resource;
+use olm_api::{
+    condition::csv as reason,
+    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionCondition, ClusterServiceVersionStatus},
+};
+use olm_runtime::{
+    condition::stored_time,
+    driver::StatusUpdate,
+    outcome::{Failure, FailureClass, Outcomes},
+    plan::{EventDraft, Identity, Requeue, Target, status_patch},
+};
+
+use crate::csv::{
+    decide::walk::{Position, Stage, Transition, Verdict},
+    observe::Observed,
+    phase::Phase,
+    rbac::repair,
+};
+
+/// Entries of the history.
+const HISTORY_LENGTH: usize = 20;
+/// Changes of rows or message alone are collected this long, because requirements appear one after the other.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How long refused writes are just repeated before the status tells of them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The status write, its events, and when to look again.
+pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+    let Verdict {
+        mut transitions,
+        then,
+        stage,
+        requirements,
+    } = verdict;
+    match outcomes.failure() {
+        None => transitions.extend(then),
+        Some((_, failure)) => match told(observed, stage, failure, now) {
+            Told::Nothing => return StatusUpdate::default(),
+            Told::AsDecided => {}
+            Told::As(transition) => transitions.push(transition),
+        },
+    }
+    let old = observed.csv.status.clone().unwrap_or_default();
+    let mut new = old.clone();
+    for transition in &transitions {
+        follow(&mut new, transition, now);
+    }
+    if let Some(rows) = requirements
+        && new.requirement_status != rows
+    {
+        new.requirement_status = rows.into();
+        new.last_update_time = Some(stored_time(now));
+    }
+    if let Some(left) = unsettled(observed, &old, &new, now) {
+        let requeue = Requeue::After {
+            delay: left,
+            reason: "requirements and messages settle first",
+        };
+        return StatusUpdate {
+            requeue,
+            ..StatusUpdate::default()
+        };
+    }
+    let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
+    let patch = status_patch(target, Some(observed.uid()), &old, &new);
+    let events = if patch.is_some() {
+        events(observed, &transitions)
+    } else {
+        Vec::new()
+    };
+    StatusUpdate {
+        patch,
+        events,
+        requeue: Requeue::AwaitChange,
+    }
+}
+
+/// What a failed write means for the status.
+enum Told {
+    /// Nothing; the round is simply repeated.
+    Nothing,
+    /// What was decided before the write holds.
+    AsDecided,
+    /// This.
+    As(Transition),
+}
+
+fn told(observed: &Observed, stage: Stage, failure: &Failure, now: Timestamp) -> Told {
+    let text = format!("{}: {}", failure.action, failure.message);
+    let lasts = matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid);
+    match stage {
+        Stage::Membership | Stage::Removal | Stage::Lift => Told::Nothing,
+        Stage::Permissions if lasts => Told::As(Transition::new(
+            Phase::Pending,
+            reason::REQUIREMENTS_NOT_MET,
+            format!("one or more requirements couldn't be found: {text}"),
+        )),
+        Stage::Permissions => Told::AsDecided,
+        Stage::Install => install_told(observed, failure, text, now),
+    }
+}
+
+/// A refusal that another attempt may get past never ends in phase Failed.
+fn install_told(observed: &Observed, failure: &Failure, text: String, now: Timestamp) -> Told {
+    let failed = |reason, text| {
+        Told::As(Transition::new(
+            Phase::Failed,
+            reason,
+            format!("install strategy failed: {text}"),
+        ))
+    };
+    match failure.class {
+        FailureClass::Invalid => failed(reason::INSTALL_COMPONENT_FAILED, text),
+        // Our own account is meant to be allowed everything, so a refusal is admission's or a broken install of ours;
+        // the account of an OperatorGroup is refused on purpose.
+        FailureClass::Forbidden if repair::identity(observed) != Identity::Operator => {
+            failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY, text)
+        }
+        FailureClass::Forbidden
+        | FailureClass::Retry
+        | FailureClass::Conflict
+        | FailureClass::NotFound
+        | FailureClass::AlreadyExists
+        | FailureClass::Terminating => {
+            if age(observed, now) < PATIENCE {
+                return Told::Nothing;
+            }
+            let message = format!("installing: {text}");
+            Told::As(Transition::new(
+                Phase::InstallReady,
+                reason::INSTALL_WAITING,
+                message,
+            ))
+        }
+    }
+}
+
+/// Time since the status was last written.
+fn age(observed: &Observed, now: Timestamp) -> Duration {
+    let status = observed.csv.status.clone().unwrap_or_default();
+    let updated = Position::stored(&status, observed.created()).updated;
+    Duration::try_from(now.duration_since(updated)).unwrap_or_default()
+}
+
+fn follow(status: &mut ClusterServiceVersionStatus, transition: &Transition, now: Timestamp) {
+    let time = stored_time(now);
+    if status.phase != transition.phase {
+        status.last_transition_time = Some(time.clone());
+    }
+    status.last_update_time = Some(time);
+    status.phase = transition.phase.clone();
+    status.reason = Some(transition.reason.to_owned());
+    status.message = Some(transition.message.clone());
+    let repeats = status
+        .conditions
+        .last()
+        .is_some_and(|last| last.phase == status.phase && last.reason == status.reason);
+    if !repeats {
+        status.conditions.push(ClusterServiceVersionCondition {
+            phase: status.phase.clone(),
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+            last_update_time: status.last_update_time.clone(),
+            last_transition_time: status.last_transition_time.clone(),
+            ..ClusterServiceVersionCondition::default()
+        });
+    }
+    let surplus = status.conditions.len().saturating_sub(HISTORY_LENGTH);
+    status.conditions.drain(..surplus);
+}
+
+/// How long a change that moves neither phase nor reason has to wait, if it has to.
+fn unsettled(
+    observed: &Observed,
+    old: &ClusterServiceVersionStatus,
+    new: &ClusterServiceVersionStatus,
+    now: Timestamp,
+) -> Option<Duration> {
+    let moved = old.phase != new.phase || old.reason != new.reason || old.conditions != new.conditions;
+    if moved || (old.message == new.message && old.requirement_status == new.requirement_status) {
+        return None;
+    }
+    SETTLE
+        .checked_sub(age(observed, now))
+        .filter(|left| !left.is_zero())
+}
+
+fn events(observed: &Observed, transitions: &[Transition]) -> Vec<EventDraft> {
+    let about = observed.csv.object_ref(&());
+    let event = |transition: &Transition| EventDraft {
+        regarding: about.clone(),
+        warning: transition.phase == Phase::Failed,
+        reason: transition.reason.to_owned(),
+        message: transition.message.clone(),
+    };
+    transitions.iter().map(event).collect()
+}

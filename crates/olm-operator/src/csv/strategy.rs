@@ -1,0 +1,164 @@
+//! The install strategy as typed values, or why it cannot be used.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{apps::v1::DeploymentSpec, rbac::v1::PolicyRule};
+use olm_api::v1alpha1::{ClusterServiceVersion, STRATEGY_DEPLOYMENT, StrategyDeploymentPermissions};
+
+use crate::csv::rbac::{self, WantedRole};
+
+/// What an install puts in place.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Strategy {
+    /// Deployments, in the author's order.
+    pub deployments: Vec<StrategyDeployment>,
+    /// Rights in the target namespaces.
+    pub permissions: Vec<Permission>,
+    /// Rights in the whole cluster.
+    pub cluster_permissions: Vec<Permission>,
+    /// The roles these rights make, each once.
+    pub roles: Vec<WantedRole>,
+}
+
+/// A Deployment of the strategy.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StrategyDeployment {
+    /// Its name.
+    pub name: String,
+    /// Its spec as the author wrote it.
+    pub spec: DeploymentSpec,
+    /// Its labels.
+    pub label: BTreeMap<String, String>,
+}
+
+/// The rights of one ServiceAccount.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Permission {
+    /// The account.
+    pub service_account: String,
+    /// What it may do.
+    pub rules: Vec<PolicyRule>,
+}
+
+/// Reads the strategy.
+///
+/// # Errors
+/// For people: what in the ClusterServiceVersion cannot be used, and where.
+pub fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
+    let install = &csv.spec.install;
+    if install.strategy != STRATEGY_DEPLOYMENT {
+        return Err("unrecognized install strategy".to_owned());
+    }
+    if let Some(text) = not_installed_yet(csv) {
+        return Err(text);
+    }
+    let deployments = install.deployments().iter().map(|deployment| {
+        let spec = deployment.decode_spec().map_err(|error| error.to_string())?;
+        Ok(StrategyDeployment {
+            name: deployment.name.clone(),
+            spec,
+            label: deployment.label.clone().into_inner(),
+        })
+    });
+    let permissions = read_permissions(install.permissions())?;
+    let cluster_permissions = read_permissions(install.cluster_permissions())?;
+    let roles =
+        rbac::wanted_roles(csv, &permissions, &cluster_permissions).map_err(|error| error.to_string())?;
+    Ok(Strategy {
+        deployments: deployments.collect::<Result<_, String>>()?,
+        permissions,
+        cluster_permissions,
+        roles,
+    })
+}
+
+fn read_permissions(permissions: &[StrategyDeploymentPermissions]) -> Result<Vec<Permission>, String> {
+    permissions
+        .iter()
+        .map(|permission| {
+            Ok(Permission {
+                service_account: permission.service_account_name.clone(),
+                rules: permission.decode_rules().map_err(|error| error.to_string())?,
+            })
+        })
+        .collect()
+}
+
+/// Installing such an operator without these parts would look like success and be none.
+fn not_installed_yet(csv: &ClusterServiceVersion) -> Option<String> {
+    let webhooks: Vec<&str> = csv
+        .spec
+        .webhook_definitions
+        .iter()
+        .map(|webhook| webhook.generate_name.as_str())
+        .collect();
+    if !webhooks.is_empty() {
+        return Some(format!(
+            "webhookdefinitions ({}): this build does not install webhooks yet",
+            webhooks.join(", ")
+        ));
+    }
+    let owned: Vec<String> = csv
+        .spec
+        .owned_api_services()
+        .iter()
+        .map(|service| format!("{}.{}", service.version, service.group))
+        .collect();
+    (!owned.is_empty()).then(|| {
+        format!(
+            "apiservicedefinitions.owned ({}): this build does not install APIServices yet",
+            owned.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn csv(spec: Value) -> ClusterServiceVersion {
+        serde_json::from_value(
+            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "metadata": {"name": "a", "namespace": "ns"}, "spec": spec}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn an_unknown_strategy_is_refused() {
+        let error = read(&csv(json!({"install": {"strategy": "helm"}}))).unwrap_err();
+        assert_eq!(error, "unrecognized install strategy");
+    }
+
+    #[test]
+    fn a_deployment_that_does_not_decode_is_named() {
+        let error = read(&csv(
+            json!({"install": {"strategy": "deployment", "spec": {"deployments": [
+                {"name": "manager", "spec": {"replicas": "many", "selector": {}, "template": {}}}
+            ]}}}),
+        ))
+        .unwrap_err();
+        assert!(error.contains("manager") && error.contains("replicas"), "{error}");
+    }
+
+    #[test]
+    fn webhooks_and_owned_api_services_are_refused_by_name() {
+        let install = json!({"strategy": "deployment"});
+        let error = read(&csv(
+            json!({"install": install, "webhookdefinitions": [{"generateName": "v.example.com"}]}),
+        ));
+        assert_eq!(
+            error.unwrap_err(),
+            "webhookdefinitions (v.example.com): this build does not install webhooks yet"
+        );
+        let owned =
+            json!({"owned": [{"group": "example.com", "version": "v1", "kind": "Demo", "name": "demos"}]});
+        let error = read(&csv(json!({"install": install, "apiservicedefinitions": owned})));
+        assert_eq!(
+            error.unwrap_err(),
+            "apiservicedefinitions.owned (v1.example.com): this build does not install APIServices yet"
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! Changed object → ClusterServiceVersions to look at again. Pure.
+//!
+//! The handles are the store's snapshots; a listener passes what it needs of them.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::{
+    api::core::v1::ServiceAccount, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{Resource, ResourceExt, core::PartialObjectMeta};
+use olm_api::{
+    api_key::{ApiSet, provided_apis},
+    v1::OperatorGroup,
+    v1alpha1::{ClusterServiceVersion, Subscription},
+    v2::OperatorCondition,
+};
+use olm_runtime::{NamespacedName, store::Change};
+
+use crate::{csv::requirements::api_service_name, operator_group, owner, stores::CustomResourceDefinition};
+
+/// A set of keys.
+pub type Keys = BTreeSet<NamespacedName>;
+
+type Csvs = [Arc<ClusterServiceVersion>];
+
+fn key(csv: &ClusterServiceVersion) -> NamespacedName {
+    NamespacedName::from_object(csv)
+}
+
+fn select(csvs: &Csvs, test: impl Fn(&ClusterServiceVersion) -> bool) -> Keys {
+    csvs.iter().filter(|csv| test(csv)).map(|csv| key(csv)).collect()
+}
+
+/// A ClusterServiceVersion itself; its predecessor and successors, and those that own one of its
+/// CustomResourceDefinitions, when its phase, its chain or its existence changed.
+pub fn by_csv(change: &Change<ClusterServiceVersion>, in_namespace: &Csvs) -> Keys {
+    let own = change.object();
+    let mut keys = Keys::from([key(own)]);
+    if let Change::Applied { old: Some(old), new } = change
+        && old.phase() == new.phase()
+        && old.spec.replaces == new.spec.replaces
+        && owned_crds(old).eq(owned_crds(new))
+    {
+        return keys;
+    }
+    let name = own.name_any();
+    let owned: BTreeSet<&str> = change.versions().flat_map(|csv| owned_crds(csv)).collect();
+    keys.extend(select(in_namespace, |csv| {
+        csv.spec.replaces() == Some(name.as_str())
+            || change
+                .versions()
+                .any(|version| version.spec.replaces() == Some(csv.name_any().as_str()))
+            || owned_crds(csv).any(|crd| owned.contains(crd))
+    }));
+    keys
+}
+
+fn owned_crds(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
+    csv.spec.owned_crds().iter().map(|crd| crd.name.as_str())
+}
+
+/// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now.
+pub fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
+    let mut keys = Keys::new();
+    for version in change.versions() {
+        let metadata = version.meta();
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        keys.extend(
+            owner::references(metadata).map(|owner| NamespacedName::new(namespace.as_str(), &owner.name)),
+        );
+        keys.extend(owner::labelled(metadata));
+    }
+    keys
+}
+
+/// A ServiceAccount: those that give it rights.
+pub fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespace: &Csvs) -> Keys {
+    let name = change.object().name_any();
+    let mut keys = by_owned(change);
+    keys.extend(select(in_namespace, |csv| {
+        let install = &csv.spec.install;
+        let mut permissions = install.permissions().iter().chain(install.cluster_permissions());
+        permissions.any(|permission| permission.service_account_name == name)
+    }));
+    keys
+}
+
+/// A CustomResourceDefinition: those that own or need it, in all namespaces.
+pub fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> Keys {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.spec == new.spec
+        && old.status == new.status
+        && old.metadata.annotations == new.metadata.annotations
+        && old.metadata.uid == new.metadata.uid
+    {
+        return Keys::new();
+    }
+    let name = change.object().name_any();
+    select(csvs, |csv| {
+        let mut named = csv.spec.owned_crds().iter().chain(csv.spec.required_crds());
+        named.any(|crd| crd.name == name)
+    })
+}
+
+/// An APIService: those that need it, in all namespaces.
+pub fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.status == new.status
+        && old.metadata.uid == new.metadata.uid
+    {
+        return Keys::new();
+    }
+    let name = change.object().name_any();
+    select(csvs, |csv| {
+        csv.spec
+            .required_api_services()
+            .iter()
+            .any(|service| api_service_name(service) == name)
+    })
+}
+
+/// An OperatorCondition: the one it belongs to is not concerned, but those that replace it are.
+pub fn by_condition(change: &Change<OperatorCondition>, in_namespace: &Csvs) -> Keys {
+    let name = change.object().name_any();
+    select(in_namespace, |csv| csv.spec.replaces() == Some(name.as_str()))
+}
+
+/// A Subscription whose configuration or whose ClusterServiceVersion changed.
+pub fn by_subscription(change: &Change<Subscription>) -> Keys {
+    let named = |subscription: &Subscription| {
+        let status = subscription.status.clone().unwrap_or_default();
+        [status.installed_csv, status.current_csv]
+    };
+    if let Change::Applied { old: Some(old), new } = change
+        && old.spec.config == new.spec.config
+        && named(old) == named(new)
+    {
+        return Keys::new();
+    }
+    let namespace = change.object().namespace().unwrap_or_default();
+    let names = change.versions().flat_map(|version| named(version)).flatten();
+    names
+        .map(|name| NamespacedName::new(namespace.as_str(), name))
+        .collect()
+}
+
+/// An OperatorGroup: the members, and whoever provides an API that it lists or listed.
+pub fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.spec == new.spec
+        && old.metadata.annotations == new.metadata.annotations
+        && targets(old).eq(targets(new))
+        && old.metadata.uid == new.metadata.uid
+    {
+        return Keys::new();
+    }
+    let namespace = change.object().namespace();
+    let listed: ApiSet = change
+        .versions()
+        .flat_map(|group| operator_group::provided_apis(group))
+        .collect();
+    select(csvs, |csv| {
+        csv.namespace() == namespace
+            || provided_apis(&csv.spec).is_ok_and(|provided| !provided.is_disjoint(&listed))
+    })
+}
+
+fn targets(group: &OperatorGroup) -> impl Iterator<Item = &String> {
+    group.status.iter().flat_map(|status| status.namespaces.iter())
+}

@@ -1,0 +1,164 @@
+//! The Namespace controller: a target namespace carries a label with the uid of each OperatorGroup that targets it.
+//!
+//! Webhooks select namespaces by it. Groups that target all namespaces leave no label (specification operatorgroups,
+//! section 6).
+
+pub mod triggers;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{ResourceExt, core::PartialObjectMeta};
+use olm_api::{
+    labels::{OPERATOR_GROUP_UID_PREFIX, operator_group_uid_label},
+    v1::OperatorGroup,
+};
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    driver::{Reconciler, StatusUpdate},
+    error::ObserveError,
+    outcome::Outcomes,
+    plan::{Action, Guard, Plan, Target},
+};
+use serde_json::{Value, json};
+
+use crate::{operator_group::is_all, stores::Stores};
+
+/// A namespace and the groups.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// The namespace.
+    pub namespace: Arc<PartialObjectMeta<Namespace>>,
+    /// Uids of the groups that target it by name.
+    pub group_uids: Vec<String>,
+}
+
+/// The controller.
+pub struct Namespaces {
+    /// What it reads.
+    pub stores: Stores,
+}
+
+#[async_trait]
+impl Reconciler for Namespaces {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = ();
+
+    const NAME: &'static str = "namespace";
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        let namespace = self.stores.namespaces.get_key(key);
+        Ok(namespace.map(|namespace| {
+            let groups = self.stores.groups.list();
+            let targeting = groups.iter().filter(|group| targets_by_name(group, &key.name));
+            Observed {
+                namespace,
+                group_uids: targeting.filter_map(|group| group.uid()).collect(),
+            }
+        }))
+    }
+
+    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, ()) {
+        (decide(observed), ())
+    }
+
+    fn status(&self, _: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+        StatusUpdate::default()
+    }
+}
+
+/// True when the group's status names the namespace.
+pub fn targets_by_name(group: &OperatorGroup, namespace: &str) -> bool {
+    targeted(group).any(|target| target == namespace)
+}
+
+/// The namespaces a group targets by name.
+pub fn targeted(group: &OperatorGroup) -> impl Iterator<Item = &String> {
+    let targets = group.status.as_ref().map_or(&[][..], |status| &status.namespaces);
+    targets.iter().filter(move |_| !is_all(targets.iter()))
+}
+
+/// Sets missing labels and removes those of other groups; labels of others stay.
+pub fn decide(observed: &Observed) -> Plan {
+    if observed.namespace.metadata.deletion_timestamp.is_some() {
+        return Plan::default();
+    }
+    let wanted: Vec<String> = observed
+        .group_uids
+        .iter()
+        .map(|uid| operator_group_uid_label(uid))
+        .collect();
+    let present = observed.namespace.labels();
+    let stale = present
+        .keys()
+        .filter(|key| key.starts_with(OPERATOR_GROUP_UID_PREFIX) && !wanted.contains(key))
+        .map(|key| (key.clone(), Value::Null));
+    let missing = wanted
+        .iter()
+        .filter(|key| !present.contains_key(*key))
+        .map(|key| (key.clone(), json!("")));
+    let changes: BTreeMap<String, Value> = stale.chain(missing).collect();
+    if changes.is_empty() {
+        return Plan::default();
+    }
+    let patch = Action::patch(
+        Target::cluster::<Namespace>(&observed.namespace.name_any()),
+        json!({"metadata": {"labels": changes}}),
+        Guard {
+            uid: observed.namespace.uid(),
+            resource_version: None,
+        },
+    );
+    Plan {
+        actions: vec![patch],
+        ..Plan::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(present: &[&str], uids: &[&str]) -> Observed {
+        let labels: BTreeMap<&str, &str> = present.iter().map(|key| (*key, "")).collect();
+        let namespace =
+            serde_json::from_value(json!({"metadata": {"name": "ns", "labels": labels}})).unwrap();
+        Observed {
+            namespace: Arc::new(namespace),
+            group_uids: uids.iter().map(|uid| (*uid).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn labels_follow_the_groups_and_foreign_ones_stay() {
+        let plan = decide(&observed(&["olm.operatorgroup.uid/old", "team"], &["new"]));
+        insta::assert_snapshot!(plan, @r#"patch Namespace ns {"metadata":{"labels":{"olm.operatorgroup.uid/new":"","olm.operatorgroup.uid/old":null}}}"#);
+    }
+
+    #[test]
+    fn a_namespace_in_sync_is_not_written() {
+        assert!(
+            decide(&observed(
+                &["olm.operatorgroup.uid/a", "olm.operatorgroup.uid/b"],
+                &["a", "b"]
+            ))
+            .is_empty()
+        );
+        assert!(decide(&observed(&["team"], &[])).is_empty());
+    }
+
+    #[test]
+    fn a_group_of_all_namespaces_targets_none_by_name() {
+        let group = |namespaces: Value| -> OperatorGroup {
+            serde_json::from_value(
+                json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": {"name": "og"}, "status": {"namespaces": namespaces, "lastUpdated": null}}),
+            )
+            .unwrap()
+        };
+        assert_eq!(targeted(&group(json!([""]))).count(), 0);
+        assert!(targets_by_name(&group(json!(["a", "b"])), "b"));
+    }
+}

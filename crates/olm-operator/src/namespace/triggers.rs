@@ -1,0 +1,33 @@
+//! Changed object → namespaces to look at again. Pure.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{ResourceExt, core::PartialObjectMeta};
+use olm_api::v1::OperatorGroup;
+use olm_runtime::{NamespacedName, store::Change};
+
+use crate::namespace::targeted;
+
+/// A namespace whose labels changed: itself.
+pub fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>) -> Option<NamespacedName> {
+    match change {
+        Change::Applied { old: Some(old), new } if old.labels() == new.labels() => None,
+        Change::Applied { new, .. } => Some(NamespacedName::from_object(new.as_ref())),
+        Change::Deleted { .. } => None,
+    }
+}
+
+/// A group: the namespaces it targeted before or targets now.
+pub fn by_group(change: &Change<OperatorGroup>) -> BTreeSet<NamespacedName> {
+    if let Change::Applied { old: Some(old), new } = change
+        && targeted(old).eq(targeted(new))
+    {
+        return BTreeSet::new();
+    }
+    change
+        .versions()
+        .flat_map(|group| targeted(group))
+        .map(NamespacedName::cluster)
+        .collect()
+}

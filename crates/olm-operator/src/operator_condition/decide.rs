@@ -1,0 +1,199 @@
+//! What is to be written for an OperatorCondition. Pure.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::{
+    api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::{Resource, ResourceExt};
+use olm_api::{
+    labels,
+    v1alpha1::ClusterServiceVersion,
+    v2::{OperatorCondition, OperatorConditionSpec},
+};
+use olm_runtime::plan::{Action, Plan, Target, to_value};
+use serde_json::json;
+
+use crate::{
+    csv::rbac::{GROUP, same_rules},
+    operator_condition::{FIELD_MANAGER, Observed},
+    owner,
+};
+
+/// The account of pods that name none.
+const DEFAULT_ACCOUNT: &str = "default";
+
+/// The OperatorCondition as its ClusterServiceVersion wants it, then the rights to write it.
+pub fn decide(observed: &Observed) -> Plan {
+    if observed.namespace_terminating {
+        return Plan::default();
+    }
+    let wanted = observed
+        .csv
+        .as_ref()
+        .filter(|csv| csv.metadata.deletion_timestamp.is_none());
+    let mut actions: Vec<Action> = wanted
+        .and_then(|csv| generate(observed, csv))
+        .into_iter()
+        .collect();
+    let alive = observed
+        .condition
+        .as_ref()
+        .filter(|found| found.metadata.deletion_timestamp.is_none());
+    // A condition that is about to change names other accounts; its rights follow in the next round.
+    if let (Some(condition), true) = (alive, actions.is_empty()) {
+        actions.extend(role(observed, condition));
+        actions.extend(binding(observed, condition));
+    }
+    Plan {
+        actions,
+        ..Plan::default()
+    }
+}
+
+fn generate(observed: &Observed, csv: &ClusterServiceVersion) -> Option<Action> {
+    let (accounts, deployments) = (service_accounts(csv), deployments(csv));
+    if let Some(found) = &observed.condition
+        && found.spec.service_accounts == accounts
+        && found.spec.deployments == deployments
+        && is_controlled_by(&found.metadata, csv.uid().as_deref())
+    {
+        return None;
+    }
+    let spec = OperatorConditionSpec {
+        service_accounts: accounts.into(),
+        deployments: deployments.into(),
+        ..OperatorConditionSpec::default()
+    };
+    let owner = OwnerReference {
+        controller: Some(true),
+        ..owner::reference(csv)
+    };
+    let object = json!({
+        "apiVersion": OperatorCondition::api_version(&()),
+        "kind": OperatorCondition::kind(&()),
+        "metadata": {"name": observed.name, "namespace": observed.namespace, "ownerReferences": [owner]},
+        "spec": spec,
+    });
+    let target = Target::of::<OperatorCondition>(&observed.namespace, &observed.name);
+    Some(Action::apply(target, object, FIELD_MANAGER))
+}
+
+/// Accounts of the cluster permissions, then of the permissions, in order and as often as they are named.
+fn service_accounts(csv: &ClusterServiceVersion) -> Vec<String> {
+    let install = &csv.spec.install;
+    let all = install.cluster_permissions().iter().chain(install.permissions());
+    let named: Vec<String> = all
+        .map(|permission| permission.service_account_name.clone())
+        .collect();
+    if named.is_empty() {
+        vec![DEFAULT_ACCOUNT.to_owned()]
+    } else {
+        named
+    }
+}
+
+fn deployments(csv: &ClusterServiceVersion) -> Vec<String> {
+    csv.spec
+        .install
+        .deployments()
+        .iter()
+        .map(|deployment| deployment.name.clone())
+        .collect()
+}
+
+fn is_controlled_by(metadata: &ObjectMeta, uid: Option<&str>) -> bool {
+    metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| Some(owner.uid.as_str()) == uid && owner.controller == Some(true))
+}
+
+fn role(observed: &Observed, condition: &OperatorCondition) -> Option<Action> {
+    let rules = vec![PolicyRule {
+        verbs: ["get", "update", "patch"].map(str::to_owned).to_vec(),
+        api_groups: Some(vec![OperatorCondition::group(&()).into_owned()]),
+        resources: Some(vec![OperatorCondition::plural(&()).into_owned()]),
+        resource_names: Some(vec![observed.name.clone()]),
+        ..PolicyRule::default()
+    }];
+    if let Some(found) = &observed.role
+        && is_controlled_by(&found.metadata, condition.uid().as_deref())
+        && same_rules(found.rules.as_deref(), &rules)
+    {
+        return None;
+    }
+    let role = Role {
+        metadata: metadata(observed, condition),
+        rules: Some(rules),
+    };
+    let target = Target::of::<Role>(&observed.namespace, &observed.name);
+    Some(Action::apply(target, to_value(&role), FIELD_MANAGER))
+}
+
+fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
+    let role_ref = RoleRef {
+        api_group: GROUP.to_owned(),
+        kind: "Role".to_owned(),
+        name: observed.name.clone(),
+    };
+    let subjects = subjects(condition);
+    let found = observed.binding.as_ref();
+    if let Some(found) = found
+        && is_controlled_by(&found.metadata, condition.uid().as_deref())
+        && found.role_ref == role_ref
+        && found.subjects.as_deref() == Some(&subjects)
+    {
+        return Vec::new();
+    }
+    let target = Target::of::<RoleBinding>(&observed.namespace, &observed.name);
+    // What a binding points to cannot be changed.
+    let foreign = found.filter(|found| found.role_ref != role_ref);
+    let removal = foreign.map(|found| Action::delete(target.clone(), found.uid()));
+    let binding = RoleBinding {
+        metadata: metadata(observed, condition),
+        role_ref,
+        subjects: Some(subjects),
+    };
+    removal
+        .into_iter()
+        .chain([Action::apply(target, to_value(&binding), FIELD_MANAGER)])
+        .collect()
+}
+
+/// Each account once; upstream repeats one that has permissions of both kinds.
+fn subjects(condition: &OperatorCondition) -> Vec<Subject> {
+    let mut seen = BTreeSet::new();
+    let accounts = condition
+        .spec
+        .service_accounts
+        .iter()
+        .filter(|account| seen.insert(*account));
+    accounts
+        .map(|account| Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account.clone(),
+            namespace: None,
+            api_group: None,
+        })
+        .collect()
+}
+
+fn metadata(observed: &Observed, condition: &OperatorCondition) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(observed.name.clone()),
+        namespace: Some(observed.namespace.clone()),
+        labels: Some([(labels::MANAGED.to_owned(), labels::TRUE.to_owned())].into()),
+        owner_references: Some(vec![OwnerReference {
+            api_version: OperatorCondition::api_version(&()).into_owned(),
+            kind: OperatorCondition::kind(&()).into_owned(),
+            name: observed.name.clone(),
+            uid: condition.uid().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: Some(false),
+        }]),
+        ..ObjectMeta::default()
+    }
+}

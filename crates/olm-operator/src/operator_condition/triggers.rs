@@ -1,0 +1,34 @@
+//! Changed object → OperatorConditions to look at again, by the name they share with their ClusterServiceVersion. Pure.
+
+use kube::{Resource, ResourceExt};
+use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
+use olm_runtime::{NamespacedName, store::Change};
+
+/// A ClusterServiceVersion that came, or whose spec changed.
+pub fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<NamespacedName> {
+    match change {
+        Change::Applied { old: Some(old), new }
+            if old.metadata.generation == new.metadata.generation && old.uid() == new.uid() =>
+        {
+            None
+        }
+        Change::Applied { new, .. } => Some(NamespacedName::from_object(new.as_ref())),
+        Change::Deleted { .. } => None,
+    }
+}
+
+/// An OperatorCondition itself.
+pub fn by_condition(change: &Change<OperatorCondition>) -> NamespacedName {
+    NamespacedName::from_object(change.object().as_ref())
+}
+
+/// A Role or RoleBinding that an OperatorCondition owns.
+pub fn by_owned<K: Resource>(change: &Change<K>) -> Option<NamespacedName> {
+    let object = change.object();
+    let kind = OperatorCondition::kind(&());
+    let owners = object.meta().owner_references.iter().flatten();
+    let owned = owners
+        .into_iter()
+        .any(|owner| owner.kind == kind && Some(&owner.name) == object.meta().name.as_ref());
+    owned.then(|| NamespacedName::from_object(object.as_ref()))
+}

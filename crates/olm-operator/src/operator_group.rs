@@ -1,0 +1,170 @@
+//! The OperatorGroup controller: which namespaces a group targets, and which APIs its operators provide.
+//!
+//! # Expected flow
+//! `observe` reads stores only; [`decide`] works out targets, the condition about several groups, and APIs that nobody
+//! provides any more; [`status`] writes targets and condition at once. Membership of ClusterServiceVersions is written
+//! by their own controller, namespace labels by that of namespaces.
+//!
+//! # Guarantees
+//! One status write a round, none when nothing changed; fields of others in the status are kept.
+
+pub mod decide;
+pub mod intersection;
+pub mod observe;
+pub mod status;
+pub mod targets;
+pub mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use kube::ResourceExt;
+use olm_api::{
+    api_key::{ApiSet, parse_api_set},
+    install_mode::NAMESPACE_ALL,
+    labels,
+    v1::OperatorGroup,
+};
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    driver::{Reconciler, StatusUpdate},
+    error::ObserveError,
+    outcome::Outcomes,
+    plan::Plan,
+};
+
+use crate::{
+    operator_group::{
+        decide::Verdict, intersection::NamespaceSet, observe::Observed, targets::NamespaceLabels,
+    },
+    stores::Stores,
+};
+
+/// Where the operators of a group work, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Targets {
+    /// The group selects namespaces, and its status does not say so yet.
+    Unresolved,
+    /// What the group selects makes no sense; for people.
+    Invalid(String),
+    /// These; empty when nothing is selected, `""` alone for all.
+    Namespaces(BTreeSet<String>),
+}
+
+/// An OperatorGroup as its members see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Where its operators work.
+    pub targets: Targets,
+    /// The list of provided APIs is the user's.
+    pub static_apis: bool,
+    /// Failed operators may be upgraded.
+    pub fail_forward: bool,
+    /// The account whose rights limit installs.
+    pub service_account: Option<String>,
+    /// APIs its operators provide, as listed.
+    pub provided: ApiSet,
+}
+
+impl Group {
+    /// Reads a group; the labels of all namespaces tell whether it selects anything.
+    pub fn read(group: &OperatorGroup, namespaces: &[NamespaceLabels]) -> Self {
+        let resolved = || -> BTreeSet<String> {
+            group
+                .status
+                .iter()
+                .flat_map(|status| &status.namespaces)
+                .cloned()
+                .collect()
+        };
+        let targets = match targets::select(&group.spec, namespaces) {
+            Err(text) => Targets::Invalid(text),
+            Ok(selected) if selected.is_empty() => Targets::Namespaces(selected),
+            Ok(_) if resolved().is_empty() => Targets::Unresolved,
+            Ok(_) => Targets::Namespaces(resolved()),
+        };
+        Self {
+            namespace: group.namespace().unwrap_or_default(),
+            name: group.name_any(),
+            uid: group.uid().unwrap_or_default(),
+            targets,
+            static_apis: group.spec.static_provided_apis == Some(true),
+            fail_forward: group.spec.allows_fail_forward(),
+            service_account: group
+                .spec
+                .service_account_name
+                .clone()
+                .filter(|name| !name.is_empty()),
+            provided: provided_apis(group),
+        }
+    }
+
+    /// True when the operators of this group work in all namespaces.
+    pub fn targets_all(&self) -> bool {
+        matches!(&self.targets, Targets::Namespaces(targets) if is_all(targets.iter()))
+    }
+
+    /// The targets as they count for intersection with other groups.
+    pub fn intersection(&self) -> NamespaceSet {
+        match &self.targets {
+            Targets::Namespaces(targets) => NamespaceSet::of_group(&self.namespace, targets.iter().cloned()),
+            Targets::Unresolved | Targets::Invalid(_) => NamespaceSet::default(),
+        }
+    }
+}
+
+/// True for the one name that means all namespaces.
+pub fn is_all<'a>(mut targets: impl Iterator<Item = &'a String>) -> bool {
+    targets.next().is_some_and(|first| first == NAMESPACE_ALL) && targets.next().is_none()
+}
+
+/// APIs a group lists as provided.
+pub fn provided_apis(group: &OperatorGroup) -> ApiSet {
+    group
+        .annotations()
+        .get(labels::PROVIDED_APIS)
+        .map(|text| parse_api_set(text))
+        .unwrap_or_default()
+}
+
+/// The controller.
+pub struct OperatorGroups {
+    /// What it reads.
+    pub stores: Stores,
+}
+
+#[async_trait]
+impl Reconciler for OperatorGroups {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = Verdict;
+
+    const NAME: &'static str = "operator-group";
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        Ok(observe::observe(&self.stores, key))
+    }
+
+    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed)
+    }
+
+    fn status(
+        &self,
+        observed: &Observed,
+        verdict: Verdict,
+        _outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate {
+        status::status(observed, verdict, now)
+    }
+}

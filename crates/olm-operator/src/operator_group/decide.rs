@@ -1,0 +1,72 @@
+//! What is to happen to an OperatorGroup. Pure.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use olm_api::{
+    api_key::{ApiSet, print_api_set},
+    labels,
+    v1::OperatorGroup,
+    v1alpha1::ClusterServiceVersionPhase as Phase,
+};
+use olm_runtime::plan::{Action, Guard, Plan, Target};
+use serde_json::json;
+
+use crate::operator_group::{observe::Observed, provided_apis, targets};
+
+/// What the status is to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The targets; `None` leaves what is there, because the spec makes no sense.
+    pub namespaces: Option<BTreeSet<String>>,
+    /// There are several groups in the namespace.
+    pub ambiguous: bool,
+}
+
+/// Targets and condition for the status, and the list of provided APIs freed of what nobody provides.
+pub fn decide(observed: &Observed) -> (Plan, Verdict) {
+    let selected = targets::select(&observed.group.spec, &observed.namespaces);
+    if let Err(error) = &selected {
+        tracing::info!(group = %observed.group.name_any(), %error, "OperatorGroup selects nothing that makes sense");
+    }
+    let verdict = Verdict {
+        namespaces: selected.ok(),
+        ambiguous: observed.ambiguous,
+    };
+    let plan = Plan {
+        actions: prune(observed).into_iter().collect(),
+        ..Plan::default()
+    };
+    (plan, verdict)
+}
+
+/// Takes APIs out of the list that no member provides, unless one that is just coming in is about to add its own.
+fn prune(observed: &Observed) -> Option<Action> {
+    let group = &observed.group;
+    if group.spec.static_provided_apis == Some(true) || observed.ambiguous {
+        return None;
+    }
+    let listed = provided_apis(group);
+    let members = observed.members.iter().filter(|member| !member.deleting);
+    let provided: ApiSet = members
+        .clone()
+        .flat_map(|member| member.provides.iter().cloned())
+        .collect();
+    let arriving = members
+        .filter(|member| matches!(member.phase, Phase::None | Phase::Pending))
+        .any(|member| !member.provides.is_subset(&listed));
+    let kept: ApiSet = listed.intersection(&provided).cloned().collect();
+    if arriving || kept == listed {
+        return None;
+    }
+    let target = Target::of::<OperatorGroup>(&group.namespace().unwrap_or_default(), &group.name_any());
+    let patch = json!({"metadata": {"annotations": {labels::PROVIDED_APIS: print_api_set(&kept)}}});
+    Some(Action::patch(
+        target,
+        patch,
+        Guard {
+            uid: group.uid(),
+            resource_version: None,
+        },
+    ))
+}

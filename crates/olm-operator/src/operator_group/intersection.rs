@@ -1,0 +1,126 @@
+//! Which OperatorGroups share namespaces, and what that means for the APIs they provide.
+//!
+//! Pure set algebra (specification operatorgroups, section 7).
+
+use std::collections::BTreeSet;
+
+/// A set of target namespaces. "All namespaces" is exactly `{""}`; a set that holds `""` beside others is not "all".
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamespaceSet(BTreeSet<String>);
+
+impl NamespaceSet {
+    /// The set of these names.
+    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self(names.into_iter().map(Into::into).collect())
+    }
+
+    /// The targets of a group as they count for intersection: its own namespace is added, unless there are no targets
+    /// or they are "all".
+    pub fn of_group<S: Into<String>>(own: &str, targets: impl IntoIterator<Item = S>) -> Self {
+        let mut set = Self::new(targets);
+        if set.0.first().is_some_and(|first| !first.is_empty()) {
+            set.0.insert(own.to_owned());
+        }
+        set
+    }
+
+    /// True for `{""}`.
+    pub fn is_all(&self) -> bool {
+        self.0.len() == 1 && self.0.contains("")
+    }
+
+    /// True when the two share a namespace; "all" shares one with every set that is not empty.
+    pub fn intersects(&self, other: &Self) -> bool {
+        match (self.is_all(), other.is_all()) {
+            (true, _) => !other.0.is_empty(),
+            (_, true) => !self.0.is_empty(),
+            (false, false) => !self.0.is_disjoint(&other.0),
+        }
+    }
+}
+
+/// What a group's list of provided APIs has to become before one of its ClusterServiceVersions may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiIntersection {
+    /// The list holds the ClusterServiceVersion's APIs and nobody else provides them.
+    NoConflict,
+    /// The APIs have to be added to the list.
+    Add,
+    /// An intersecting group provides one of them; the newcomer has to stand back.
+    Conflict,
+    /// Both groups list them: take them out, the first to put them in again wins.
+    Remove,
+}
+
+/// Compares the APIs of a ClusterServiceVersion with its own group's list and with those of all intersecting groups.
+pub fn reconcile_apis<T: Ord>(csv: &BTreeSet<T>, own: &BTreeSet<T>, others: &BTreeSet<T>) -> ApiIntersection {
+    match (csv.is_disjoint(others), csv.is_subset(own)) {
+        (true, true) => ApiIntersection::NoConflict,
+        (true, false) => ApiIntersection::Add,
+        (false, false) => ApiIntersection::Conflict,
+        (false, true) => ApiIntersection::Remove,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn set(names: &[&str]) -> NamespaceSet {
+        NamespaceSet::new(names.iter().copied())
+    }
+
+    #[test]
+    fn all_meets_every_set_but_the_empty_one() {
+        for (a, b, expected) in [
+            (set(&[""]), set(&["x"]), true),
+            (set(&[""]), set(&[""]), true),
+            (set(&[""]), set(&[]), false),
+            (set(&[]), set(&[]), false),
+            (set(&["x"]), set(&["y"]), false),
+            (set(&["x", "y"]), set(&["y", "z"]), true),
+            (set(&["", "x"]), set(&["y"]), false),
+        ] {
+            assert_eq!(a.intersects(&b), expected, "{a:?} {b:?}");
+            assert_eq!(b.intersects(&a), expected, "{b:?} {a:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_counts_with_its_own_namespace_so_that_one_watching_it_intersects() {
+        let ours = NamespaceSet::of_group("ns", ["ns-1"]);
+        let theirs = NamespaceSet::of_group("ns-2", ["ns"]);
+        assert!(ours.intersects(&theirs));
+        assert!(!set(&["ns-1"]).intersects(&set(&["ns"])));
+        assert_eq!(NamespaceSet::of_group("ns", [""]), set(&[""]));
+        assert_eq!(NamespaceSet::of_group("ns", Vec::<String>::new()), set(&[]));
+    }
+
+    #[test]
+    fn the_four_answers_follow_from_two_questions() {
+        let apis = |text: &str| text.chars().collect::<BTreeSet<_>>();
+        for (csv, own, others, expected) in [
+            ("ab", "ab", "c", ApiIntersection::NoConflict),
+            ("ab", "a", "c", ApiIntersection::Add),
+            ("ab", "a", "b", ApiIntersection::Conflict),
+            ("ab", "abc", "b", ApiIntersection::Remove),
+            ("", "", "b", ApiIntersection::NoConflict),
+        ] {
+            assert_eq!(
+                reconcile_apis(&apis(csv), &apis(own), &apis(others)),
+                expected,
+                "{csv} {own} {others}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn intersecting_is_symmetric(a in prop::collection::btree_set("[xyz]?", 0..4), b in prop::collection::btree_set("[xyz]?", 0..4)) {
+            let (a, b) = (NamespaceSet(a), NamespaceSet(b));
+            prop_assert_eq!(a.intersects(&b), b.intersects(&a));
+        }
+    }
+}

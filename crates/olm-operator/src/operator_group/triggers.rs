@@ -1,0 +1,56 @@
+//! Changed object → OperatorGroups to look at again. Pure.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{ResourceExt, core::PartialObjectMeta};
+use olm_api::{v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
+use olm_runtime::{NamespacedName, store::Change};
+
+use crate::operator_group::observe::Member;
+
+/// A group itself, and the others of its namespace: their number decides about a condition.
+pub fn by_group(
+    change: &Change<OperatorGroup>,
+    in_namespace: &[Arc<OperatorGroup>],
+) -> BTreeSet<NamespacedName> {
+    let others = in_namespace
+        .iter()
+        .map(|group| NamespacedName::from_object(group.as_ref()));
+    let came_or_went = change.versions().count() == 1;
+    let own = NamespacedName::from_object(change.object().as_ref());
+    others.filter(|_| came_or_went).chain([own]).collect()
+}
+
+/// A namespace that appears, goes or is labelled anew: every group that selects by labels.
+pub fn by_namespace(
+    change: &Change<PartialObjectMeta<Namespace>>,
+    groups: &[Arc<OperatorGroup>],
+) -> BTreeSet<NamespacedName> {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.labels() == new.labels()
+    {
+        return BTreeSet::new();
+    }
+    groups
+        .iter()
+        .filter(|group| group.spec.target_namespaces.is_empty() && group.spec.selector.is_some())
+        .map(|group| NamespacedName::from_object(group.as_ref()))
+        .collect()
+}
+
+/// A ClusterServiceVersion whose APIs, phase or existence changed: the groups of its namespace.
+pub fn by_csv(
+    change: &Change<ClusterServiceVersion>,
+    in_namespace: &[Arc<OperatorGroup>],
+) -> BTreeSet<NamespacedName> {
+    if let Change::Applied { old: Some(old), new } = change
+        && Member::read(old) == Member::read(new)
+    {
+        return BTreeSet::new();
+    }
+    in_namespace
+        .iter()
+        .map(|group| NamespacedName::from_object(group.as_ref()))
+        .collect()
+}

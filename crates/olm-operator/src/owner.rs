@@ -1,0 +1,126 @@
+//! How objects are marked as belonging to a ClusterServiceVersion.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
+use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_runtime::NamespacedName;
+
+/// Labels of everything made for `csv`: the three owner labels and the mark of the filtered caches.
+pub fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
+    let name = csv.metadata.name.clone().unwrap_or_default();
+    let namespace = csv.metadata.namespace.clone().unwrap_or_default();
+    BTreeMap::from([
+        (labels::MANAGED.to_owned(), labels::TRUE.to_owned()),
+        (labels::OWNER.to_owned(), name),
+        (labels::OWNER_NAMESPACE.to_owned(), namespace),
+        (labels::OWNER_KIND.to_owned(), labels::OWNER_KIND_CSV.to_owned()),
+    ])
+}
+
+/// Reference to `csv` as the owner of an object of its namespace: not its controller, and not in the way of a
+/// foreground deletion.
+pub fn reference(csv: &ClusterServiceVersion) -> OwnerReference {
+    OwnerReference {
+        api_version: ClusterServiceVersion::api_version(&()).into_owned(),
+        kind: ClusterServiceVersion::kind(&()).into_owned(),
+        name: csv.metadata.name.clone().unwrap_or_default(),
+        uid: csv.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(false),
+        block_owner_deletion: Some(false),
+    }
+}
+
+/// Label selector for the objects of a ClusterServiceVersion.
+pub fn selector(namespace: &str, name: &str) -> String {
+    format!(
+        "{}={name},{}={namespace},{}={}",
+        labels::OWNER,
+        labels::OWNER_NAMESPACE,
+        labels::OWNER_KIND,
+        labels::OWNER_KIND_CSV
+    )
+}
+
+/// The ClusterServiceVersion named by the owner labels, if all three are there.
+pub fn labelled(metadata: &ObjectMeta) -> Option<NamespacedName> {
+    let found = metadata.labels.as_ref()?;
+    (found.get(labels::OWNER_KIND)? == labels::OWNER_KIND_CSV)
+        .then(|| {
+            Some(NamespacedName::new(
+                found.get(labels::OWNER_NAMESPACE)?,
+                found.get(labels::OWNER)?,
+            ))
+        })
+        .flatten()
+}
+
+/// True when the owner labels name this ClusterServiceVersion.
+pub fn is_labelled(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {
+    labelled(metadata).is_some_and(|owner| owner.namespace == namespace && owner.name == name)
+}
+
+/// The owner references that point to ClusterServiceVersions.
+pub fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &OwnerReference> {
+    let group = ClusterServiceVersion::group(&());
+    let kind = ClusterServiceVersion::kind(&());
+    metadata.owner_references.iter().flatten().filter(move |owner| {
+        owner.kind == kind && owner.api_version.split('/').next() == Some(group.as_ref())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(api_version: &str, kind: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            ..OwnerReference::default()
+        }
+    }
+
+    #[test]
+    fn references_of_other_kinds_and_groups_do_not_count() {
+        let metadata = ObjectMeta {
+            owner_references: Some(vec![
+                owner("operators.coreos.com/v1alpha1", "ClusterServiceVersion"),
+                owner("operators.coreos.com/v1alpha1", "CatalogSource"),
+                owner("v1", "ConfigMap"),
+                owner("example.com/v1", "ClusterServiceVersion"),
+            ]),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(references(&metadata).count(), 1);
+    }
+
+    #[test]
+    fn owner_labels_count_only_together() {
+        let with = |pairs: &[(&str, &str)]| ObjectMeta {
+            labels: Some(
+                pairs
+                    .iter()
+                    .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                    .collect(),
+            ),
+            ..ObjectMeta::default()
+        };
+        let full = [
+            ("olm.owner", "a"),
+            ("olm.owner.namespace", "ns"),
+            ("olm.owner.kind", "ClusterServiceVersion"),
+        ];
+        assert_eq!(labelled(&with(&full)), Some(NamespacedName::new("ns", "a")));
+        assert!(is_labelled(&with(&full), "ns", "a"));
+        assert!(!is_labelled(&with(&full), "other", "a"));
+        assert_eq!(labelled(&with(&full[..2])), None);
+        let group = [
+            ("olm.owner", "a"),
+            ("olm.owner.namespace", "ns"),
+            ("olm.owner.kind", "OperatorGroup"),
+        ];
+        assert_eq!(labelled(&with(&group)), None);
+    }
+}

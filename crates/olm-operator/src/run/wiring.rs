@@ -1,0 +1,111 @@
+//! Connects changes in the stores with the queues, through the triggers of each controller.
+
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt};
+use olm_runtime::{NamespacedName, queue::Queue, store::Store};
+
+use crate::{csv, namespace, operator_condition, operator_group, run::Queues, stores::Stores};
+
+/// Attaches all listeners; call it before the watches start, so that nothing is missed.
+pub(super) fn connect(stores: &Stores, queues: &Queues) {
+    connect_csvs(stores, queues);
+    connect_owned(&stores.deployments, queues);
+    connect_owned(&stores.cluster_roles, queues);
+    connect_owned(&stores.cluster_role_bindings, queues);
+    connect_owned(&stores.roles, queues);
+    connect_owned(&stores.role_bindings, queues);
+    connect_rights_of_conditions(&stores.roles, queues);
+    connect_rights_of_conditions(&stores.role_bindings, queues);
+    connect_groups(stores, queues);
+    connect_others(stores, queues);
+}
+
+fn add_all(queue: &Queue<NamespacedName>, keys: impl IntoIterator<Item = NamespacedName>) {
+    keys.into_iter().for_each(|key| queue.add(key));
+}
+
+fn namespace_of(object: &Arc<impl Resource<DynamicType = ()>>) -> String {
+    object.namespace().unwrap_or_default()
+}
+
+fn connect_csvs(stores: &Stores, queues: &Queues) {
+    let (csvs, groups, queues) = (stores.csvs.clone(), stores.groups.clone(), queues.clone());
+    stores.csvs.on_change(move |change| {
+        let namespace = namespace_of(change.object());
+        add_all(
+            &queues.csvs,
+            csv::triggers::by_csv(change, &csvs.list_in(&namespace)),
+        );
+        add_all(
+            &queues.groups,
+            operator_group::triggers::by_csv(change, &groups.list_in(&namespace)),
+        );
+        add_all(&queues.conditions, operator_condition::triggers::by_csv(change));
+    });
+}
+
+fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {
+    let queue = queues.csvs.clone();
+    store.on_change(move |change| add_all(&queue, csv::triggers::by_owned(change)));
+}
+
+fn connect_rights_of_conditions<K>(store: &Store<K>, queues: &Queues)
+where
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
+{
+    let queue = queues.conditions.clone();
+    store.on_change(move |change| add_all(&queue, operator_condition::triggers::by_owned(change)));
+}
+
+fn connect_groups(stores: &Stores, queues: &Queues) {
+    let (csvs, groups, all) = (stores.csvs.clone(), stores.groups.clone(), queues.clone());
+    stores.groups.on_change(move |change| {
+        let namespace = namespace_of(change.object());
+        add_all(&all.csvs, csv::triggers::by_group(change, &csvs.list()));
+        add_all(
+            &all.groups,
+            operator_group::triggers::by_group(change, &groups.list_in(&namespace)),
+        );
+        add_all(&all.namespaces, namespace::triggers::by_group(change));
+    });
+    let (groups, all) = (stores.groups.clone(), queues.clone());
+    stores.namespaces.on_change(move |change| {
+        add_all(
+            &all.groups,
+            operator_group::triggers::by_namespace(change, &groups.list()),
+        );
+        add_all(&all.namespaces, namespace::triggers::by_namespace(change));
+    });
+}
+
+fn connect_others(stores: &Stores, queues: &Queues) {
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
+    stores.accounts.on_change(move |change| {
+        add_all(
+            &queue,
+            csv::triggers::by_account(change, &csvs.list_in(&namespace_of(change.object()))),
+        );
+    });
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
+    stores
+        .crds
+        .on_change(move |change| add_all(&queue, csv::triggers::by_crd(change, &csvs.list())));
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
+    stores
+        .api_services
+        .on_change(move |change| add_all(&queue, csv::triggers::by_api_service(change, &csvs.list())));
+    let queue = queues.csvs.clone();
+    stores
+        .subscriptions
+        .on_change(move |change| add_all(&queue, csv::triggers::by_subscription(change)));
+    let (csvs, all) = (stores.csvs.clone(), queues.clone());
+    stores.conditions.on_change(move |change| {
+        let in_namespace = csvs.list_in(&namespace_of(change.object()));
+        add_all(&all.csvs, csv::triggers::by_condition(change, &in_namespace));
+        add_all(
+            &all.conditions,
+            [operator_condition::triggers::by_condition(change)],
+        );
+    });
+}

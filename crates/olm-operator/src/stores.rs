@@ -1,0 +1,160 @@
+//! The reflectors of this binary, each pruned of what nobody reads.
+
+mod custom_resource_definition;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    },
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{Client, core::PartialObjectMeta};
+use olm_api::{
+    labels,
+    v1::OperatorGroup,
+    v1alpha1::{ClusterServiceVersion, Subscription},
+    v2::OperatorCondition,
+};
+use olm_runtime::store::{Store, StoreSet, Watch};
+
+pub use custom_resource_definition::CustomResourceDefinition;
+
+/// Everything this binary watches.
+#[derive(Clone)]
+pub struct Stores {
+    /// ClusterServiceVersions, copies left out.
+    pub csvs: Store<ClusterServiceVersion>,
+    /// OperatorGroups.
+    pub groups: Store<OperatorGroup>,
+    /// OperatorConditions.
+    pub conditions: Store<OperatorCondition>,
+    /// Subscriptions.
+    pub subscriptions: Store<Subscription>,
+    /// Deployments that OLM made.
+    pub deployments: Store<Deployment>,
+    /// ServiceAccounts that OLM made.
+    pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
+    /// Roles that OLM made.
+    pub roles: Store<Role>,
+    /// RoleBindings that OLM made.
+    pub role_bindings: Store<RoleBinding>,
+    /// ClusterRoles that OLM made.
+    pub cluster_roles: Store<ClusterRole>,
+    /// ClusterRoleBindings that OLM made.
+    pub cluster_role_bindings: Store<ClusterRoleBinding>,
+    /// CustomResourceDefinitions, without their schemas.
+    pub crds: Store<CustomResourceDefinition>,
+    /// APIServices.
+    pub api_services: Store<APIService>,
+    /// Namespaces.
+    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+}
+
+impl Stores {
+    /// Registers all watches in `set`; they start with the set.
+    pub fn register(set: &mut StoreSet, client: &Client) -> Self {
+        Self {
+            csvs: set.add(
+                Watch::new(client)
+                    .label_absent(labels::COPIED_FROM)
+                    .prune(prune_csv),
+            ),
+            groups: set.add(Watch::new(client).prune(prune_group)),
+            conditions: set.add(Watch::new(client)),
+            subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
+            deployments: set.add(managed(client).prune(prune_deployment)),
+            accounts: set.add_metadata(managed(client)),
+            roles: set.add(managed(client)),
+            role_bindings: set.add(managed(client)),
+            cluster_roles: set.add(managed(client)),
+            cluster_role_bindings: set.add(managed(client)),
+            crds: set.add(Watch::new(client).prune(CustomResourceDefinition::prune)),
+            api_services: set.add(Watch::new(client).prune(prune_api_service)),
+            namespaces: set.add_metadata(Watch::new(client)),
+        }
+    }
+}
+
+/// Only what carries OLM's mark: everything OLM makes does, from its creation.
+fn managed<K>(client: &Client) -> Watch<K>
+where
+    K: olm_runtime::store::Stored,
+{
+    Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
+}
+
+fn prune_csv(csv: &mut ClusterServiceVersion) {
+    if let Some(annotations) = &mut csv.metadata.annotations {
+        annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
+    }
+    let spec = &mut csv.spec;
+    spec.display_name.clear();
+    spec.description = None;
+    spec.keywords = Vec::new().into();
+    spec.maintainers = Vec::new().into();
+    spec.provider = None;
+    spec.links = Vec::new().into();
+    spec.icon = Vec::new().into();
+    spec.labels = Default::default();
+    spec.annotations = Default::default();
+    spec.selector = None;
+    spec.related_images = Vec::new().into();
+    spec.extra.clear();
+    if let Some(crds) = &mut spec.custom_resource_definitions {
+        for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
+            crd.display_name = None;
+            crd.description = None;
+            crd.resources = Vec::new().into();
+            crd.spec_descriptors = Vec::new().into();
+            crd.status_descriptors = Vec::new().into();
+            crd.action_descriptors = Vec::new().into();
+        }
+    }
+    if let Some(services) = &mut spec.api_service_definitions {
+        for service in services.owned.iter_mut().chain(services.required.iter_mut()) {
+            service.display_name = None;
+            service.description = None;
+            service.resources = Vec::new().into();
+            service.spec_descriptors = Vec::new().into();
+            service.status_descriptors = Vec::new().into();
+            service.action_descriptors = Vec::new().into();
+        }
+    }
+}
+
+fn prune_group(group: &mut OperatorGroup) {
+    if let Some(annotations) = &mut group.metadata.annotations {
+        annotations.retain(|key, _| key == labels::PROVIDED_APIS);
+    }
+    group.metadata.labels = None;
+}
+
+fn prune_subscription(subscription: &mut Subscription) {
+    subscription.metadata.annotations = None;
+    subscription.metadata.labels = None;
+    if let Some(status) = &mut subscription.status {
+        status.conditions = Vec::new().into();
+        status.catalog_health = Vec::new().into();
+        status.install_plan_ref = None;
+        status.install_plan = None;
+    }
+}
+
+/// Of the spec only the annotations of the pods and the selector are read; what the rest should be is in the hash.
+fn prune_deployment(deployment: &mut Deployment) {
+    deployment.metadata.annotations = None;
+    if let Some(spec) = &mut deployment.spec {
+        spec.template.spec = None;
+        if let Some(metadata) = &mut spec.template.metadata {
+            metadata.labels = None;
+        }
+    }
+}
+
+fn prune_api_service(service: &mut APIService) {
+    service.metadata.annotations = None;
+    service.metadata.labels = None;
+    service.spec = None;
+}

@@ -1,0 +1,141 @@
+//! A CustomResourceDefinition without its schemas, which are never decoded: they are most of it, and nobody reads them.
+
+use std::borrow::Cow;
+
+use k8s_openapi::{ClusterResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
+use olm_api::labels;
+use serde::Deserialize;
+
+/// What is read of a CustomResourceDefinition.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct CustomResourceDefinition {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Its versions.
+    #[serde(default)]
+    pub spec: Spec,
+    /// How the API server took it.
+    #[serde(default)]
+    pub status: Option<Status>,
+}
+
+/// Part of the spec.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Spec {
+    /// Versions of the API.
+    #[serde(default)]
+    pub versions: Vec<Version>,
+}
+
+/// Part of a version.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Version {
+    /// Its name.
+    pub name: String,
+    /// Whether it is served.
+    #[serde(default)]
+    pub served: bool,
+}
+
+/// Part of the status.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Status {
+    /// Its conditions.
+    #[serde(default)]
+    pub conditions: Option<Vec<Condition>>,
+}
+
+/// Part of a condition.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Condition {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// True, False or Unknown.
+    pub status: String,
+}
+
+impl CustomResourceDefinition {
+    /// Drops what nobody reads.
+    pub fn prune(&mut self) {
+        self.metadata.labels = None;
+        if let Some(annotations) = &mut self.metadata.annotations {
+            annotations.retain(|key, _| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
+        }
+    }
+
+    /// True when the condition of this type is true.
+    pub fn is_true(&self, type_: &str) -> bool {
+        let conditions = self
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
+        conditions
+            .into_iter()
+            .any(|condition| condition.type_ == type_ && condition.status == "True")
+    }
+}
+
+impl Resource for CustomResourceDefinition {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "CustomResourceDefinition".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "apiextensions.k8s.io".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "customresourcedefinitions".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn schemas_are_skipped_and_conditions_are_read() {
+        let crd: CustomResourceDefinition = serde_json::from_value(json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "demos.example.com", "labels": {"a": "b"},
+                "annotations": {"operatorframework.io/installed-alongside-1": "ns/a", "other": "x"}},
+            "spec": {"group": "example.com", "names": {}, "scope": "Namespaced", "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ]},
+            "status": {"conditions": [{"type": "Established", "status": "True", "reason": "R", "message": "m"}]}
+        }))
+        .unwrap();
+        let mut pruned = crd.clone();
+        pruned.prune();
+        assert_eq!(
+            pruned.spec.versions,
+            [Version {
+                name: "v1".into(),
+                served: true
+            }]
+        );
+        assert!(pruned.is_true("Established") && !pruned.is_true("NamesAccepted"));
+        assert_eq!(pruned.metadata.annotations.unwrap().len(), 1);
+        assert_eq!(pruned.metadata.labels, None);
+    }
+}
