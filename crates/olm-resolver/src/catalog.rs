@@ -65,7 +65,7 @@ struct Channel {
 impl Snapshot {
     /// Indexes the entries of a catalog, in whatever order they come.
     pub fn new(entries: impl IntoIterator<Item = BundleEntry>) -> Self {
-        let mut found: BTreeMap<(Arc<str>, Arc<str>), Vec<Arc<Entry>>> = BTreeMap::new();
+        let mut found: BTreeMap<_, Vec<Arc<Entry>>> = BTreeMap::new();
         for entry in entries {
             let channel = (Arc::clone(&entry.package), Arc::clone(&entry.channel));
             found
