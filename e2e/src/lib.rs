@@ -1,1 +1,7 @@
-//! End-to-end tests against the embedded cluster.
+//! End-to-end tests against the embedded cluster: what they share.
+//!
+//! The tests start a Kubernetes, for which they need root; `cargo xtask test` does all they need. They run outside the
+//! cluster's network namespace and enter it for each command. Started by `cargo xtask cluster exec -- cargo test …` they
+//! run inside and can speak to the cluster's addresses themselves.
+
+pub mod cluster;

@@ -28,6 +28,7 @@ mod build;
 mod certs;
 mod cgroup;
 pub(crate) mod command;
+mod config_file;
 mod containerd;
 mod control_plane;
 mod dns;
@@ -47,6 +48,7 @@ use address::Addresses;
 use layout::Layout;
 
 use crate::progress::Progress;
+use crate::workspace;
 
 /// Set for commands run inside a cluster to the cluster's name.
 pub const CLUSTER_VARIABLE: &str = "OLM_CLUSTER";
@@ -262,8 +264,13 @@ fn require_root(what: &str, arguments: &str) -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let program =
-        std::env::current_exe().map_or_else(|_| "cargo xtask".into(), |path| path.display().to_string());
+    // Started by its path, the binary needs no cargo and no toolchain of root's.
+    let program = workspace::root().join("target/debug/xtask");
+    let program = if program.exists() {
+        program.display().to_string()
+    } else {
+        "env PATH=\"$PATH\" cargo xtask".into()
+    };
     bail!(
         "{what} needs root, for network namespaces, mounts and containers; run:\n  sudo {program} cluster {arguments}"
     );

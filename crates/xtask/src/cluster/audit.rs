@@ -23,6 +23,9 @@ pub struct AuditEvent {
     pub request_uri: String,
     /// Who asked.
     pub user: AuditUser,
+    /// On whose behalf, when that is someone else (`kubectl --as`).
+    #[serde(default)]
+    pub impersonated_user: Option<AuditUser>,
     /// The program's own name for itself.
     #[serde(default)]
     pub user_agent: String,

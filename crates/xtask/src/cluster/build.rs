@@ -27,6 +27,8 @@ struct Target {
     /// Module folder, below `e2e/cluster`.
     module: &'static str,
     package: &'static str,
+    /// Whether it runs in a container and is packed into an image.
+    is_image: bool,
     /// What it costs when Go's cache is empty, for the progress line.
     cold: &'static str,
 }
@@ -34,18 +36,21 @@ struct Target {
 const TARGETS: [Target; 3] = [
     Target {
         binary: "kube-all",
+        is_image: false,
         module: "",
         package: ".",
         cold: "about 4 minutes",
     },
     Target {
         binary: "coredns",
+        is_image: true,
         module: "coredns",
         package: ".",
         cold: "about half a minute",
     },
     Target {
         binary: "pause",
+        is_image: true,
         module: "",
         package: "./pause",
         cold: "a second",
@@ -62,19 +67,25 @@ pub fn image(program: &str) -> PathBuf {
 /// # Errors
 /// When Go is missing or a build fails; the compiler's own words have then been printed.
 pub fn build(progress: &Progress) -> anyhow::Result<()> {
-    let folder = layout::binaries();
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let guard = fs::File::create(folder.join(".lock")).context("cannot create the build's lock file")?;
-    guard.lock().context("cannot wait for another build")?;
-
     let sources = workspace::root().join("e2e/cluster");
     let version = kubernetes_version(&fs::read_to_string(sources.join("go.mod"))?)?;
+    // Asked first without the lock, which only who may write here can take.
+    if TARGETS
+        .iter()
+        .map(|target| target.is_current(&sources, &version))
+        .collect::<Result<Vec<_>, _>>()?
+        .iter()
+        .all(|it| *it)
+    {
+        return Ok(());
+    }
+    let folder = layout::binaries();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let lock = folder.join(".build.lock");
+    let guard = fs::File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
+    guard.lock().context("cannot wait for another build")?;
     for target in &TARGETS {
-        let stamp = folder.join(format!(".{}.stamp", target.binary));
-        let wanted = fingerprint(&sources.join(target.module), &version)?;
-        let binary = folder.join(target.binary);
-        let is_current = binary.exists() && fs::read_to_string(&stamp).is_ok_and(|found| found == wanted);
-        if is_current && (target.binary == "kube-all" || image(target.binary).exists()) {
+        if target.is_current(&sources, &version)? {
             continue;
         }
         progress.note(&format!(
@@ -82,30 +93,45 @@ pub fn build(progress: &Progress) -> anyhow::Result<()> {
             target.binary, target.cold
         ));
         let began = Instant::now();
-        go_build(target, &sources, &binary, &version, progress)?;
-        if target.binary != "kube-all" {
-            pack(target.binary, &binary)?;
+        go_build(target, &sources, &version, progress)?;
+        if target.is_image {
+            pack(target.binary, &target.path())?;
         }
-        fs::write(&stamp, wanted)?;
+        fs::write(
+            target.stamp(),
+            fingerprint(&sources.join(target.module), &version)?,
+        )?;
         progress.done(&format!("built {}", target.binary), began.elapsed());
     }
     Ok(())
 }
 
-fn go_build(
-    target: &Target,
-    sources: &Path,
-    binary: &Path,
-    version: &Version,
-    progress: &Progress,
-) -> anyhow::Result<()> {
+impl Target {
+    fn path(&self) -> PathBuf {
+        layout::binaries().join(self.binary)
+    }
+
+    /// Holds the fingerprint of the sources the binary was built from.
+    fn stamp(&self) -> PathBuf {
+        layout::binaries().join(format!(".{}.stamp", self.binary))
+    }
+
+    fn is_current(&self, sources: &Path, version: &Version) -> anyhow::Result<bool> {
+        let wanted = fingerprint(&sources.join(self.module), version)?;
+        Ok(self.path().exists()
+            && (!self.is_image || image(self.binary).exists())
+            && fs::read_to_string(self.stamp()).is_ok_and(|found| found == wanted))
+    }
+}
+
+fn go_build(target: &Target, sources: &Path, version: &Version, progress: &Progress) -> anyhow::Result<()> {
     let mut go = Command::new("go");
     go.current_dir(sources.join(target.module))
         .env("CGO_ENABLED", "0")
         .args(["build", "-trimpath", "-buildvcs=false", "-ldflags"])
         .arg(version.linker_flags())
         .arg("-o")
-        .arg(binary)
+        .arg(target.path())
         .arg(target.package)
         .stdin(Stdio::null())
         // stdout is for data of ours

@@ -1,13 +1,12 @@
 //! containerd and the CNI network it gives to pods.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
 use serde_json::json;
 
 use super::address::{Addresses, POD_NETWORK};
 use super::build::PAUSE_IMAGE;
+use super::config_file;
 use super::layout::Layout;
 use super::packages::CNI_PLUGINS;
 use super::processes::Program;
@@ -17,18 +16,12 @@ use super::processes::Program;
 /// # Errors
 /// When a file cannot be written.
 pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
-    let write = |path: &Path, text: &str| -> anyhow::Result<()> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write(&config_path(layout), &render_config(layout))?;
-    write(
+    config_file::write(&config_path(layout), &render_config(layout))?;
+    config_file::write(
         &cni_folder(layout).join("10-bridge.conflist"),
         &render_network(layout)?,
     )?;
-    write(
+    config_file::write(
         &layout.registry_config().join("_default/hosts.toml"),
         &render_hosts(addresses),
     )

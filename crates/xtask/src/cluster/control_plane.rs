@@ -2,20 +2,18 @@
 
 use std::fs;
 
-use anyhow::Context as _;
 use serde_json::json;
 
 use super::address::{Addresses, SERVICE_NETWORK};
-use super::certs;
 use super::layout::{Layout, kubernetes_binary};
 use super::processes::Program;
+use super::{certs, config_file};
 
 /// Writes the kubeconfigs and the audit policy.
 ///
 /// # Errors
 /// When a file cannot be written.
 pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
-    fs::create_dir_all(layout.config())?;
     for identity in ["admin", "controller-manager", "scheduler", "proxy", "kubelet"] {
         let text = certs::kubeconfig(&layout.pki(), layout.name(), identity, &addresses.api_server())?;
         let path = if identity == "admin" {
@@ -23,7 +21,7 @@ pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
         } else {
             kubeconfig(layout, identity)
         };
-        write_private(&path, &text)?;
+        config_file::write_with_mode(&path, &text, 0o600)?;
     }
     fs::create_dir_all(layout.audit_log().with_file_name(""))?;
     // RequestReceived would count every request twice.
@@ -33,23 +31,15 @@ pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
         "omitStages": ["RequestReceived"],
         "rules": [{ "level": "Metadata" }],
     });
-    fs::write(
-        layout.config().join("audit-policy.json"),
-        serde_json::to_string_pretty(&policy)?,
-    )?;
-    Ok(())
+    config_file::write(
+        &layout.config().join("audit-policy.json"),
+        &serde_json::to_string_pretty(&policy)?,
+    )
 }
 
 /// Path of the kubeconfig of one of the cluster's own programs.
 pub fn kubeconfig(layout: &Layout, identity: &str) -> std::path::PathBuf {
     layout.config().join(format!("{identity}.kubeconfig"))
-}
-
-fn write_private(path: &std::path::Path, text: &str) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(())
 }
 
 /// etcd, listening on the namespace's loopback only.

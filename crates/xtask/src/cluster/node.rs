@@ -1,11 +1,9 @@
 //! kubelet and kube-proxy: their configuration and command lines.
 
-use std::fs;
-
-use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::address::{Addresses, DNS_SERVICE, POD_NETWORK};
+use super::config_file;
 use super::control_plane::{kubeconfig, kubernetes};
 use super::layout::Layout;
 use super::processes::Program;
@@ -20,15 +18,13 @@ pub fn configure(layout: &Layout) -> anyhow::Result<()> {
         ("kube-proxy.json", proxy_config(layout)),
     ] {
         let path = layout.config().join(file);
-        fs::write(&path, serde_json::to_string_pretty(&content)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        config_file::write(&path, &serde_json::to_string_pretty(&content)?)?;
     }
     // For pods with dnsPolicy Default: the machine's own servers cannot be reached from here.
-    fs::write(
-        layout.config().join("resolv.conf"),
-        format!("nameserver {DNS_SERVICE}\n"),
-    )?;
-    Ok(())
+    config_file::write(
+        &layout.config().join("resolv.conf"),
+        &format!("nameserver {DNS_SERVICE}\n"),
+    )
 }
 
 /// kubelet; containerd must be answering before it starts.

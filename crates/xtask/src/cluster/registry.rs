@@ -10,20 +10,16 @@ use serde_json::{Value, json};
 
 use super::address::Addresses;
 use super::layout::Layout;
-use super::network;
 use super::processes::Program;
+use super::{config_file, network};
 
 /// Writes the registry's configuration.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
-    let path = config_path(layout);
-    fs::write(
-        &path,
-        serde_json::to_string_pretty(&render_config(layout, addresses))?,
-    )
-    .with_context(|| format!("cannot write {}", path.display()))
+    let text = serde_json::to_string_pretty(&render_config(layout, addresses))?;
+    config_file::write(&config_path(layout), &text)
 }
 
 /// The registry.

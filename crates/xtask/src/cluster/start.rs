@@ -1,9 +1,6 @@
 //! Starts a cluster, stage by stage.
 
 use std::fs::{self, File};
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,9 +10,10 @@ use super::address::Addresses;
 use super::build::{self, DNS_IMAGE, PAUSE_IMAGE};
 use super::layout::{Layout, binaries, kubernetes_binary};
 use super::{
-    CLUSTER_VARIABLE, Cluster, Record, UpOptions, certs, cgroup, containerd, control_plane, dns, flag,
-    network, node, packages, processes, registry, require_root, teardown,
+    CLUSTER_VARIABLE, Cluster, Record, UpOptions, certs, cgroup, config_file, containerd, control_plane, dns,
+    flag, network, node, packages, processes, registry, require_root, teardown,
 };
+use crate::kubectl::Destination;
 use crate::progress::Progress;
 use crate::{interrupt, workspace};
 
@@ -156,7 +154,6 @@ fn configure(layout: &Layout, record: Record) -> anyhow::Result<()> {
 /// A `kubectl` for this cluster that works inside its namespace and, for root, outside.
 fn write_kubectl(layout: &Layout) -> anyhow::Result<()> {
     let path = layout.wrappers().join("kubectl");
-    fs::create_dir_all(layout.wrappers())?;
     // A KUBECONFIG from outside is somebody else's cluster; inside, it is a test that acts as another user.
     let script = format!(
         "#!/bin/sh\n\
@@ -167,9 +164,7 @@ fn write_kubectl(layout: &Layout) -> anyhow::Result<()> {
         namespace = layout.network_namespace().display(),
         binary = kubernetes_binary().display(),
     );
-    fs::write(&path, script).with_context(|| format!("cannot write {}", path.display()))?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-    Ok(())
+    config_file::write_with_mode(&path, &script, 0o755)
 }
 
 /// etcd, API server, registry and containerd start together; the cluster's own images are pushed while they do.
@@ -261,7 +256,11 @@ fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
     };
     processes::start(layout, &node::kubelet(layout, record.addresses()))?;
     processes::start(layout, &node::proxy(layout))?;
-    progress.stage("cluster DNS applied", || apply(cluster, &dns::manifest()))?;
+    progress.stage("cluster DNS applied", || {
+        Destination::Embedded(cluster.clone())
+            .run_with_input(&["apply", "--server-side", "--filename=-"], &dns::manifest())
+            .map(drop)
+    })?;
     progress.stage("node ready", || {
         wait_for(
             cluster,
@@ -309,27 +308,4 @@ fn query(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<Option<String>
         .status
         .success()
         .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
-}
-
-fn apply(cluster: &Cluster, manifest: &str) -> anyhow::Result<()> {
-    let mut kubectl = cluster
-        .kubectl(["apply", "--server-side", "--filename=-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot run kubectl")?;
-    if let Some(mut input) = kubectl.stdin.take() {
-        input
-            .write_all(manifest.as_bytes())
-            .context("kubectl does not read its input")?;
-    }
-    let output = kubectl.wait_with_output()?;
-    if !output.status.success() {
-        bail!(
-            "kubectl cannot apply cluster DNS: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
 }

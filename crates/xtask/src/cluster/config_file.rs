@@ -1,0 +1,57 @@
+//! Writes the programs' configuration.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+/// Writes `text` to `path`, with the folders it needs, unless that is its content already: kube-proxy ends itself when
+/// its configuration is touched.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_with_mode(path, text, 0o644)
+}
+
+/// Like [`write`], with the given permission bits.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_with_mode(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|found| found == text) {
+        return Ok(());
+    }
+    let cannot = || format!("cannot write {}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(cannot)?;
+    }
+    // In one step, so that nobody reads half of it.
+    let partial = path.with_added_extension("partial");
+    fs::write(&partial, text).with_context(cannot)?;
+    fs::set_permissions(&partial, fs::Permissions::from_mode(mode)).with_context(cannot)?;
+    fs::rename(&partial, path).with_context(cannot)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_with_the_right_content_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        let write = |text| {
+            write_with_mode(&path, text, 0o600).unwrap();
+            fs::metadata(&path).unwrap()
+        };
+        let first = write("text");
+        assert_eq!(first.mode() & 0o777, 0o600);
+        assert_eq!(first.ino(), write("text").ino());
+        assert_ne!(first.ino(), write("other").ino());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "other");
+    }
+}
