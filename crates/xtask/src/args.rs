@@ -37,6 +37,8 @@ pub enum Command {
     Images(ImageOptions),
     /// Install OLM from `manifests/` and wait until its operators are ready
     Deploy(TargetOptions),
+    /// Measure the main job on the embedded cluster and print it beside upstream's figures
+    Bench(BenchOptions),
     /// Show which test holds which promise of the user's documents, and how it last ended
     Checklist {
         /// Also show the items of this step that have no test, and fail if there are any
@@ -63,7 +65,7 @@ pub struct TargetOptions {
 #[derive(Debug, Clone, Args)]
 pub struct TestOptions {
     /// The embedded cluster to use
-    #[arg(long, default_value = "test")]
+    #[arg(long, default_value = "e2e")]
     pub name: String,
     /// Only the tests that need no cluster
     #[arg(long = "unit", conflicts_with = "e2e_only")]
@@ -77,6 +79,17 @@ pub struct TestOptions {
     /// Passed to `cargo test`, for example a part of test names
     #[arg(last = true, value_name = "ARGS")]
     pub arguments: Vec<String>,
+}
+
+/// How to measure.
+#[derive(Debug, Clone, Args)]
+pub struct BenchOptions {
+    /// The embedded cluster to use; it is started if need be.
+    #[command(flatten)]
+    pub cluster: ClusterName,
+    /// How many runs the medians are taken of
+    #[arg(long, default_value_t = 5)]
+    pub runs: usize,
 }
 
 /// Which images to push where.

@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 pub mod args;
+pub mod bench;
 pub mod catalog;
 pub mod checklist;
 pub mod cluster;
@@ -20,6 +21,7 @@ pub mod progress;
 pub mod results;
 pub mod target;
 pub mod test;
+pub mod watch;
 pub mod workspace;
 
 /// Runs one command. Progress goes to stderr, data to stdout.
@@ -33,6 +35,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Test(options) => test::run(&options),
         args::Command::Images(options) => target::images(&options),
         args::Command::Deploy(options) => target::deploy(&options),
+        args::Command::Bench(options) => bench::run(&options),
         args::Command::Checklist { step } => checklist::run(step),
     }
 }

@@ -7,14 +7,12 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, bail};
 
 use crate::args::TestOptions;
-use crate::cluster::{Cluster, UpOptions};
+use crate::cluster::{CLUSTER_VARIABLE, Cluster, UpOptions};
 use crate::kubectl::Destination;
 use crate::progress::Progress;
 use crate::results::Results;
 use crate::{deploy, images, workspace};
 
-/// Tells the end-to-end tests which cluster to use.
-pub const CLUSTER_VARIABLE: &str = "OLM_E2E_CLUSTER";
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 

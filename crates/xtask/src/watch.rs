@@ -1,0 +1,112 @@
+//! Watches objects through kubectl and remembers when each of their states arrived.
+
+use std::io::Read;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use crate::kubectl::Destination;
+
+/// One state of one object.
+#[derive(Debug, Clone)]
+pub struct Sighting {
+    /// When it arrived here.
+    pub at: Instant,
+    /// `ADDED`, `MODIFIED` or `DELETED`.
+    pub event: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// Running watches; they end when this is dropped.
+#[derive(Debug)]
+pub struct Sightings {
+    seen: Arc<Mutex<Vec<Sighting>>>,
+    children: Vec<Child>,
+}
+
+impl Drop for Sightings {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // It may have ended by itself; either way it is gone afterwards.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Sightings {
+    /// Starts watching `kinds` in `namespace`.
+    ///
+    /// # Errors
+    /// When kubectl cannot be started.
+    pub fn start(destination: &Destination, namespace: &str, kinds: &[&str]) -> anyhow::Result<Self> {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let mut children = Vec::new();
+        for kind in kinds {
+            let mut child = destination
+                .kubectl(&[
+                    "get",
+                    kind,
+                    "-n",
+                    namespace,
+                    "--watch",
+                    "--output-watch-events",
+                    "-o",
+                    "json",
+                ])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .context("cannot run kubectl")?;
+            let output = child.stdout.take().context("kubectl's output was not captured")?;
+            let seen = Arc::clone(&seen);
+            std::thread::spawn(move || record(output, &seen));
+            children.push(child);
+        }
+        Ok(Self { seen, children })
+    }
+
+    /// Waits for the first sighting that `wanted` accepts.
+    ///
+    /// # Errors
+    /// After `patience`, naming `what`.
+    pub fn wait(
+        &self,
+        what: &str,
+        patience: Duration,
+        wanted: impl Fn(&Sighting) -> bool,
+    ) -> anyhow::Result<Sighting> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(found) = self.find(&wanted) {
+                return Ok(found);
+            }
+            if Instant::now() > deadline {
+                bail!("waited {} s for {what}", patience.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The first sighting so far that `wanted` accepts.
+    pub fn find(&self, wanted: impl Fn(&Sighting) -> bool) -> Option<Sighting> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().find(|sighting| wanted(sighting)).cloned()
+    }
+}
+
+fn record(output: impl Read, seen: &Mutex<Vec<Sighting>>) {
+    for event in serde_json::Deserializer::from_reader(output).into_iter::<Value>() {
+        let Ok(mut event) = event else { return };
+        let sighting = Sighting {
+            at: Instant::now(),
+            event: event["type"].as_str().unwrap_or_default().to_owned(),
+            object: event["object"].take(),
+        };
+        seen.lock().unwrap_or_else(PoisonError::into_inner).push(sighting);
+    }
+}
