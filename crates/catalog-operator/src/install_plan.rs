@@ -83,7 +83,11 @@ pub struct InstallPlanReconciler {
 impl InstallPlanReconciler {
     /// `retry_timeout` is how long a lasting error is retried, from the plan's first attempt on.
     pub fn new(stores: InstallPlanStores, reads: ClusterReads, retry_timeout: Duration) -> Self {
-        Self { stores, reads, retry_timeout }
+        Self {
+            stores,
+            reads,
+            retry_timeout,
+        }
     }
 }
 
@@ -96,20 +100,30 @@ impl Reconciler for InstallPlanReconciler {
     const NAME: &'static str = "installplan";
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let Some(install_plan) = self.stores.install_plans.get_key(key) else { return Ok(None) };
+        let Some(install_plan) = self.stores.install_plans.get_key(key) else {
+            return Ok(None);
+        };
         if install_plan.metadata.deletion_timestamp.is_some() || observe::is_over(&install_plan) {
             return Ok(None);
         }
         let groups = self.stores.operator_groups.list_in(&key.namespace);
         let csvs = self.stores.csvs.list_in(&key.namespace);
-        observe::observe(&self.reads, install_plan, groups, csvs, self.retry_timeout).await.map(Some)
+        observe::observe(&self.reads, install_plan, groups, csvs, self.retry_timeout)
+            .await
+            .map(Some)
     }
 
     fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 
-    fn status(&self, observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+    fn status(
+        &self,
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate {
         status::status(observed, verdict, outcomes, now)
     }
 }

@@ -21,9 +21,11 @@ const ENTRY_LIMIT: u64 = 32 << 20;
 /// # Errors
 /// What is left is no bundle.
 pub fn decode(config_map: &Value) -> Result<UnpackedBundle, UnpackError> {
-    let annotation = |wanted: &str| object::metadata_entries(config_map, "annotations").find(|(key, _)| *key == wanted);
+    let annotation =
+        |wanted: &str| object::metadata_entries(config_map, "annotations").find(|(key, _)| *key == wanted);
     let image = annotation(labels::SOURCE_IMAGE).map_or("", |(_, image)| image);
-    let compressed = annotation(labels::CONTENT_ENCODING).is_some_and(|(_, encoding)| encoding == labels::CONTENT_ENCODING_GZIP_BASE64);
+    let compressed = annotation(labels::CONTENT_ENCODING)
+        .is_some_and(|(_, encoding)| encoding == labels::CONTENT_ENCODING_GZIP_BASE64);
     let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     if compressed {
         files.extend(entries(config_map, "binaryData").filter_map(|(name, text)| Some((name, unzip(text)?))));
@@ -35,7 +37,9 @@ pub fn decode(config_map: &Value) -> Result<UnpackedBundle, UnpackError> {
 
 fn entries<'a>(config_map: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let map = config_map.get(field).and_then(Value::as_object);
-    map.into_iter().flatten().filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
+    map.into_iter()
+        .flatten()
+        .filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
 }
 
 /// Base64 of the API around base64 of the Job around gzip.
@@ -43,7 +47,10 @@ fn unzip(text: &str) -> Option<Vec<u8>> {
     let inner = STANDARD.decode(text).ok()?;
     let zipped = STANDARD.decode(inner.trim_ascii()).ok()?;
     let mut content = Vec::new();
-    GzDecoder::new(zipped.as_slice()).take(ENTRY_LIMIT).read_to_end(&mut content).ok()?;
+    GzDecoder::new(zipped.as_slice())
+        .take(ENTRY_LIMIT)
+        .read_to_end(&mut content)
+        .ok()?;
     Some(content)
 }
 
@@ -56,7 +63,8 @@ mod tests {
 
     use super::*;
 
-    const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+    const CSV: &str =
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
 
     fn zip(text: &str) -> String {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -74,7 +82,14 @@ mod tests {
         let plain = json!({"metadata": {"annotations": {"olm.sourceImage": "r/b@sha256:00"}}, "data": {"csv.yaml": CSV}});
         for config_map in [zipped, plain] {
             let bundle = decode(&config_map).unwrap();
-            assert_eq!((bundle.image.as_str(), object::name(&bundle.csv), bundle.objects.len()), ("r/b@sha256:00", "a.v1", 0));
+            assert_eq!(
+                (
+                    bundle.image.as_str(),
+                    object::name(&bundle.csv),
+                    bundle.objects.len()
+                ),
+                ("r/b@sha256:00", "a.v1", 0)
+            );
         }
         assert!(decode(&json!({})).is_err());
     }

@@ -22,7 +22,9 @@ const ANNOTATIONS: &str = "annotations.yaml";
 pub const VIEW: View = View::new("bundle", |image_labels| {
     match image_labels.get(labels::BUNDLE_MANIFESTS) {
         Some(manifests) => {
-            let metadata = image_labels.get(labels::BUNDLE_METADATA).map_or(DEFAULT_METADATA, String::as_str);
+            let metadata = image_labels
+                .get(labels::BUNDLE_METADATA)
+                .map_or(DEFAULT_METADATA, String::as_str);
             vec![manifests.clone(), metadata.to_owned()]
         }
         None => vec![String::new()],
@@ -54,7 +56,10 @@ pub struct BundleFile {
 /// # Errors
 /// There are no manifests, or a file cannot be understood; the text names the file.
 pub fn read_image(pinned: &str, content: &ImageContent) -> Result<UnpackedBundle, UnpackError> {
-    let in_image = |error: UnpackError| UnpackError { cause: format!("image `{pinned}`: {}", error.cause), ..error };
+    let in_image = |error: UnpackError| UnpackError {
+        cause: format!("image `{pinned}`: {}", error.cause),
+        ..error
+    };
     let folder = manifests_folder(content).map_err(in_image)?;
     let files: BTreeMap<&str, &[u8]> = content
         .below(&folder)
@@ -63,7 +68,10 @@ pub fn read_image(pinned: &str, content: &ImageContent) -> Result<UnpackedBundle
         .map(|(name, bytes)| (name, bytes.as_ref()))
         .collect();
     if files.is_empty() {
-        let error = UnpackError::new(UnpackClass::NoManifests, format!("no manifests in folder `/{}`", folder.trim_matches('/')));
+        let error = UnpackError::new(
+            UnpackClass::NoManifests,
+            format!("no manifests in folder `/{}`", folder.trim_matches('/')),
+        );
         return Err(in_image(error));
     }
     read_files(pinned, files.into_iter()).map_err(in_image)
@@ -73,44 +81,71 @@ pub fn read_image(pinned: &str, content: &ImageContent) -> Result<UnpackedBundle
 ///
 /// # Errors
 /// A file cannot be understood, or there is not exactly one ClusterServiceVersion.
-pub fn read_files<'a>(image: &str, files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<UnpackedBundle, UnpackError> {
+pub fn read_files<'a>(
+    image: &str,
+    files: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> Result<UnpackedBundle, UnpackError> {
     let invalid = |cause: String| UnpackError::new(UnpackClass::InvalidManifest, cause);
     let mut csv: Option<BundleFile> = None;
     let mut objects = Vec::new();
     for (name, bytes) in files {
-        let (object, _) = yaml::parse_first(bytes).map_err(|error| invalid(format!("file `{name}`: {error}")))?;
+        let (object, _) =
+            yaml::parse_first(bytes).map_err(|error| invalid(format!("file `{name}`: {error}")))?;
         check_object(name, &object).map_err(invalid)?;
-        let file = BundleFile { name: name.to_owned(), object };
+        let file = BundleFile {
+            name: name.to_owned(),
+            object,
+        };
         if object::kind(&file.object) != labels::OWNER_KIND_CSV {
             objects.push(file);
         } else if let Some(first) = &csv {
             let names = format!("`{}` and `{name}`", first.name);
-            return Err(invalid(format!("files {names} both hold a ClusterServiceVersion, a bundle has one")));
+            return Err(invalid(format!(
+                "files {names} both hold a ClusterServiceVersion, a bundle has one"
+            )));
         } else {
             csv = Some(file);
         }
     }
     objects.sort_by(|a, b| a.name.cmp(&b.name));
     let csv = csv.ok_or_else(|| invalid("no file holds a ClusterServiceVersion".to_owned()))?;
-    Ok(UnpackedBundle { image: image.to_owned(), csv: csv.object, objects })
+    Ok(UnpackedBundle {
+        image: image.to_owned(),
+        csv: csv.object,
+        objects,
+    })
 }
 
 /// The shape every API object has; what an API server would refuse anyway, told with the file's name.
 fn check_object(file: &str, object: &Value) -> Result<(), String> {
-    let Value::Object(_) = object else { return Err(format!("file `{file}`: holds no object")) };
-    for (field, value) in [("apiVersion", object::api_version(object)), ("kind", object::kind(object))] {
+    let Value::Object(_) = object else {
+        return Err(format!("file `{file}`: holds no object"));
+    };
+    for (field, value) in [
+        ("apiVersion", object::api_version(object)),
+        ("kind", object::kind(object)),
+    ] {
         if value.is_empty() {
             return Err(format!("file `{file}`: has no `{field}`"));
         }
     }
     if !object.get("metadata").is_some_and(Value::is_object) || object::name(object).is_empty() {
-        return Err(format!("file `{file}`: {} has no `metadata.name`", object::kind(object)));
+        return Err(format!(
+            "file `{file}`: {} has no `metadata.name`",
+            object::kind(object)
+        ));
     }
     for field in ["labels", "annotations"] {
         let map = object.pointer(&format!("/metadata/{field}"));
-        let is_text_map = |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
+        let is_text_map = |value: &Value| {
+            value
+                .as_object()
+                .is_some_and(|map| map.values().all(Value::is_string))
+        };
         if map.is_some_and(|map| !map.is_null() && !is_text_map(map)) {
-            return Err(format!("file `{file}`: `metadata.{field}` is not a map of texts; put quotes around values"));
+            return Err(format!(
+                "file `{file}`: `metadata.{field}` is not a map of texts; put quotes around values"
+            ));
         }
     }
     Ok(())
@@ -118,20 +153,33 @@ fn check_object(file: &str, object: &Value) -> Result<(), String> {
 
 /// The folder with the manifests: as `annotations.yaml` says, else as the image's labels say, else the usual one.
 fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
-    let metadata = content.labels.get(labels::BUNDLE_METADATA).map_or(DEFAULT_METADATA, String::as_str);
+    let metadata = content
+        .labels
+        .get(labels::BUNDLE_METADATA)
+        .map_or(DEFAULT_METADATA, String::as_str);
     let annotations = content.below(metadata).find(|(name, _)| *name == ANNOTATIONS);
     let annotated = match annotations {
         None => None,
         Some((name, bytes)) => {
             let (value, _) = yaml::parse_first(bytes).map_err(|error| {
-                UnpackError::new(UnpackClass::InvalidManifest, format!("file `{}/{name}`: {error}", metadata.trim_matches('/')))
+                UnpackError::new(
+                    UnpackClass::InvalidManifest,
+                    format!("file `{}/{name}`: {error}", metadata.trim_matches('/')),
+                )
             })?;
-            value.get("annotations").and_then(|map| map.get(labels::BUNDLE_MANIFESTS)).and_then(Value::as_str).map(str::to_owned)
+            value
+                .get("annotations")
+                .and_then(|map| map.get(labels::BUNDLE_MANIFESTS))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
         }
     };
     let labelled = content.labels.get(labels::BUNDLE_MANIFESTS).cloned();
     // A folder that is not there is no answer; without any answer the usual name stands in the error.
-    let candidates = annotated.into_iter().chain(labelled).chain([DEFAULT_MANIFESTS.to_owned()]);
+    let candidates = annotated
+        .into_iter()
+        .chain(labelled)
+        .chain([DEFAULT_MANIFESTS.to_owned()]);
     let mut first = None;
     for folder in candidates {
         if content.below(&folder).next().is_some() {
@@ -148,29 +196,60 @@ mod tests {
 
     use super::*;
 
-    const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+    const CSV: &str =
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
     const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: svc}\n";
 
     fn image(labels: &[(&str, &str)], files: &[(&str, &str)]) -> ImageContent {
         ImageContent {
             digest: Digest::sha256(b""),
-            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            files: files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec().into())).collect(),
+            labels: labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            files: files
+                .iter()
+                .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec().into()))
+                .collect(),
         }
     }
 
     fn read(labels: &[(&str, &str)], files: &[(&str, &str)]) -> Result<Vec<String>, String> {
-        let bundle = read_image("r/b@sha256:00", &image(labels, files)).map_err(|error| format!("{:?}: {}", error.class, error.cause))?;
+        let bundle = read_image("r/b@sha256:00", &image(labels, files))
+            .map_err(|error| format!("{:?}: {}", error.class, error.cause))?;
         assert_eq!(object::name(&bundle.csv), "a.v1");
         Ok(bundle.objects.into_iter().map(|file| file.name).collect())
     }
 
     #[test]
     fn bundle_is_found_by_labels_annotations_or_habit() {
-        let labelled = [(labels::BUNDLE_MANIFESTS, "m/"), (labels::BUNDLE_METADATA, "meta/")];
-        assert_eq!(read(&labelled, &[("m/z.yaml", CSV), ("m/b.yaml", SERVICE), ("m/sub/x.yaml", "!"), ("m/.hidden", "!")]), Ok(vec!["b.yaml".into()]));
+        let labelled = [
+            (labels::BUNDLE_MANIFESTS, "m/"),
+            (labels::BUNDLE_METADATA, "meta/"),
+        ];
+        assert_eq!(
+            read(
+                &labelled,
+                &[
+                    ("m/z.yaml", CSV),
+                    ("m/b.yaml", SERVICE),
+                    ("m/sub/x.yaml", "!"),
+                    ("m/.hidden", "!")
+                ]
+            ),
+            Ok(vec!["b.yaml".into()])
+        );
         let annotated = "annotations: {operators.operatorframework.io.bundle.manifests.v1: elsewhere/}";
-        assert_eq!(read(&[], &[("metadata/annotations.yaml", annotated), ("elsewhere/csv.yaml", CSV)]), Ok(vec![]));
+        assert_eq!(
+            read(
+                &[],
+                &[
+                    ("metadata/annotations.yaml", annotated),
+                    ("elsewhere/csv.yaml", CSV)
+                ]
+            ),
+            Ok(vec![])
+        );
         assert_eq!(read(&[], &[("manifests/csv.yaml", CSV)]), Ok(vec![]));
     }
 
@@ -184,17 +263,35 @@ mod tests {
     #[test]
     fn every_defect_names_image_and_file() {
         let rows = [
-            (vec![("metadata/annotations.yaml", "annotations: {}")], "NoManifests: image `r/b@sha256:00`: no manifests in folder `/manifests`"),
-            (vec![("manifests/a.yaml", SERVICE)], "InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion"),
+            (
+                vec![("metadata/annotations.yaml", "annotations: {}")],
+                "NoManifests: image `r/b@sha256:00`: no manifests in folder `/manifests`",
+            ),
+            (
+                vec![("manifests/a.yaml", SERVICE)],
+                "InvalidManifest: image `r/b@sha256:00`: no file holds a ClusterServiceVersion",
+            ),
             (
                 vec![("manifests/a.yaml", CSV), ("manifests/b.yaml", CSV)],
                 "InvalidManifest: image `r/b@sha256:00`: files `a.yaml` and `b.yaml` both hold a ClusterServiceVersion, a bundle has one",
             ),
-            (vec![("manifests/a.yaml", "- 1")], "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: holds no object"),
-            (vec![("manifests/a.yaml", "kind: X")], "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`"),
-            (vec![("manifests/a.yaml", "{apiVersion: v1, kind: X, metadata: y}")], "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: X has no `metadata.name`"),
             (
-                vec![("manifests/a.yaml", "{apiVersion: v1, kind: X, metadata: {name: x1, labels: {a: 1}}}")],
+                vec![("manifests/a.yaml", "- 1")],
+                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: holds no object",
+            ),
+            (
+                vec![("manifests/a.yaml", "kind: X")],
+                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`",
+            ),
+            (
+                vec![("manifests/a.yaml", "{apiVersion: v1, kind: X, metadata: y}")],
+                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: X has no `metadata.name`",
+            ),
+            (
+                vec![(
+                    "manifests/a.yaml",
+                    "{apiVersion: v1, kind: X, metadata: {name: x1, labels: {a: 1}}}",
+                )],
                 "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: `metadata.labels` is not a map of texts; put quotes around values",
             ),
         ];
@@ -202,6 +299,9 @@ mod tests {
             assert_eq!(read(&[], &files), Err(expected.to_owned()));
         }
         let broken = read(&[], &[("manifests/a.yaml", "a: [1\nb: 2")]).unwrap_err();
-        assert!(broken.starts_with("InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: invalid YAML: line "), "{broken}");
+        assert!(
+            broken.starts_with("InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: invalid YAML: line "),
+            "{broken}"
+        );
     }
 }

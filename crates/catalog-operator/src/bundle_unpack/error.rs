@@ -50,18 +50,27 @@ impl UnpackClass {
 
     /// Whether the content itself is at fault, so that nothing but another image helps.
     pub fn is_content(self) -> bool {
-        matches!(self, Self::TooLarge | Self::Malformed | Self::NoManifests | Self::InvalidManifest | Self::Unsupported)
+        matches!(
+            self,
+            Self::TooLarge | Self::Malformed | Self::NoManifests | Self::InvalidManifest | Self::Unsupported
+        )
     }
 
     /// The way out, for whoever reads the condition.
     pub fn way_out(self) -> &'static str {
         match self {
-            Self::Unreachable => "it is tried again until the registry answers; check the registry, the network and mirrors",
-            Self::NotFound => "check the image name in the catalog, push the image, or configure a mirror that has it",
+            Self::Unreachable => {
+                "it is tried again until the registry answers; check the registry, the network and mirrors"
+            }
+            Self::NotFound => {
+                "check the image name in the catalog, push the image, or configure a mirror that has it"
+            }
             Self::Unauthorized => {
                 "name a pull secret for the registry in spec.secrets of the CatalogSource or in imagePullSecrets of its ServiceAccount"
             }
-            Self::DigestMismatch => "the registry or mirror is damaged or dishonest: push the image again or use another mirror",
+            Self::DigestMismatch => {
+                "the registry or mirror is damaged or dishonest: push the image again or use another mirror"
+            }
             Self::TooLarge => "a bundle image holds manifests only: build it without anything else",
             Self::Malformed => "build and push the bundle image again",
             Self::NoManifests => {
@@ -100,13 +109,20 @@ pub struct UnpackError {
 impl UnpackError {
     /// A failure of a bundle that is not named yet, see [`UnpackError::of_bundle`].
     pub fn new(class: UnpackClass, cause: impl fmt::Display) -> Self {
-        Self { bundle: String::new(), class, cause: cause.to_string() }
+        Self {
+            bundle: String::new(),
+            class,
+            cause: cause.to_string(),
+        }
     }
 
     /// The same failure with the bundle's name.
     #[must_use]
     pub fn of_bundle(self, bundle: &str) -> Self {
-        Self { bundle: bundle.to_owned(), ..self }
+        Self {
+            bundle: bundle.to_owned(),
+            ..self
+        }
     }
 }
 
@@ -127,7 +143,11 @@ mod tests {
 
     #[test]
     fn error_tells_bundle_cause_and_way_out() {
-        let error = UnpackError::new(UnpackClass::Unauthorized, "cannot pull image `quay.io/a/b:v1`: https://quay.io: 401").of_bundle("a.v1");
+        let error = UnpackError::new(
+            UnpackClass::Unauthorized,
+            "cannot pull image `quay.io/a/b:v1`: https://quay.io: 401",
+        )
+        .of_bundle("a.v1");
         insta::assert_snapshot!(error, @"bundle a.v1: cannot pull image `quay.io/a/b:v1`: https://quay.io: 401; name a pull secret for the registry in spec.secrets of the CatalogSource or in imagePullSecrets of its ServiceAccount");
     }
 }

@@ -41,15 +41,25 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherCsv { found, expected } => {
-                write!(f, "the image holds ClusterServiceVersion {found}, the catalog says {expected}")
+                write!(
+                    f,
+                    "the image holds ClusterServiceVersion {found}, the catalog says {expected}"
+                )
             }
-            Self::CrdNotServed { file, name, api_version } => write!(
+            Self::CrdNotServed {
+                file,
+                name,
+                api_version,
+            } => write!(
                 f,
                 "{file}: CustomResourceDefinition {name} has apiVersion {api_version}, which Kubernetes 1.22 and later do not serve; only {} works",
                 crd_upgrade::V1
             ),
             Self::UnsupportedKind { file, kind, name } => {
-                write!(f, "{file}: {kind} {name} cannot be part of a bundle: operators may not bring objects of kind {kind}")
+                write!(
+                    f,
+                    "{file}: {kind} {name} cannot be part of a bundle: operators may not bring objects of kind {kind}"
+                )
             }
         }
     }
@@ -58,14 +68,27 @@ impl fmt::Display for Problem {
 /// Everything that is wrong with a bundle whose ClusterServiceVersion the catalog calls `expected`.
 pub fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem> {
     let found = object::name(&bundle.csv);
-    let other = (found != expected).then(|| Problem::OtherCsv { found: found.to_owned(), expected: expected.to_owned() });
+    let other = (found != expected).then(|| Problem::OtherCsv {
+        found: found.to_owned(),
+        expected: expected.to_owned(),
+    });
     let files = bundle.objects.iter().filter_map(|file| {
         let (kind, name) = (object::kind(&file.object), object::name(&file.object).to_owned());
         match StepKind::of(kind) {
-            None => Some(Problem::UnsupportedKind { file: file.name.clone(), kind: kind.to_owned(), name }),
-            Some(StepKind::CustomResourceDefinition) if object::api_version(&file.object) != crd_upgrade::V1 => {
+            None => Some(Problem::UnsupportedKind {
+                file: file.name.clone(),
+                kind: kind.to_owned(),
+                name,
+            }),
+            Some(StepKind::CustomResourceDefinition)
+                if object::api_version(&file.object) != crd_upgrade::V1 =>
+            {
                 let api_version = object::api_version(&file.object).to_owned();
-                Some(Problem::CrdNotServed { file: file.name.clone(), name, api_version })
+                Some(Problem::CrdNotServed {
+                    file: file.name.clone(),
+                    name,
+                    api_version,
+                })
             }
             Some(_) => None,
         }
@@ -82,11 +105,17 @@ pub fn check(bundle: &UnpackedBundle, expected: &str) -> Result<(), UnpackError>
     if problems.is_empty() {
         return Ok(());
     }
-    let class = if problems.iter().any(|problem| matches!(problem, Problem::OtherCsv { .. })) {
+    let class = if problems
+        .iter()
+        .any(|problem| matches!(problem, Problem::OtherCsv { .. }))
+    {
         UnpackClass::InvalidManifest
     } else {
         UnpackClass::Unsupported
     };
     let texts: Vec<String> = problems.iter().map(Problem::to_string).collect();
-    Err(UnpackError::new(class, format!("image `{}`: {}", bundle.image, texts.join("; "))))
+    Err(UnpackError::new(
+        class,
+        format!("image `{}`: {}", bundle.image, texts.join("; ")),
+    ))
 }

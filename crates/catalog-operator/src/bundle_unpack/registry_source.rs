@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
 use olm_api::v1alpha1::CatalogSource;
-use olm_oci::{ContentCache, Credentials, CredentialsError, Digest, ImageContent, PullErrorClass, Puller, Reference, RegistryConfig};
+use olm_oci::{
+    ContentCache, Credentials, CredentialsError, Digest, ImageContent, PullErrorClass, Puller, Reference,
+    RegistryConfig,
+};
 use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
@@ -32,14 +35,24 @@ pub struct RegistrySource {
 
 impl RegistrySource {
     /// A source that finds registries through `config` and keeps content in `cache_dir`, up to [`DEFAULT_CACHE_BYTES`].
-    pub fn new(client: Client, catalogs: Store<CatalogSource>, config: RegistryConfig, cache_dir: Option<PathBuf>) -> Self {
+    pub fn new(
+        client: Client,
+        catalogs: Store<CatalogSource>,
+        config: RegistryConfig,
+        cache_dir: Option<PathBuf>,
+    ) -> Self {
         let cache = cache_dir.map(|dir| ContentCache::new(dir, DEFAULT_CACHE_BYTES));
         let puller = Puller::new(config);
         let puller = match &cache {
             Some(cache) => puller.with_cache(cache.clone()),
             None => puller,
         };
-        Self { client, catalogs, puller, cache }
+        Self {
+            client,
+            catalogs,
+            puller,
+            cache,
+        }
     }
 
     async fn pull(&self, image: &Reference, catalog: &NamespacedName) -> Result<ImageContent, UnpackError> {
@@ -64,15 +77,24 @@ impl RegistrySource {
     /// Pull secrets named by the CatalogSource. A catalog that is gone brings none.
     async fn catalog_credentials(&self, catalog: &NamespacedName) -> Result<Credentials, UnpackError> {
         let found = self.catalogs.get_key(catalog);
-        let names = found.map(|catalog| catalog.spec.secrets.to_vec()).unwrap_or_default();
+        let names = found
+            .map(|catalog| catalog.spec.secrets.to_vec())
+            .unwrap_or_default();
         self.read_secrets(&catalog.namespace, &names).await
     }
 
     /// Pull secrets of the ServiceAccount of the catalog's pod, which has the catalog's name.
-    async fn service_account_credentials(&self, catalog: &NamespacedName) -> Result<Credentials, UnpackError> {
+    async fn service_account_credentials(
+        &self,
+        catalog: &NamespacedName,
+    ) -> Result<Credentials, UnpackError> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &catalog.namespace);
-        let account = deadline(&format!("ServiceAccount {catalog}"), api.get_opt(&catalog.name)).await.map_err(unreadable)?;
-        let secrets = account.and_then(|account| account.image_pull_secrets).unwrap_or_default();
+        let account = deadline(&format!("ServiceAccount {catalog}"), api.get_opt(&catalog.name))
+            .await
+            .map_err(unreadable)?;
+        let secrets = account
+            .and_then(|account| account.image_pull_secrets)
+            .unwrap_or_default();
         let names: Vec<String> = secrets.into_iter().map(|secret| secret.name).collect();
         self.read_secrets(&catalog.namespace, &names).await
     }
@@ -95,8 +117,12 @@ impl RegistrySource {
 #[async_trait]
 impl BundleSource for RegistrySource {
     async fn fetch(&self, image: &str, catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
-        let reference: Reference = image.parse().map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
-        let cached = reference.digest().and_then(|digest| self.cache.as_ref()?.get(digest, VIEW));
+        let reference: Reference = image
+            .parse()
+            .map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
+        let cached = reference
+            .digest()
+            .and_then(|digest| self.cache.as_ref()?.get(digest, VIEW));
         let content = match cached {
             Some(content) => content,
             None => self.pull(&reference, catalog).await?,
@@ -104,7 +130,12 @@ impl BundleSource for RegistrySource {
         // Parsing some megabytes of YAML is no work for the threads that serve watches.
         let pinned = pinned(&reference, &content.digest);
         let read = tokio::task::spawn_blocking(move || read_image(&pinned, &content));
-        read.await.map_err(|error| UnpackError::new(UnpackClass::InvalidManifest, format!("image `{image}`: reading ended early: {error}")))?
+        read.await.map_err(|error| {
+            UnpackError::new(
+                UnpackClass::InvalidManifest,
+                format!("image `{image}`: reading ended early: {error}"),
+            )
+        })?
     }
 }
 
@@ -136,13 +167,20 @@ mod tests {
     use super::*;
 
     fn secret(key: &str, text: &str) -> Secret {
-        Secret { data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()), ..Secret::default() }
+        Secret {
+            data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
+            ..Secret::default()
+        }
     }
 
     #[test]
     fn both_types_of_pull_secret_are_read() {
         let auth = r#"{"quay.io": {"username": "u", "password": "p"}}"#;
-        let rows = [(secret(".dockerconfigjson", &format!("{{\"auths\": {auth}}}")), 1), (secret(".dockercfg", auth), 1), (secret("other", "x"), 0)];
+        let rows = [
+            (secret(".dockerconfigjson", &format!("{{\"auths\": {auth}}}")), 1),
+            (secret(".dockercfg", auth), 1),
+            (secret("other", "x"), 0),
+        ];
         for (secret, expected) in rows {
             let credentials = read_secret(&secret, "Secret olm/s").unwrap();
             assert_eq!(credentials.for_repository("quay.io", "a/b").len(), expected);
@@ -151,7 +189,14 @@ mod tests {
 
     #[test]
     fn a_broken_pull_secret_is_named_without_its_content() {
-        let error = read_secret(&secret(".dockerconfigjson", "{\"auths\": hunter2}"), "Secret olm/s").unwrap_err();
-        assert!(error.to_string().contains("Secret olm/s") && !error.to_string().contains("hunter2"), "{error}");
+        let error = read_secret(
+            &secret(".dockerconfigjson", "{\"auths\": hunter2}"),
+            "Secret olm/s",
+        )
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("Secret olm/s") && !error.to_string().contains("hunter2"),
+            "{error}"
+        );
     }
 }

@@ -25,8 +25,16 @@ pub enum Next {
 /// Decides on attempt number `attempt` (from 0) that failed `elapsed` after the unpack began.
 ///
 /// `deadline` of zero means none, as for upstream's Jobs. `interval` is the OperatorGroup's wish for the time to the next unpack.
-pub fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline: Duration, interval: Option<Duration>) -> Next {
-    let pause = FIRST_PAUSE.saturating_mul(1 << attempt.min(10)).min(LONGEST_PAUSE);
+pub fn next(
+    class: UnpackClass,
+    attempt: u32,
+    elapsed: Duration,
+    deadline: Duration,
+    interval: Option<Duration>,
+) -> Next {
+    let pause = FIRST_PAUSE
+        .saturating_mul(1 << attempt.min(10))
+        .min(LONGEST_PAUSE);
     let in_time = deadline.is_zero() || elapsed + pause < deadline;
     if class.is_passing() && in_time {
         return Next::GoOn(pause);
@@ -49,16 +57,62 @@ mod tests {
         let rows = [
             (UnpackClass::Unreachable, 0, 0, 600, None, Next::GoOn(seconds(1))),
             (UnpackClass::Unreachable, 3, 20, 600, None, Next::GoOn(seconds(8))),
-            (UnpackClass::Unreachable, 40, 20, 600, None, Next::GoOn(seconds(60))),
-            (UnpackClass::Unreachable, 9, 590, 600, None, Next::GiveUp(seconds(300))),
-            (UnpackClass::Unreachable, 9, 9000, 0, None, Next::GoOn(seconds(60))),
+            (
+                UnpackClass::Unreachable,
+                40,
+                20,
+                600,
+                None,
+                Next::GoOn(seconds(60)),
+            ),
+            (
+                UnpackClass::Unreachable,
+                9,
+                590,
+                600,
+                None,
+                Next::GiveUp(seconds(300)),
+            ),
+            (
+                UnpackClass::Unreachable,
+                9,
+                9000,
+                0,
+                None,
+                Next::GoOn(seconds(60)),
+            ),
             (UnpackClass::NotFound, 0, 0, 600, None, Next::GiveUp(seconds(60))),
-            (UnpackClass::Unauthorized, 0, 0, 600, Some(seconds(1)), Next::GiveUp(seconds(1))),
-            (UnpackClass::InvalidManifest, 0, 0, 600, None, Next::GiveUp(seconds(300))),
-            (UnpackClass::InvalidManifest, 0, 0, 600, Some(seconds(0)), Next::GiveUp(seconds(300))),
+            (
+                UnpackClass::Unauthorized,
+                0,
+                0,
+                600,
+                Some(seconds(1)),
+                Next::GiveUp(seconds(1)),
+            ),
+            (
+                UnpackClass::InvalidManifest,
+                0,
+                0,
+                600,
+                None,
+                Next::GiveUp(seconds(300)),
+            ),
+            (
+                UnpackClass::InvalidManifest,
+                0,
+                0,
+                600,
+                Some(seconds(0)),
+                Next::GiveUp(seconds(300)),
+            ),
         ];
         for (class, attempt, elapsed, deadline, interval, expected) in rows {
-            assert_eq!(next(class, attempt, seconds(elapsed), seconds(deadline), interval), expected, "{class:?} {attempt} {elapsed}");
+            assert_eq!(
+                next(class, attempt, seconds(elapsed), seconds(deadline), interval),
+                expected,
+                "{class:?} {attempt} {elapsed}"
+            );
         }
     }
 }

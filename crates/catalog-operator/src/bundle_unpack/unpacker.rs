@@ -86,7 +86,10 @@ pub struct UnpackerConfig {
 
 impl Default for UnpackerConfig {
     fn default() -> Self {
-        Self { parallel: 4, deadline: Duration::from_secs(600) }
+        Self {
+            parallel: 4,
+            deadline: Duration::from_secs(600),
+        }
     }
 }
 
@@ -121,37 +124,65 @@ struct Entry {
 }
 
 enum EntryState {
-    Running { since: Timestamp, trouble: Option<UnpackError> },
+    Running {
+        since: Timestamp,
+        trouble: Option<UnpackError>,
+    },
     Ready(Arc<UnpackedBundle>),
-    Failed { error: UnpackError, retry_at: Instant },
+    Failed {
+        error: UnpackError,
+        retry_at: Instant,
+    },
 }
 
 impl fmt::Debug for Unpacker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unpacker").field("config", &self.shared.config).finish_non_exhaustive()
+        f.debug_struct("Unpacker")
+            .field("config", &self.shared.config)
+            .finish_non_exhaustive()
     }
 }
 
 impl Unpacker {
     /// An unpacker that fetches from `source` and calls `wake` whenever an answer it gave has changed. `wake` must be quick.
-    pub fn new(source: Arc<dyn BundleSource>, config: UnpackerConfig, wake: impl Fn(&Waiter) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        source: Arc<dyn BundleSource>,
+        config: UnpackerConfig,
+        wake: impl Fn(&Waiter) + Send + Sync + 'static,
+    ) -> Self {
         let permits = Semaphore::new(config.parallel.max(1));
-        Self { shared: Arc::new(Shared { source, config, permits, wake: Arc::new(wake), entries: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                source,
+                config,
+                permits,
+                wake: Arc::new(wake),
+                entries: Mutex::default(),
+            }),
+        }
     }
 
     /// Where the bundle stands now; begins to fetch it if nobody has. Never waits. Must be called within a tokio runtime.
     pub fn request(&self, request: &UnpackRequest) -> UnpackState {
-        let key = Key { image: request.image.clone(), bundle: request.bundle.clone(), catalog: request.catalog.clone() };
+        let key = Key {
+            image: request.image.clone(),
+            bundle: request.bundle.clone(),
+            catalog: request.catalog.clone(),
+        };
         let now = Instant::now();
         let mut entries = self.shared.lock();
         if let Some(entry) = entries.get_mut(&key) {
             entry.last_used = now;
             let answer = match &entry.state {
-                EntryState::Running { since, trouble } => Some(UnpackState::Unpacking { since: *since, trouble: trouble.clone() }),
+                EntryState::Running { since, trouble } => Some(UnpackState::Unpacking {
+                    since: *since,
+                    trouble: trouble.clone(),
+                }),
                 EntryState::Ready(bundle) => return UnpackState::Ready(Arc::clone(bundle)),
-                EntryState::Failed { error, retry_at } if *retry_at > now => {
-                    Some(UnpackState::Failed { error: error.clone(), retry_in: *retry_at - now })
-                }
+                EntryState::Failed { error, retry_at } if *retry_at > now => Some(UnpackState::Failed {
+                    error: error.clone(),
+                    retry_in: *retry_at - now,
+                }),
                 EntryState::Failed { .. } => None,
             };
             if let Some(answer) = answer {
@@ -161,7 +192,14 @@ impl Unpacker {
         }
         let since = Timestamp::now();
         let waiters = BTreeSet::from([request.waiter.clone()]);
-        entries.insert(key.clone(), Entry { state: EntryState::Running { since, trouble: None }, waiters, last_used: now });
+        entries.insert(
+            key.clone(),
+            Entry {
+                state: EntryState::Running { since, trouble: None },
+                waiters,
+                last_used: now,
+            },
+        );
         drop(entries);
         let unpack = Unpack {
             shared: Arc::clone(&self.shared),
@@ -228,7 +266,13 @@ impl Unpack {
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
             tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "bundle not unpacked");
-            match retry::next(error.class, attempt, started.elapsed(), self.deadline, self.retry_interval) {
+            match retry::next(
+                error.class,
+                attempt,
+                started.elapsed(),
+                self.deadline,
+                self.retry_interval,
+            ) {
                 Next::GoOn(pause) => {
                     self.note_trouble(error);
                     tokio::time::sleep(pause).await;
@@ -240,14 +284,22 @@ impl Unpack {
     }
 
     async fn attempt(&self, started: Instant) -> Result<UnpackedBundle, UnpackError> {
-        let left = if self.deadline.is_zero() { LONGEST_ATTEMPT } else { self.deadline.saturating_sub(started.elapsed()) };
+        let left = if self.deadline.is_zero() {
+            LONGEST_ATTEMPT
+        } else {
+            self.deadline.saturating_sub(started.elapsed())
+        };
         let fetch = async {
             // The semaphore is never closed; if it were, fetching without a permit is the lesser harm.
             let _permit = self.shared.permits.acquire().await;
             self.shared.source.fetch(&self.key.image, &self.key.catalog).await
         };
         let bundle = tokio::time::timeout(left, fetch).await.unwrap_or_else(|_| {
-            let cause = format!("image `{}` was not fetched within {} s", self.key.image, left.as_secs());
+            let cause = format!(
+                "image `{}` was not fetched within {} s",
+                self.key.image,
+                left.as_secs()
+            );
             Err(UnpackError::new(UnpackClass::Unreachable, cause))
         })?;
         super::preflight::check(&bundle, &self.key.bundle)?;
@@ -292,7 +344,14 @@ impl Unpack {
     /// Waiters hear of the first trouble and of every other kind of trouble, not of each attempt.
     fn note_trouble(&self, error: UnpackError) {
         let mut entries = self.shared.lock();
-        let Some(Entry { state: EntryState::Running { trouble, .. }, waiters, .. }) = entries.get_mut(&self.key) else { return };
+        let Some(Entry {
+            state: EntryState::Running { trouble, .. },
+            waiters,
+            ..
+        }) = entries.get_mut(&self.key)
+        else {
+            return;
+        };
         if trouble.as_ref() == Some(&error) {
             return;
         }
@@ -304,7 +363,9 @@ impl Unpack {
 
     fn set(&self, state: EntryState) {
         let mut entries = self.shared.lock();
-        let Some(entry) = entries.get_mut(&self.key) else { return };
+        let Some(entry) = entries.get_mut(&self.key) else {
+            return;
+        };
         entry.state = state;
         entry.last_used = Instant::now();
         let waiters = std::mem::take(&mut entry.waiters);

@@ -36,7 +36,9 @@ impl Reads for ClusterReads {
     async fn get(&self, target: &Target) -> Result<Option<Value>, ObserveError> {
         let what = target.to_string();
         let request = Request::new(target.collection_path());
-        let request = request.get(&target.name, &GetParams::default()).map_err(|error| ObserveError::read(what.as_str(), error))?;
+        let request = request
+            .get(&target.name, &GetParams::default())
+            .map_err(|error| ObserveError::read(what.as_str(), error))?;
         let answer = deadline(&what, async {
             match self.client.request::<Value>(request).await {
                 Ok(object) => Ok(Some(object)),
@@ -45,13 +47,22 @@ impl Reads for ClusterReads {
             }
         });
         let mut found = answer.await?;
-        if let Some(metadata) = found.as_mut().and_then(|object| object.get_mut("metadata")).and_then(Value::as_object_mut) {
+        if let Some(metadata) = found
+            .as_mut()
+            .and_then(|object| object.get_mut("metadata"))
+            .and_then(Value::as_object_mut)
+        {
             metadata.remove("managedFields");
         }
         Ok(found)
     }
 
-    async fn find_kind(&self, group: &str, version: &str, kind: &str) -> Result<Option<ServedKind>, ObserveError> {
+    async fn find_kind(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+    ) -> Result<Option<ServedKind>, ObserveError> {
         self.discovery.find_kind(group, version, kind).await
     }
 
@@ -61,24 +72,35 @@ impl Reads for ClusterReads {
         let request = UnpackRequest {
             image: reference.image.clone(),
             bundle: reference.identifier.clone(),
-            catalog: NamespacedName::new(&reference.catalog_source_namespace, &reference.catalog_source_name),
+            catalog: NamespacedName::new(
+                &reference.catalog_source_namespace,
+                &reference.catalog_source_name,
+            ),
             deadline: None,
             retry_interval: None,
             waiter: Waiter::InstallPlan(NamespacedName::new(namespace, name)),
         };
         match self.unpacker.request(&request) {
             UnpackState::Ready(bundle) => BundleContent::Ready(bundle),
-            UnpackState::Unpacking { trouble: None, .. } => {
-                BundleContent::Fetching { message: format!("fetching bundle image {}", reference.image) }
-            }
-            UnpackState::Unpacking { trouble: Some(error), .. } => BundleContent::Fetching { message: format!("fetching bundle image: {error}") },
+            UnpackState::Unpacking { trouble: None, .. } => BundleContent::Fetching {
+                message: format!("fetching bundle image {}", reference.image),
+            },
+            UnpackState::Unpacking {
+                trouble: Some(error), ..
+            } => BundleContent::Fetching {
+                message: format!("fetching bundle image: {error}"),
+            },
             // The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
-            UnpackState::Failed { error, .. } => BundleContent::Failed { message: error.to_string(), lasting: error.class.is_content() },
+            UnpackState::Failed { error, .. } => BundleContent::Failed {
+                message: error.to_string(),
+                lasting: error.class.is_content(),
+            },
         }
     }
 
     fn csv_exists(&self, csv: &str) -> bool {
-        csv.split_once('/').is_some_and(|(namespace, name)| self.csvs.get(namespace, name).is_some())
+        csv.split_once('/')
+            .is_some_and(|(namespace, name)| self.csvs.get(namespace, name).is_some())
     }
 
     fn global_namespace(&self) -> &str {

@@ -17,7 +17,9 @@ pub const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CrdUpgradeError {
     /// Objects may be stored in a version that the new form does not know: the API server could not read them any more.
-    #[error("risk of data loss updating \"{crd}\": new CRD removes version {version} that is listed as a stored version on the existing CRD")]
+    #[error(
+        "risk of data loss updating \"{crd}\": new CRD removes version {version} that is listed as a stored version on the existing CRD"
+    )]
     StoredVersionRemoved {
         /// The CustomResourceDefinition.
         crd: String,
@@ -28,7 +30,10 @@ pub enum CrdUpgradeError {
 
 /// Whether the API of a CustomResourceDefinition is served: names accepted and established.
 pub fn is_established(crd: &Value) -> bool {
-    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let conditions = crd
+        .pointer("/status/conditions")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
     ["Established", "NamesAccepted"].iter().all(|wanted| {
         conditions.iter().any(|condition| {
             condition.get("type").and_then(Value::as_str) == Some(wanted)
@@ -50,11 +55,19 @@ pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), CrdU
         .filter_map(|version| version.get("name").and_then(Value::as_str))
         .chain(wanted.pointer("/spec/version").and_then(Value::as_str))
         .collect();
-    let stored = current.pointer("/status/storedVersions").and_then(Value::as_array);
-    match stored.into_iter().flatten().filter_map(Value::as_str).find(|version| !kept.contains(version)) {
-        Some(version) => {
-            Err(CrdUpgradeError::StoredVersionRemoved { crd: object::name(wanted).to_owned(), version: version.to_owned() })
-        }
+    let stored = current
+        .pointer("/status/storedVersions")
+        .and_then(Value::as_array);
+    match stored
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .find(|version| !kept.contains(version))
+    {
+        Some(version) => Err(CrdUpgradeError::StoredVersionRemoved {
+            crd: object::name(wanted).to_owned(),
+            version: version.to_owned(),
+        }),
         None => Ok(()),
     }
 }
@@ -73,7 +86,11 @@ pub fn note_installed_alongside(crd: &mut Value, namespace: &str, csv: &str) {
         return;
     }
     let value = format!("{namespace}/{csv}");
-    let key = format!("{}{:016x}", labels::INSTALLED_ALONGSIDE_PREFIX, hash::fnv1a64(value.as_bytes()));
+    let key = format!(
+        "{}{:016x}",
+        labels::INSTALLED_ALONGSIDE_PREFIX,
+        hash::fnv1a64(value.as_bytes())
+    );
     object::metadata_map_mut(crd, "annotations").insert(key, value.into());
 }
 
@@ -111,7 +128,9 @@ fn merged_spec(current: &Value, wanted: &Value) -> Value {
         }
     }
     if let Value::Object(map) = &mut spec {
-        map.retain(|field, value| !object::is_empty(value) && !(field == "preserveUnknownFields" && *value == json!(false)));
+        map.retain(|field, value| {
+            !object::is_empty(value) && !(field == "preserveUnknownFields" && *value == json!(false))
+        });
     }
     spec
 }
@@ -123,7 +142,12 @@ fn merged_conversion(current: &Value, wanted: Option<&Value>) -> Value {
     let mut conversion = wanted.clone();
     // Whoever serves the webhook's certificate injects its CA here.
     let ca = current.pointer("/webhook/clientConfig/caBundle");
-    if let (Some(ca), Some(config)) = (ca, conversion.pointer_mut("/webhook/clientConfig").and_then(Value::as_object_mut)) {
+    if let (Some(ca), Some(config)) = (
+        ca,
+        conversion
+            .pointer_mut("/webhook/clientConfig")
+            .and_then(Value::as_object_mut),
+    ) {
         config.entry("caBundle").or_insert(ca.clone());
     }
     conversion
@@ -132,7 +156,10 @@ fn merged_conversion(current: &Value, wanted: Option<&Value>) -> Value {
 fn merged_names(current: &Value, wanted: Option<&Value>) -> Value {
     let mut names = wanted.cloned().unwrap_or_else(|| json!({}));
     for field in ["listKind", "singular"] {
-        if let Some(value) = current.get(field).filter(|_| names.get(field).is_none_or(object::is_empty)) {
+        if let Some(value) = current
+            .get(field)
+            .filter(|_| names.get(field).is_none_or(object::is_empty))
+        {
             names[field] = value.clone();
         }
     }
@@ -151,7 +178,9 @@ fn is_same(a: &Value, b: &Value) -> bool {
                 (None, None) => true,
             })
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
         _ => a == b,
     }
 }
@@ -178,7 +207,10 @@ mod tests {
     }
 
     fn defined(versions: &[(&str, bool)]) -> Value {
-        let versions: Vec<_> = versions.iter().map(|(name, served)| json!({"name": name, "served": served})).collect();
+        let versions: Vec<_> = versions
+            .iter()
+            .map(|(name, served)| json!({"name": name, "served": served}))
+            .collect();
         json!({"metadata": {"name": "demos.example.com"}, "spec": {"versions": versions}})
     }
 
@@ -194,7 +226,14 @@ mod tests {
         ];
         for (before, after, removed) in rows {
             let found = check_stored_versions(&stored(before), &defined(after));
-            assert_eq!(found.err().map(|CrdUpgradeError::StoredVersionRemoved { version, .. }| version).as_deref(), removed, "{before:?} {after:?}");
+            assert_eq!(
+                found
+                    .err()
+                    .map(|CrdUpgradeError::StoredVersionRemoved { version, .. }| version)
+                    .as_deref(),
+                removed,
+                "{before:?} {after:?}"
+            );
         }
         insta::assert_snapshot!(
             check_stored_versions(&stored(&["v1"]), &defined(&[("v2", true)])).unwrap_err(),
@@ -207,22 +246,32 @@ mod tests {
     fn crd_notes_the_csv_it_came_with() {
         let mut crd = json!({"metadata": {"name": "x"}});
         note_installed_alongside(&mut crd, "golden", "demo.v1.0.0");
-        assert_eq!(crd["metadata"]["annotations"], json!({"operatorframework.io/installed-alongside-7f358681829f3b85": "golden/demo.v1.0.0"}));
+        assert_eq!(
+            crd["metadata"]["annotations"],
+            json!({"operatorframework.io/installed-alongside-7f358681829f3b85": "golden/demo.v1.0.0"})
+        );
         note_installed_alongside(&mut crd, "", "demo.v1.0.0");
         note_installed_alongside(&mut crd, "golden", "");
-        assert_eq!(installed_alongside(&crd).collect::<Vec<_>>(), ["golden/demo.v1.0.0"]);
+        assert_eq!(
+            installed_alongside(&crd).collect::<Vec<_>>(),
+            ["golden/demo.v1.0.0"]
+        );
     }
 
     /// Case 67: a second plan adds its note, those of vanished ClusterServiceVersions go.
     #[test]
     fn notes_of_vanished_csvs_are_dropped() {
-        let mut current = json!({"metadata": {"name": "x", "annotations": {"foreign": "kept"}}, "spec": {"group": "g"}});
+        let mut current =
+            json!({"metadata": {"name": "x", "annotations": {"foreign": "kept"}}, "spec": {"group": "g"}});
         note_installed_alongside(&mut current, "a", "alive.v1");
         note_installed_alongside(&mut current, "a", "gone.v1");
         let mut wanted = json!({"metadata": {"name": "x"}, "spec": {"group": "g"}});
         note_installed_alongside(&mut wanted, "b", "new.v1");
         let merged = merged(&current, &wanted, |csv| csv == "a/alive.v1");
-        assert_eq!(installed_alongside(&merged).collect::<BTreeSet<_>>(), BTreeSet::from(["a/alive.v1", "b/new.v1"]));
+        assert_eq!(
+            installed_alongside(&merged).collect::<BTreeSet<_>>(),
+            BTreeSet::from(["a/alive.v1", "b/new.v1"])
+        );
         assert_eq!(merged["metadata"]["annotations"]["foreign"], "kept");
     }
 
@@ -249,7 +298,10 @@ mod tests {
             "conversionReviewVersions": ["v1"], "clientConfig": {"service": {"name": "s", "namespace": "n"}}}}}});
         assert_eq!(merge_patch(&current, &merged(&current, &wanted, |_| true)), None);
         let without = json!({"spec": {"group": "g"}});
-        assert_eq!(merged(&current, &without, |_| true)["spec"]["conversion"], json!({"strategy": "None"}));
+        assert_eq!(
+            merged(&current, &without, |_| true)["spec"]["conversion"],
+            json!({"strategy": "None"})
+        );
     }
 
     #[test]
@@ -273,9 +325,7 @@ mod tests {
 
     #[test]
     fn a_definition_is_served_when_both_conditions_are_true() {
-        let crd = |established: &str, accepted: &str| {
-            json!({"status": {"conditions": [{"type": "Established", "status": established}, {"type": "NamesAccepted", "status": accepted}]}})
-        };
+        let crd = |established: &str, accepted: &str| json!({"status": {"conditions": [{"type": "Established", "status": established}, {"type": "NamesAccepted", "status": accepted}]}});
         assert!(is_established(&crd("True", "True")));
         assert!(!is_established(&crd("True", "False")));
         assert!(!is_established(&crd("False", "True")));

@@ -17,7 +17,9 @@ pub enum OwnershipError {
     #[error("pre-existing CRD owners found for owned CRD(s) of dependent CSV {0}")]
     Competing(String),
     /// Several owners already contend.
-    #[error("error checking crd owners for: {csv}: Existing CSVs [{owners}] in namespace {namespace} all claim to own CRD {crd}")]
+    #[error(
+        "error checking crd owners for: {csv}: Existing CSVs [{owners}] in namespace {namespace} all claim to own CRD {crd}"
+    )]
     Several {
         /// The ClusterServiceVersion to be created.
         csv: String,
@@ -34,11 +36,25 @@ pub enum OwnershipError {
 ///
 /// # Errors
 /// See [`OwnershipError`].
-pub fn check_owned_crds(csv: &Value, namespace: &str, existing: &[Arc<ClusterServiceVersion>]) -> Result<(), OwnershipError> {
+pub fn check_owned_crds(
+    csv: &Value,
+    namespace: &str,
+    existing: &[Arc<ClusterServiceVersion>],
+) -> Result<(), OwnershipError> {
     let name = object::name(csv);
-    let owned = csv.pointer("/spec/customresourcedefinitions/owned").and_then(Value::as_array);
-    for crd in owned.into_iter().flatten().filter_map(|owned| owned.get("name").and_then(Value::as_str)) {
-        let mut owners: Vec<String> = existing.iter().filter(|other| owns(other, crd)).map(|other| other.name_any()).collect();
+    let owned = csv
+        .pointer("/spec/customresourcedefinitions/owned")
+        .and_then(Value::as_array);
+    for crd in owned
+        .into_iter()
+        .flatten()
+        .filter_map(|owned| owned.get("name").and_then(Value::as_str))
+    {
+        let mut owners: Vec<String> = existing
+            .iter()
+            .filter(|other| owns(other, crd))
+            .map(|other| other.name_any())
+            .collect();
         owners.sort();
         match &owners[..] {
             [] => {}

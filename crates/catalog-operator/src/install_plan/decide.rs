@@ -36,14 +36,28 @@ pub fn decide(observed: &Observed) -> (Plan, Verdict) {
         Verdict::Installing { round, .. } => round.actions.clone(),
         _ => Vec::new(),
     };
-    (Plan { actions, ..Plan::default() }, verdict)
+    (
+        Plan {
+            actions,
+            ..Plan::default()
+        },
+        verdict,
+    )
 }
 
 fn decide_verdict(observed: &Observed) -> Verdict {
     let plan = &observed.install_plan;
-    let has_content = plan.status.as_ref().is_some_and(|status| !status.plan.is_empty() || !status.bundle_lookups.is_empty());
+    let has_content = plan
+        .status
+        .as_ref()
+        .is_some_and(|status| !status.plan.is_empty() || !status.bundle_lookups.is_empty());
     let phase = phase(plan);
-    if !has_content || !matches!(phase, InstallPlanPhase::RequiresApproval | InstallPlanPhase::Installing) {
+    if !has_content
+        || !matches!(
+            phase,
+            InstallPlanPhase::RequiresApproval | InstallPlanPhase::Installing
+        )
+    {
         return Verdict::Ignore;
     }
     // Plans that wait for approval are checked too: whoever is to approve shall see that it cannot work.
@@ -54,7 +68,10 @@ fn decide_verdict(observed: &Observed) -> Verdict {
         }
         Ok(service_account) => {
             let round = decide_round(observed, service_account.as_ref());
-            Verdict::Installing { service_account, round }
+            Verdict::Installing {
+                service_account,
+                round,
+            }
         }
     }
 }

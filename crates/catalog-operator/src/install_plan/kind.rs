@@ -111,7 +111,10 @@ impl StepKind {
     /// Upstream leaves bundle-supplied ServiceAccounts and RBAC without any owner; here they go with their operator like
     /// everything else (decision record 0011).
     pub fn has_owner(self) -> bool {
-        !matches!(self, Self::ClusterServiceVersion | Self::Subscription | Self::CustomResourceDefinition | Self::Secret)
+        !matches!(
+            self,
+            Self::ClusterServiceVersion | Self::Subscription | Self::CustomResourceDefinition | Self::Secret
+        )
     }
 
     /// The words upstream puts before the cause when creating (or else updating) `name` fails.

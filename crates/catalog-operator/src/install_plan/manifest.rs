@@ -91,9 +91,23 @@ impl Manifest {
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let value: Value = serde_json::from_str(text)?;
         let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let filled = |keys: &[&str]| keys.iter().all(|key| value.get(*key).and_then(Value::as_str).is_some_and(|text| !text.is_empty()));
+        let filled = |keys: &[&str]| {
+            keys.iter().all(|key| {
+                value
+                    .get(*key)
+                    .and_then(Value::as_str)
+                    .is_some_and(|text| !text.is_empty())
+            })
+        };
         Ok(match kind {
-            BUNDLE_IMAGE if filled(&["image", "identifier", "catalogSourceName", "catalogSourceNamespace"]) => {
+            BUNDLE_IMAGE
+                if filled(&[
+                    "image",
+                    "identifier",
+                    "catalogSourceName",
+                    "catalogSourceNamespace",
+                ]) =>
+            {
                 Self::BundleImage(serde_json::from_value(value)?)
             }
             CONFIG_MAP if filled(&["name", "namespace", "catalogSourceName", "catalogSourceNamespace"]) => {
@@ -119,11 +133,17 @@ mod tests {
     #[test]
     fn upstream_reference_is_told_from_a_config_map_object() {
         let reference = r#"{"kind":"ConfigMap","name":"18","namespace":"golden","catalogSourceName":"cat","catalogSourceNamespace":"golden","replaces":"","properties":"{}"}"#;
-        assert!(matches!(Manifest::parse(reference).unwrap(), Manifest::ConfigMap(found) if found.name == "18" && found.properties == "{}"));
-        let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"y"},"data":{}}"#;
+        assert!(
+            matches!(Manifest::parse(reference).unwrap(), Manifest::ConfigMap(found) if found.name == "18" && found.properties == "{}")
+        );
+        let object =
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"y"},"data":{}}"#;
         assert!(matches!(Manifest::parse(object).unwrap(), Manifest::Inline(_)));
         let incomplete = r#"{"kind":"ConfigMap","name":"18","namespace":"","catalogSourceName":"cat","catalogSourceNamespace":"golden"}"#;
-        assert!(matches!(Manifest::parse(incomplete).unwrap(), Manifest::Inline(_)));
+        assert!(matches!(
+            Manifest::parse(incomplete).unwrap(),
+            Manifest::Inline(_)
+        ));
     }
 
     #[test]

@@ -15,7 +15,10 @@ pub fn kind(object: &Value) -> &str {
 
 /// `apiVersion`, or nothing.
 pub fn api_version(object: &Value) -> &str {
-    object.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
+    object
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Group (empty for the core group) and version of an `apiVersion`.
@@ -25,12 +28,18 @@ pub fn group_version(api_version: &str) -> (&str, &str) {
 
 /// `metadata.name`, else `metadata.generateName`, else nothing.
 pub fn name(object: &Value) -> &str {
-    metadata_text(object, "name").or_else(|| metadata_text(object, "generateName")).unwrap_or_default()
+    metadata_text(object, "name")
+        .or_else(|| metadata_text(object, "generateName"))
+        .unwrap_or_default()
 }
 
 /// A filled text field of `metadata`.
 pub fn metadata_text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
-    object.get("metadata")?.get(field)?.as_str().filter(|text| !text.is_empty())
+    object
+        .get("metadata")?
+        .get(field)?
+        .as_str()
+        .filter(|text| !text.is_empty())
 }
 
 /// A field of an object as a map; whatever else was there gives way to an empty one.
@@ -56,13 +65,21 @@ pub fn metadata_map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<S
 
 /// Key and value of every text entry of `metadata.labels` or `metadata.annotations`.
 pub fn metadata_entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
-    map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+    let map = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field))
+        .and_then(Value::as_object);
+    map.into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
 /// `metadata.ownerReferences`, or nothing.
 pub fn owner_references(object: &Value) -> &[Value] {
-    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// Owner reference to a ClusterServiceVersion as upstream writes it; the uid is empty in plans and filled at execution.
@@ -95,7 +112,14 @@ pub fn strip_server_fields(object: &mut Value) {
     if let Value::Object(map) = object {
         map.remove("status");
         if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
-            for field in ["creationTimestamp", "resourceVersion", "uid", "generation", "managedFields", "selfLink"] {
+            for field in [
+                "creationTimestamp",
+                "resourceVersion",
+                "uid",
+                "generation",
+                "managedFields",
+                "selfLink",
+            ] {
                 metadata.remove(field);
             }
         }
@@ -118,12 +142,18 @@ fn remove_nulls(value: &mut Value) {
 /// lists must have the same length and order.
 pub fn covers(current: &Value, wanted: &Value) -> bool {
     match (current, wanted) {
-        (Value::Object(current), Value::Object(wanted)) => wanted.iter().all(|(key, value)| match current.get(key) {
-            Some(found) => covers(found, value),
-            None => is_empty(value),
-        }),
+        (Value::Object(current), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, value)| match current.get(key) {
+                Some(found) => covers(found, value),
+                None => is_empty(value),
+            })
+        }
         (Value::Array(current), Value::Array(wanted)) => {
-            current.len() == wanted.len() && current.iter().zip(wanted).all(|(current, wanted)| covers(current, wanted))
+            current.len() == wanted.len()
+                && current
+                    .iter()
+                    .zip(wanted)
+                    .all(|(current, wanted)| covers(current, wanted))
         }
         _ => current == wanted,
     }
@@ -154,7 +184,10 @@ mod tests {
     #[test]
     fn defaults_are_no_difference_but_lists_are_exact() {
         let current = json!({"a": {"b": 1, "default": true}, "list": [{"x": 1, "y": 2}]});
-        assert!(covers(&current, &json!({"a": {"b": 1}, "list": [{"x": 1}], "none": []})));
+        assert!(covers(
+            &current,
+            &json!({"a": {"b": 1}, "list": [{"x": 1}], "none": []})
+        ));
         assert!(!covers(&current, &json!({"a": {"b": 2}})));
         assert!(!covers(&current, &json!({"list": []})));
         assert!(!covers(&current, &json!({"more": 1})));
@@ -164,7 +197,10 @@ mod tests {
     fn labels_are_made_where_there_are_none() {
         let mut object = json!({"metadata": {"name": "x", "labels": null}});
         set_owner_labels(&mut object, "a.v1", "ns");
-        assert_eq!(object["metadata"]["labels"], json!({"olm.owner": "a.v1", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"}));
+        assert_eq!(
+            object["metadata"]["labels"],
+            json!({"olm.owner": "a.v1", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"})
+        );
     }
 
     #[test]

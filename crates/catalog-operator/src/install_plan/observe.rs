@@ -101,7 +101,12 @@ pub trait Reads: Send + Sync {
     /// caching the cluster.
     async fn get(&self, target: &Target) -> Result<Option<Value>, ObserveError>;
     /// A kind found by discovery.
-    async fn find_kind(&self, group: &str, version: &str, kind: &str) -> Result<Option<ServedKind>, ObserveError>;
+    async fn find_kind(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+    ) -> Result<Option<ServedKind>, ObserveError>;
     /// The content of a bundle image for this plan.
     fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent;
     /// Whether a ClusterServiceVersion that is no copy exists; the argument is `namespace/name`.
@@ -118,7 +123,10 @@ impl Observed {
 
     /// Steps that are not done, with their index.
     pub fn steps_to_do(&self) -> impl Iterator<Item = (usize, &Step)> {
-        steps(&self.install_plan).iter().enumerate().filter(|(_, step)| !is_done(step))
+        steps(&self.install_plan)
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| !is_done(step))
     }
 
     /// What is known of a step.
@@ -148,8 +156,14 @@ pub async fn observe(
     csvs: Vec<Arc<ClusterServiceVersion>>,
     retry_timeout: Duration,
 ) -> Result<Observed, ObserveError> {
-    let mut observed =
-        Observed { install_plan, operator_groups, csvs, steps: Vec::new(), living_csvs: BTreeSet::new(), retry_timeout };
+    let mut observed = Observed {
+        install_plan,
+        operator_groups,
+        csvs,
+        steps: Vec::new(),
+        living_csvs: BTreeSet::new(),
+        retry_timeout,
+    };
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
@@ -164,12 +178,19 @@ pub fn steps(install_plan: &InstallPlan) -> &[Step] {
 
 /// Phase of a plan; unset when it has no status yet.
 pub fn phase(install_plan: &InstallPlan) -> InstallPlanPhase {
-    install_plan.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default()
+    install_plan
+        .status
+        .as_ref()
+        .map(|status| status.phase.clone())
+        .unwrap_or_default()
 }
 
 /// Whether a plan is over, one way or the other.
 pub fn is_over(install_plan: &InstallPlan) -> bool {
-    matches!(phase(install_plan), InstallPlanPhase::Complete | InstallPlanPhase::Failed)
+    matches!(
+        phase(install_plan),
+        InstallPlanPhase::Complete | InstallPlanPhase::Failed
+    )
 }
 
 /// Whether a step's object is in the cluster.
@@ -189,7 +210,9 @@ fn is_to_be_executed(observed: &Observed) -> bool {
 
 fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {
     steps(install_plan).iter().any(|step| {
-        StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion) && step.resource.name == name && !is_done(step)
+        StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion)
+            && step.resource.name == name
+            && !is_done(step)
     })
 }
 
@@ -197,14 +220,24 @@ async fn observe_steps(reads: &impl Reads, observed: &Observed) -> Result<Vec<St
     let mut contents = Contents::default();
     let mut found = Vec::new();
     for step in steps(&observed.install_plan) {
-        found.push((step, if is_done(step) { Err(StepState::Done) } else { contents.find_object(reads, &observed.install_plan, step).await? }));
+        found.push((
+            step,
+            if is_done(step) {
+                Err(StepState::Done)
+            } else {
+                contents.find_object(reads, &observed.install_plan, step).await?
+            },
+        ));
     }
     // In order, but several at once: a plan has dozens of steps and every read is a round trip.
     let mut states = Vec::with_capacity(found.len());
     for (step, object) in found {
         states.push(observe_step(reads, observed, step, object));
     }
-    futures::stream::iter(states).buffered(PARALLEL_READS).try_collect().await
+    futures::stream::iter(states)
+        .buffered(PARALLEL_READS)
+        .try_collect()
+        .await
 }
 
 async fn observe_step(
@@ -219,7 +252,12 @@ async fn observe_step(
     }
 }
 
-async fn observe_object(reads: &impl Reads, observed: &Observed, step: &Step, object: Value) -> Result<StepState, ObserveError> {
+async fn observe_object(
+    reads: &impl Reads,
+    observed: &Observed,
+    step: &Step,
+    object: Value,
+) -> Result<StepState, ObserveError> {
     let resource = &step.resource;
     let Some(kind) = StepKind::of(&resource.kind) else {
         // Whether plans may contain the kind is not decided here.
@@ -227,7 +265,10 @@ async fn observe_object(reads: &impl Reads, observed: &Observed, step: &Step, ob
     };
     let (api, namespaced) = match (kind.api_resource(), kind.is_cluster_scoped()) {
         (Some(api), Some(cluster_scoped)) => (api, !cluster_scoped),
-        _ => match reads.find_kind(&resource.group, &resource.version, &resource.kind).await? {
+        _ => match reads
+            .find_kind(&resource.group, &resource.version, &resource.kind)
+            .await?
+        {
             Some(served) => (served.api, served.namespaced),
             None => return Ok(StepState::NotServed),
         },
@@ -241,11 +282,23 @@ async fn observe_object(reads: &impl Reads, observed: &Observed, step: &Step, ob
     }
     let current = if kind.reads_current() {
         let namespace = namespaced.then(|| observed.namespace());
-        reads.get(&Target::dynamic(api.clone(), namespace.as_deref(), &resource.name)).await?.map(Arc::new)
+        reads
+            .get(&Target::dynamic(
+                api.clone(),
+                namespace.as_deref(),
+                &resource.name,
+            ))
+            .await?
+            .map(Arc::new)
     } else {
         None
     };
-    Ok(StepState::Known { object, api, namespaced, current })
+    Ok(StepState::Known {
+        object,
+        api,
+        namespaced,
+        current,
+    })
 }
 
 fn resolved(observed: &Observed, csv: &str) -> bool {
@@ -254,11 +307,17 @@ fn resolved(observed: &Observed, csv: &str) -> bool {
 
 fn living_csvs(reads: &impl Reads, states: &[StepState]) -> BTreeSet<String> {
     let currents = states.iter().filter_map(|state| match state {
-        StepState::Known { current: Some(current), .. } => Some(current),
+        StepState::Known {
+            current: Some(current),
+            ..
+        } => Some(current),
         _ => None,
     });
     let noted = currents.flat_map(|current| crd_upgrade::installed_alongside(current));
-    noted.filter(|csv| reads.csv_exists(csv)).map(str::to_owned).collect()
+    noted
+        .filter(|csv| reads.csv_exists(csv))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Steps rebuilt from bundles, kept for the length of one observation: all steps of a bundle have the same manifest text.
@@ -269,15 +328,34 @@ struct Contents {
 
 impl Contents {
     /// The object of a step, or the state that stands for not having it.
-    async fn find_object(&mut self, reads: &impl Reads, plan: &InstallPlan, step: &Step) -> Result<Result<Value, StepState>, ObserveError> {
+    async fn find_object(
+        &mut self,
+        reads: &impl Reads,
+        plan: &InstallPlan,
+        step: &Step,
+    ) -> Result<Result<Value, StepState>, ObserveError> {
         let resource = &step.resource;
         let text = resource.manifest.as_deref().unwrap_or_default();
-        let broken = |message: String| Ok(Err(StepState::Broken { message, lasting: true }));
+        let broken = |message: String| {
+            Ok(Err(StepState::Broken {
+                message,
+                lasting: true,
+            }))
+        };
         let manifest = match Manifest::parse(text) {
-            Ok(Manifest::Inline(Value::Object(object))) if resource.kind != "Secret" => return Ok(Ok(Value::Object(object))),
+            Ok(Manifest::Inline(Value::Object(object))) if resource.kind != "Secret" => {
+                return Ok(Ok(Value::Object(object)));
+            }
             // A pull secret's content is not in the plan at all.
-            Ok(Manifest::Inline(_)) if resource.kind == "Secret" => return Ok(read_pull_secret(reads, step).await?),
-            Ok(Manifest::Inline(_)) => return broken(format!("error parsing step manifest: {}: not an object", resource.name)),
+            Ok(Manifest::Inline(_)) if resource.kind == "Secret" => {
+                return Ok(read_pull_secret(reads, step).await?);
+            }
+            Ok(Manifest::Inline(_)) => {
+                return broken(format!(
+                    "error parsing step manifest: {}: not an object",
+                    resource.name
+                ));
+            }
             Err(error) => return broken(format!("error parsing step manifest: {}: {error}", resource.name)),
             Ok(reference) => reference,
         };
@@ -305,23 +383,43 @@ async fn read_steps(
     manifest: &Manifest,
 ) -> Result<Result<Vec<BundleStep>, StepState>, ObserveError> {
     let namespace = plan.namespace().unwrap_or_default();
-    let broken = |message: String| StepState::Broken { message, lasting: true };
+    let broken = |message: String| StepState::Broken {
+        message,
+        lasting: true,
+    };
     match manifest {
         Manifest::Inline(_) => Ok(Ok(Vec::new())),
         Manifest::BundleImage(reference) => Ok(read_image_steps(reads, plan, reference, &namespace)),
         Manifest::ConfigMap(reference) => {
-            let ConfigMapReference { name, namespace: from, replaces, properties, .. } = reference;
+            let ConfigMapReference {
+                name,
+                namespace: from,
+                replaces,
+                properties,
+                ..
+            } = reference;
             let Some(found) = reads.get(&Target::of::<ConfigMap>(from, name)).await? else {
                 let cause = format!("configmaps \"{name}\" not found");
-                return Ok(Err(broken(format!("error finding unpacked bundle configmap for ref {from}/{name}: {cause}"))));
+                return Ok(Err(broken(format!(
+                    "error finding unpacked bundle configmap for ref {from}/{name}: {cause}"
+                ))));
             };
             let bundle = match config_map::decode(&found) {
                 Ok(bundle) => bundle,
-                Err(error) => return Ok(Err(broken(format!("error loading unpacked bundle configmap for ref {from}/{name}: {error}")))),
+                Err(error) => {
+                    return Ok(Err(broken(format!(
+                        "error loading unpacked bundle configmap for ref {from}/{name}: {error}"
+                    ))));
+                }
             };
-            let projection = Projection { namespace: &namespace, replaces, properties };
+            let projection = Projection {
+                namespace: &namespace,
+                replaces,
+                properties,
+            };
             let steps = bundle_steps(&bundle, &projection);
-            Ok(steps.map_err(|error| broken(format!("error calculating steps for ref {from}/{name}: {error}"))))
+            Ok(steps
+                .map_err(|error| broken(format!("error calculating steps for ref {from}/{name}: {error}"))))
         }
     }
 }
@@ -332,10 +430,19 @@ fn read_image_steps(
     reference: &BundleImageReference,
     namespace: &str,
 ) -> Result<Vec<BundleStep>, StepState> {
-    let broken = |message: String| StepState::Broken { message, lasting: true };
-    let lookups = plan.status.as_ref().map_or(&[][..], |status| &status.bundle_lookups);
+    let broken = |message: String| StepState::Broken {
+        message,
+        lasting: true,
+    };
+    let lookups = plan
+        .status
+        .as_ref()
+        .map_or(&[][..], |status| &status.bundle_lookups);
     // The lookup has what the resolver decided about the bundle; without it an upgrade would lose its predecessor.
-    let Some(lookup) = lookups.iter().find(|lookup| lookup.identifier == reference.identifier) else {
+    let Some(lookup) = lookups
+        .iter()
+        .find(|lookup| lookup.identifier == reference.identifier)
+    else {
         return Err(broken(format!(
             "couldn't find the bundle lookup of {} in status.bundleLookups of the InstallPlan; delete the InstallPlan to have it made again",
             reference.identifier
@@ -351,16 +458,26 @@ fn read_image_steps(
         replaces: &lookup.replaces,
         properties: lookup.properties.as_deref().unwrap_or_default(),
     };
-    bundle_steps(&bundle, &projection).map_err(|error| broken(format!("error calculating steps for ref {}: {error}", reference.image)))
+    bundle_steps(&bundle, &projection).map_err(|error| {
+        broken(format!(
+            "error calculating steps for ref {}: {error}",
+            reference.image
+        ))
+    })
 }
 
 /// The object of a `Secret` step: type and data of the secret of that name in the global catalog namespace.
 async fn read_pull_secret(reads: &impl Reads, step: &Step) -> Result<Result<Value, StepState>, ObserveError> {
     let name = &step.resource.name;
-    let source = reads.get(&Target::of::<Secret>(reads.global_namespace(), name)).await?;
+    let source = reads
+        .get(&Target::of::<Secret>(reads.global_namespace(), name))
+        .await?;
     let Some(source) = source else {
         let message = format!("secret {name} does not exist - secrets \"{name}\" not found");
-        return Ok(Err(StepState::Broken { message, lasting: true }));
+        return Ok(Err(StepState::Broken {
+            message,
+            lasting: true,
+        }));
     };
     let mut copy = serde_json::json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name } });
     for field in ["type", "data"] {

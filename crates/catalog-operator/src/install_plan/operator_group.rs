@@ -31,13 +31,34 @@ pub enum GroupError {
 /// # Errors
 /// There is not exactly one OperatorGroup with namespaces, or its ServiceAccount is missing.
 pub fn find_service_account(groups: &[Arc<OperatorGroup>]) -> Result<Option<ObjectReference>, GroupError> {
-    let managing: Vec<_> =
-        groups.iter().filter(|group| group.status.as_ref().is_some_and(|status| !status.namespaces.is_empty())).collect();
+    let managing: Vec<_> = groups
+        .iter()
+        .filter(|group| {
+            group
+                .status
+                .as_ref()
+                .is_some_and(|status| !status.namespaces.is_empty())
+        })
+        .collect();
     let [group] = managing[..] else {
-        return Err(if managing.is_empty() { GroupError::NoGroup } else { GroupError::SeveralGroups(managing.len()) });
+        return Err(if managing.is_empty() {
+            GroupError::NoGroup
+        } else {
+            GroupError::SeveralGroups(managing.len())
+        });
     };
-    let Some(wanted) = group.spec.service_account_name.as_deref().filter(|name| !name.is_empty()) else { return Ok(None) };
-    let found = group.status.as_ref().and_then(|status| status.service_account_ref.clone());
+    let Some(wanted) = group
+        .spec
+        .service_account_name
+        .as_deref()
+        .filter(|name| !name.is_empty())
+    else {
+        return Ok(None);
+    };
+    let found = group
+        .status
+        .as_ref()
+        .and_then(|status| status.service_account_ref.clone());
     found.map(Some).ok_or_else(|| GroupError::ServiceAccountMissing {
         service_account: wanted.to_owned(),
         group: format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any()),

@@ -15,13 +15,34 @@ const KEPT: usize = 5;
 /// with the lowest generation.
 ///
 /// Upstream looks at an arbitrary ten and deletes what a Subscription points to or a user is about to approve (weakness W11).
-pub fn find_surplus(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscription>]) -> Vec<Arc<InstallPlan>> {
+pub fn find_surplus(
+    plans: &[Arc<InstallPlan>],
+    subscriptions: &[Arc<Subscription>],
+) -> Vec<Arc<InstallPlan>> {
     let referenced: BTreeSet<String> = subscriptions
         .iter()
-        .filter_map(|subscription| subscription.status.as_ref()?.install_plan_ref.as_ref()?.name.clone())
+        .filter_map(|subscription| {
+            subscription
+                .status
+                .as_ref()?
+                .install_plan_ref
+                .as_ref()?
+                .name
+                .clone()
+        })
         .collect();
-    let mut candidates: Vec<_> = plans.iter().filter(|plan| is_over(plan) && !referenced.contains(&plan.name_any())).cloned().collect();
-    candidates.sort_by_key(|plan| (plan.spec.generation.unwrap_or_default(), plan.creation_timestamp(), plan.name_any()));
+    let mut candidates: Vec<_> = plans
+        .iter()
+        .filter(|plan| is_over(plan) && !referenced.contains(&plan.name_any()))
+        .cloned()
+        .collect();
+    candidates.sort_by_key(|plan| {
+        (
+            plan.spec.generation.unwrap_or_default(),
+            plan.creation_timestamp(),
+            plan.name_any(),
+        )
+    });
     candidates.truncate(plans.len().saturating_sub(KEPT));
     candidates
 }
@@ -53,22 +74,40 @@ mod tests {
     /// Case 76: exactly five remain, the newest among them, and a second look finds nothing.
     #[test]
     fn five_newest_plans_remain() {
-        let plans: Vec<_> = [("a", 3), ("b", 1), ("c", 1), ("d", 7), ("e", 5), ("f", 6), ("g", 2), ("h", 4)]
-            .iter()
-            .map(|(name, generation)| plan(name, *generation, "Complete"))
-            .collect();
+        let plans: Vec<_> = [
+            ("a", 3),
+            ("b", 1),
+            ("c", 1),
+            ("d", 7),
+            ("e", 5),
+            ("f", 6),
+            ("g", 2),
+            ("h", 4),
+        ]
+        .iter()
+        .map(|(name, generation)| plan(name, *generation, "Complete"))
+        .collect();
         let surplus = names(&find_surplus(&plans, &[]));
         assert_eq!(surplus, ["b", "c", "g"]);
-        let rest: Vec<_> = plans.into_iter().filter(|plan| !surplus.contains(&plan.name_any())).collect();
+        let rest: Vec<_> = plans
+            .into_iter()
+            .filter(|plan| !surplus.contains(&plan.name_any()))
+            .collect();
         assert!(find_surplus(&rest, &[]).is_empty());
     }
 
     /// W11: what is referred to or not over stays, however old.
     #[test]
     fn plans_somebody_needs_are_never_surplus() {
-        let mut plans = vec![plan("awaited", 1, "RequiresApproval"), plan("referenced", 2, "Complete")];
+        let mut plans = vec![
+            plan("awaited", 1, "RequiresApproval"),
+            plan("referenced", 2, "Complete"),
+        ];
         plans.extend((3..9).map(|generation| plan(&format!("p{generation}"), generation, "Failed")));
-        assert_eq!(names(&find_surplus(&plans, &[subscription("referenced")])), ["p3", "p4", "p5"]);
+        assert_eq!(
+            names(&find_surplus(&plans, &[subscription("referenced")])),
+            ["p3", "p4", "p5"]
+        );
     }
 
     #[test]

@@ -23,12 +23,20 @@ const OBSERVE_AGAIN: Duration = Duration::from_millis(100);
 
 /// The status patch and the next look that follow from what the round did.
 pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
-    let Some(old) = &observed.install_plan.status else { return StatusUpdate::default() };
+    let Some(old) = &observed.install_plan.status else {
+        return StatusUpdate::default();
+    };
     let mut new = old.clone();
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
         Verdict::CheckFailed(error) => {
-            set_installed(&mut new, false, words::INSTALL_CHECK_FAILED, &error.to_string(), now);
+            set_installed(
+                &mut new,
+                false,
+                words::INSTALL_CHECK_FAILED,
+                &error.to_string(),
+                now,
+            );
             Requeue::AwaitChange
         }
         Verdict::AwaitsApproval { service_account } => {
@@ -36,7 +44,10 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             clear_failed_check(&mut new, now);
             Requeue::AwaitChange
         }
-        Verdict::Installing { service_account, round } => {
+        Verdict::Installing {
+            service_account,
+            round,
+        } => {
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
             installing(observed, &round, outcomes, &mut new, now)
@@ -45,7 +56,11 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     let plan = &observed.install_plan;
     let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
     let patch = status_patch(target, plan.uid().as_deref(), old, &new);
-    StatusUpdate { patch, events: Vec::new(), requeue }
+    StatusUpdate {
+        patch,
+        events: Vec::new(),
+        requeue,
+    }
 }
 
 /// An error of this round in one form, whether it was decided or came from the API server.
@@ -56,7 +71,13 @@ struct RoundError {
     pause: Duration,
 }
 
-fn installing(observed: &Observed, round: &Round, outcomes: &Outcomes, new: &mut InstallPlanStatus, now: Timestamp) -> Requeue {
+fn installing(
+    observed: &Observed,
+    round: &Round,
+    outcomes: &Outcomes,
+    new: &mut InstallPlanStatus,
+    now: Timestamp,
+) -> Requeue {
     new.phase = InstallPlanPhase::Installing;
     let started = new.start_time.get_or_insert_with(|| stored_time(now)).0;
     apply_changes(round, outcomes, new);
@@ -82,8 +103,14 @@ fn installing(observed: &Observed, round: &Round, outcomes: &Outcomes, new: &mut
 }
 
 fn retry(new: &mut InstallPlanStatus, error: &RoundError, delay: Duration) -> Requeue {
-    set_message(new, &format!("retrying execution due to error: {}", error.message));
-    Requeue::After { delay, reason: "retry of a failed step" }
+    set_message(
+        new,
+        &format!("retrying execution due to error: {}", error.message),
+    );
+    Requeue::After {
+        delay,
+        reason: "retry of a failed step",
+    }
 }
 
 fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
@@ -95,7 +122,9 @@ fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
 
 fn apply_changes(round: &Round, outcomes: &Outcomes, new: &mut InstallPlanStatus) {
     for change in &round.changes {
-        let Some(step) = new.plan.get_mut(change.step) else { continue };
+        let Some(step) = new.plan.get_mut(change.step) else {
+            continue;
+        };
         match change.action.map(|action| outcomes.get(action)) {
             None | Some(Outcome::Done(_)) => step.status = change.status.clone(),
             Some(Outcome::Kept) => step.status = StepStatus::Present,
@@ -106,7 +135,11 @@ fn apply_changes(round: &Round, outcomes: &Outcomes, new: &mut InstallPlanStatus
 
 fn write_error(round: &Round, outcomes: &Outcomes) -> Option<RoundError> {
     let (action, failure) = outcomes.failure()?;
-    let prefix = round.changes.iter().find(|change| change.action == Some(action)).map(|change| change.error_prefix.as_str());
+    let prefix = round
+        .changes
+        .iter()
+        .find(|change| change.action == Some(action))
+        .map(|change| change.error_prefix.as_str());
     let message = match prefix {
         Some(prefix) if !prefix.is_empty() => format!("{prefix}: {}", failure.message),
         _ => failure.message.clone(),
@@ -130,10 +163,17 @@ fn decided_error(round: &Round, new: &mut InstallPlanStatus) -> Option<RoundErro
     {
         step.status = StepStatus::UnsupportedResource;
     }
-    Some(RoundError { message: error.to_string(), lasting: error.is_lasting(), pause: RETRY_PAUSE })
+    Some(RoundError {
+        message: error.to_string(),
+        lasting: error.is_lasting(),
+        pause: RETRY_PAUSE,
+    })
 }
 
-fn set_service_account(new: &mut InstallPlanStatus, found: Option<k8s_openapi::api::core::v1::ObjectReference>) {
+fn set_service_account(
+    new: &mut InstallPlanStatus,
+    found: Option<k8s_openapi::api::core::v1::ObjectReference>,
+) {
     // Never unset, as upstream: what a plan was limited to stays to be seen.
     if found.is_some() {
         new.attenuated_service_account_ref = found;
@@ -147,7 +187,8 @@ fn set_message(new: &mut InstallPlanStatus, message: &str) {
 /// A check that failed before and does not fail now leaves its condition with reason `Unknown`, as upstream.
 fn clear_failed_check(new: &mut InstallPlanStatus, now: Timestamp) {
     let failed = new.conditions.iter().any(|condition| {
-        condition.type_.as_deref() == Some(words::INSTALLED) && condition.reason.as_deref() == Some(words::INSTALL_CHECK_FAILED)
+        condition.type_.as_deref() == Some(words::INSTALLED)
+            && condition.reason.as_deref() == Some(words::INSTALL_CHECK_FAILED)
     });
     if failed {
         set_installed(new, false, words::UNKNOWN, "", now);
@@ -166,12 +207,18 @@ fn set_installed(new: &mut InstallPlanStatus, done: bool, reason: &str, message:
         last_transition_time: Some(stored_time(now)),
         ..InstallPlanCondition::default()
     };
-    match new.conditions.iter_mut().find(|existing| existing.type_.as_deref() == Some(words::INSTALLED)) {
+    match new
+        .conditions
+        .iter_mut()
+        .find(|existing| existing.type_.as_deref() == Some(words::INSTALLED))
+    {
         Some(existing) => {
             if existing.status == condition.status {
                 condition.last_transition_time = existing.last_transition_time.clone();
             }
-            if (&existing.status, &existing.reason, &existing.message) != (&condition.status, &condition.reason, &condition.message) {
+            if (&existing.status, &existing.reason, &existing.message)
+                != (&condition.status, &condition.reason, &condition.message)
+            {
                 *existing = condition;
             }
         }

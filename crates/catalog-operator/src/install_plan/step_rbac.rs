@@ -113,16 +113,35 @@ pub fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, RbacErro
             objects.push(owner.service_account(&permission.service_account_name));
         }
         let base = format!("{name}-{}", permission.service_account_name);
-        let role = hash::generate_name(&base, &RoleInput { name, permission: &permission }).map_err(unreadable("permissions", name))?;
-        objects.extend(owner.role_and_binding("Role", &role, &permission).map_err(unreadable("permissions", name))?);
+        let role = hash::generate_name(
+            &base,
+            &RoleInput {
+                name,
+                permission: &permission,
+            },
+        )
+        .map_err(unreadable("permissions", name))?;
+        objects.extend(
+            owner
+                .role_and_binding("Role", &role, &permission)
+                .map_err(unreadable("permissions", name))?,
+        );
     }
     for permission in permissions(csv, "clusterPermissions")? {
         if accounts.insert(permission.service_account_name.clone()) {
             objects.push(owner.service_account(&permission.service_account_name));
         }
-        let input = ClusterRoleInput { name, namespace, permission: &permission };
+        let input = ClusterRoleInput {
+            name,
+            namespace,
+            permission: &permission,
+        };
         let role = hash::generate_name(name, &input).map_err(unreadable("clusterPermissions", name))?;
-        objects.extend(owner.role_and_binding("ClusterRole", &role, &permission).map_err(unreadable("clusterPermissions", name))?);
+        objects.extend(
+            owner
+                .role_and_binding("ClusterRole", &role, &permission)
+                .map_err(unreadable("clusterPermissions", name))?,
+        );
     }
     Ok(objects)
 }
@@ -135,7 +154,11 @@ fn permissions(csv: &Value, field: &'static str) -> Result<Vec<Permission>, Rbac
 }
 
 fn unreadable(field: &'static str, csv: &str) -> impl Fn(serde_json::Error) -> RbacError {
-    move |error| RbacError::Permissions { field, csv: csv.to_owned(), cause: error.to_string() }
+    move |error| RbacError::Permissions {
+        field,
+        csv: csv.to_owned(),
+        cause: error.to_string(),
+    }
 }
 
 /// The ClusterServiceVersion the objects belong to.
@@ -159,14 +182,34 @@ impl Owner<'_> {
     }
 
     /// A `Role` or `ClusterRole` and the binding of the same name.
-    fn role_and_binding(self, kind: &str, name: &str, permission: &Permission) -> Result<[Value; 2], serde_json::Error> {
-        let role_ref = RoleRef { api_group: RBAC_GROUP, kind, name };
-        let subject = Subject { kind: "ServiceAccount", name: &permission.service_account_name, namespace: self.namespace };
-        let input = BindingInput { role_ref: &role_ref, subjects: [subject] };
+    fn role_and_binding(
+        self,
+        kind: &str,
+        name: &str,
+        permission: &Permission,
+    ) -> Result<[Value; 2], serde_json::Error> {
+        let role_ref = RoleRef {
+            api_group: RBAC_GROUP,
+            kind,
+            name,
+        };
+        let subject = Subject {
+            kind: "ServiceAccount",
+            name: &permission.service_account_name,
+            namespace: self.namespace,
+        };
+        let input = BindingInput {
+            role_ref: &role_ref,
+            subjects: [subject],
+        };
         let rules = permission.rules.as_deref().unwrap_or_default();
         let mut role = self.rbac_object(kind, name, &hash::hash_without_newline(&permission.rules)?);
         role["rules"] = serde_json::to_value(rules)?;
-        let mut binding = self.rbac_object(&format!("{kind}Binding"), name, &hash::hash_without_newline(&input)?);
+        let mut binding = self.rbac_object(
+            &format!("{kind}Binding"),
+            name,
+            &hash::hash_without_newline(&input)?,
+        );
         binding["subjects"] = serde_json::to_value(&input.subjects)?;
         binding["roleRef"] = serde_json::to_value(&role_ref)?;
         Ok([role, binding])
@@ -182,7 +225,10 @@ impl Owner<'_> {
         if !kind.starts_with("Cluster") {
             let metadata = object::map_mut(&mut object, "metadata");
             metadata.insert("namespace".to_owned(), self.namespace.into());
-            metadata.insert("ownerReferences".to_owned(), json!([object::csv_owner_reference(self.csv, "")]));
+            metadata.insert(
+                "ownerReferences".to_owned(),
+                json!([object::csv_owner_reference(self.csv, "")]),
+            );
         }
         object
     }
@@ -203,9 +249,19 @@ mod tests {
 
     fn lines(objects: &[Value]) -> Vec<String> {
         let line = |object: &Value| {
-            let hash = object::metadata_entries(object, "labels").find(|(key, _)| *key == labels::PERMISSIONS_HASH);
-            let owned = if object::owner_references(object).is_empty() { "" } else { " owned" };
-            format!("{}/{} {}{owned}", object::kind(object), object::name(object), hash.map_or("", |(_, hash)| hash))
+            let hash =
+                object::metadata_entries(object, "labels").find(|(key, _)| *key == labels::PERMISSIONS_HASH);
+            let owned = if object::owner_references(object).is_empty() {
+                ""
+            } else {
+                " owned"
+            };
+            format!(
+                "{}/{} {}{owned}",
+                object::kind(object),
+                object::name(object),
+                hash.map_or("", |(_, hash)| hash)
+            )
         };
         objects.iter().map(line).collect()
     }
@@ -213,7 +269,10 @@ mod tests {
     /// Names and hash labels as in a real cluster.
     #[test]
     fn names_and_hashes_are_upstreams() {
-        let csv = csv(permission("demo", "", "configmaps"), permission("demo", "example.com", "demos"));
+        let csv = csv(
+            permission("demo", "", "configmaps"),
+            permission("demo", "example.com", "demos"),
+        );
         insta::assert_snapshot!(lines(&rbac_objects(&csv, "golden").unwrap()).join("\n"), @r"
         ServiceAccount/demo  owned
         Role/demo.v1.0.0-demo-37qESDd0KBt6dNrSG9rayqj7oeQh8bsKO50dxQ cSd3g0vXrUNxTA2ev1HX3CPpuvv5nZAXbcoZMJ owned
@@ -223,18 +282,37 @@ mod tests {
         ");
         // The namespace is part of a ClusterRole's name only.
         let elsewhere = rbac_objects(&csv, "operators").unwrap();
-        assert_eq!(object::name(&elsewhere[1]), "demo.v1.0.0-demo-37qESDd0KBt6dNrSG9rayqj7oeQh8bsKO50dxQ");
-        assert_eq!(object::name(&elsewhere[3]), "demo.v1.0.0-7ECJ83h2mza9msYuio3BkGSUUcfGfWF2dpGGF8");
+        assert_eq!(
+            object::name(&elsewhere[1]),
+            "demo.v1.0.0-demo-37qESDd0KBt6dNrSG9rayqj7oeQh8bsKO50dxQ"
+        );
+        assert_eq!(
+            object::name(&elsewhere[3]),
+            "demo.v1.0.0-7ECJ83h2mza9msYuio3BkGSUUcfGfWF2dpGGF8"
+        );
     }
 
     #[test]
     fn default_account_is_never_made_and_others_once() {
         let kinds = |csv: &Value| -> Vec<String> {
-            rbac_objects(csv, "ns").unwrap().iter().map(|object| format!("{}/{}", object::kind(object), object::name(object).split('-').next().unwrap())).collect()
+            rbac_objects(csv, "ns")
+                .unwrap()
+                .iter()
+                .map(|object| {
+                    format!(
+                        "{}/{}",
+                        object::kind(object),
+                        object::name(object).split('-').next().unwrap()
+                    )
+                })
+                .collect()
         };
         let default = csv(permission("default", "", "pods"), Value::Null);
         assert_eq!(kinds(&default), ["Role/demo.v1.0.0", "RoleBinding/demo.v1.0.0"]);
-        let twice = csv(json!([{"serviceAccountName": "a", "rules": []}, {"serviceAccountName": "a"}]), Value::Null);
+        let twice = csv(
+            json!([{"serviceAccountName": "a", "rules": []}, {"serviceAccountName": "a"}]),
+            Value::Null,
+        );
         assert_eq!(kinds(&twice)[0], "ServiceAccount/a");
         assert_eq!(kinds(&twice).len(), 5);
     }

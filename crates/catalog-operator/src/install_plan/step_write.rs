@@ -37,8 +37,12 @@ pub fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) -> Writ
         StepKind::ClusterServiceVersion | StepKind::Subscription | StepKind::Secret => return Write::Nothing,
         StepKind::Service | StepKind::Dynamic => return Write::Apply(wanted),
         StepKind::CustomResourceDefinition => merged_fields(current, &wanted, &["spec"], &[]),
-        StepKind::Role | StepKind::ClusterRole => merged_fields(current, &wanted, &["rules"], &["aggregationRule"]),
-        StepKind::RoleBinding | StepKind::ClusterRoleBinding => merged_fields(current, &wanted, &["subjects"], &["roleRef"]),
+        StepKind::Role | StepKind::ClusterRole => {
+            merged_fields(current, &wanted, &["rules"], &["aggregationRule"])
+        }
+        StepKind::RoleBinding | StepKind::ClusterRoleBinding => {
+            merged_fields(current, &wanted, &["subjects"], &["roleRef"])
+        }
         StepKind::ConfigMap => merged_fields(current, &wanted, &["data", "binaryData"], &["immutable"]),
         StepKind::BundleSecret => merged_fields(current, &wanted, &["data"], &["type", "immutable"]),
         StepKind::ServiceAccount => merged_service_account(current, &wanted),
@@ -50,7 +54,9 @@ pub fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) -> Writ
 /// `set` fields as in `wanted` if it has them.
 fn merged_fields(current: &Value, wanted: &Value, replaced: &[&str], set: &[&str]) -> Value {
     let mut merged = with_metadata_of(current, wanted);
-    let Value::Object(map) = &mut merged else { return merged };
+    let Value::Object(map) = &mut merged else {
+        return merged;
+    };
     for field in replaced {
         match wanted.get(*field).filter(|value| !object::is_empty(value)) {
             Some(value) => set_unless_covered(map, field, value),
@@ -104,10 +110,17 @@ pub fn with_metadata_of(current: &Value, wanted: &Value) -> Value {
 fn merged_service_account(current: &Value, wanted: &Value) -> Value {
     let mut merged = merged_fields(current, wanted, &[], &["automountServiceAccountToken"]);
     for field in ["secrets", "imagePullSecrets"] {
-        let mut entries = current.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut entries = current
+            .get(field)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         let before = entries.len();
         for entry in wanted.get(field).and_then(Value::as_array).into_iter().flatten() {
-            if !entries.iter().any(|present| present.get("name") == entry.get("name")) {
+            if !entries
+                .iter()
+                .any(|present| present.get("name") == entry.get("name"))
+            {
                 entries.push(entry.clone());
             }
         }
@@ -136,15 +149,24 @@ mod tests {
     #[test]
     fn an_absent_object_is_created() {
         let wanted = json!({"metadata": {"name": "x"}});
-        assert_eq!(write_for(StepKind::ConfigMap, None, wanted.clone()), Write::Create(wanted.clone()));
-        assert_eq!(write_for(StepKind::Service, None, wanted.clone()), Write::Apply(wanted));
+        assert_eq!(
+            write_for(StepKind::ConfigMap, None, wanted.clone()),
+            Write::Create(wanted.clone())
+        );
+        assert_eq!(
+            write_for(StepKind::Service, None, wanted.clone()),
+            Write::Apply(wanted)
+        );
     }
 
     #[test]
     fn csv_and_subscription_are_left_untouched() {
         let current = json!({"metadata": {"name": "x"}, "spec": {"edited": true}});
         for kind in [StepKind::ClusterServiceVersion, StepKind::Subscription] {
-            assert_eq!(write_for(kind, Some(&current), json!({"spec": {}})), Write::Nothing);
+            assert_eq!(
+                write_for(kind, Some(&current), json!({"spec": {}})),
+                Write::Nothing
+            );
         }
     }
 
@@ -156,8 +178,10 @@ mod tests {
             json!({"metadata": {"annotations": {"old": "1", "both": "old"}, "ownerReferences": [{"name": "a.v1", "uid": "1"}]},
                    "secrets": [{"name": "token"}], "imagePullSecrets": [{"name": "users"}]}),
             json!({"metadata": {"annotations": {"both": "new"}, "ownerReferences": [{"name": "a.v2", "uid": "2"}]}, "imagePullSecrets": [{"name": "bundle"}]}),
-            Some(json!({"metadata": {"annotations": {"both": "new"}, "ownerReferences": [{"name": "a.v1", "uid": "1"}, {"name": "a.v2", "uid": "2"}]},
-                   "imagePullSecrets": [{"name": "users"}, {"name": "bundle"}]})),
+            Some(
+                json!({"metadata": {"annotations": {"both": "new"}, "ownerReferences": [{"name": "a.v1", "uid": "1"}, {"name": "a.v2", "uid": "2"}]},
+                   "imagePullSecrets": [{"name": "users"}, {"name": "bundle"}]}),
+            ),
         );
     }
 
@@ -186,7 +210,9 @@ mod tests {
             StepKind::ConfigMap,
             json!({"metadata": {"labels": {"mine": "1"}}, "data": {"a": "1", "gone": "1"}, "binaryData": {"b": "AA=="}}),
             json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2"}}),
-            Some(json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2", "gone": null}, "binaryData": null})),
+            Some(
+                json!({"metadata": {"labels": {"olm.managed": "true"}}, "data": {"a": "2", "gone": null}, "binaryData": null}),
+            ),
         );
     }
 
@@ -200,11 +226,21 @@ mod tests {
             json!({"rules": [rule("get")]}),
             Some(json!({"rules": [rule("get")]})),
         );
-        check(StepKind::ClusterRole, json!({"rules": [rule("get")]}), json!({"rules": []}), Some(json!({"rules": null})));
+        check(
+            StepKind::ClusterRole,
+            json!({"rules": [rule("get")]}),
+            json!({"rules": []}),
+            Some(json!({"rules": null})),
+        );
     }
 
     #[test]
     fn secret_type_is_only_set_when_the_bundle_has_one() {
-        check(StepKind::BundleSecret, json!({"type": "Opaque", "data": {"a": "AA=="}}), json!({"data": {"a": "AA=="}}), None);
+        check(
+            StepKind::BundleSecret,
+            json!({"type": "Opaque", "data": {"a": "AA=="}}),
+            json!({"data": {"a": "AA=="}}),
+            None,
+        );
     }
 }

@@ -66,18 +66,29 @@ pub enum StepsError {
 ///
 /// # Errors
 /// The bundle cannot be installed as it is; nothing but a new bundle helps.
-pub fn bundle_steps(bundle: &UnpackedBundle, projection: &Projection<'_>) -> Result<Vec<BundleStep>, StepsError> {
+pub fn bundle_steps(
+    bundle: &UnpackedBundle,
+    projection: &Projection<'_>,
+) -> Result<Vec<BundleStep>, StepsError> {
     let csv = projected_csv(&bundle.csv, projection)?;
     let rbac = rbac_objects(&csv, projection.namespace)?;
     let objects = bundle.objects.iter().map(|file| file.object.clone());
-    Ok(std::iter::once(csv).chain(objects).chain(rbac).map(bundle_step).collect())
+    Ok(std::iter::once(csv)
+        .chain(objects)
+        .chain(rbac)
+        .map(bundle_step)
+        .collect())
 }
 
 /// The steps of a plan for a bundle, all to do, each with a reference into the bundle's image instead of its object.
 ///
 /// # Errors
 /// See [`bundle_steps`].
-pub fn plan_steps(bundle: &UnpackedBundle, lookup: &BundleLookup, namespace: &str) -> Result<Vec<Step>, StepsError> {
+pub fn plan_steps(
+    bundle: &UnpackedBundle,
+    lookup: &BundleLookup,
+    namespace: &str,
+) -> Result<Vec<Step>, StepsError> {
     let catalog_name = lookup.catalog_source_ref.name.clone().unwrap_or_default();
     let catalog_namespace = lookup.catalog_source_ref.namespace.clone().unwrap_or_default();
     let projection = Projection {
@@ -86,7 +97,13 @@ pub fn plan_steps(bundle: &UnpackedBundle, lookup: &BundleLookup, namespace: &st
         properties: lookup.properties.as_deref().unwrap_or_default(),
     };
     let resolving = object::name(&bundle.csv).to_owned();
-    let manifest = BundleImageReference::new(&bundle.image, &lookup.identifier, &catalog_name, &catalog_namespace).to_manifest();
+    let manifest = BundleImageReference::new(
+        &bundle.image,
+        &lookup.identifier,
+        &catalog_name,
+        &catalog_namespace,
+    )
+    .to_manifest();
     let step = |step: BundleStep| Step {
         resolving: resolving.clone(),
         resource: StepResource {
@@ -134,7 +151,8 @@ fn projected_csv(csv: &Value, projection: &Projection<'_>) -> Result<Value, Step
         spec.insert("replaces".to_owned(), projection.replaces.into());
     }
     if let Some(properties) = properties_annotation(&name, projection.properties)? {
-        object::metadata_map_mut(&mut csv, "annotations").insert(labels::PROPERTIES.to_owned(), properties.into());
+        object::metadata_map_mut(&mut csv, "annotations")
+            .insert(labels::PROPERTIES.to_owned(), properties.into());
     }
     Ok(csv)
 }
@@ -144,7 +162,10 @@ fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsE
     if text.is_empty() {
         return Ok(None);
     }
-    let broken = |cause: String| StepsError::Properties { csv: csv.to_owned(), cause };
+    let broken = |cause: String| StepsError::Properties {
+        csv: csv.to_owned(),
+        cause,
+    };
     let parsed: Value = serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
     let properties = match parsed.get("properties") {
         None | Some(Value::Null) => return Ok(None),
@@ -156,7 +177,10 @@ fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsE
         let type_ = type_.ok_or_else(|| broken("a property has no `type`".to_owned()))?;
         Ok(json!({ "type": type_, "value": property.get("value").unwrap_or(&Value::Null) }))
     };
-    let entries = properties.iter().map(entry).collect::<Result<Vec<_>, StepsError>>()?;
+    let entries = properties
+        .iter()
+        .map(entry)
+        .collect::<Result<Vec<_>, StepsError>>()?;
     Ok((!entries.is_empty()).then(|| json!({ "properties": entries }).to_string()))
 }
 

@@ -14,10 +14,17 @@ struct Script {
 #[async_trait]
 impl BundleSource for Script {
     async fn fetch(&self, image: &str, catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
-        self.fetched.lock().unwrap().push(format!("{image} for {catalog}"));
+        self.fetched
+            .lock()
+            .unwrap()
+            .push(format!("{image} for {catalog}"));
         tokio::time::sleep(self.takes).await;
         let mut answers = self.answers.lock().unwrap();
-        if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() }
+        if answers.len() > 1 {
+            answers.pop_front().unwrap()
+        } else {
+            answers[0].clone()
+        }
     }
 }
 
@@ -28,20 +35,35 @@ struct Rig {
 }
 
 fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
-    let script = Arc::new(Script { answers: Mutex::new(answers.into()), fetched: Mutex::default(), takes: Duration::from_secs(1) });
+    let script = Arc::new(Script {
+        answers: Mutex::new(answers.into()),
+        fetched: Mutex::default(),
+        takes: Duration::from_secs(1),
+    });
     let woken = Arc::new(Mutex::new(Vec::new()));
-    let wake = { let woken = Arc::clone(&woken); move |waiter: &Waiter| woken.lock().unwrap().push(waiter.clone()) };
+    let wake = {
+        let woken = Arc::clone(&woken);
+        move |waiter: &Waiter| woken.lock().unwrap().push(waiter.clone())
+    };
     let unpacker = Unpacker::new(script.clone(), UnpackerConfig::default(), wake);
-    Rig { unpacker, script, woken }
+    Rig {
+        unpacker,
+        script,
+        woken,
+    }
 }
 
 impl Rig {
     fn ask(&self, namespace: &str) -> String {
         match self.unpacker.request(&request(namespace)) {
             UnpackState::Unpacking { trouble: None, .. } => "unpacking".into(),
-            UnpackState::Unpacking { trouble: Some(error), .. } => format!("unpacking after {:?}", error.class),
+            UnpackState::Unpacking {
+                trouble: Some(error), ..
+            } => format!("unpacking after {:?}", error.class),
             UnpackState::Ready(bundle) => format!("ready {}", bundle.image),
-            UnpackState::Failed { error, retry_in } => format!("failed {:?}, again in {} s", error.class, retry_in.as_secs()),
+            UnpackState::Failed { error, retry_in } => {
+                format!("failed {:?}, again in {} s", error.class, retry_in.as_secs())
+            }
         }
     }
 
@@ -51,7 +73,13 @@ impl Rig {
 
     fn woken(&self) -> Vec<String> {
         let woken = std::mem::take(&mut *self.woken.lock().unwrap());
-        woken.into_iter().map(|waiter| match waiter { Waiter::Namespace(name) => name, Waiter::InstallPlan(key) => key.to_string() }).collect()
+        woken
+            .into_iter()
+            .map(|waiter| match waiter {
+                Waiter::Namespace(name) => name,
+                Waiter::InstallPlan(key) => key.to_string(),
+            })
+            .collect()
     }
 }
 
@@ -68,7 +96,11 @@ fn request(namespace: &str) -> UnpackRequest {
 
 fn bundle() -> Result<UnpackedBundle, UnpackError> {
     let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"}});
-    Ok(UnpackedBundle { image: "r/b@sha256:00".into(), csv, objects: Vec::new() })
+    Ok(UnpackedBundle {
+        image: "r/b@sha256:00".into(),
+        csv,
+        objects: Vec::new(),
+    })
 }
 
 fn error(class: UnpackClass) -> Result<UnpackedBundle, UnpackError> {
@@ -96,10 +128,19 @@ async fn one_fetch_serves_everybody_and_wakes_them() {
 async fn catalogs_do_not_share_what_they_may_see() {
     let rig = rig(vec![bundle()]);
     rig.ask("one");
-    let other = UnpackRequest { catalog: NamespacedName::new("team", "cat"), ..request("team") };
-    assert!(matches!(rig.unpacker.request(&other), UnpackState::Unpacking { .. }));
+    let other = UnpackRequest {
+        catalog: NamespacedName::new("team", "cat"),
+        ..request("team")
+    };
+    assert!(matches!(
+        rig.unpacker.request(&other),
+        UnpackState::Unpacking { .. }
+    ));
     wait(2).await;
-    assert_eq!(*rig.script.fetched.lock().unwrap(), ["r/b:v1 for olm/cat", "r/b:v1 for team/cat"]);
+    assert_eq!(
+        *rig.script.fetched.lock().unwrap(),
+        ["r/b:v1 for olm/cat", "r/b:v1 for team/cat"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +157,11 @@ async fn bundle_nobody_uses_leaves_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_registry_is_asked_again_without_anybody_asking() {
-    let rig = rig(vec![error(UnpackClass::Unreachable), error(UnpackClass::Unreachable), bundle()]);
+    let rig = rig(vec![
+        error(UnpackClass::Unreachable),
+        error(UnpackClass::Unreachable),
+        bundle(),
+    ]);
     rig.ask("one");
     wait(2).await;
     assert_eq!(rig.woken(), ["one"], "told of the trouble once");
@@ -130,9 +175,16 @@ async fn a_silent_registry_is_asked_again_without_anybody_asking() {
 #[tokio::test(start_paused = true)]
 async fn silence_beyond_the_deadline_is_a_failure() {
     let rig = rig(vec![error(UnpackClass::Unreachable)]);
-    rig.unpacker.request(&UnpackRequest { deadline: Some(Duration::from_secs(30)), ..request("one") });
+    rig.unpacker.request(&UnpackRequest {
+        deadline: Some(Duration::from_secs(30)),
+        ..request("one")
+    });
     wait(60).await;
-    assert!(rig.ask("one").starts_with("failed Unreachable"), "{}", rig.ask("one"));
+    assert!(
+        rig.ask("one").starts_with("failed Unreachable"),
+        "{}",
+        rig.ask("one")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,9 +227,14 @@ async fn forgotten_failures_leave_memory() {
 #[tokio::test(start_paused = true)]
 async fn the_wrong_operator_in_an_image_is_refused() {
     let rig = rig(vec![bundle()]);
-    let request = UnpackRequest { bundle: "b.v1".into(), ..request("one") };
+    let request = UnpackRequest {
+        bundle: "b.v1".into(),
+        ..request("one")
+    };
     rig.unpacker.request(&request);
     wait(2).await;
-    let UnpackState::Failed { error, .. } = rig.unpacker.request(&request) else { panic!("not failed") };
+    let UnpackState::Failed { error, .. } = rig.unpacker.request(&request) else {
+        panic!("not failed")
+    };
     insta::assert_snapshot!(error, @"bundle b.v1: image `r/b@sha256:00`: the image holds ClusterServiceVersion a.v1, the catalog says b.v1; correct the file and build the bundle image again");
 }
