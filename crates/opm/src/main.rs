@@ -1,3 +1,52 @@
 //! Operator package manager: serve, render, validate and make catalogs.
+//!
+//! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 is failure, of the command line too. Called as
+//! `grpc_health_probe` (the name catalog images must have) this is that program, with its exit codes.
 
-fn main() {}
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod args;
+mod commands;
+mod icon;
+mod image_template;
+mod printer;
+mod probe;
+mod settings;
+mod source;
+
+/// Name under which the program is the health probe.
+const PROBE: &str = "grpc_health_probe";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let called_as = arguments.next().unwrap_or_default();
+    if Path::new(&called_as)
+        .file_name()
+        .is_some_and(|name| name == PROBE)
+    {
+        let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+        return probe::run(&arguments.collect::<Vec<_>>());
+    }
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are no errors for clap's printing, but for its type.
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    match commands::run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            printer::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! One command a file; this is where they are told apart.
+
+use tokio::runtime::{Builder, Runtime};
+
+use anyhow::Context as _;
+
+use crate::args::{AlphaCommand, Args, Command};
+use crate::settings::Settings;
+
+mod completion;
+mod image;
+mod init;
+mod render;
+mod version;
+
+/// Runs the command.
+///
+/// # Errors
+/// Whatever the command cannot do; the process then exits with 1.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let settings = Settings::new(&args.global)?;
+    match args.command {
+        Command::Init(args) => init::run(&args),
+        Command::Render(args) => runtime()?.block_on(render::run(&args, &settings)),
+        Command::Serve(_) | Command::Validate(_) => anyhow::bail!("not part of this build yet"),
+        Command::Alpha(AlphaCommand::Image(command)) => runtime()?.block_on(image::run(command, &settings)),
+        Command::Completion { shell } => completion::run(shell),
+        Command::Version => version::run(),
+    }
+}
+
+/// One thread for everything: the programs here wait for the network or a disk, and small processes are the point.
+fn runtime() -> anyhow::Result<Runtime> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}

@@ -1,0 +1,202 @@
+//! `opm alpha image`: images of bundles and catalogs, made without a container engine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use olm_fbc::bundle::annotations;
+use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Reference, RunConfig};
+
+use crate::args::{CatalogImageArgs, ImageArgs, ImageCommand};
+use crate::printer;
+use crate::settings::Settings;
+use crate::source::{CONFIGS_LABEL, load_catalog, read_bundle_directory};
+
+/// Where a catalog lies in its image.
+const CONFIGS: &str = "/configs";
+/// Where a catalog's cache lies in its image.
+const CACHE: &str = "/tmp/cache";
+/// User that catalog pods run as.
+const USER: u64 = 1001;
+/// Certificate authorities of this machine, and where the image has them.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+const PORT: &str = "50051/tcp";
+
+pub async fn run(command: ImageCommand, settings: &Settings) -> anyhow::Result<()> {
+    match command {
+        ImageCommand::Bundle(args) => finish(&bundle(&args.directory)?, &args, settings).await,
+        ImageCommand::Catalog(args) => finish(&catalog(&args)?, &args.image, settings).await,
+        ImageCommand::Push { file, reference } => {
+            let archive = ImageArchive::read(&file)?;
+            push(&archive, &reference.parse()?, settings).await
+        }
+    }
+}
+
+async fn finish(archive: &ImageArchive, args: &ImageArgs, settings: &Settings) -> anyhow::Result<()> {
+    let name: Reference = args.tag.parse()?;
+    if let Some(path) = &args.output {
+        archive.write(path, Some(&name))?;
+    }
+    if args.push {
+        return push(archive, &name, settings).await;
+    }
+    printer::data(&format!("{}\n", name.pinned(archive.digest().clone())))
+}
+
+async fn push(archive: &ImageArchive, name: &Reference, settings: &Settings) -> anyhow::Result<()> {
+    let pinned = settings
+        .pusher()
+        .push(archive, name, &settings.credentials()?)
+        .await?;
+    printer::data(&format!("{pinned}\n"))
+}
+
+fn bundle(directory: &Path) -> anyhow::Result<ImageArchive> {
+    let content = read_bundle_directory(directory)?;
+    for warning in &content.warnings {
+        printer::warning(warning);
+    }
+    let mut labels = content.annotations.clone();
+    let mut layer = LayerSpec::new();
+    for (label, default) in [
+        (annotations::MANIFESTS, "manifests/"),
+        (annotations::METADATA, "metadata/"),
+    ] {
+        let folder = labels
+            .entry(label.to_owned())
+            .or_insert_with(|| default.to_owned());
+        layer.tree(folder.trim_matches('/'), &directory.join(default))?;
+    }
+    let config = RunConfig {
+        labels,
+        ..RunConfig::default()
+    };
+    Ok(ImageSpec {
+        base: None,
+        layers: vec![layer],
+        config,
+    }
+    .build()?)
+}
+
+fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
+    let directory = &args.image.directory;
+    let base = match &args.opm_image {
+        Some(path) => ImageArchive::read(path)?,
+        None => own_image()?,
+    };
+    let blobs = load_catalog(directory)?;
+    drop(blobs);
+    let mut configs = LayerSpec::new();
+    configs.tree(CONFIGS, directory)?;
+    let config = RunConfig {
+        entrypoint: vec!["/bin/opm".to_owned()],
+        cmd: vec![
+            "serve".to_owned(),
+            CONFIGS.to_owned(),
+            format!("--cache-dir={CACHE}"),
+        ],
+        user: USER.to_string(),
+        exposed_ports: [(PORT.to_owned(), olm_oci::Empty {})].into(),
+        labels: [(CONFIGS_LABEL.to_owned(), CONFIGS.to_owned())].into(),
+        ..RunConfig::default()
+    };
+    let layers = vec![configs, cache_layer(directory)?];
+    Ok(ImageSpec {
+        base: Some(base),
+        layers,
+        config,
+    }
+    .build()?)
+}
+
+/// The cache that `opm serve` starts from, built as it would build it.
+fn cache_layer(directory: &Path) -> anyhow::Result<LayerSpec> {
+    let cache = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let mut layer = LayerSpec::new();
+    // The folder exists in the base with this mode; a layer that names it anew must not take that away.
+    layer.folder("tmp", 0o1777, 0)?;
+    layer.folder(CACHE, 0o770, USER)?;
+    for entry in std::fs::read_dir(cache.path()).context("cannot read the cache")? {
+        let path = entry.context("cannot read the cache")?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("the cache has an odd file name")?;
+        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        layer.file(&format!("{CACHE}/{name}"), bytes, 0o660, USER)?;
+    }
+    Ok(layer)
+}
+
+/// An image with this program as its only one, for those who have no opm image at hand.
+fn own_image() -> anyhow::Result<ImageArchive> {
+    let path = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !is_static(&program) {
+        bail!(
+            "{} is linked dynamically and would not run in an image of its own; give an opm image with --opm-image",
+            path.display()
+        );
+    }
+    let mut layer = LayerSpec::new();
+    layer.folder("tmp", 0o1777, 0)?;
+    layer.file("bin/grpc_health_probe", program.clone(), 0o755, 0)?;
+    layer.file("bin/opm", program, 0o755, 0)?;
+    match std::fs::read(AUTHORITIES) {
+        Ok(bytes) => layer.file(AUTHORITIES, bytes, 0o644, 0)?,
+        Err(error) => printer::warning(&format!(
+            "{AUTHORITIES}: {error}: the image has no certificate authorities"
+        )),
+    }
+    let config = RunConfig {
+        env: Vec::new(),
+        labels: BTreeMap::new(),
+        ..RunConfig::default()
+    };
+    Ok(ImageSpec {
+        base: None,
+        layers: vec![layer],
+        config,
+    }
+    .build()?)
+}
+
+/// Whether an ELF file needs no loader: none of its program headers is `PT_INTERP`.
+fn is_static(program: &[u8]) -> bool {
+    const PT_INTERP: u32 = 3;
+    let number = |at: usize, length: usize| {
+        let bytes = program.get(at..at + length)?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0usize, |value, byte| value << 8 | usize::from(*byte)),
+        )
+    };
+    let is_elf64_little_endian = program.starts_with(b"\x7fELF\x02\x01");
+    let headers = (|| Some((number(32, 8)?, number(54, 2)?, number(56, 2)?)))();
+    match headers {
+        Some((table, size, count)) if is_elf64_little_endian => (0..count)
+            .all(|index| number(table + index * size, 4).is_some_and(|kind| kind != PT_INTERP as usize)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_is_linked_dynamically_and_text_is_no_program() {
+        let own = std::fs::read(std::env::current_exe().expect("path")).expect("file");
+        assert!(!is_static(&own) || cfg!(target_feature = "crt-static"));
+        assert!(!is_static(b"#!/bin/sh\n"));
+        let mut header = vec![0u8; 64];
+        header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        assert!(is_static(&header), "no program headers, no loader");
+        (header[32], header[56]) = (200, 1);
+        assert!(!is_static(&header), "a header beyond the end");
+    }
+}

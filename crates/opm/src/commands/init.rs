@@ -1,0 +1,47 @@
+//! `opm init`: the first blob of a new package.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use olm_fbc::schema::{Blob, Icon, Package};
+
+use super::render::print;
+use crate::args::InitArgs;
+use crate::icon;
+
+pub fn run(args: &InitArgs) -> anyhow::Result<()> {
+    let description = match &args.description {
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            text.with_context(|| format!("cannot read description {}", path.display()))?
+        }
+        None => String::new(),
+    };
+    let package = Package {
+        name: args.package.clone(),
+        default_channel: args.default_channel.clone(),
+        description,
+        icon: args.icon.as_deref().map(read_icon).transpose()?,
+        ..Package::default()
+    };
+    print(&mut [Blob::Package(package)], args.output)
+}
+
+fn read_icon(path: &Path) -> anyhow::Result<Icon> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read icon {}", path.display()))?;
+    if bytes.is_empty() {
+        bail!("icon {} is empty", path.display());
+    }
+    let mediatype = icon::media_type(&bytes).with_context(|| {
+        format!(
+            "icon {}: not an image (known are PNG, JPEG, GIF, WebP, BMP, ICO, TIFF, AVIF and SVG)",
+            path.display()
+        )
+    })?;
+    Ok(Icon {
+        base64data: base64::engine::general_purpose::STANDARD.encode(bytes),
+        mediatype: mediatype.to_owned(),
+        ..Icon::default()
+    })
+}

@@ -1,0 +1,57 @@
+//! `opm render`: blobs of catalogs and bundles, as one stream.
+
+use anyhow::Context as _;
+use olm_fbc::property::Typed;
+use olm_fbc::schema::{Blob, Bundle};
+
+use crate::args::{Format, RenderArgs};
+use crate::image_template::ImageTemplate;
+use crate::printer;
+use crate::settings::Settings;
+use crate::source::Source;
+
+pub async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Result<()> {
+    let template = args
+        .alpha_image_ref_template
+        .as_deref()
+        .map(ImageTemplate::parse)
+        .transpose()?;
+    let mut blobs = Vec::new();
+    for text in &args.sources {
+        let rendering = || format!("render reference {text:?}");
+        let source = Source::parse(text).with_context(rendering)?;
+        blobs.extend(source.load(settings).await.with_context(rendering)?);
+    }
+    for blob in &mut blobs {
+        if let (Blob::Bundle(bundle), Some(template)) = (blob, &template) {
+            fill_image(bundle, template);
+        }
+    }
+    print(&mut blobs, args.output)
+}
+
+fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
+    if !bundle.image.is_empty() {
+        return;
+    }
+    let version = bundle
+        .properties
+        .iter()
+        .find_map(|property| match property.parse() {
+            Ok(Typed::Package(package)) => Some(package.version),
+            _ => None,
+        });
+    bundle.image = template.fill(&bundle.package, &bundle.name, &version.unwrap_or_default());
+}
+
+/// Writes blobs to stdout, grouped by package.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn print(blobs: &mut [Blob], format: Format) -> anyhow::Result<()> {
+    let format = match format {
+        Format::Json => olm_fbc::render::Format::Json,
+        Format::Yaml => olm_fbc::render::Format::Yaml,
+    };
+    printer::stream(|out| olm_fbc::render::write(blobs, format, out))
+}

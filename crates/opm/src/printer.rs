@@ -1,0 +1,40 @@
+//! What goes where: data to stdout, talk to stderr.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+
+/// Writes text to stdout; see [`stream`].
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn data(text: &str) -> anyhow::Result<()> {
+    stream(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes to stdout. A reader that hangs up (`| head`) ends the output quietly, as it does for other tools.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn stream(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to stdout"),
+    }
+}
+
+/// Tells something the user should know, on stderr.
+pub fn warning(text: &str) {
+    let _ = writeln!(io::stderr(), "warning: {text}");
+}
+
+/// An error with its causes in one line, as on stderr and in the termination log.
+pub fn error_text(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
+/// Tells why the command failed.
+pub fn error(error: &anyhow::Error) {
+    let _ = writeln!(io::stderr(), "Error: {}", error_text(error));
+}

@@ -1,0 +1,245 @@
+//! `grpc_health_probe`: asks a gRPC server for its health, with the flags and exit codes that probes in the field use.
+//!
+//! Flags are Go's: one dash or two, value after `=` or as next argument.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+const INVALID_ARGUMENTS: u8 = 1;
+const CONNECTION_FAILED: u8 = 2;
+const REQUEST_FAILED: u8 = 3;
+const UNHEALTHY: u8 = 4;
+
+const USAGE: &str =
+    "usage: grpc_health_probe -addr=HOST:PORT [-service=NAME] [-connect-timeout=1s] [-rpc-timeout=1s]";
+
+#[derive(Debug, PartialEq, Eq)]
+struct Probe {
+    address: String,
+    service: String,
+    connect_timeout: Duration,
+    request_timeout: Duration,
+}
+
+/// Runs the probe; 0 serving, 1 wrong arguments, 2 cannot connect, 3 the request failed, 4 not serving.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let probe = match parse(arguments) {
+        Ok(probe) => probe,
+        Err(text) => return fail(INVALID_ARGUMENTS, &format!("{text}\n{USAGE}")),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(CONNECTION_FAILED, &format!("cannot start: {error}")),
+    };
+    match runtime.block_on(check(&probe)) {
+        Ok(()) => {
+            let _ = writeln!(std::io::stdout(), "status: SERVING");
+            ExitCode::SUCCESS
+        }
+        Err((code, text)) => fail(code, &text),
+    }
+}
+
+fn fail(code: u8, text: &str) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "{text}");
+    ExitCode::from(code)
+}
+
+async fn check(probe: &Probe) -> Result<(), (u8, String)> {
+    // Go takes an empty host for this machine.
+    let host = if probe.address.starts_with(':') {
+        "localhost"
+    } else {
+        ""
+    };
+    let address = &probe.address;
+    let endpoint = Endpoint::from_shared(format!("http://{host}{address}"))
+        .map_err(|error| {
+            (
+                INVALID_ARGUMENTS,
+                format!("error: invalid -addr {address:?}: {error}"),
+            )
+        })?
+        .timeout(probe.request_timeout);
+    let waited = probe.connect_timeout;
+    let channel = match tokio::time::timeout(waited, endpoint.connect()).await {
+        Ok(Ok(channel)) => channel,
+        Ok(Err(error)) => {
+            let cause =
+                std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+            return Err((
+                CONNECTION_FAILED,
+                format!("error: failed to connect service at {address:?}: {error}{cause}"),
+            ));
+        }
+        Err(_) => {
+            let text = format!("timeout: failed to connect service {address:?} within {waited:?}");
+            return Err((CONNECTION_FAILED, text));
+        }
+    };
+    let request = HealthCheckRequest {
+        service: probe.service.clone(),
+    };
+    let response = HealthClient::new(channel)
+        .check(request)
+        .await
+        .map_err(|status| {
+            let text = match status.code() {
+                tonic::Code::Unimplemented => {
+                    "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)"
+                        .to_owned()
+                }
+                tonic::Code::DeadlineExceeded | tonic::Code::Cancelled => {
+                    format!(
+                        "timeout: health rpc did not complete within {:?}",
+                        probe.request_timeout
+                    )
+                }
+                _ => format!("error: health rpc failed: {}", status.message()),
+            };
+            (REQUEST_FAILED, text)
+        })?;
+    match response.into_inner().status() {
+        ServingStatus::Serving => Ok(()),
+        other => Err((
+            UNHEALTHY,
+            format!("service unhealthy (responded with {:?})", other.as_str_name()),
+        )),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Probe, String> {
+    let mut probe = Probe {
+        address: String::new(),
+        service: String::new(),
+        connect_timeout: Duration::from_secs(1),
+        request_timeout: Duration::from_secs(1),
+    };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let flag = argument
+            .strip_prefix("--")
+            .or_else(|| argument.strip_prefix('-'))
+            .ok_or_else(|| format!("error: unexpected argument {argument:?}"))?;
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (flag, None),
+        };
+        // Verbosity is the one boolean flag; there is nothing more to tell.
+        if name == "v" {
+            continue;
+        }
+        let value = value
+            .or_else(|| rest.next().cloned())
+            .ok_or_else(|| format!("error: flag -{name} needs a value"))?;
+        match name {
+            "addr" => probe.address = value,
+            "service" => probe.service = value,
+            "connect-timeout" => probe.connect_timeout = parse_duration(name, &value)?,
+            "rpc-timeout" => probe.request_timeout = parse_duration(name, &value)?,
+            "user-agent" => {}
+            name => {
+                return Err(format!(
+                    "error: flag -{name} is not supported: this probe speaks plaintext only"
+                ));
+            }
+        }
+    }
+    if probe.address.is_empty() {
+        return Err("error: -addr not specified".to_owned());
+    }
+    Ok(probe)
+}
+
+/// Go's durations of one unit or several: `1s`, `250ms`, `1m30s`.
+fn parse_duration(flag: &str, text: &str) -> Result<Duration, String> {
+    let wrong = || format!("error: invalid duration {text:?} for -{flag}");
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(digits);
+        let end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        let seconds = match unit {
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(wrong()),
+        };
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        total += Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        rest = tail;
+    }
+    if total.is_zero() { Err(wrong()) } else { Ok(total) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<Probe, String> {
+        parse(
+            &arguments
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn flags_are_taken_as_go_takes_them() {
+        let expected = Probe {
+            address: ":50051".into(),
+            service: "Registry".into(),
+            connect_timeout: Duration::from_millis(1500),
+            request_timeout: Duration::from_secs(90),
+        };
+        for arguments in [
+            &[
+                "-addr=:50051",
+                "-service=Registry",
+                "-connect-timeout=1500ms",
+                "-rpc-timeout=1m30s",
+            ][..],
+            &[
+                "--addr",
+                ":50051",
+                "-v",
+                "--service",
+                "Registry",
+                "-connect-timeout",
+                "1.5s",
+                "-rpc-timeout",
+                "90s",
+            ],
+        ] {
+            assert_eq!(parsed(arguments).as_ref(), Ok(&expected));
+        }
+    }
+
+    #[test]
+    fn wrong_flags_are_told() {
+        for (arguments, expected) in [
+            (&[][..], "-addr not specified"),
+            (&["addr"], "unexpected argument \"addr\""),
+            (&["-addr"], "flag -addr needs a value"),
+            (&["-addr=:1", "-tls=true"], "flag -tls is not supported"),
+            (&["-addr=:1", "-rpc-timeout=5"], "invalid duration \"5\""),
+            (&["-addr=:1", "-rpc-timeout=0s"], "invalid duration \"0s\""),
+            (&["-addr=:1", "-rpc-timeout=5y"], "invalid duration \"5y\""),
+        ] {
+            let error = parsed(arguments).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Flags and environment, resolved to what commands need.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use olm_oci::{Credentials, Limits, Puller, Pusher, RegistryConfig};
+
+use crate::args::GlobalArgs;
+
+/// How to reach registries.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    registries: RegistryConfig,
+}
+
+impl Settings {
+    /// # Errors
+    /// Flags that contradict each other.
+    pub fn new(global: &GlobalArgs) -> anyhow::Result<Self> {
+        if global.use_http && global.skip_tls_verify {
+            bail!(
+                "invalid flag combination: cannot use --use-http with --skip-tls-verify: plain HTTP has no certificates"
+            );
+        }
+        let registries = match &global.registry_config {
+            Some(dir) if !dir.is_dir() => {
+                bail!("registry configuration {} is not a directory", dir.display())
+            }
+            Some(dir) => RegistryConfig::from_dir(dir),
+            None => RegistryConfig::default(),
+        };
+        let registries = registries
+            .with_plain_http(global.use_http)
+            .with_skip_tls_verify(global.skip_tls_verify);
+        Ok(Self { registries })
+    }
+
+    /// Pulls, with the limits for catalogs.
+    pub fn puller(&self) -> Puller {
+        Puller::new(self.registries.clone()).with_limits(Limits::CATALOG)
+    }
+
+    /// Pushes.
+    pub fn pusher(&self) -> Pusher {
+        Pusher::new(self.registries.clone())
+    }
+
+    /// The user's registry credentials, from where other tools keep them.
+    ///
+    /// # Errors
+    /// A file that exists cannot be used.
+    pub fn credentials(&self) -> anyhow::Result<Credentials> {
+        match credential_file() {
+            Some(path) => Ok(Credentials::from_file(&path)?),
+            None => Ok(Credentials::anonymous()),
+        }
+    }
+}
+
+/// `REGISTRY_AUTH_FILE`, then podman's file of the session, then `config.json` in `DOCKER_CONFIG` or `~/.docker`.
+fn credential_file() -> Option<PathBuf> {
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(file) = variable("REGISTRY_AUTH_FILE") {
+        return Some(file);
+    }
+    let docker = variable("DOCKER_CONFIG").or_else(|| Some(variable("HOME")?.join(".docker")));
+    let candidates = [
+        variable("XDG_RUNTIME_DIR").map(|dir| dir.join("containers/auth.json")),
+        docker.map(|dir| dir.join("config.json")),
+    ];
+    candidates.into_iter().flatten().find(|file| file.is_file())
+}

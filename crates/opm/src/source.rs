@@ -1,0 +1,207 @@
+//! What `render` and the image commands read: directories and images of bundles and catalogs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use olm_fbc::bundle::{BundleContent, annotations};
+use olm_fbc::schema::Blob;
+use olm_oci::{ImageContent, Reference};
+
+use crate::printer;
+use crate::settings::Settings;
+
+/// Catalog image label: directory of the file-based catalog.
+pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+/// Catalog image label of the times of SQLite.
+const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+/// Directories of a bundle where its labels name none.
+const MANIFESTS: &str = "manifests";
+const METADATA: &str = "metadata";
+
+/// Where catalog objects come from.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A directory with `manifests/` and `metadata/`.
+    BundleDirectory(PathBuf),
+    /// Any other directory.
+    CatalogDirectory(PathBuf),
+    /// Not on this machine: an image, whose labels say what it holds.
+    Image(Reference),
+}
+
+impl Source {
+    /// Tells sources apart the way upstream does: what exists is taken for a path, the rest for an image.
+    ///
+    /// # Errors
+    /// A file that is no directory, or what is neither path nor complete image reference.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let path = Path::new(text);
+        if path.is_dir() {
+            let is_bundle = path.join(MANIFESTS).is_dir() && path.join(METADATA).is_dir();
+            let path = path.to_owned();
+            return Ok(if is_bundle {
+                Self::BundleDirectory(path)
+            } else {
+                Self::CatalogDirectory(path)
+            });
+        }
+        if path.exists() {
+            bail!("ref {text:?} is not a directory: not allowed");
+        }
+        let pull = || format!("failed to pull image {text:?}");
+        let reference: Reference = text.parse().with_context(pull)?;
+        // Short names mean other images on other machines, so catalogs must not be made from them.
+        if !text.starts_with(reference.registry()) {
+            return Err(anyhow::anyhow!("repository name must be canonical")).with_context(pull);
+        }
+        Ok(Self::Image(reference))
+    }
+
+    /// The blobs of the source; bundles in directories have no image, which their blob shows by an empty one.
+    ///
+    /// # Errors
+    /// What cannot be read, named.
+    pub async fn load(&self, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
+        match self {
+            Self::BundleDirectory(path) => Ok(vec![bundle_blob(&read_bundle_directory(path)?, "")?]),
+            Self::CatalogDirectory(path) => load_catalog(path),
+            Self::Image(reference) => load_image(reference, settings).await,
+        }
+    }
+}
+
+/// The blobs below a catalog directory.
+pub fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
+    Ok(olm_fbc::load::load(directory)?)
+}
+
+/// Reads a bundle directory.
+///
+/// # Errors
+/// IO errors with their path, and what the directory lacks to be a bundle.
+pub fn read_bundle_directory(directory: &Path) -> anyhow::Result<BundleContent> {
+    let mut files = Vec::new();
+    for folder in [MANIFESTS, METADATA] {
+        for (name, path) in files_in(&directory.join(folder))? {
+            let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            files.push((format!("{folder}/{name}"), bytes));
+        }
+    }
+    BundleContent::read(files).with_context(|| format!("bundle directory {}", directory.display()))
+}
+
+fn files_in(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    let read = || format!("cannot read {}", folder.display());
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).with_context(read)? {
+        let path = entry.with_context(read)?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_name().and_then(|name| name.to_str())) {
+            files.insert(name.to_owned(), path);
+        }
+    }
+    Ok(files)
+}
+
+/// The blob of a bundle; what was odd about its files is told as warnings.
+pub fn bundle_blob(bundle: &BundleContent, image: &str) -> anyhow::Result<Blob> {
+    for warning in &bundle.warnings {
+        printer::warning(warning);
+    }
+    Ok(Blob::Bundle(bundle.to_blob(image)?))
+}
+
+async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
+    let credentials = settings.credentials()?;
+    let mut image = settings.puller().open(reference, &credentials).await?;
+    let labels = image.labels().clone();
+    if let Some(configs) = labels.get(CONFIGS_LABEL) {
+        let files = image.files(std::slice::from_ref(configs)).await?;
+        let content = ImageContent {
+            digest: image.digest().clone(),
+            labels: BTreeMap::new(),
+            files,
+        };
+        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+        content.write_below(configs, directory.path())?;
+        return load_catalog(directory.path());
+    }
+    if labels.contains_key(annotations::PACKAGE) {
+        let folder = |label: &str, default: &str| {
+            labels
+                .get(label)
+                .map_or(default, String::as_str)
+                .trim_matches('/')
+                .to_owned()
+        };
+        let folders = [
+            folder(annotations::MANIFESTS, MANIFESTS),
+            folder(annotations::METADATA, METADATA),
+        ];
+        let files = image.files(&folders).await?;
+        let content = ImageContent {
+            digest: image.digest().clone(),
+            labels: BTreeMap::new(),
+            files,
+        };
+        let [manifests, metadata] = &folders;
+        let named = [(manifests, MANIFESTS), (metadata, METADATA)];
+        let files = named.iter().flat_map(|(folder, name)| {
+            content
+                .below(folder)
+                .map(move |(path, bytes)| (format!("{name}/{path}"), bytes))
+        });
+        let bundle = BundleContent::read(files)?;
+        return Ok(vec![bundle_blob(&bundle, &reference.to_string())?]);
+    }
+    if labels.contains_key(DATABASE_LABEL) {
+        bail!(
+            "sqlite-based index images are no longer supported, migrate to a file-based catalog: not allowed"
+        );
+    }
+    if labels.is_empty() {
+        bail!("image {reference} has no labels");
+    }
+    let names: Vec<&str> = labels.keys().map(String::as_str).collect();
+    bail!(
+        "image type could not be determined, found labels {}",
+        names.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_exists_is_a_path_and_the_rest_an_image() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().to_str().expect("UTF-8");
+        assert_eq!(
+            Source::parse(path).expect("directory"),
+            Source::CatalogDirectory(dir.path().into())
+        );
+        std::fs::create_dir(dir.path().join("manifests")).expect("folder");
+        assert_eq!(
+            Source::parse(path).expect("directory"),
+            Source::CatalogDirectory(dir.path().into())
+        );
+        std::fs::create_dir(dir.path().join("metadata")).expect("folder");
+        assert_eq!(
+            Source::parse(path).expect("directory"),
+            Source::BundleDirectory(dir.path().into())
+        );
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").expect("file");
+        let error = Source::parse(file.to_str().expect("UTF-8"))
+            .expect_err("file")
+            .to_string();
+        assert!(error.ends_with("is not a directory: not allowed"), "{error}");
+        assert!(matches!(Source::parse("quay.io/a/b:v1"), Ok(Source::Image(_))));
+        let error = Source::parse("unknown-index").expect_err("short name");
+        assert_eq!(
+            format!("{error:#}"),
+            "failed to pull image \"unknown-index\": repository name must be canonical"
+        );
+    }
+}
