@@ -21,9 +21,9 @@ pub enum UnpackMode {
 #[command(name = "catalog-operator", disable_version_flag = true)]
 #[allow(clippy::struct_excessive_bools)] // The flags of the program this one replaces.
 pub struct Args {
-    /// Kubeconfig file; the cluster the program runs in when empty.
-    #[arg(long, env = "KUBECONFIG", default_value = "", hide_env_values = true)]
-    pub kubeconfig: String,
+    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<String>,
 
     /// Namespace of the catalogs that every namespace sees.
     #[arg(long, default_value = "olm")]
@@ -68,6 +68,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = UnpackMode::Auto)]
     pub unpack: UnpackMode,
 
+    /// Folder that keeps what was read of bundle images; without it nothing outlives the process.
+    #[arg(long, value_name = "DIR")]
+    pub unpack_cache: Option<PathBuf>,
+
     /// Folder of registry configuration in containerd's form, one folder with a hosts.toml a registry.
     #[arg(long, value_name = "DIR")]
     pub registry_config: Option<PathBuf>,
@@ -93,16 +97,16 @@ pub struct Args {
     pub debug: bool,
 
     /// Print the version and exit.
-    #[arg(long)]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub version: bool,
 
     /// Accepted for compatibility, does nothing.
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub profiling: bool,
 
-    /// Address of the health server.
-    #[arg(long, default_value = "0.0.0.0:8080")]
-    pub health_address: std::net::SocketAddr,
+    /// Where /healthz and /readyz are served.
+    #[arg(long = "health-addr", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
+    pub health_addr: std::net::SocketAddr,
 }
 
 impl Args {
@@ -119,16 +123,23 @@ impl Args {
         self.set_workload_user_id.then_some(1001)
     }
 
-    /// Combinations that make no sense.
-    ///
-    /// # Errors
-    /// The text to show, in upstream's words.
-    pub fn check(&self) -> Result<(), String> {
-        if self.tls_cert.is_empty() == self.tls_key.is_empty() {
-            Ok(())
-        } else {
-            Err("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned())
+    /// What is wrong with flags that are fine one by one.
+    pub fn complaint(&self) -> Option<String> {
+        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
+            return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
         }
+        (self.unpack == UnpackMode::Job)
+            .then(|| "--unpack=job is not served by this version; use --unpack=in-process".to_owned())
+    }
+
+    /// Flags that were given and do nothing in this version.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let given = [
+            ("--writeStatusName", !self.write_status_name.is_empty()),
+            ("--tls-cert, --tls-key", !self.tls_cert.is_empty()),
+            ("--client-ca", !self.client_ca.is_empty()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
     }
 }
 
@@ -189,7 +200,7 @@ mod tests {
         ]);
         assert_eq!(args.workload_user_id(), Some(1001));
         assert_eq!(args.bundle_unpack_timeout, Duration::from_secs(150));
-        assert_eq!(args.check(), Ok(()));
+        assert_eq!(args.complaint(), None);
         assert!(args.debug);
         assert_eq!(args.unpack, UnpackMode::Auto);
     }
@@ -206,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_certificate_without_its_key_is_refused() {
-        assert!(parse(&["--tls-cert", "/a"]).check().unwrap_err().contains("--tls-key"));
+        assert!(parse(&["--tls-cert", "/a"]).complaint().is_some_and(|text| text.contains("--tls-key")));
     }
 
     #[test]

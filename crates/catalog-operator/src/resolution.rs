@@ -1,0 +1,36 @@
+//! Resolution of namespaces: from Subscriptions, catalogs and installed operators to InstallPlans, and the status of
+//! Subscriptions.
+//!
+//! # Expected flow
+//! A round looks at one namespace as a whole. Subscriptions that have no plan on its way are put to the resolver
+//! together with the installed ClusterServiceVersions and the contents of the catalogs in reach. The bundles of the
+//! answer are unpacked; when those of a part are there, an InstallPlan with all its steps is created, and the
+//! Subscriptions it moves on are made to refer to it. The same round composes and writes the status of every
+//! Subscription that changed, see [`crate::subscription`] for why there is no other writer.
+//!
+//! # Guarantees
+//! - An answer is asked of the resolver once: while nothing changes that it depends on, it is remembered.
+//! - At most one plan is made for an answer, also when the process ends between any two writes.
+//! - A part that cannot be resolved or unpacked does not hold up the others; its Subscriptions say why, the others do not.
+//! - A catalog that is only starting is waited for in silence; its own status and `CatalogSourcesUnhealthy` tell.
+//!
+//! # Errors
+//! Whatever keeps a namespace from being resolved is a condition of its Subscriptions, also what upstream only logs:
+//! missing or several OperatorGroups, annotations that are no duration, a plan that the API server refuses.
+//!
+//! Specification: `spec/subscription-installplan.md` §3, `spec/resolver.md` §1 and §12 to §14.
+
+pub mod answer;
+pub mod decide;
+pub mod group_settings;
+pub mod observe;
+pub mod parts;
+pub mod plan_object;
+pub mod reconciler;
+pub mod triggers;
+pub mod unpacking;
+
+pub use reconciler::{ResolutionReconciler, ResolutionStores};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What the OperatorGroup of a namespace says about resolution (`spec/subscription-installplan.md` §3 step 3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use olm_api::labels;
+use olm_api::v1::OperatorGroup;
+
+use crate::args::parse_go_duration;
+
+/// Settings of the one OperatorGroup of a namespace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// Upgrades out of failure are allowed.
+    pub fail_forward: bool,
+    /// Global catalogs are not to be used.
+    pub exclude_global: bool,
+    /// Deadline of an unpack; zero means none.
+    pub unpack_deadline: Option<Duration>,
+    /// Least time to another try of a failed unpack.
+    pub unpack_retry: Option<Duration>,
+}
+
+/// Reads the settings.
+///
+/// # Errors
+/// There is not exactly one OperatorGroup, or an annotation is no duration; the text is for the Subscriptions' condition.
+pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSettings, String> {
+    let group = match groups {
+        [group] => group,
+        [] => {
+            return Err(format!(
+                "found 0 operatorGroups, expected 1: create an OperatorGroup in namespace {namespace}"
+            ));
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(|group| group.name_any()).collect();
+            return Err(format!(
+                "found {} operatorGroups, expected 1: keep one of {} in namespace {namespace}",
+                several.len(),
+                names.join(", ")
+            ));
+        }
+    };
+    Ok(GroupSettings {
+        fail_forward: group.spec.allows_fail_forward(),
+        exclude_global: group
+            .annotations()
+            .get(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION)
+            .is_some_and(|value| value == labels::TRUE),
+        unpack_deadline: duration(group, labels::BUNDLE_UNPACK_TIMEOUT, "timeout")?,
+        unpack_retry: duration(group, labels::BUNDLE_UNPACK_MIN_RETRY_INTERVAL, "retry")?,
+    })
+}
+
+/// A negative duration means: not set.
+fn duration(group: &OperatorGroup, key: &str, what: &str) -> Result<Option<Duration>, String> {
+    let Some(text) = group.annotations().get(key) else { return Ok(None) };
+    if let Some(positive) = text.strip_prefix('-').filter(|rest| parse_go_duration(rest).is_ok()) {
+        tracing::debug!(duration = positive, key, "negative duration ignored");
+        return Ok(None);
+    }
+    let parsed = parse_go_duration(text);
+    parsed.map(Some).map_err(|error| format!("failed to parse unpack {what} annotation({key}: {text}): {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(name: &str, annotations: &[(&str, &str)]) -> Arc<OperatorGroup> {
+        let mut group = OperatorGroup::new(name, olm_api::v1::OperatorGroupSpec::default());
+        let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        group.metadata.annotations = Some(annotations.collect());
+        Arc::new(group)
+    }
+
+    #[test]
+    fn none_or_several_groups_are_told_with_their_number_and_a_way_out() {
+        insta::assert_snapshot!(read("ns", &[]).unwrap_err(), @"found 0 operatorGroups, expected 1: create an OperatorGroup in namespace ns");
+        let two = [group("a", &[]), group("b", &[])];
+        insta::assert_snapshot!(read("ns", &two).unwrap_err(), @"found 2 operatorGroups, expected 1: keep one of a, b in namespace ns");
+    }
+
+    #[test]
+    fn annotations_are_read_and_errors_name_key_and_value() {
+        let timeout = labels::BUNDLE_UNPACK_TIMEOUT;
+        let retry = labels::BUNDLE_UNPACK_MIN_RETRY_INTERVAL;
+        let settings = read("ns", &[group("a", &[(timeout, "2m"), (retry, "1s")])]).unwrap();
+        assert_eq!(settings.unpack_deadline, Some(Duration::from_secs(120)));
+        assert_eq!(settings.unpack_retry, Some(Duration::from_secs(1)));
+        let settings = read("ns", &[group("a", &[(timeout, "-1m")])]).unwrap();
+        assert_eq!(settings.unpack_deadline, None);
+        let error = read("ns", &[group("a", &[(timeout, "soon")])]).unwrap_err();
+        insta::assert_snapshot!(error, @r#"failed to parse unpack timeout annotation(operatorframework.io/bundle-unpack-timeout: soon): missing unit in duration "soon""#);
+        let error = read("ns", &[group("a", &[(retry, "3x")])]).unwrap_err();
+        insta::assert_snapshot!(error, @r#"failed to parse unpack retry annotation(operatorframework.io/bundle-unpack-min-retry-interval: 3x): unknown unit "x" in duration "3x""#);
+    }
+
+    #[test]
+    fn global_catalogs_are_excluded_by_the_exact_value_only() {
+        let key = labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION;
+        assert!(read("ns", &[group("a", &[(key, "true")])]).unwrap().exclude_global);
+        assert!(!read("ns", &[group("a", &[(key, "True")])]).unwrap().exclude_global);
+    }
+}

@@ -1,0 +1,116 @@
+//! Everything one round of a namespace's resolution reads, as values.
+//!
+//! Reading includes asking: the resolver (a pure function of what the stores and catalogs hold, answered from memory
+//! when nothing it depends on has changed) and the unpacker (which answers at once and wakes the namespace when its
+//! answer changes). What comes of it is a value like any other, so that deciding stays cheap, pure and easy to test.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
+use olm_resolver::SubscriptionUpdate;
+
+use crate::subscription::Surroundings;
+use crate::subscription::catalog_health::CatalogFact;
+use crate::subscription::deprecation::DeprecationFact;
+
+/// Work that ends within this time is not mentioned in any status.
+pub const QUIET: Duration = Duration::from_secs(2);
+
+/// Facts about one namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// The namespace.
+    pub namespace: String,
+    /// Its Subscriptions, by name. Those being deleted are left out.
+    pub subscriptions: Vec<Arc<Subscription>>,
+    /// Its InstallPlans and ClusterServiceVersions.
+    pub around: Surroundings,
+    /// Catalogs its Subscriptions can see.
+    pub catalogs: Vec<CatalogFact>,
+    /// Deprecations by Subscription, for those whose catalog tells.
+    pub deprecations: BTreeMap<String, DeprecationFact>,
+    /// How far resolution is.
+    pub progress: Progress,
+    /// What the API server said when a plan was last to be created here, if it refused.
+    pub refusal: Option<String>,
+}
+
+/// How far the resolution of a namespace is.
+#[derive(Debug, Clone, Default)]
+pub enum Progress {
+    /// Every Subscription has a plan that is on its way.
+    #[default]
+    NotNeeded,
+    /// The namespace as a whole cannot be resolved.
+    Prevented(String),
+    /// It was resolved, at least in parts.
+    Resolved {
+        /// Parts that cannot be resolved.
+        failures: Vec<Failure>,
+        /// Parts that can be installed once their bundles are there.
+        parts: Vec<PartProgress>,
+        /// A catalog has not come up yet, so that failures may not last.
+        catalogs_pending: bool,
+    },
+}
+
+/// A part of the namespace that cannot be resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Subscriptions concerned; all if none is named.
+    pub subscriptions: Vec<String>,
+    /// Reason of the condition.
+    pub reason: &'static str,
+    /// Text of the condition.
+    pub message: String,
+}
+
+/// A part that can be resolved, and where its bundles are.
+#[derive(Debug, Clone)]
+pub struct PartProgress {
+    /// All Subscriptions that the part is about.
+    pub subscriptions: Vec<String>,
+    /// Those that move on.
+    pub updates: Vec<SubscriptionUpdate>,
+    /// Where the bundles are.
+    pub bundles: Bundles,
+}
+
+/// Where the bundles of a part are.
+#[derive(Debug, Clone)]
+pub enum Bundles {
+    /// Unpacked: the steps that install them.
+    Ready {
+        /// Names of the ClusterServiceVersions.
+        csv_names: Vec<String>,
+        /// Subscriptions to create for dependencies.
+        subscription_steps: Vec<Step>,
+        /// Steps of the bundles, in order.
+        steps: Vec<Step>,
+        /// The bundle images.
+        lookups: Vec<BundleLookup>,
+    },
+    /// On their way.
+    Unpacking {
+        /// What goes wrong while it is tried again; empty when all is well.
+        message: String,
+        /// How much longer not to speak of it.
+        quiet: Option<Duration>,
+    },
+    /// Not to be had.
+    Failed {
+        /// Reason of the condition.
+        reason: &'static str,
+        /// Text of the condition.
+        message: String,
+    },
+}
+
+impl Observed {
+    /// Plans by name.
+    pub fn plans(&self) -> impl Iterator<Item = &Arc<InstallPlan>> {
+        self.around.plans.values()
+    }
+}

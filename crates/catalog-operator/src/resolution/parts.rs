@@ -1,0 +1,67 @@
+//! A solution taken apart into what hangs together, so that a bundle that cannot be had holds up nobody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_resolver::{Operator, Solution, SubscriptionUpdate};
+
+/// Bundles that go together because one requires another or one Subscription chose them, and that move a Subscription.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The bundles, by name.
+    pub operators: Vec<Operator>,
+    /// Subscriptions that move on; never empty.
+    pub updates: Vec<SubscriptionUpdate>,
+}
+
+impl Part {
+    /// Subscriptions that any bundle of the part is for.
+    pub fn subscriptions(&self) -> BTreeSet<&str> {
+        let served = self.operators.iter().flat_map(|operator| &operator.subscriptions).map(String::as_str);
+        served.chain(self.updates.iter().map(|update| update.subscription.as_str())).collect()
+    }
+}
+
+/// Takes `solution` apart. Bundles that move no Subscription are left out, with everything that hangs on them: they are
+/// in a plan already, or were removed by hand, and are not installed again (as upstream).
+pub fn split(solution: &Solution) -> Vec<Part> {
+    let operators = &solution.operators;
+    let mut leader: Vec<usize> = (0..operators.len()).collect();
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut by_subscription: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, operator) in operators.iter().enumerate() {
+        join(&mut leader, *by_name.entry(&operator.entry.name).or_insert(index), index);
+        for subscription in &operator.subscriptions {
+            join(&mut leader, *by_subscription.entry(subscription).or_insert(index), index);
+        }
+    }
+    for (index, operator) in operators.iter().enumerate() {
+        for holder in &operator.required_by {
+            if let Some(holder) = by_name.get(holder.as_str()) {
+                join(&mut leader, *holder, index);
+            }
+        }
+    }
+    let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+    for (index, operator) in operators.iter().enumerate() {
+        let part = parts.entry(find(&leader, index)).or_insert_with(|| Part { operators: Vec::new(), updates: Vec::new() });
+        let own = |update: &&SubscriptionUpdate| {
+            operator.subscriptions.contains(&update.subscription) && *update.current_csv == *operator.entry.name
+        };
+        part.updates.extend(solution.updates.iter().filter(own).cloned());
+        part.operators.push(operator.clone());
+    }
+    parts.into_values().filter(|part| !part.updates.is_empty()).collect()
+}
+
+fn find(leader: &[usize], mut index: usize) -> usize {
+    while leader[index] != index {
+        index = leader[index];
+    }
+    index
+}
+
+fn join(leader: &mut [usize], one: usize, other: usize) {
+    let (one, other) = (find(leader, one), find(leader, other));
+    // The smaller index leads, so that parts come in the order of their first bundle.
+    leader[one.max(other)] = one.min(other);
+}

@@ -1,0 +1,172 @@
+//! The InstallPlan that resolution creates (`spec/subscription-installplan.md` §5.1). Pure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt;
+use olm_api::hash;
+use olm_api::v1alpha1::{
+    Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, Step, StepResource, StepStatus,
+    Subscription,
+};
+use olm_fbc::entry::EntryProperty;
+use olm_resolver::{GeneratedSubscription, Operator};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// Start of the name of every plan made here.
+pub const GENERATE_NAME: &str = "install-";
+
+/// A plan to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WantedPlan {
+    /// ClusterServiceVersions it installs, in the order of its steps.
+    pub csv_names: Vec<String>,
+    /// Whether somebody has to approve it.
+    pub manual: bool,
+    /// Steps, all to do.
+    pub steps: Vec<Step>,
+    /// Bundles the steps are from.
+    pub lookups: Vec<BundleLookup>,
+}
+
+impl WantedPlan {
+    /// The object to create, without its status: the API server drops that on creation.
+    pub fn object(&self, namespace: &str, generation: i64, owners: &[Arc<Subscription>]) -> InstallPlan {
+        InstallPlan {
+            metadata: ObjectMeta {
+                generate_name: Some(GENERATE_NAME.to_owned()),
+                namespace: Some(namespace.to_owned()),
+                owner_references: Some(owners.iter().map(|owner| owner_reference(owner)).collect()),
+                ..ObjectMeta::default()
+            },
+            spec: InstallPlanSpec {
+                cluster_service_version_names: self.csv_names.clone(),
+                approval: if self.manual { Approval::Manual } else { Approval::Automatic },
+                approved: !self.manual,
+                generation: Some(generation),
+                ..InstallPlanSpec::default()
+            },
+            status: None,
+        }
+    }
+
+    /// The status to give it once it exists. `approved` is the plan's own: somebody may have been quick.
+    pub fn status(&self, approved: bool) -> InstallPlanStatus {
+        let catalogs: BTreeSet<&str> = self.steps.iter().map(|step| step.resource.source_name.as_str()).collect();
+        InstallPlanStatus {
+            phase: if approved { InstallPlanPhase::Installing } else { InstallPlanPhase::RequiresApproval },
+            catalog_sources: catalogs.into_iter().map(str::to_owned).collect(),
+            plan: self.steps.clone().into(),
+            bundle_lookups: self.lookups.clone().into(),
+            ..InstallPlanStatus::default()
+        }
+    }
+}
+
+fn owner_reference(subscription: &Subscription) -> OwnerReference {
+    OwnerReference {
+        api_version: "operators.coreos.com/v1alpha1".to_owned(),
+        kind: "Subscription".to_owned(),
+        name: subscription.name_any(),
+        uid: subscription.uid().unwrap_or_default(),
+        controller: Some(false),
+        block_owner_deletion: Some(false),
+    }
+}
+
+/// The lookup of a bundle image, as a plan keeps it when the bundle has been unpacked. None for an inline bundle.
+pub fn lookup(operator: &Operator) -> Option<BundleLookup> {
+    Some(BundleLookup {
+        path: operator.entry.bundle_path.as_deref()?.to_owned(),
+        identifier: operator.entry.name.to_string(),
+        replaces: operator.replaces.clone(),
+        catalog_source_ref: ObjectReference {
+            name: Some(operator.catalog.name.clone()),
+            namespace: Some(operator.catalog.namespace.clone()),
+            ..ObjectReference::default()
+        },
+        properties: Some(properties_text(&operator.entry.properties)),
+        ..BundleLookup::default()
+    })
+}
+
+/// Properties as annotations and lookups carry them: compact JSON, values as the catalog has them, `{}` for none.
+/// A value that is no JSON is left out; the resolver does not choose bundles with one it has to understand.
+pub fn properties_text(properties: &[EntryProperty]) -> String {
+    #[derive(Serialize)]
+    struct Property<'a> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        value: Box<RawValue>,
+    }
+    let list: Vec<Property<'_>> = properties
+        .iter()
+        .filter_map(|property| {
+            let value = RawValue::from_string(without_spaces(&property.value)).ok()?;
+            Some(Property { kind: &property.kind, value })
+        })
+        .collect();
+    if list.is_empty() {
+        return "{}".to_owned();
+    }
+    #[derive(Serialize)]
+    struct Properties<'a> {
+        properties: Vec<Property<'a>>,
+    }
+    // Serializing plain structs cannot fail.
+    hash::go_json(&Properties { properties: list }).unwrap_or_default()
+}
+
+/// JSON text without the blanks between its tokens; key order and numbers stay as written.
+fn without_spaces(json: &str) -> String {
+    let mut compact = String::with_capacity(json.len());
+    let (mut in_text, mut escaped) = (false, false);
+    for c in json.chars() {
+        if in_text {
+            in_text = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+        } else if c.is_ascii_whitespace() {
+            continue;
+        } else {
+            in_text = c == '"';
+        }
+        compact.push(c);
+    }
+    compact
+}
+
+/// The step that creates a Subscription for a bundle that came in as a dependency.
+pub fn subscription_step(namespace: &str, generated: &GeneratedSubscription) -> Step {
+    let manifest = json!({
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "Subscription",
+        "metadata": { "name": generated.name, "namespace": namespace },
+        "spec": {
+            "source": generated.catalog.name,
+            "sourceNamespace": generated.catalog.namespace,
+            "name": generated.package,
+            "channel": generated.channel,
+            "startingCSV": generated.starting_csv,
+            "installPlanApproval": Approval::Automatic.as_str(),
+        },
+    });
+    Step {
+        resolving: generated.starting_csv.clone(),
+        resource: StepResource {
+            source_name: generated.catalog.name.clone(),
+            source_namespace: generated.catalog.namespace.clone(),
+            group: olm_api::GROUP.to_owned(),
+            version: "v1alpha1".to_owned(),
+            kind: "Subscription".to_owned(),
+            name: generated.name.clone(),
+            manifest: Some(format!("{manifest}\n")),
+            ..StepResource::default()
+        },
+        status: StepStatus::Unknown,
+        ..Step::default()
+    }
+}

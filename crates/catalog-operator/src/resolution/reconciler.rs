@@ -1,0 +1,343 @@
+//! The reconciler of a namespace: which reads a round makes, and in what order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use olm_api::labels;
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::{
+    CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionState, SubscriptionStatus,
+};
+use olm_fbc::property::Gvk;
+use olm_resolver::{Catalog, CatalogKey, InstalledCsv, Problem};
+use olm_runtime::NamespacedName;
+use olm_runtime::driver::{Reconciler, StatusUpdate};
+use olm_runtime::error::ObserveError;
+use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
+use olm_runtime::plan::Plan;
+use olm_runtime::store::Store;
+
+use super::answer::{self, Answer, Memory, Question};
+use super::decide::{self, Verdict};
+use super::group_settings::{self, GroupSettings};
+use super::observe::{Failure, Observed, Progress};
+use super::{parts, unpacking};
+use crate::bundle_unpack::Unpacker;
+use crate::snapshots::{ContentState, Snapshots};
+use crate::subscription::{self, Surroundings, catalog_health};
+
+/// Stores that namespaces are observed from.
+#[derive(Clone)]
+pub struct ResolutionStores {
+    /// Subscriptions of all namespaces.
+    pub subscriptions: Store<Subscription>,
+    /// InstallPlans of all namespaces.
+    pub plans: Store<InstallPlan>,
+    /// ClusterServiceVersions of all namespaces, copies left out.
+    pub csvs: Store<ClusterServiceVersion>,
+    /// OperatorGroups of all namespaces.
+    pub groups: Store<OperatorGroup>,
+    /// CatalogSources of all namespaces.
+    pub sources: Store<CatalogSource>,
+}
+
+/// Reconciles namespaces that have Subscriptions.
+pub struct ResolutionReconciler {
+    stores: ResolutionStores,
+    snapshots: Snapshots,
+    unpacker: Unpacker,
+    global_namespace: String,
+    memory: Memory,
+    /// Why the last plan of a namespace was refused. The runtime writes one status a round, and a refusal concerns
+    /// several Subscriptions: it is kept here for the next round, which comes by itself since this one failed.
+    refusals: Mutex<BTreeMap<String, String>>,
+}
+
+impl ResolutionReconciler {
+    /// `global_namespace` is that of the catalogs everyone sees.
+    pub fn new(stores: ResolutionStores, snapshots: Snapshots, unpacker: Unpacker, global_namespace: &str) -> Self {
+        Self {
+            stores,
+            snapshots,
+            unpacker,
+            global_namespace: global_namespace.to_owned(),
+            memory: Memory::default(),
+            refusals: Mutex::default(),
+        }
+    }
+
+    fn live_subscriptions(&self, namespace: &str) -> Vec<Arc<Subscription>> {
+        let all = self.stores.subscriptions.list_in(namespace).into_iter();
+        all.filter(|subscription| subscription.metadata.deletion_timestamp.is_none()).collect()
+    }
+
+    fn surroundings(&self, namespace: &str, fail_forward: bool) -> Surroundings {
+        let plans = self.stores.plans.list_in(namespace).into_iter();
+        let csvs = self.stores.csvs.list_in(namespace).into_iter();
+        Surroundings {
+            // A plan being deleted is as good as gone.
+            plans: plans
+                .filter(|plan| plan.metadata.deletion_timestamp.is_none())
+                .map(|plan| (plan.name_any(), plan))
+                .collect(),
+            csvs: csvs.filter(|csv| !is_copied(csv)).map(|csv| csv.name_any()).collect(),
+            fail_forward,
+        }
+    }
+
+    fn visible_sources(&self, namespace: &str) -> Vec<Arc<CatalogSource>> {
+        let mut sources = self.stores.sources.list_in(namespace);
+        if namespace != self.global_namespace {
+            sources.extend(self.stores.sources.list_in(&self.global_namespace));
+        }
+        catalog_health::sort(&mut sources);
+        sources
+    }
+
+    /// What is to be resolved, with the contents of catalogs by identity only. The second value tells whether a catalog
+    /// has yet to come up.
+    fn question(
+        &self,
+        namespace: &str,
+        subscriptions: &[(Arc<Subscription>, SubscriptionStatus)],
+        settings: &GroupSettings,
+    ) -> (Question, bool) {
+        let mut pending = false;
+        let mut catalogs = Vec::new();
+        let mut used = BTreeSet::new();
+        for source in self.visible_sources(namespace) {
+            let key = NamespacedName::from_object(source.as_ref());
+            if settings.exclude_global && key.namespace != namespace {
+                continue;
+            }
+            let content = match self.snapshots.get(&key, namespace) {
+                ContentState::Known(id) => Ok(id),
+                ContentState::Loading(_) => {
+                    pending = true;
+                    Err("its content is being read".to_owned())
+                }
+                ContentState::Failed(text) => Err(text),
+                ContentState::Unreachable => {
+                    pending |= catalog_health::is_starting(&source);
+                    Err(unreachable_text(&source))
+                }
+            };
+            let priority = source.spec.priority.unwrap_or(0);
+            let priority = i32::try_from(priority).unwrap_or(if priority < 0 { i32::MIN } else { i32::MAX });
+            catalogs.push((CatalogKey { name: key.name.clone(), namespace: key.namespace.clone() }, priority, content));
+            used.insert(key);
+        }
+        self.snapshots.retain(namespace, &used);
+        let question = Question {
+            subscriptions: subscriptions.iter().map(|(object, status)| resolver_subscription(object, status)).collect(),
+            installed: self.stores.csvs.list_in(namespace).iter().map(|csv| installed_csv(csv)).collect(),
+            operator_group: olm_resolver::OperatorGroup {
+                count: 1,
+                fail_forward: settings.fail_forward,
+                exclude_global_namespace: settings.exclude_global,
+            },
+            catalogs,
+            resolve: !subscriptions.iter().all(|(_, status)| is_on_its_way(status)),
+        };
+        (question, pending)
+    }
+
+    /// The answer, from memory or from the resolver. None when a content was dropped and is being read again.
+    async fn ask(&self, namespace: &str, question: Question) -> Result<Option<Arc<Answer>>, ObserveError> {
+        if let Some(answer) = self.memory.recall(namespace, &question) {
+            return Ok(Some(answer));
+        }
+        let mut catalogs = Vec::new();
+        let mut missing = false;
+        for (key, priority, content) in &question.catalogs {
+            let source = NamespacedName::new(&key.namespace, &key.name);
+            let content = match content {
+                Ok(id) => match self.snapshots.content(&source, *id) {
+                    Some(content) => Ok(content),
+                    None => {
+                        missing = true;
+                        continue;
+                    }
+                },
+                Err(text) => Err(text.clone()),
+            };
+            catalogs.push(Catalog { key: key.clone(), priority: *priority, content });
+        }
+        if missing {
+            return Ok(None);
+        }
+        let problem = Problem {
+            namespace: namespace.to_owned(),
+            global_namespace: self.global_namespace.clone(),
+            subscriptions: question.subscriptions.clone(),
+            installed: question.installed.clone(),
+            catalogs,
+            operator_group: question.operator_group,
+            runtime_constraints: Vec::new(),
+        };
+        let asked = question.clone();
+        let answer = tokio::task::spawn_blocking(move || Arc::new(answer::answer(&asked, &problem)))
+            .await
+            .map_err(|error| ObserveError::read(format!("resolution of namespace {namespace}"), error))?;
+        self.memory.remember(namespace, question, Arc::clone(&answer));
+        Ok(Some(answer))
+    }
+
+    fn progress(&self, namespace: &str, answer: &Answer, settings: &GroupSettings, pending: bool) -> Progress {
+        if let Some(error) = &answer.error {
+            return Progress::Prevented(error.clone());
+        }
+        let now = Timestamp::now();
+        let parts = parts::split(&answer.resolution.solution);
+        let failures = answer.resolution.failures.iter().map(|explanation| {
+            let (reason, message) = answer::failure_words(explanation);
+            Failure { subscriptions: explanation.subscriptions.clone(), reason, message }
+        });
+        Progress::Resolved {
+            failures: failures.collect(),
+            parts: parts.iter().map(|part| unpacking::progress(part, &self.unpacker, namespace, settings, now)).collect(),
+            catalogs_pending: pending,
+        }
+    }
+
+    fn refusal(&self, namespace: &str) -> Option<String> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+    }
+}
+
+#[async_trait]
+impl Reconciler for ResolutionReconciler {
+    type Key = String;
+    type Observed = Observed;
+    type Verdict = Verdict;
+
+    const NAME: &'static str = "resolution";
+
+    async fn observe(&self, namespace: &String) -> Result<Option<Observed>, ObserveError> {
+        let subscriptions = self.live_subscriptions(namespace);
+        if subscriptions.is_empty() {
+            self.snapshots.retain(namespace, &BTreeSet::new());
+            self.memory.forget(namespace);
+        }
+        let settings = group_settings::read(namespace, &self.stores.groups.list_in(namespace));
+        let around = self.surroundings(namespace, settings.as_ref().is_ok_and(|settings| settings.fail_forward));
+        let mut observed = Observed {
+            namespace: namespace.clone(),
+            catalogs: self.visible_sources(namespace).iter().map(|source| catalog_health::CatalogFact::of(source)).collect(),
+            refusal: self.refusal(namespace),
+            subscriptions,
+            around,
+            ..Observed::default()
+        };
+        let settings = match settings {
+            _ if observed.subscriptions.is_empty() => return Ok(Some(observed)),
+            Ok(settings) => settings,
+            Err(text) => {
+                observed.progress = Progress::Prevented(text);
+                return Ok(Some(observed));
+            }
+        };
+        let settled: Vec<_> = observed
+            .subscriptions
+            .iter()
+            .map(|object| (Arc::clone(object), subscription::settle(object, &observed.around)))
+            .collect();
+        let (question, pending) = self.question(namespace, &settled, &settings);
+        let resolve = question.resolve;
+        let Some(answer) = self.ask(namespace, question).await? else {
+            observed.progress = Progress::Resolved { failures: everything_pending(), parts: Vec::new(), catalogs_pending: true };
+            return Ok(Some(observed));
+        };
+        observed.deprecations.clone_from(&answer.deprecations);
+        if resolve {
+            observed.progress = self.progress(namespace, &answer, &settings, pending);
+        }
+        Ok(Some(observed))
+    }
+
+    fn decide(&self, observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, now)
+    }
+
+    fn status(&self, observed: &Observed, verdict: Verdict, outcomes: &Outcomes, _now: Timestamp) -> StatusUpdate {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusal = verdict.creation.and_then(|index| match outcomes.get(index) {
+            Outcome::Failed(failure) => Some(failure),
+            _ => None,
+        });
+        match refusal {
+            // Those pass by themselves, and the next try comes soon.
+            Some(failure) if matches!(failure.class, FailureClass::Retry | FailureClass::Conflict) => {}
+            Some(failure) => {
+                refusals.insert(observed.namespace.clone(), failure.message.clone());
+            }
+            None => {
+                refusals.remove(&observed.namespace);
+            }
+        }
+        StatusUpdate::default()
+    }
+}
+
+/// A stand-in for failures nothing is known of yet: no Subscription's conditions change by it.
+fn everything_pending() -> Vec<Failure> {
+    let reason = olm_api::condition::subscription::ERROR_PREVENTED_RESOLUTION;
+    vec![Failure { subscriptions: Vec::new(), reason, message: String::new() }]
+}
+
+/// Whether a Subscription waits for its plan, so that it needs no resolution.
+fn is_on_its_way(status: &SubscriptionStatus) -> bool {
+    status.install_plan_ref.is_some() && status.state == SubscriptionState::UpgradePending
+}
+
+fn is_copied(csv: &ClusterServiceVersion) -> bool {
+    let home = csv.annotations().get(labels::OPERATOR_NAMESPACE);
+    csv.labels().contains_key(labels::COPIED_FROM) || home.is_some_and(|home| csv.namespace().as_ref() != Some(home))
+}
+
+/// Why a catalog without connection and without content cannot be used: upstream's words, and the catalog's own.
+fn unreachable_text(source: &CatalogSource) -> String {
+    let name = format!("{}/{}", source.namespace().unwrap_or_default(), source.name_any());
+    let ailment = catalog_health::ailment(source).unwrap_or_else(|| "its connection is not made yet".to_owned());
+    format!("no registry client established for catalogsource {name}: {ailment}")
+}
+
+fn resolver_subscription(object: &Subscription, status: &SubscriptionStatus) -> olm_resolver::Subscription {
+    let spec = &object.spec;
+    olm_resolver::Subscription {
+        name: object.name_any(),
+        package: spec.name.clone(),
+        channel: spec.channel().unwrap_or_default().to_owned(),
+        starting_csv: spec.starting_csv().unwrap_or_default().to_owned(),
+        catalog: CatalogKey { name: spec.source.clone(), namespace: spec.source_namespace.clone() },
+        current_csv: status.current_csv.clone().unwrap_or_default(),
+        installed_csv: status.installed_csv.clone().unwrap_or_default(),
+    }
+}
+
+fn installed_csv(csv: &ClusterServiceVersion) -> InstalledCsv {
+    let spec = &csv.spec;
+    let crd = |crd: &olm_api::v1alpha1::CrdDescription| {
+        // The group is what follows the plural in the CRD's name.
+        let group = crd.name.split_once('.').map_or("", |(_, group)| group);
+        Gvk { group: group.to_owned(), version: crd.version.clone(), kind: crd.kind.clone() }
+    };
+    let api = |api: &olm_api::v1alpha1::ApiServiceDescription| Gvk {
+        group: api.group.clone(),
+        version: api.version.clone(),
+        kind: api.kind.clone(),
+    };
+    InstalledCsv {
+        name: csv.name_any(),
+        version: spec.version.clone().unwrap_or_default(),
+        replaces: spec.replaces().unwrap_or_default().to_owned(),
+        phase: csv.status.as_ref().map(|status| status.phase.to_string()).unwrap_or_default(),
+        copied: is_copied(csv),
+        properties: csv.annotations().get(labels::PROPERTIES).cloned(),
+        owned: spec.owned_crds().iter().map(crd).chain(spec.owned_api_services().iter().map(api)).collect(),
+        required: spec.required_crds().iter().map(crd).chain(spec.required_api_services().iter().map(api)).collect(),
+    }
+}

@@ -1,0 +1,61 @@
+//! Changed object → namespaces to resolve. Pure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt};
+use olm_api::v1alpha1::{CatalogSource, CatalogSourceStatus, ClusterServiceVersion, Subscription};
+use olm_runtime::store::Change;
+
+/// The namespace of the object.
+pub fn own_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
+    change.object().meta().namespace.clone()
+}
+
+/// The namespace of a ClusterServiceVersion that appeared, went, or changed in what resolution reads of it.
+pub fn csv_namespace(change: &Change<ClusterServiceVersion>) -> Option<String> {
+    match change {
+        Change::Applied { old: Some(old), new } if is_same_csv(old, new) => None,
+        _ => own_namespace(change),
+    }
+}
+
+fn is_same_csv(old: &ClusterServiceVersion, new: &ClusterServiceVersion) -> bool {
+    let phase = |csv: &ClusterServiceVersion| csv.status.as_ref().map(|status| status.phase.clone());
+    old.metadata.uid == new.metadata.uid
+        && old.metadata.annotations == new.metadata.annotations
+        && old.spec == new.spec
+        && phase(old) == phase(new)
+}
+
+/// Namespaces that a change of a catalog concerns: its own, and every namespace with Subscriptions if it is global.
+pub fn catalog_namespaces(
+    change: &Change<CatalogSource>,
+    global_namespace: &str,
+    subscriptions: &[Arc<Subscription>],
+) -> BTreeSet<String> {
+    if let Change::Applied { old: Some(old), new } = change
+        && is_same_catalog(old, new)
+    {
+        return BTreeSet::new();
+    }
+    let Some(own) = own_namespace(change) else { return BTreeSet::new() };
+    let users = subscriptions.iter().filter_map(|subscription| subscription.namespace());
+    users.filter(|namespace| own == global_namespace || *namespace == own).collect()
+}
+
+/// The time of a connection says nothing new: what was read over it is told by the snapshots.
+fn is_same_catalog(old: &CatalogSource, new: &CatalogSource) -> bool {
+    let told = |source: &CatalogSource| {
+        let mut status: CatalogSourceStatus = source.status.clone().unwrap_or_default();
+        status.latest_image_registry_poll = None;
+        if let Some(state) = &mut status.connection_state {
+            state.last_connect = None;
+        }
+        status
+    };
+    old.metadata.uid == new.metadata.uid
+        && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        && old.spec == new.spec
+        && told(old) == told(new)
+}

@@ -1,0 +1,150 @@
+//! From the bundles of a part of a solution to the steps that install them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use olm_api::condition::subscription as words;
+use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
+use olm_fbc::entry::InlineBundle;
+use olm_resolver::Operator;
+use olm_runtime::NamespacedName;
+
+use super::group_settings::GroupSettings;
+use super::observe::{Bundles, PartProgress, QUIET};
+use super::parts::Part;
+use super::plan_object::{lookup, properties_text, subscription_step};
+use crate::bundle_unpack::content::read_files;
+use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter};
+use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
+
+/// Asks for the bundles of `part`. Nothing is awaited; the unpacker wakes the namespace when an answer changes.
+pub fn progress(part: &Part, unpacker: &Unpacker, namespace: &str, settings: &GroupSettings, now: Timestamp) -> PartProgress {
+    let results = part.operators.iter().map(|operator| {
+        let Some(image) = operator.entry.bundle_path.as_deref() else {
+            return inline_result(operator, namespace);
+        };
+        let request = UnpackRequest {
+            image: image.to_owned(),
+            bundle: operator.entry.name.to_string(),
+            catalog: NamespacedName::new(&operator.catalog.namespace, &operator.catalog.name),
+            deadline: settings.unpack_deadline,
+            retry_interval: settings.unpack_retry,
+            waiter: Waiter::Namespace(namespace.to_owned()),
+        };
+        image_result(operator, unpacker.request(&request), namespace, now)
+    });
+    PartProgress {
+        subscriptions: part.subscriptions().into_iter().map(str::to_owned).collect(),
+        updates: part.updates.clone(),
+        bundles: combine(part, namespace, results.collect()),
+    }
+}
+
+/// What has come of one bundle.
+enum BundleResult {
+    Steps(Vec<Step>, Option<BundleLookup>),
+    Pending { trouble: Option<UnpackError>, quiet: Option<Duration> },
+    Failed { content: bool, text: String },
+}
+
+fn image_result(operator: &Operator, state: UnpackState, namespace: &str, now: Timestamp) -> BundleResult {
+    match state {
+        UnpackState::Unpacking { since, trouble } => {
+            let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+            let left = QUIET.checked_sub(elapsed).filter(|left| !left.is_zero());
+            let quiet = left.filter(|_| trouble.is_none());
+            BundleResult::Pending { trouble, quiet }
+        }
+        UnpackState::Failed { error, .. } => failed(&error),
+        UnpackState::Ready(bundle) => image_steps(operator, &bundle, namespace),
+    }
+}
+
+fn image_steps(operator: &Operator, bundle: &Arc<UnpackedBundle>, namespace: &str) -> BundleResult {
+    let Some(lookup) = lookup(operator) else {
+        return BundleResult::Failed { content: true, text: format!("bundle {}: has no image", operator.entry.name) };
+    };
+    match plan_steps(bundle, &lookup, namespace) {
+        Ok(steps) => BundleResult::Steps(steps, Some(lookup)),
+        Err(error) => BundleResult::Failed { content: true, text: error.to_string() },
+    }
+}
+
+/// A bundle that the catalog carries itself: its steps hold their objects, for there is no image to find them in.
+fn inline_result(operator: &Operator, namespace: &str) -> BundleResult {
+    let name = &operator.entry.name;
+    let inline = operator.entry.inline.clone().unwrap_or_else(|| Arc::new(InlineBundle::default()));
+    let bundle = match read_inline(&inline) {
+        Ok(bundle) => bundle,
+        Err(error) => return failed(&error.of_bundle(name)),
+    };
+    let properties = properties_text(&operator.entry.properties);
+    let projection = Projection { namespace, replaces: &operator.replaces, properties: &properties };
+    let step = |step: crate::install_plan::steps::BundleStep| Step {
+        resolving: name.to_string(),
+        resource: StepResource {
+            source_name: operator.catalog.name.clone(),
+            source_namespace: operator.catalog.namespace.clone(),
+            group: step.group,
+            version: step.version,
+            kind: step.kind,
+            name: step.name,
+            manifest: Some(format!("{}\n", step.object)),
+            ..StepResource::default()
+        },
+        status: StepStatus::Unknown,
+        ..Step::default()
+    };
+    match bundle_steps(&bundle, &projection) {
+        Ok(steps) => BundleResult::Steps(steps.into_iter().map(step).collect(), None),
+        Err(error) => BundleResult::Failed { content: true, text: error.to_string() },
+    }
+}
+
+fn read_inline(inline: &InlineBundle) -> Result<UnpackedBundle, UnpackError> {
+    let names: Vec<String> = (0..inline.objects.len()).map(|index| format!("object {index:04}")).collect();
+    let files = names.iter().zip(&inline.objects).map(|(name, object)| (name.as_str(), object.as_bytes()));
+    read_files("", files)
+}
+
+fn failed(error: &UnpackError) -> BundleResult {
+    BundleResult::Failed { content: error.class.is_content(), text: format!("{}: {error}", error.class.reason()) }
+}
+
+/// A part is ready when all of its bundles are. A failure counts more than bundles still on their way.
+fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>) -> Bundles {
+    let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut content_failure, mut pending, mut quiet) = (false, false, Some(QUIET));
+    for result in results {
+        match result {
+            BundleResult::Steps(more, lookup) => {
+                steps.extend(more);
+                lookups.extend(lookup);
+            }
+            BundleResult::Pending { trouble, quiet: left } => {
+                pending = true;
+                quiet = quiet.zip(left).map(|(one, other)| one.min(other));
+                troubles.extend(trouble.map(|trouble| trouble.to_string()));
+            }
+            BundleResult::Failed { content, text } => {
+                content_failure |= content;
+                texts.push(text);
+            }
+        }
+    }
+    if !texts.is_empty() {
+        let reason = if content_failure { words::ERROR_PREVENTED_UNPACKING } else { words::REASON_BUNDLE_UNPACK_FAILED };
+        return Bundles::Failed { reason, message: format!("Bundle unpacking failed - {}", texts.join("; ")) };
+    }
+    if pending {
+        return Bundles::Unpacking { message: troubles.join("; "), quiet };
+    }
+    let generated = part.operators.iter().filter_map(|operator| operator.generated_subscription.as_ref());
+    Bundles::Ready {
+        csv_names: part.operators.iter().map(|operator| operator.entry.name.to_string()).collect(),
+        subscription_steps: generated.map(|generated| subscription_step(namespace, generated)).collect(),
+        steps,
+        lookups,
+    }
+}

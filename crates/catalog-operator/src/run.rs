@@ -1,0 +1,166 @@
+//! Builds the stores, waits until all are ready, starts the controllers. No decisions.
+
+mod wiring;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use kube::Client;
+use olm_oci::RegistryConfig;
+use olm_runtime::apply::Executor;
+use olm_runtime::discovery::Discovery;
+use olm_runtime::driver::Runner;
+use olm_runtime::event::Recorder;
+use olm_runtime::queue::Queue;
+use olm_runtime::store::StoreSet;
+use olm_runtime::{NamespacedName, admin, client};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::args::Args;
+use crate::bundle_unpack::{RegistrySource, Unpacker, UnpackerConfig};
+use crate::catalog_source::CatalogSourceReconciler;
+use crate::catalog_source::connection::Connections;
+use crate::catalog_source::pod::PodSettings;
+use crate::install_plan::InstallPlanReconciler;
+use crate::install_plan::cluster_reads::ClusterReads;
+use crate::registry_reader::RegistryReader;
+use crate::resolution::ResolutionReconciler;
+use crate::snapshots::Snapshots;
+use crate::stores::Stores;
+
+/// Rounds of one controller at a time.
+const WORKERS: usize = 2;
+/// Bundles fetched at a time.
+const PARALLEL_UNPACKS: usize = 4;
+/// How long rounds in hand may take after the signal to stop.
+const LAST_ROUNDS: Duration = Duration::from_secs(20);
+
+/// The queues of the controllers.
+#[derive(Clone, Default)]
+pub struct Queues {
+    /// CatalogSources.
+    pub sources: Queue<NamespacedName>,
+    /// Namespaces to resolve.
+    pub namespaces: Queue<String>,
+    /// InstallPlans.
+    pub plans: Queue<NamespacedName>,
+}
+
+/// What lives beside the stores: connections, contents of catalogs, bundles.
+#[derive(Clone)]
+pub struct Services {
+    /// Connections to registry servers.
+    pub connections: Connections,
+    /// Contents of catalogs.
+    pub snapshots: Snapshots,
+    /// Bundles.
+    pub unpacker: Unpacker,
+}
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the API server cannot be configured or the health address cannot be bound.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let client = client::connect(args.kubeconfig.as_deref()).await?;
+    let mut set = StoreSet::new();
+    let stores = Stores::register(&mut set, &client);
+    let queues = Queues::default();
+    let services = build_services(&args, &client, &stores, &queues);
+    wiring::connect(&stores, &queues, &services, args.global_namespace());
+
+    let mut watches = JoinSet::new();
+    let mut readiness = set.start(&mut watches);
+    let mut health = std::pin::pin!(admin::serve(args.health_addr, readiness.clone()));
+    let unhealthy = || format!("cannot serve health on {}", args.health_addr);
+    let (recorder, sending) = Recorder::new(client.clone());
+    watches.spawn(sending);
+
+    let (stop, shutdown) = watch::channel(false);
+    let mut signals = std::pin::pin!(stop_signal());
+    tokio::select! {
+        () = readiness.wait() => {}
+        () = &mut signals => return Ok(()),
+        ended = &mut health => return ended.with_context(unhealthy),
+    }
+    tracing::info!("all stores are ready");
+    let runner = Runner { executor: Executor::new(client.clone(), readiness), recorder, shutdown };
+    let mut workers = start(&runner, &args, &client, &stores, &queues, &services);
+    tokio::select! {
+        () = signals => {}
+        ended = &mut health => return ended.with_context(unhealthy),
+    }
+    tracing::info!("stopping, rounds in hand are finished");
+    let _ = stop.send(true);
+    let finished = async { while workers.join_next().await.is_some() {} };
+    if tokio::time::timeout(LAST_ROUNDS, finished).await.is_err() {
+        tracing::warn!("rounds in hand took too long, stopping anyway");
+    }
+    Ok(())
+}
+
+fn build_services(args: &Args, client: &Client, stores: &Stores, queues: &Queues) -> Services {
+    let of_sources = queues.sources.clone();
+    let connections = Connections::new(move |key: &NamespacedName| of_sources.add(key.clone()));
+    let of_namespaces = queues.namespaces.clone();
+    let snapshots = Snapshots::new(connections.clone(), Arc::new(RegistryReader), move |namespace: &str| {
+        of_namespaces.add(namespace.to_owned());
+    });
+    let registries = args.registry_config.clone().map(RegistryConfig::from_dir).unwrap_or_default();
+    let bundles = RegistrySource::new(client.clone(), stores.sources.clone(), registries, args.unpack_cache.clone());
+    let config = UnpackerConfig { parallel: PARALLEL_UNPACKS, deadline: args.bundle_unpack_timeout };
+    let woken = queues.clone();
+    let unpacker = Unpacker::new(Arc::new(bundles), config, move |waiter| wiring::wake(&woken, waiter));
+    Services { connections, snapshots, unpacker }
+}
+
+fn start(
+    runner: &Runner,
+    args: &Args,
+    client: &Client,
+    stores: &Stores,
+    queues: &Queues,
+    services: &Services,
+) -> JoinSet<()> {
+    let mut workers = JoinSet::new();
+    let settings = PodSettings {
+        opm_image: args.opm_image.clone(),
+        util_image: args.util_image.clone(),
+        user_id: args.workload_user_id(),
+        namespace_restricted: false,
+    };
+    let sources = CatalogSourceReconciler::new(stores.of_catalogs(), services.connections.clone(), settings);
+    runner.spawn(&mut workers, &Arc::new(sources), &queues.sources, WORKERS);
+    let resolution = ResolutionReconciler::new(
+        stores.of_resolution(),
+        services.snapshots.clone(),
+        services.unpacker.clone(),
+        args.global_namespace(),
+    );
+    runner.spawn(&mut workers, &Arc::new(resolution), &queues.namespaces, WORKERS);
+    let reads = ClusterReads {
+        client: client.clone(),
+        discovery: Discovery::new(client.clone()),
+        unpacker: services.unpacker.clone(),
+        csvs: stores.csvs.clone(),
+        global_namespace: args.global_namespace().to_owned(),
+    };
+    let plans = InstallPlanReconciler::new(stores.of_plans(), reads, args.install_plan_retry_timeout);
+    runner.spawn(&mut workers, &Arc::new(plans), &queues.plans, WORKERS);
+    workers
+}
+
+/// Ends with SIGTERM or SIGINT.
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        tracing::warn!("signals cannot be caught; the process stops only when killed");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,0 +1,89 @@
+//! Connects changes in the stores with the queues, through the triggers of each controller.
+
+use std::time::Duration;
+
+use kube::{Resource, ResourceExt};
+use olm_runtime::NamespacedName;
+use olm_runtime::queue::Queue;
+use olm_runtime::store::{Change, Store};
+
+use super::{Queues, Services};
+use crate::bundle_unpack::Waiter;
+use crate::catalog_source::triggers as catalog_triggers;
+use crate::install_plan;
+use crate::resolution::triggers as resolution_triggers;
+use crate::stores::Stores;
+
+/// Changes that come together are resolved together: users apply a catalog, an OperatorGroup and a Subscription at once,
+/// and a plan's last step and its completion follow each other closely.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// Attaches all listeners; call it before the watches start, so that nothing is missed.
+pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, global_namespace: &str) {
+    connect_sources(stores, queues, services, global_namespace);
+    connect_owned(&stores.pods, queues);
+    connect_owned(&stores.services, queues);
+    connect_owned(&stores.accounts, queues);
+    connect_owned(&stores.policies, queues);
+    connect_namespaces(stores, queues);
+    connect_resolution(stores, queues);
+    install_plan::triggers::attach(&stores.of_plans(), &queues.plans);
+}
+
+/// Wakes whoever waits for a bundle.
+pub(super) fn wake(queues: &Queues, waiter: &Waiter) {
+    match waiter {
+        Waiter::Namespace(namespace) => queues.namespaces.add(namespace.clone()),
+        Waiter::InstallPlan(key) => queues.plans.add(key.clone()),
+    }
+}
+
+fn resolve(queue: &Queue<String>, namespaces: impl IntoIterator<Item = String>) {
+    namespaces.into_iter().for_each(|namespace| queue.add_after(namespace, GATHER));
+}
+
+fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global_namespace: &str) {
+    let (queues, services) = (queues.clone(), services.clone());
+    let (subscriptions, global) = (stores.subscriptions.clone(), global_namespace.to_owned());
+    stores.sources.on_change(move |change| {
+        let key = NamespacedName::from_object(change.object().as_ref());
+        match change {
+            Change::Deleted { .. } => services.snapshots.forget(&key),
+            Change::Applied { old: Some(old), new } if old.spec == new.spec => {}
+            // What was not to be had may be now: images, secrets or the catalog itself are others.
+            Change::Applied { .. } => services.unpacker.forget_failures(&key),
+        }
+        queues.sources.add(key);
+        let users = resolution_triggers::catalog_namespaces(change, &global, &subscriptions.list());
+        resolve(&queues.namespaces, users);
+    });
+}
+
+fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {
+    let queue = queues.sources.clone();
+    store.on_change(move |change| catalog_triggers::owners(change).into_iter().for_each(|key| queue.add(key)));
+}
+
+fn connect_namespaces(stores: &Stores, queues: &Queues) {
+    let (sources, queue) = (stores.sources.clone(), queues.sources.clone());
+    stores.namespaces.on_change(move |change| {
+        let Some(namespace) = catalog_triggers::relabelled_namespace(change) else { return };
+        for source in sources.list_in(&namespace) {
+            queue.add(NamespacedName::new(&namespace, source.name_any()));
+        }
+    });
+}
+
+fn connect_resolution(stores: &Stores, queues: &Queues) {
+    let queue = queues.namespaces.clone();
+    stores.subscriptions.on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
+    let queue = queues.namespaces.clone();
+    stores.plans.on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
+    let queue = queues.namespaces.clone();
+    stores.csvs.on_change(move |change| resolve(&queue, resolution_triggers::csv_namespace(change)));
+    let (subscriptions, queue) = (stores.subscriptions.clone(), queues.namespaces.clone());
+    stores.groups.on_change(move |change| {
+        let namespace = resolution_triggers::own_namespace(change);
+        resolve(&queue, namespace.filter(|namespace| !subscriptions.list_in(namespace).is_empty()));
+    });
+}

@@ -1,0 +1,171 @@
+//! The reflectors of this binary, each pruned of what nobody reads.
+
+use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::core::PartialObjectMeta;
+use olm_api::labels;
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
+use olm_runtime::store::{Store, StoreSet, Stored, Watch};
+
+use crate::catalog_source::CatalogStores;
+use crate::install_plan::{self, InstallPlanStores};
+use crate::resolution::ResolutionStores;
+
+/// Everything this binary watches.
+#[derive(Clone)]
+pub struct Stores {
+    /// CatalogSources.
+    pub sources: Store<CatalogSource>,
+    /// Subscriptions.
+    pub subscriptions: Store<Subscription>,
+    /// InstallPlans.
+    pub plans: Store<InstallPlan>,
+    /// ClusterServiceVersions, copies left out.
+    pub csvs: Store<ClusterServiceVersion>,
+    /// OperatorGroups.
+    pub groups: Store<OperatorGroup>,
+    /// Namespaces.
+    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+    /// Pods of catalogs.
+    pub pods: Store<Pod>,
+    /// Services that OLM made.
+    pub services: Store<Service>,
+    /// ServiceAccounts that OLM made.
+    pub accounts: Store<ServiceAccount>,
+    /// NetworkPolicies that OLM made.
+    pub policies: Store<NetworkPolicy>,
+    /// CustomResourceDefinitions.
+    pub crds: Store<PartialObjectMeta<CustomResourceDefinition>>,
+}
+
+impl Stores {
+    /// Registers all watches in `set`; they start with the set.
+    pub fn register(set: &mut StoreSet, client: &Client) -> Self {
+        Self {
+            sources: set.add(Watch::new(client).prune(prune_source)),
+            subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
+            plans: set.add(Watch::new(client).prune(install_plan::prune)),
+            csvs: set.add(Watch::new(client).label_absent(labels::COPIED_FROM).prune(prune_csv)),
+            groups: set.add(Watch::new(client)),
+            namespaces: set.add_metadata(Watch::new(client)),
+            pods: set.add(Watch::new(client).label_exists(labels::CATALOG_SOURCE).prune(prune_pod)),
+            services: set.add(managed(client).prune(prune_service)),
+            accounts: set.add(managed(client).prune(prune_account)),
+            policies: set.add(managed(client)),
+            crds: set.add_metadata(Watch::new(client)),
+        }
+    }
+
+    /// Those that CatalogSources need.
+    pub fn of_catalogs(&self) -> CatalogStores {
+        CatalogStores {
+            sources: self.sources.clone(),
+            namespaces: self.namespaces.clone(),
+            pods: self.pods.clone(),
+            services: self.services.clone(),
+            service_accounts: self.accounts.clone(),
+            policies: self.policies.clone(),
+        }
+    }
+
+    /// Those that resolution needs.
+    pub fn of_resolution(&self) -> ResolutionStores {
+        ResolutionStores {
+            subscriptions: self.subscriptions.clone(),
+            plans: self.plans.clone(),
+            csvs: self.csvs.clone(),
+            groups: self.groups.clone(),
+            sources: self.sources.clone(),
+        }
+    }
+
+    /// Those that InstallPlans need.
+    pub fn of_plans(&self) -> InstallPlanStores {
+        InstallPlanStores {
+            install_plans: self.plans.clone(),
+            operator_groups: self.groups.clone(),
+            csvs: self.csvs.clone(),
+            crds: self.crds.clone(),
+        }
+    }
+}
+
+/// Only what carries OLM's mark: everything OLM makes does, from its creation.
+fn managed<K: Stored>(client: &Client) -> Watch<K> {
+    Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
+}
+
+fn prune_source(source: &mut CatalogSource) {
+    if let Some(annotations) = &mut source.metadata.annotations {
+        annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
+    }
+    source.spec.icon = None;
+    source.spec.description = None;
+}
+
+/// What the operator is to be configured with is olm-operator's concern.
+fn prune_subscription(subscription: &mut Subscription) {
+    if let Some(annotations) = &mut subscription.metadata.annotations {
+        annotations.retain(|key, _| key == labels::GENERATED_BY);
+    }
+    subscription.metadata.labels = None;
+    subscription.spec.config = None;
+}
+
+/// Resolution reads names, versions, APIs and the projected properties.
+fn prune_csv(csv: &mut ClusterServiceVersion) {
+    if let Some(annotations) = &mut csv.metadata.annotations {
+        annotations.retain(|key, _| key == labels::PROPERTIES || key == labels::OPERATOR_NAMESPACE);
+    }
+    csv.metadata.labels = None;
+    let spec = std::mem::take(&mut csv.spec);
+    csv.spec.version = spec.version;
+    csv.spec.replaces = spec.replaces;
+    csv.spec.custom_resource_definitions = spec.custom_resource_definitions;
+    csv.spec.api_service_definitions = spec.api_service_definitions;
+    if let Some(crds) = &mut csv.spec.custom_resource_definitions {
+        for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
+            let (name, version, kind) = (crd.name.clone(), crd.version.clone(), crd.kind.clone());
+            *crd = olm_api::v1alpha1::CrdDescription { name, version, kind, ..Default::default() };
+        }
+    }
+    if let Some(services) = &mut csv.spec.api_service_definitions {
+        for api in services.owned.iter_mut().chain(services.required.iter_mut()) {
+            let (group, version, kind) = (api.group.clone(), api.version.clone(), api.kind.clone());
+            *api = olm_api::v1alpha1::ApiServiceDescription { group, version, kind, ..Default::default() };
+        }
+    }
+    if let Some(status) = &mut csv.status {
+        let phase = status.phase.clone();
+        *status = olm_api::v1alpha1::ClusterServiceVersionStatus { phase, ..Default::default() };
+    }
+}
+
+/// Images, labels and state are read; what the rest of the spec should be is in the hash.
+fn prune_pod(pod: &mut Pod) {
+    pod.metadata.annotations = None;
+    if let Some(spec) = pod.spec.take() {
+        let bare = |containers: Vec<Container>| -> Vec<Container> {
+            let bare = |container: Container| Container { name: container.name, image: container.image, ..Container::default() };
+            containers.into_iter().map(bare).collect()
+        };
+        pod.spec = Some(PodSpec {
+            init_containers: spec.init_containers.map(bare),
+            containers: bare(spec.containers),
+            ..PodSpec::default()
+        });
+    }
+}
+
+fn prune_service(service: &mut Service) {
+    service.metadata.annotations = None;
+    service.status = None;
+}
+
+fn prune_account(account: &mut ServiceAccount) {
+    account.metadata.annotations = None;
+    account.secrets = None;
+}
