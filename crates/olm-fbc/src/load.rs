@@ -1,0 +1,220 @@
+//! A directory to blobs.
+//!
+//! Every regular file below the root is read, whatever its name, as a stream of JSON or YAML documents, except those that
+//! `.indexignore` files rule out. Files come in lexical order, documents in file order; one document is in memory at a time
+//! for callers of [`read`]. Source: section 1 of the catalog specification.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::schema::{Blob, BlobError};
+use crate::yaml;
+
+mod ignore;
+
+use ignore::Ignore;
+
+/// Name of the files that rule out others.
+pub const IGNORE_FILE: &str = ".indexignore";
+
+/// Where a blob was read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// File, relative to the catalog's root.
+    pub file: Arc<str>,
+    /// Position of the document in its file, from 1.
+    pub document: usize,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, document {}", self.file, self.document)
+    }
+}
+
+/// Why a catalog could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The root is no directory.
+    #[error("{path:?} is not a directory")]
+    NotADirectory {
+        /// The root.
+        path: PathBuf,
+    },
+    /// A directory or file cannot be read.
+    #[error("read {path}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A link to a directory: following it could loop.
+    #[error("{path} is a symbolic link to a directory")]
+    LinkedDirectory {
+        /// The link.
+        path: String,
+    },
+    /// A document is no JSON or YAML.
+    #[error("{origin}")]
+    Document {
+        /// Where.
+        origin: Origin,
+        /// Why.
+        #[source]
+        source: yaml::Error,
+    },
+    /// A document is no blob.
+    #[error("{origin}")]
+    Blob {
+        /// Where.
+        origin: Origin,
+        /// Why.
+        #[source]
+        source: BlobError,
+    },
+}
+
+/// The files of a catalog, relative to `root`, in lexical order.
+///
+/// # Errors
+/// `root` is no directory, something below it cannot be read, or is a link to a directory. Names that start with two dots
+/// are left out: Kubernetes keeps the content of ConfigMap volumes behind such links.
+pub fn files(root: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    if !root.is_dir() {
+        return Err(LoadError::NotADirectory {
+            path: root.to_owned(),
+        });
+    }
+    let mut found = Vec::new();
+    walk(root, Path::new(""), &mut found)?;
+    let mut ignore = Ignore::default();
+    for path in found
+        .iter()
+        .filter(|path| path.file_name().is_some_and(|name| name == IGNORE_FILE))
+    {
+        let text = fs::read_to_string(root.join(path)).map_err(|source| read_error(path, source))?;
+        ignore.add(path.parent().unwrap_or(Path::new("")), &text);
+    }
+    found.retain(|path| path.file_name().is_some_and(|name| name != IGNORE_FILE) && !ignore.matches(path));
+    Ok(found)
+}
+
+fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+    let error = |source| read_error(folder, source);
+    let mut entries = fs::read_dir(root.join(folder))
+        .and_then(Iterator::collect::<io::Result<Vec<_>>>)
+        .map_err(error)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name();
+        let path = folder.join(&name);
+        if name.as_encoded_bytes().starts_with(b"..") {
+            continue;
+        }
+        let kind = entry.file_type().map_err(|source| read_error(&path, source))?;
+        if kind.is_dir() {
+            walk(root, &path, found)?;
+        } else if kind.is_symlink() && root.join(&path).is_dir() {
+            return Err(LoadError::LinkedDirectory {
+                path: path.display().to_string(),
+            });
+        } else if kind.is_file() || kind.is_symlink() {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read_error(path: &Path, source: io::Error) -> LoadError {
+    let path = if path.as_os_str().is_empty() {
+        ".".to_owned()
+    } else {
+        path.display().to_string()
+    };
+    LoadError::Read { path, source }
+}
+
+/// Reads every document below `root` and hands it on with its place.
+///
+/// A broken document is handed on as an error; the rest of its file is left out and reading goes on with the next file,
+/// unless `visit` returns an error, which ends it.
+///
+/// # Errors
+/// Those of [`files`], and whatever `visit` returns.
+pub fn read<E: From<LoadError>>(
+    root: &Path,
+    mut visit: impl FnMut(Result<Blob, LoadError>, &Origin) -> Result<(), E>,
+) -> Result<(), E> {
+    for path in files(root)? {
+        read_file(root, &path, &mut visit)?;
+    }
+    Ok(())
+}
+
+/// Reads the documents of one file, given relative to `root`; see [`read`].
+///
+/// # Errors
+/// Whatever `visit` returns.
+pub fn read_file<E: From<LoadError>>(
+    root: &Path,
+    path: &Path,
+    visit: &mut impl FnMut(Result<Blob, LoadError>, &Origin) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut origin = Origin {
+        file: path.display().to_string().into(),
+        document: 0,
+    };
+    let file = match File::open(root.join(path)) {
+        Ok(file) => file,
+        Err(source) => return visit(Err(read_error(path, source)), &origin),
+    };
+    let mut documents = yaml::Documents::new(BufReader::with_capacity(1 << 16, file));
+    loop {
+        origin.document += 1;
+        match documents.next() {
+            None if origin.document == 1 => {
+                // Upstream takes a file without any document for one that lacks a schema.
+                let error = LoadError::Blob {
+                    origin: origin.clone(),
+                    source: BlobError::NoSchema(String::new()),
+                };
+                return visit(Err(error), &origin);
+            }
+            None => return Ok(()),
+            Some(Ok(value)) => {
+                let blob = Blob::from_value(value).map_err(|source| LoadError::Blob {
+                    origin: origin.clone(),
+                    source,
+                });
+                visit(blob, &origin)?;
+            }
+            Some(Err(source)) => {
+                let error = LoadError::Document {
+                    origin: origin.clone(),
+                    source,
+                };
+                return visit(Err(error), &origin);
+            }
+        }
+    }
+}
+
+/// Reads a whole catalog into memory.
+///
+/// # Errors
+/// The first that [`read`] meets.
+pub fn load(root: &Path) -> Result<Vec<Blob>, LoadError> {
+    let mut blobs = Vec::new();
+    read(root, |blob, _| -> Result<(), LoadError> {
+        blobs.push(blob?);
+        Ok(())
+    })?;
+    Ok(blobs)
+}
+
+#[cfg(test)]
+mod tests;
