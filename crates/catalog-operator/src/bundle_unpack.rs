@@ -1,7 +1,7 @@
 //! Bundles: fetched by this process, checked, and kept as long as somebody needs them.
 //!
 //! Upstream starts a Job for each bundle and stores the content in a ConfigMap. Here the image is pulled in process, so there is
-//! no pod to wait for and no size limit (decision record 0010).
+//! no pod to wait for and no size limit (decision record 0003).
 //!
 //! # Expected flow
 //! Resolution asks [`Unpacker::request`] for each bundle of a solution and gets an answer at once: ready, on its way, or failed.

@@ -18,7 +18,7 @@
 //! # Errors
 //! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`kind::StepKind::error_prefix`].
 //!
-//! Specification: `spec/subscription-installplan.md` §5 and §6; differences: decision records 0010 and 0011. Custom resources are
+//! Specification: `spec/subscription-installplan.md` §5 and §6; differences: decision records 0003 and 0004. Custom resources are
 //! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
 
 pub mod cluster_reads;

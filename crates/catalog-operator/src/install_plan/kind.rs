@@ -109,7 +109,7 @@ impl StepKind {
     /// Whether the object is tied to the ClusterServiceVersion it came with.
     ///
     /// Upstream leaves bundle-supplied ServiceAccounts and RBAC without any owner; here they go with their operator like
-    /// everything else (decision record 0011).
+    /// everything else (decision record 0004).
     pub fn has_owner(self) -> bool {
         !matches!(
             self,

@@ -1,6 +1,6 @@
 //! The `manifest` of a plan step: an object in JSON, or a reference to where the object is found.
 //!
-//! Plans made here refer to the bundle image by digest, see decision record 0010; plans made by upstream's operator refer to a
+//! Plans made here refer to the bundle image by digest, see decision record 0003; plans made by upstream's operator refer to a
 //! ConfigMap; plans made by hand carry the object itself.
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! From the object in the cluster and the object of a step to the write between them, if any.
 //!
 //! Upstream replaces what it finds, and with that removes other people's labels, annotations and pull secrets. Here a step only
-//! changes what it speaks of, and writes nothing when nothing would change (decision record 0011).
+//! changes what it speaks of, and writes nothing when nothing would change (decision record 0004).
 
 use olm_runtime::plan::merge_patch;
 use serde_json::{Map, Value};
