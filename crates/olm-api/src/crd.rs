@@ -7,10 +7,11 @@ mod core_types;
 mod structural;
 
 use kube_core::CustomResourceExt;
+use kube_core::object::{HasSpec, HasStatus};
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
-use crate::{v1, v1alpha1, v1alpha2, v2};
+use crate::{packages, v1, v1alpha1, v1alpha2, v2};
 
 /// A CustomResourceDefinition and the name of its file under `manifests/crds`.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,52 +39,58 @@ enum Root {
 /// When a type has no JSON schema of the form Kubernetes takes; a defect of this crate, found by its tests.
 pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
     use Root::{Free, Metadata, MetadataAndSpec};
+    use v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
+    let group = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one.";
+    let condition = "What an operator tells about itself, for example that it must not be upgraded now.";
     let mut definitions = vec![
-        definition(vec![version::<
-            v1alpha1::CatalogSource,
-            v1alpha1::CatalogSourceSpec,
-            v1alpha1::CatalogSourceStatus,
-        >(MetadataAndSpec)?]),
-        definition(vec![version::<
-            v1alpha1::ClusterServiceVersion,
-            v1alpha1::ClusterServiceVersionSpec,
-            v1alpha1::ClusterServiceVersionStatus,
-        >(MetadataAndSpec)?]),
-        definition(vec![version::<
-            v1alpha1::InstallPlan,
-            v1alpha1::InstallPlanSpec,
-            v1alpha1::InstallPlanStatus,
-        >(MetadataAndSpec)?]),
-        definition(vec![version::<
-            v1::OLMConfig,
-            v1::OLMConfigSpec,
-            v1::OLMConfigStatus,
-        >(Metadata)?]),
+        definition(vec![version::<CatalogSource>(
+            MetadataAndSpec,
+            "A catalog of operators that Subscriptions of its namespace, or of every namespace for a global catalog, can use.",
+        )?]),
+        definition(vec![version::<ClusterServiceVersion>(
+            MetadataAndSpec,
+            "One version of an operator: what it needs, what it provides, how it is installed, and how far that is.",
+        )?]),
+        definition(vec![version::<InstallPlan>(
+            MetadataAndSpec,
+            "The objects to apply for a set of operators, whether that may begin, and how far it is.",
+        )?]),
+        definition(vec![version::<v1::OLMConfig>(
+            Metadata,
+            "Settings of the lifecycle manager. Only the object called cluster counts.",
+        )?]),
         definition(vec![
-            version::<v1::OperatorCondition, v1::OperatorConditionSpec, v1::OperatorConditionStatus>(
-                Metadata,
-            )?,
-            version::<v2::OperatorCondition, v2::OperatorConditionSpec, v2::OperatorConditionStatus>(
-                Metadata,
-            )?,
+            version::<v1::OperatorCondition>(Metadata, condition)?,
+            version::<v2::OperatorCondition>(Metadata, condition)?,
         ]),
         definition(vec![
-            version::<v1::OperatorGroup, v1::OperatorGroupSpec, v1::OperatorGroupStatus>(Metadata)?,
-            version::<v1alpha2::OperatorGroup, v1alpha2::OperatorGroupSpec, v1alpha2::OperatorGroupStatus>(
-                Metadata,
-            )?,
+            version::<v1::OperatorGroup>(Metadata, group)?,
+            version::<v1alpha2::OperatorGroup>(Metadata, group)?,
         ]),
-        definition(vec![
-            version::<v1::Operator, v1::OperatorSpec, v1::OperatorStatus>(Free)?,
-        ]),
-        definition(vec![version::<
-            v1alpha1::Subscription,
-            v1alpha1::SubscriptionSpec,
-            v1alpha1::SubscriptionStatus,
-        >(MetadataAndSpec)?]),
+        definition(vec![version::<v1::Operator>(
+            Free,
+            "All objects that belong to one package installed in one namespace. The lifecycle manager makes and keeps it.",
+        )?]),
+        definition(vec![version::<Subscription>(
+            MetadataAndSpec,
+            "Installs a package of a catalog and keeps its operator up to date along a channel.",
+        )?]),
     ];
     definitions.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(definitions)
+}
+
+/// Schema of a PackageManifest, which has no CustomResourceDefinition because it is not stored.
+pub fn package_manifest_schema() -> Value {
+    root_schema::<packages::PackageManifest>(
+        Root::MetadataAndSpec,
+        "A package of a catalog, with its channels and versions. Read only.",
+    )
+}
+
+/// Schema of the spec of a ClusterServiceVersion.
+pub(crate) fn csv_spec_schema() -> Value {
+    structural::schema_of::<v1alpha1::ClusterServiceVersionSpec>()
 }
 
 /// The definition that serves several versions of one kind; names are those of the first.
@@ -114,9 +121,10 @@ fn definition(versions: Vec<Value>) -> Definition {
 }
 
 /// The definition with the one version that `K` is.
-fn version<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
-    root: Root,
-) -> Result<Value, serde_json::Error> {
+fn version<K>(root: Root, about: &str) -> Result<Value, serde_json::Error>
+where
+    K: CustomResourceExt + HasSpec<Spec: JsonSchema> + HasStatus<Status: JsonSchema>,
+{
     let mut manifest = serde_json::to_value(K::crd())?;
     if let Some(version) = manifest
         .pointer_mut("/spec/versions/0")
@@ -124,23 +132,27 @@ fn version<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
     {
         version.insert(
             "schema".to_owned(),
-            json!({"openAPIV3Schema": root_schema::<S, T>(root)}),
+            json!({"openAPIV3Schema": root_schema::<K>(root, about)}),
         );
         version.retain(|_, member| *member != json!([]));
     }
     Ok(manifest)
 }
 
-fn root_schema<S: JsonSchema, T: JsonSchema>(root: Root) -> Value {
+fn root_schema<K>(root: Root, about: &str) -> Value
+where
+    K: HasSpec<Spec: JsonSchema> + HasStatus<Status: JsonSchema>,
+{
     let mut schema = Map::new();
+    schema.insert("description".to_owned(), about.into());
     schema.insert(
         "properties".to_owned(),
         json!({
             "apiVersion": {"type": "string", "description": "Group and version of this form of the object."},
             "kind": {"type": "string", "description": "Kind of the object."},
             "metadata": {"type": "object"},
-            "spec": structural::schema_of::<S>(),
-            "status": structural::schema_of::<T>(),
+            "spec": structural::schema_of::<K::Spec>(),
+            "status": structural::schema_of::<K::Status>(),
         }),
     );
     match root {

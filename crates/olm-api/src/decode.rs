@@ -1,4 +1,4 @@
-//! How objects are read: nulls, missing parts and objects written by people.
+//! How fields are read: nulls, missing parts, and errors that name object and path.
 //!
 //! Rule (API field map, section 13): `null` is accepted for every optional field and for lists, and means "not there".
 
@@ -13,6 +13,15 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads an optional text that people, and examples, also write as a number.
+pub(crate) fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Option::<Value>::deserialize(deserializer)? {
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(other) => Some(String::deserialize(other).map_err(serde::de::Error::custom)?),
+        None => None,
+    })
 }
 
 /// Lets a struct that carries `#[serde(remote = "Self")]` be absent or `null`: both read as its default.
@@ -55,20 +64,6 @@ pub struct DecodeError {
     pub reason: String,
 }
 
-/// Decodes an object as people write it into manifests, e.g. a ClusterServiceVersion from a bundle.
-///
-/// Labels and annotations whose value is `null` read as empty text, as they always have in clusters; everything else is
-/// what plain deserialization does.
-///
-/// # Errors
-/// [`DecodeError`] names object, field and what is wrong with it.
-pub fn decode_manifest<T: DeserializeOwned>(mut manifest: Value) -> Result<T, DecodeError> {
-    if let Some(metadata) = manifest.get_mut("metadata") {
-        empty_text_for_nulls(metadata);
-    }
-    decode_at(&manifest, &describe(&manifest))
-}
-
 /// Decodes `value`, telling `object` and the path inside `value` when it does not fit.
 pub(crate) fn decode_at<T: DeserializeOwned>(value: &Value, object: &str) -> Result<T, DecodeError> {
     serde_path_to_error::deserialize(value).map_err(|error| DecodeError {
@@ -76,53 +71,4 @@ pub(crate) fn decode_at<T: DeserializeOwned>(value: &Value, object: &str) -> Res
         path: error.path().to_string(),
         reason: error.into_inner().to_string(),
     })
-}
-
-fn empty_text_for_nulls(metadata: &mut Value) {
-    for field in ["labels", "annotations"] {
-        if let Some(Value::Object(entries)) = metadata.get_mut(field) {
-            for value in entries.values_mut().filter(|value| value.is_null()) {
-                *value = Value::String(String::new());
-            }
-        }
-    }
-}
-
-fn describe(manifest: &Value) -> String {
-    let text = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
-    format!("{} `{}`", text("/kind"), text("/metadata/name"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::v1alpha1::ClusterServiceVersion;
-    use serde_json::json;
-
-    #[test]
-    fn null_annotations_read_as_empty_text() {
-        let csv: ClusterServiceVersion = decode_manifest(json!({
-            "apiVersion": "operators.coreos.com/v1alpha1",
-            "kind": "ClusterServiceVersion",
-            "metadata": {"name": "a.v1", "annotations": {"createdAt": null}, "creationTimestamp": null},
-            "spec": {"displayName": "A", "install": {"strategy": "deployment"}},
-        }))
-        .unwrap();
-        assert_eq!(csv.metadata.annotations.unwrap()["createdAt"], "");
-    }
-
-    #[test]
-    fn error_names_object_field_and_cause() {
-        let error = decode_manifest::<ClusterServiceVersion>(json!({
-            "kind": "ClusterServiceVersion",
-            "metadata": {"name": "a.v1"},
-            "spec": {"displayName": "A", "installModes": [{"type": "OwnNamespace", "supported": "yes"}]},
-        }))
-        .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "failed to decode ClusterServiceVersion `a.v1`: field `spec.installModes[0].supported`: \
-             invalid type: string \"yes\", expected a boolean"
-        );
-    }
 }

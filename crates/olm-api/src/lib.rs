@@ -12,6 +12,7 @@ pub mod embedded;
 pub mod hash;
 pub mod install_mode;
 pub mod labels;
+pub mod manifest;
 mod open_enum;
 pub mod packages;
 pub mod permission;
@@ -23,8 +24,9 @@ pub mod v1alpha2;
 pub mod v2;
 pub mod version;
 
-pub use decode::{DecodeError, decode_manifest};
+pub use decode::DecodeError;
 pub use embedded::Embedded;
+pub use manifest::{decode_csv_manifest, decode_manifest};
 pub use sparse::{List, Map};
 
 /// Group of all stored kinds.

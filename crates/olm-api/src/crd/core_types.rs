@@ -12,7 +12,7 @@
 //! 5. Metadata inside a pod template keeps whatever it has; inside a volume claim template it keeps nothing.
 //! 6. Conditions are checked as Kubernetes checks its own.
 //!
-//! Fields newer than the Kubernetes version of `k8s-openapi` are missing; see the decision record on embedded core types.
+//! Fields newer than the Kubernetes version of `k8s-openapi` are missing; decision record 0002.
 
 use serde_json::{Value, json};
 

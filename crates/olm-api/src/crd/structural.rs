@@ -52,6 +52,8 @@ fn expand(schema: Value, definitions: &Map<String, Value>, descriptions: Descrip
     }
     if descriptions == Descriptions::Drop {
         schema.remove("description");
+    } else if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = unwrap_lines(text);
     }
     if let Some(default) = schema.remove(SERVER_DEFAULT) {
         schema.insert("default".to_owned(), default);
@@ -67,6 +69,15 @@ fn expand(schema: Value, definitions: &Map<String, Value>, descriptions: Descrip
         }
     }
     Value::Object(schema)
+}
+
+/// Joins the lines of each paragraph: where a comment in the source breaks is nothing to its readers.
+fn unwrap_lines(text: &str) -> String {
+    let paragraphs: Vec<_> = text
+        .split("\n\n")
+        .map(|paragraph| paragraph.replace('\n', " "))
+        .collect();
+    paragraphs.join("\n\n")
 }
 
 /// Puts what a reference points at in its place. What stands beside the reference, a field's own description and

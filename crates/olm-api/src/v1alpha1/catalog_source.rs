@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Icon;
 use crate::Extra;
-use crate::decode::or_default;
+use crate::decode::{or_default, text_or_number};
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -251,7 +251,7 @@ pub struct RegistryServiceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_namespace: Option<String>,
     /// Port of the Service.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "text_or_number")]
     pub port: Option<String>,
     /// When the Service was made.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,152 @@
+//! Objects as people write them into manifests.
+
+use std::sync::LazyLock;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::crd;
+use crate::decode::{DecodeError, decode_at};
+use crate::v1alpha1::ClusterServiceVersion;
+
+/// Decodes an object as people write it into manifests. For a ClusterServiceVersion use [`decode_csv_manifest`].
+///
+/// Labels and annotations whose value is `null` read as empty text, as they always have in clusters; everything else is
+/// what plain deserialization does.
+///
+/// # Errors
+/// [`DecodeError`] names object, field and what is wrong with it.
+pub fn decode_manifest<T: DeserializeOwned>(mut manifest: Value) -> Result<T, DecodeError> {
+    if let Some(metadata) = manifest.get_mut("metadata") {
+        empty_text_for_nulls(metadata);
+    }
+    decode_at(&manifest, &describe(&manifest))
+}
+
+/// Decodes a ClusterServiceVersion as authors write it into bundles.
+///
+/// As [`decode_manifest`]; and a field written with other capital letters, `clusterpermissions` or `MinKubeVersion`, is the
+/// field that is meant, also inside Deployments and rules. Bundles have always been read so, and real ones depend on it.
+///
+/// # Errors
+/// [`DecodeError`] names object, field and what is wrong with it.
+pub fn decode_csv_manifest(mut manifest: Value) -> Result<ClusterServiceVersion, DecodeError> {
+    static SPEC: LazyLock<Value> = LazyLock::new(crd::csv_spec_schema);
+    if let Some(spec) = manifest.get_mut("spec") {
+        mend_field_names(spec, &SPEC);
+    }
+    decode_manifest(manifest)
+}
+
+/// Renames members that differ from a field of the schema only in capital letters, unless that field is there too.
+fn mend_field_names(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(members) => {
+            if let Some(Value::Object(fields)) = schema.get("properties") {
+                mend_members(members, fields);
+            }
+            for (name, member) in members {
+                let field = schema.pointer(&format!("/properties/{name}"));
+                if let Some(schema) = field.or_else(|| schema.get("additionalProperties")) {
+                    mend_field_names(member, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| mend_field_names(item, schema));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn mend_members(members: &mut Map<String, Value>, fields: &Map<String, Value>) {
+    let unknown: Vec<String> = members
+        .keys()
+        .filter(|name| !fields.contains_key(*name))
+        .cloned()
+        .collect();
+    for name in unknown {
+        let meant = fields.keys().find(|field| field.eq_ignore_ascii_case(&name));
+        if let Some(meant) = meant
+            && !members.contains_key(meant)
+            && let Some(member) = members.remove(&name)
+        {
+            members.insert(meant.clone(), member);
+        }
+    }
+}
+
+fn empty_text_for_nulls(metadata: &mut Value) {
+    for field in ["labels", "annotations"] {
+        if let Some(Value::Object(entries)) = metadata.get_mut(field) {
+            for value in entries.values_mut().filter(|value| value.is_null()) {
+                *value = Value::String(String::new());
+            }
+        }
+    }
+}
+
+fn describe(manifest: &Value) -> String {
+    let text = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
+    format!("{} `{}`", text("/kind"), text("/metadata/name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn null_annotations_read_as_empty_text() {
+        let csv: ClusterServiceVersion = decode_manifest(json!({
+            "apiVersion": "operators.coreos.com/v1alpha1",
+            "kind": "ClusterServiceVersion",
+            "metadata": {"name": "a.v1", "annotations": {"createdAt": null}, "creationTimestamp": null},
+            "spec": {"displayName": "A", "install": {"strategy": "deployment"}},
+        }))
+        .unwrap();
+        assert_eq!(csv.metadata.annotations.unwrap()["createdAt"], "");
+    }
+
+    #[test]
+    fn capital_letters_of_field_names_do_not_matter() {
+        let csv = decode_csv_manifest(json!({
+            "kind": "ClusterServiceVersion",
+            "metadata": {"name": "a.v1"},
+            "spec": {
+                "MinKubeVersion": "1.16.0",
+                "replaces": "a.v0",
+                "Replaces": "ignored",
+                "labels": {"Replaces": "kept"},
+                "install": {"spec": {"clusterpermissions": [{
+                    "serviceAccountName": "a",
+                    "rules": [{"apigroups": [""], "verbs": ["get"]}],
+                }]}},
+            },
+        }))
+        .unwrap();
+        assert_eq!(csv.spec.min_kube_version.as_deref(), Some("1.16.0"));
+        assert_eq!(csv.spec.replaces(), Some("a.v0"));
+        assert_eq!(csv.spec.extra.keys().collect::<Vec<_>>(), ["Replaces"]);
+        assert_eq!(csv.spec.labels["Replaces"], "kept");
+        let rules = csv.spec.install.cluster_permissions()[0].decode_rules().unwrap();
+        assert_eq!(rules[0].api_groups.as_deref(), Some(&[String::new()][..]));
+    }
+
+    #[test]
+    fn error_names_object_field_and_cause() {
+        let error = decode_manifest::<ClusterServiceVersion>(json!({
+            "kind": "ClusterServiceVersion",
+            "metadata": {"name": "a.v1"},
+            "spec": {"displayName": "A", "installModes": [{"type": "OwnNamespace", "supported": "yes"}]},
+        }))
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "failed to decode ClusterServiceVersion `a.v1`: field `spec.installModes[0].supported`: \
+             invalid type: string \"yes\", expected a boolean"
+        );
+    }
+}

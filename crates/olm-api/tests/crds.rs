@@ -1,0 +1,230 @@
+//! The manifests under `manifests/crds` are those of the types, and mean the same as the definitions clusters have.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use olm_api::crd::{Definition, definitions};
+use olm_testing::shared::shared_path;
+use serde_json::Value;
+use support::{Change, changes, read_yaml, sorted};
+
+/// Set to rewrite the manifests instead of comparing them: what `cargo xtask gen` does.
+const UPDATE: &str = "OLM_UPDATE_GENERATED";
+
+const HEADER: &str = "# Generated from crates/olm-api by `cargo xtask gen`. Do not edit.\n";
+
+/// The largest annotation the API server takes, and with it the largest object a plain `kubectl apply` can handle.
+const LARGEST_APPLY: usize = 262_144;
+
+/// A knowing difference between a definition of ours and the recorded one: where, what, and the decision record.
+struct Difference {
+    file: &'static str,
+    path: &'static str,
+    record: &'static str,
+}
+
+const DIFFERENCES: [Difference; 3] = [
+    Difference {
+        file: "clusterserviceversions",
+        path: ".schema.openAPIV3Schema.properties.spec.properties.install.properties.spec.properties.deployments.items\
+               .properties.spec.properties.template.properties.spec.properties.schedulingGroup",
+        record: "0002-embedded-core-types",
+    },
+    Difference {
+        file: "clusterserviceversions",
+        path: ".schema.openAPIV3Schema.properties.spec.properties.install.properties.spec.properties.deployments.items\
+               .properties.spec.properties.template.properties.spec.properties.volumes.items.properties.projected\
+               .properties.sources.items.properties.podCertificate.properties.userAnnotations",
+        record: "0002-embedded-core-types",
+    },
+    Difference {
+        file: "subscriptions",
+        path: ".schema.openAPIV3Schema.properties.spec.properties.config.properties.volumes.items.properties.projected\
+               .properties.sources.items.properties.podCertificate.properties.userAnnotations",
+        record: "0002-embedded-core-types",
+    },
+];
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn render(definition: &Definition) -> String {
+    format!(
+        "{HEADER}{}",
+        olm_fbc::yaml::to_string(&definition.manifest).unwrap()
+    )
+}
+
+#[test]
+fn crd_manifests_are_fresh() {
+    let folder = workspace().join("manifests/crds");
+    let expected: Vec<_> = definitions()
+        .unwrap()
+        .iter()
+        .map(|definition| {
+            (
+                folder.join(format!("{}.yaml", definition.name)),
+                render(definition),
+            )
+        })
+        .collect();
+    if std::env::var_os(UPDATE).is_some() {
+        fs::create_dir_all(&folder).unwrap();
+        for (file, text) in &expected {
+            fs::write(file, text).unwrap();
+        }
+    }
+    for (file, text) in &expected {
+        let found = fs::read_to_string(file).unwrap_or_default();
+        assert!(
+            found == *text,
+            "{} is stale; run `cargo xtask gen`",
+            file.display()
+        );
+    }
+    let files: BTreeSet<_> = sorted(&folder).into_iter().collect();
+    let known: BTreeSet<_> = expected.into_iter().map(|(file, _)| file).collect();
+    assert_eq!(files, known, "a manifest without a type");
+}
+
+#[test]
+fn crd_manifests_are_valid_definitions_that_apply_takes() {
+    for definition in definitions().unwrap() {
+        let typed: CustomResourceDefinition = serde_json::from_value(definition.manifest.clone()).unwrap();
+        let again = serde_json::to_value(&typed).unwrap();
+        let lost: Vec<_> = changes(&definition.manifest, &again)
+            .into_iter()
+            .filter(|change| !is_same_number(change))
+            .collect();
+        assert_eq!(
+            lost,
+            [],
+            "{}: the API server would not take it as it is",
+            definition.name
+        );
+        let size = definition.manifest.to_string().len();
+        assert!(size < LARGEST_APPLY, "{}: {size} bytes", definition.name);
+        let stored: Vec<_> = typed
+            .spec
+            .versions
+            .iter()
+            .filter(|version| version.storage)
+            .collect();
+        assert_eq!(stored.len(), 1, "{}", definition.name);
+        assert!(
+            typed.spec.versions.iter().all(|version| version.served),
+            "{}",
+            definition.name
+        );
+    }
+}
+
+/// Bounds are floating point numbers in the typed form: `0` reads as `0.0`.
+fn is_same_number(change: &Change) -> bool {
+    let number = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<f64>().ok());
+    number(&change.before).is_some() && number(&change.before) == number(&change.after)
+}
+
+#[test]
+fn crds_mean_the_same_as_those_in_clusters() {
+    let Some(golden) = shared_path("golden/crds") else {
+        return;
+    };
+    let mut found = BTreeSet::new();
+    for Definition { name, manifest } in definitions().unwrap() {
+        let theirs = read_yaml(&golden.join(format!("{name}.yaml"))).remove(0);
+        let (ours, theirs) = (comparable(&manifest), comparable(&theirs));
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            let changes = changes(theirs, ours);
+            found.extend(changes.into_iter().map(|change| (name.clone(), change.path)));
+        }
+        assert_eq!(ours.len(), theirs.len(), "{name}: number of versions");
+    }
+    let known = DIFFERENCES
+        .iter()
+        .map(|known| (known.file.to_owned(), known.path.to_owned()))
+        .collect();
+    assert_eq!(
+        found, known,
+        "differences that no decision record explains, or that are gone"
+    );
+}
+
+#[test]
+fn every_difference_has_its_decision_record() {
+    for Difference { record, path, .. } in DIFFERENCES {
+        let file = workspace().join(format!("docs/decisions/{record}.md"));
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let field = path.rsplit('.').next().unwrap();
+        assert!(
+            text.contains(field),
+            "{} does not speak of `{field}`",
+            file.display()
+        );
+    }
+}
+
+/// What has to agree: one value for each version, each with the names and the scope, without descriptions. Lists whose
+/// order means nothing are sorted.
+fn comparable(manifest: &Value) -> Vec<Value> {
+    let mut spec = manifest["spec"].clone();
+    let versions = spec["versions"].take();
+    let parts = versions.as_array().unwrap().iter().map(|version| {
+        let mut part = version.clone();
+        part["of"] = spec.clone();
+        strip(&mut part);
+        part
+    });
+    parts.collect()
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            // A property may well be called `description`; then it is a schema, not text.
+            members.retain(|name, member| name != "description" || !member.is_string());
+            if let Some(Value::Array(required)) = members.get_mut("required") {
+                required.sort_by_key(ToString::to_string);
+            }
+            members.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+#[test]
+fn fields_of_ours_are_described_and_fields_of_core_types_are_not() {
+    for Definition { name, manifest } in definitions().unwrap() {
+        for version in manifest["spec"]["versions"].as_array().unwrap() {
+            let schema = &version["schema"]["openAPIV3Schema"];
+            assert!(schema["description"].is_string(), "{name}: kind");
+            for part in ["spec", "status"] {
+                let fields = schema["properties"][part]["properties"].as_object();
+                for (field, schema) in fields.into_iter().flatten() {
+                    assert!(
+                        schema["description"].is_string(),
+                        "{name}: {part}.{field} is not described"
+                    );
+                }
+            }
+        }
+    }
+    let csv = definitions()
+        .unwrap()
+        .into_iter()
+        .find(|definition| definition.name == "clusterserviceversions")
+        .unwrap();
+    let schema =
+        &csv.manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let deployment =
+        &schema["install"]["properties"]["spec"]["properties"]["deployments"]["items"]["properties"]["spec"];
+    assert!(deployment["description"].is_string());
+    let inside = deployment["properties"].to_string();
+    assert!(!inside.contains("\"description\""));
+}
