@@ -1,0 +1,183 @@
+//! Image references, checked as container tools check them.
+
+/// Why a text is no image reference, in the words of the reference grammar's own library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageRefError {
+    /// Does not match the grammar.
+    #[error("invalid reference format")]
+    Format,
+    /// The repository has capital letters.
+    #[error("repository name must be lowercase")]
+    Uppercase,
+    /// The repository is longer than 255 bytes.
+    #[error("repository name must not be more than 255 characters")]
+    TooLong,
+    /// The digest's algorithm is unknown.
+    #[error("unsupported digest algorithm")]
+    Algorithm,
+    /// The digest is too short or too long for its algorithm.
+    #[error("invalid checksum digest length")]
+    DigestLength,
+}
+
+/// Checks `[host[:port]/]path[:tag][@algorithm:hex]`.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(reference: &str) -> Result<(), ImageRefError> {
+    let (rest, digest) = match reference.split_once('@') {
+        Some((rest, digest)) => (rest, Some(digest)),
+        None => (reference, None),
+    };
+    // A colon behind the last slash starts the tag, one before it the port.
+    let last = rest.rfind('/').map_or(0, |slash| slash + 1);
+    let (name, tag) = match rest[last..].split_once(':') {
+        Some((_, tag)) => (&rest[..rest.len() - tag.len() - 1], Some(tag)),
+        None => (rest, None),
+    };
+    if !tag.is_none_or(is_tag) {
+        return Err(ImageRefError::Format);
+    }
+    check_name(name)?;
+    digest.map_or(Ok(()), check_digest)
+}
+
+fn check_name(name: &str) -> Result<(), ImageRefError> {
+    let (domain, path) = match name.split_once('/') {
+        Some((first, rest)) if is_domain_like(first) => (Some(first), rest),
+        _ => (None, name),
+    };
+    if domain.is_some_and(|domain| !is_domain(domain)) {
+        return Err(ImageRefError::Format);
+    }
+    if !path.split('/').all(is_path_part) {
+        let lower = path.to_ascii_lowercase();
+        return Err(if lower != path && lower.split('/').all(is_path_part) {
+            ImageRefError::Uppercase
+        } else {
+            ImageRefError::Format
+        });
+    }
+    if name.len() > 255 {
+        return Err(ImageRefError::TooLong);
+    }
+    Ok(())
+}
+
+/// A first component is a host if it has a dot, a port or capitals, or is `localhost`.
+fn is_domain_like(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+fn is_domain(domain: &str) -> bool {
+    let (host, port) = match domain.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) => {
+            let hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
+            if address.is_empty() || !address.bytes().all(hex) {
+                return false;
+            }
+            return rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+        }
+        None => match domain.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (domain, None),
+        },
+    };
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    host.split('.').all(label) && port.is_none_or(is_port)
+}
+
+fn is_port(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Lower-case letters and digits, with single dots, one or two underscores or any number of hyphens between.
+fn is_path_part(part: &str) -> bool {
+    let alnum = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit();
+    part.starts_with(alnum)
+        && part.ends_with(alnum)
+        && part.split(alnum).all(|between| {
+            matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-')
+        })
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let bytes = tag.as_bytes();
+    (1..=128).contains(&bytes.len())
+        && word(bytes[0])
+        && bytes
+            .iter()
+            .all(|&byte| word(byte) || byte == b'.' || byte == b'-')
+}
+
+fn check_digest(digest: &str) -> Result<(), ImageRefError> {
+    let (algorithm, hex) = digest.split_once(':').ok_or(ImageRefError::Format)?;
+    let is_algorithm = !algorithm.is_empty()
+        && algorithm.split(['+', '.', '-', '_']).all(|part| {
+            part.starts_with(|char: char| char.is_ascii_alphabetic())
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        });
+    if !is_algorithm || hex.len() < 32 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(ImageRefError::Format);
+    }
+    let length = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return Err(ImageRefError::Algorithm),
+    };
+    if hex.len() != length || hex.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err(ImageRefError::DigestLength);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references() {
+        let sha = "a".repeat(64);
+        for (reference, expected) in [
+            ("quay.io/x/y:1".to_owned(), Ok(())),
+            ("busybox".to_owned(), Ok(())),
+            ("localhost:5000/x".to_owned(), Ok(())),
+            ("[::1]:5000/x:tag".to_owned(), Ok(())),
+            (format!("quay.io/x/y@sha256:{sha}"), Ok(())),
+            (format!("quay.io/x/y:1@sha256:{sha}"), Ok(())),
+            ("memcached:1.5".to_owned(), Ok(())),
+            ("quay.io/a-b/c__d/e.f--g".to_owned(), Ok(())),
+            (format!("docker.io/x/y@@sha256:{sha}"), Err(ImageRefError::Format)),
+            ("quay.io/x/y:".to_owned(), Err(ImageRefError::Format)),
+            ("quay.io/x y".to_owned(), Err(ImageRefError::Format)),
+            ("quay.io//y".to_owned(), Err(ImageRefError::Format)),
+            ("-x/y.".to_owned(), Err(ImageRefError::Format)),
+            (String::new(), Err(ImageRefError::Format)),
+            ("quay.io/X/y".to_owned(), Err(ImageRefError::Uppercase)),
+            (
+                format!("quay.io/{}", "a".repeat(260)),
+                Err(ImageRefError::TooLong),
+            ),
+            ("quay.io/x@sha256:abc".to_owned(), Err(ImageRefError::Format)),
+            (
+                format!("quay.io/x@sha256:{}", &sha[..40]),
+                Err(ImageRefError::DigestLength),
+            ),
+            (
+                format!("quay.io/x@md5:{}", &sha[..32]),
+                Err(ImageRefError::Algorithm),
+            ),
+        ] {
+            assert_eq!(check(&reference), expected, "{reference:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Blobs to a checked model of the catalog.
+//!
+//! Rules and texts are upstream's (section 2 of the catalog specification), with two differences meant to help authors: all
+//! faults are reported at once instead of the first only, each with the document it was found in, and sibling order is
+//! fixed. What a bundle carries beyond what the rules need is dropped as it is read, so memory does not grow with the size
+//! of manifests.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::load::{self, LoadError, Origin};
+use crate::schema::{Blob, Bundle, Channel, Deprecations, Package};
+use crate::version::VersionRelease;
+
+mod bundle;
+mod fault;
+mod graph;
+mod names;
+
+pub use fault::{Fault, Faults};
+
+/// A catalog without faults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Model {
+    /// Packages by name.
+    pub packages: BTreeMap<String, PackageModel>,
+}
+
+/// A package with its channels and bundles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PackageModel {
+    /// The package blob.
+    pub package: Package,
+    /// Channels by name.
+    pub channels: BTreeMap<String, Channel>,
+    /// Bundles by name.
+    pub bundles: BTreeMap<String, BundleSummary>,
+    /// Deprecation messages.
+    pub deprecations: DeprecationModel,
+}
+
+/// What the rules need of a bundle.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BundleSummary {
+    /// Version and release of its `olm.package` property; `None` when they cannot be parsed.
+    pub version: Option<VersionRelease>,
+    /// Image, may be empty.
+    pub image: String,
+    /// Whether it carries its manifests itself.
+    pub has_objects: bool,
+}
+
+/// Deprecation messages of a package.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeprecationModel {
+    /// Of the package itself.
+    pub package: Option<String>,
+    /// Of channels, by name.
+    pub channels: BTreeMap<String, String>,
+    /// Of bundles, by name.
+    pub bundles: BTreeMap<String, String>,
+}
+
+/// Collects blobs; [`Checker::finish`] checks them together.
+#[derive(Default)]
+pub struct Checker {
+    packages: Vec<(Package, Origin)>,
+    channels: Vec<(Channel, Origin)>,
+    bundles: Vec<(bundle::Facts, Origin)>,
+    deprecations: Vec<(Deprecations, Origin)>,
+    faults: Faults,
+}
+
+/// Reads and checks the catalog below `root`.
+///
+/// # Errors
+/// Every fault found, or that `root` cannot be read.
+pub fn validate(root: &Path) -> Result<Model, Faults> {
+    let mut checker = Checker::default();
+    let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
+        match blob {
+            Ok(blob) => checker.add(blob, origin),
+            Err(error) => checker.add_error(&error),
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        checker.add_error(&error);
+    }
+    checker.finish()
+}
+
+impl Checker {
+    /// Takes a blob. A bundle's properties are checked and dropped here.
+    pub fn add(&mut self, blob: Blob, origin: &Origin) {
+        match blob {
+            Blob::Package(package) => self.packages.push((package, origin.clone())),
+            Blob::Channel(channel) => self.channels.push((channel, origin.clone())),
+            Blob::Bundle(bundle) => self.add_bundle(&bundle, origin),
+            Blob::Deprecations(deprecations) => self.deprecations.push((deprecations, origin.clone())),
+            Blob::Other(_) => {}
+        }
+    }
+
+    /// [`Checker::add`] for a bundle that the caller keeps.
+    pub fn add_bundle(&mut self, bundle: &Bundle, origin: &Origin) {
+        self.bundles.push((bundle::Facts::of(bundle), origin.clone()));
+    }
+
+    /// Takes a document that could not be read.
+    pub fn add_error(&mut self, error: &LoadError) {
+        self.faults.add_error(error);
+    }
+
+    /// Checks everything taken so far.
+    ///
+    /// # Errors
+    /// Every fault found.
+    pub fn finish(self) -> Result<Model, Faults> {
+        let mut model = Model::default();
+        let mut faults = self.faults;
+        names::add_packages(&mut model, self.packages, &mut faults);
+        let channel_origins = names::add_channels(&mut model, self.channels, &mut faults);
+        let bundles = names::add_bundles(&mut model, self.bundles, &mut faults);
+        names::check_entries(&model, &channel_origins, &mut faults);
+        names::add_deprecations(&mut model, self.deprecations, &mut faults);
+        graph::check(&model, &bundles, &channel_origins, &mut faults);
+        if faults.is_empty() { Ok(model) } else { Err(faults) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

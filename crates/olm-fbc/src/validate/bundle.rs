@@ -1,0 +1,152 @@
+//! What the rules need of a bundle blob, taken when the blob is read.
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use crate::property::{self, PropertyError, Typed, kinds};
+use crate::schema::Bundle;
+use crate::version::{Release, Version, VersionRelease};
+use crate::{image_ref, yaml};
+
+use super::BundleSummary;
+
+/// A bundle without its manifests.
+pub(super) struct Facts {
+    pub(super) name: String,
+    pub(super) package: String,
+    pub(super) summary: BundleSummary,
+    /// Faults of the blob alone, in upstream's words.
+    pub(super) faults: Vec<String>,
+    /// Its `olm.package` property has a release.
+    pub(super) has_release: bool,
+}
+
+impl Facts {
+    pub(super) fn of(bundle: &Bundle) -> Self {
+        let mut facts = Self {
+            name: bundle.name.clone(),
+            package: bundle.package.clone(),
+            summary: BundleSummary {
+                image: bundle.image.clone(),
+                ..BundleSummary::default()
+            },
+            faults: Vec::new(),
+            has_release: false,
+        };
+        let packages = facts.read_properties(bundle);
+        match packages.as_slice() {
+            [package] => facts.check_package(package),
+            several => facts.faults.push(format!(
+                "package {:?} bundle {:?} must have exactly 1 {:?} property, found {}",
+                bundle.package,
+                bundle.name,
+                kinds::PACKAGE,
+                several.len()
+            )),
+        }
+        facts.check_images(bundle);
+        facts
+    }
+
+    fn read_properties(&mut self, bundle: &Bundle) -> Vec<property::PackageProperty> {
+        let mut packages = Vec::new();
+        for (index, property) in bundle.properties.iter().enumerate() {
+            let parsed = match property.parse() {
+                Ok(parsed) => parsed,
+                Err(PropertyError::Value { kind, reason }) => {
+                    self.faults.push(format!(
+                        "parse properties for bundle {:?}: parse property[{index}] of type {kind:?}: {reason}",
+                        bundle.name
+                    ));
+                    continue;
+                }
+                Err(error) => {
+                    self.faults.push(format!(
+                        "parse properties for bundle {:?}: parse property[{index}]: {error}",
+                        bundle.name
+                    ));
+                    continue;
+                }
+            };
+            match parsed {
+                Typed::Package(package) => packages.push(package),
+                Typed::BundleObject(data) => {
+                    self.summary.has_objects = true;
+                    if let Err(reason) = check_object(&data) {
+                        self.faults.push(format!(
+                            "package {:?}, bundle {:?}: parse property at index {index} as bundle object: {reason}",
+                            bundle.package, bundle.name
+                        ));
+                    }
+                }
+                _ => {}
+            }
+        }
+        packages
+    }
+
+    fn check_package(&mut self, package: &property::PackageProperty) {
+        if package.package_name != self.package {
+            self.faults.push(format!(
+                "package {:?} does not match {:?} property {:?}",
+                self.package,
+                kinds::PACKAGE,
+                package.package_name
+            ));
+        }
+        self.has_release = !package.release.is_empty();
+        let version = Version::parse(&package.version);
+        let release = Release::parse(&package.release);
+        if let Err(error) = &version {
+            self.faults.push(format!(
+                "error parsing bundle {:?} version {:?}: {error}",
+                self.name, package.version
+            ));
+        }
+        if let Err(error) = &release {
+            self.faults.push(format!(
+                "error parsing bundle {:?} release version {:?}: {error}",
+                self.name, package.release
+            ));
+        }
+        if let (Ok(version), Ok(release)) = (version, release) {
+            self.summary.version = Some(VersionRelease { version, release });
+        }
+    }
+
+    fn check_images(&mut self, bundle: &Bundle) {
+        let images = std::iter::once(("image".to_owned(), &bundle.image)).chain(
+            bundle
+                .related_images
+                .iter()
+                .enumerate()
+                .map(|(index, related)| (format!("relatedImages[{index}].image"), &related.image)),
+        );
+        for (field, image) in images.filter(|(_, image)| !image.is_empty()) {
+            if let Err(error) = image_ref::check(image) {
+                self.faults.push(format!(
+                    "package {:?} bundle {:?} {field}: invalid image pull spec {image:?}: {error}",
+                    bundle.package, bundle.name
+                ));
+            }
+        }
+    }
+}
+
+/// A bundle object must be base64 of a JSON or YAML object.
+fn check_object(data: &str) -> Result<(), String> {
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(data)
+        .map_err(|error| format!("data is not base64: {error}"))?;
+    if bytes.first() == Some(&b'{') && serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok() {
+        return Ok(());
+    }
+    match yaml::parse_first(&bytes) {
+        Ok((Value::Object(_), _)) => Ok(()),
+        Ok((other, _)) => Err(format!(
+            "expected an object, found {}",
+            property::json_kind(&other)
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,142 @@
+//! What is wrong with a catalog, as text for its author.
+
+use std::fmt;
+
+use crate::load::{LoadError, Origin};
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where in the model, outermost first (`invalid package "p"`); empty for faults of single blobs.
+    pub path: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// The document.
+    pub origin: Option<Origin>,
+}
+
+/// All faults of a catalog. Prints faults of blobs first, one a line, then those of the model as a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    faults: Vec<Fault>,
+}
+
+impl Faults {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// The faults in the order they are printed.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.faults.iter()
+    }
+
+    pub(super) fn add(&mut self, message: String, origin: &Origin) {
+        self.faults.push(Fault {
+            path: Vec::new(),
+            message,
+            origin: Some(origin.clone()),
+        });
+    }
+
+    pub(super) fn add_error(&mut self, error: &LoadError) {
+        let mut message = String::new();
+        let mut source = std::error::Error::source(error);
+        let origin = match error {
+            LoadError::Document { origin, .. } | LoadError::Blob { origin, .. } => Some(origin.clone()),
+            _ => {
+                message = error.to_string();
+                None
+            }
+        };
+        while let Some(cause) = source {
+            if !message.is_empty() {
+                message.push_str(": ");
+            }
+            message.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        self.faults.push(Fault {
+            path: Vec::new(),
+            message,
+            origin,
+        });
+    }
+
+    pub(super) fn add_at(&mut self, path: &[String], message: String, origin: Option<&Origin>) {
+        self.faults.push(Fault {
+            path: path.to_vec(),
+            message,
+            origin: origin.cloned(),
+        });
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.origin {
+            Some(origin) => write!(f, " ({origin})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (model, blobs): (Vec<&Fault>, Vec<&Fault>) =
+            self.faults.iter().partition(|fault| !fault.path.is_empty());
+        let mut first = true;
+        for fault in blobs {
+            if !first {
+                f.write_str("\n")?;
+            }
+            first = false;
+            write!(f, "{fault}")?;
+        }
+        if model.is_empty() {
+            return Ok(());
+        }
+        if !first {
+            f.write_str("\n")?;
+        }
+        f.write_str("invalid index:")?;
+        write_level(f, &model, 0, "")
+    }
+}
+
+/// Writes faults that share the first `depth` path parts: those ending here, then one branch for each next part.
+fn write_level(f: &mut fmt::Formatter<'_>, faults: &[&Fault], depth: usize, indent: &str) -> fmt::Result {
+    let mut branches: Vec<(Option<&str>, Vec<&Fault>)> = Vec::new();
+    for fault in faults {
+        let part = fault.path.get(depth).map(String::as_str);
+        match branches
+            .iter_mut()
+            .find(|(known, _)| part.is_some() && *known == part)
+        {
+            Some((_, members)) => members.push(fault),
+            None => branches.push((part, vec![fault])),
+        }
+    }
+    let count = branches.len();
+    for (position, (part, members)) in branches.into_iter().enumerate() {
+        let is_last = position + 1 == count;
+        write!(f, "\n{indent}{}", if is_last { "└── " } else { "├── " })?;
+        match part {
+            Some(part) => {
+                write!(f, "{part}:")?;
+                let deeper = format!("{indent}{}", if is_last { "    " } else { "│   " });
+                write_level(f, &members, depth + 1, &deeper)?;
+            }
+            None => {
+                for fault in members {
+                    write!(f, "{fault}")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

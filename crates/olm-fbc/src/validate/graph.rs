@@ -1,0 +1,150 @@
+//! Rules about packages, channels and bundles as a whole; their faults form a tree.
+
+use std::collections::BTreeMap;
+
+use crate::channel::Graph;
+use crate::schema::{Channel, ChannelEntry};
+use crate::version::Range;
+
+use super::names::{Bundles, ChannelOrigins};
+use super::{Faults, Model, PackageModel};
+
+const NO_MESSAGE: &str = "invalid deprecation: message must be set";
+
+pub(super) fn check(model: &Model, bundles: &Bundles, origins: &ChannelOrigins, faults: &mut Faults) {
+    for (name, package) in &model.packages {
+        let path = vec![format!("invalid package {name:?}")];
+        check_package(&path, package, faults);
+        for (channel_name, channel) in &package.channels {
+            let path = [path[0].clone(), format!("invalid channel {channel_name:?}")];
+            let origin = origins.get(&(name.clone(), channel_name.clone()));
+            check_channel(&path, package, channel, faults, origin);
+            for entry in &channel.entries {
+                check_entry(&path, package, entry, bundles, faults);
+            }
+        }
+        let default = &package.package.default_channel;
+        if !default.is_empty() && !package.channels.contains_key(default) {
+            // Upstream invents the missing channel and finds it empty.
+            let path = [path[0].clone(), format!("invalid channel {default:?}")];
+            faults.add_at(
+                &path,
+                "channel must contain at least one bundle: it is the default channel but not defined"
+                    .to_owned(),
+                None,
+            );
+        }
+    }
+}
+
+fn check_package(path: &[String], package: &PackageModel, faults: &mut Faults) {
+    if package.package.default_channel.is_empty() {
+        faults.add_at(path, "default channel must be set".to_owned(), None);
+    }
+    if package.channels.is_empty() {
+        faults.add_at(path, "package must contain at least one channel".to_owned(), None);
+    }
+    let mut versions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, bundle) in &package.bundles {
+        if let Some(version) = &bundle.version {
+            versions.entry(version.to_string()).or_default().push(name);
+        }
+    }
+    let duplicates: Vec<String> = versions
+        .into_iter()
+        .filter(|(_, names)| names.len() > 1)
+        .map(|(version, names)| format!("{{{version}: [{}]}}", names.join(", ")))
+        .collect();
+    if !duplicates.is_empty() {
+        faults.add_at(
+            path,
+            format!("duplicate versions found in bundles: [{}]", duplicates.join(" ")),
+            None,
+        );
+    }
+    if package.deprecations.package.as_deref() == Some("") {
+        faults.add_at(path, NO_MESSAGE.to_owned(), None);
+    }
+}
+
+fn check_channel(
+    path: &[String],
+    package: &PackageModel,
+    channel: &Channel,
+    faults: &mut Faults,
+    origin: Option<&crate::load::Origin>,
+) {
+    if channel.entries.is_empty() {
+        faults.add_at(
+            path,
+            "channel must contain at least one bundle".to_owned(),
+            origin,
+        );
+    } else if let Err(error) = Graph::new(&channel.entries).check() {
+        faults.add_at(path, error.to_string(), origin);
+    }
+    if package
+        .deprecations
+        .channels
+        .get(&channel.name)
+        .is_some_and(String::is_empty)
+    {
+        faults.add_at(path, NO_MESSAGE.to_owned(), origin);
+    }
+}
+
+fn check_entry(
+    path: &[String; 2],
+    package: &PackageModel,
+    entry: &ChannelEntry,
+    bundles: &Bundles,
+    faults: &mut Faults,
+) {
+    let path = [
+        path[0].clone(),
+        path[1].clone(),
+        format!("invalid bundle {:?}", entry.name),
+    ];
+    let place = bundles.get(&(package.package.name.clone(), entry.name.clone()));
+    let origin = place.map(|place| &place.origin);
+    let mut add = |message: String| faults.add_at(&path, message, origin);
+    if entry.name.is_empty() {
+        add("name must be set".to_owned());
+    }
+    for (index, skip) in entry.skips.iter().enumerate() {
+        if skip.is_empty() {
+            add(format!("skip[{index}] is empty"));
+        }
+    }
+    if !entry.skip_range.is_empty()
+        && let Err(error) = Range::parse(&entry.skip_range)
+    {
+        add(format!("invalid skipRange {:?}: {error}", entry.skip_range));
+    }
+    let Some(bundle) = package.bundles.get(&entry.name) else {
+        return;
+    };
+    if bundle.image.is_empty() && !bundle.has_objects {
+        add("bundle image must be set".to_owned());
+    }
+    if let (Some(true), Some(version)) = (place.map(|place| place.has_release), &bundle.version) {
+        let normalised = format!("{}-v{version}", package.package.name);
+        if entry.name != normalised {
+            add(format!(
+                "name {:?} does not match normalized name {normalised:?}",
+                entry.name
+            ));
+        }
+        if !version.version.build.is_empty() {
+            add("cannot use build metadata in version with a release version".to_owned());
+        }
+    }
+    if package
+        .deprecations
+        .bundles
+        .get(&entry.name)
+        .is_some_and(String::is_empty)
+    {
+        add(NO_MESSAGE.to_owned());
+    }
+}

@@ -1,0 +1,273 @@
+//! Rules about names and references between blobs, in upstream's order: packages, channels, bundles, entries, deprecations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::load::Origin;
+use crate::schema::{Channel, Deprecations, Package, Reference, schemas};
+
+use super::bundle::Facts;
+use super::{Faults, Model, PackageModel};
+
+/// Where each channel was read, by package and name.
+pub(super) type ChannelOrigins = BTreeMap<(String, String), Origin>;
+
+/// What a bundle needs beyond its summary: where it was read and whether it has a release.
+pub(super) struct BundleOrigin {
+    pub(super) origin: Origin,
+    pub(super) has_release: bool,
+}
+
+/// By package and name.
+pub(super) type Bundles = BTreeMap<(String, String), BundleOrigin>;
+
+pub(super) fn add_packages(model: &mut Model, packages: Vec<(Package, Origin)>, faults: &mut Faults) {
+    for (package, origin) in packages {
+        if package.name.is_empty() {
+            faults.add("config contains package with no name".to_owned(), &origin);
+            continue;
+        }
+        if let Some(reasons) = label_faults(&package.name) {
+            faults.add(
+                format!("invalid package name {:?}: [{reasons}]", package.name),
+                &origin,
+            );
+        }
+        let name = package.name.clone();
+        if model.packages.contains_key(&name) {
+            faults.add(format!("duplicate package {name:?}"), &origin);
+            continue;
+        }
+        let entry = PackageModel {
+            package,
+            ..PackageModel::default()
+        };
+        model.packages.insert(name, entry);
+    }
+}
+
+/// Why a name is no DNS label (RFC 1123), in the words of Kubernetes.
+fn label_faults(name: &str) -> Option<String> {
+    let mut reasons = Vec::new();
+    if name.len() > 63 {
+        reasons.push("must be no more than 63 characters");
+    }
+    let is_label = |label: &str| {
+        let edge = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit();
+        label.starts_with(edge)
+            && label.ends_with(edge)
+            && label.chars().all(|char| edge(char) || char == '-')
+    };
+    if !is_label(name) {
+        reasons.push(if name.split('.').all(is_label) {
+            "must not contain dots"
+        } else {
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
+             with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+        });
+    }
+    (!reasons.is_empty()).then(|| reasons.join(" "))
+}
+
+pub(super) fn add_channels(
+    model: &mut Model,
+    channels: Vec<(Channel, Origin)>,
+    faults: &mut Faults,
+) -> ChannelOrigins {
+    let mut origins = ChannelOrigins::new();
+    for (channel, origin) in channels {
+        let (package, name) = (channel.package.clone(), channel.name.clone());
+        let Some(known) = model.packages.get_mut(&package) else {
+            faults.add(
+                format!("unknown package {package:?} for channel {name:?}"),
+                &origin,
+            );
+            continue;
+        };
+        if name.is_empty() {
+            faults.add(
+                format!("package {package:?} contains channel with no name"),
+                &origin,
+            );
+            continue;
+        }
+        if known.channels.contains_key(&name) {
+            faults.add(
+                format!("package {package:?} has duplicate channel {name:?}"),
+                &origin,
+            );
+            continue;
+        }
+        let mut seen = BTreeSet::new();
+        for entry in &channel.entries {
+            if !seen.insert(&entry.name) {
+                faults.add(
+                    format!(
+                        "invalid package {package:?}, channel {name:?}: duplicate entry {:?}",
+                        entry.name
+                    ),
+                    &origin,
+                );
+            }
+        }
+        known.channels.insert(name.clone(), channel);
+        origins.insert((package, name), origin);
+    }
+    origins
+}
+
+pub(super) fn add_bundles(model: &mut Model, bundles: Vec<(Facts, Origin)>, faults: &mut Faults) -> Bundles {
+    let mut origins = Bundles::new();
+    for (facts, origin) in bundles {
+        let Facts {
+            name,
+            package,
+            summary,
+            faults: own,
+            has_release,
+        } = facts;
+        if package.is_empty() {
+            faults.add(format!("package name must be set for bundle {name:?}"), &origin);
+            continue;
+        }
+        let Some(known) = model.packages.get_mut(&package) else {
+            faults.add(
+                format!("unknown package {package:?} for bundle {name:?}"),
+                &origin,
+            );
+            continue;
+        };
+        if known.bundles.contains_key(&name) {
+            faults.add(
+                format!("package {package:?} has duplicate bundle {name:?}"),
+                &origin,
+            );
+            continue;
+        }
+        for message in own {
+            faults.add(message, &origin);
+        }
+        let is_listed = known
+            .channels
+            .values()
+            .any(|channel| channel.entries.iter().any(|entry| entry.name == name));
+        if !is_listed {
+            faults.add(
+                format!("package {package:?}, bundle {name:?} not found in any channel entries"),
+                &origin,
+            );
+        }
+        known.bundles.insert(name.clone(), summary);
+        origins.insert((package, name), BundleOrigin { origin, has_release });
+    }
+    origins
+}
+
+/// Every entry must have a bundle. Upstream looks at one channel a package only and trips over the others later.
+pub(super) fn check_entries(model: &Model, origins: &ChannelOrigins, faults: &mut Faults) {
+    for (package, known) in &model.packages {
+        for (name, channel) in &known.channels {
+            let missing: Vec<&str> = channel
+                .entries
+                .iter()
+                .map(|entry| entry.name.as_str())
+                .filter(|entry| !known.bundles.contains_key(*entry))
+                .collect();
+            if let (false, Some(origin)) = (missing.is_empty(), origins.get(&(package.clone(), name.clone())))
+            {
+                faults.add(
+                    format!(
+                        "no olm.bundle blobs found in package {package:?} for olm.channel entries [{}] of channel {name:?}",
+                        missing.join(" ")
+                    ),
+                    origin,
+                );
+            }
+        }
+    }
+}
+
+pub(super) fn add_deprecations(model: &mut Model, list: Vec<(Deprecations, Origin)>, faults: &mut Faults) {
+    let mut seen = BTreeSet::new();
+    for (index, (deprecations, origin)) in list.into_iter().enumerate() {
+        let package = &deprecations.package;
+        if package.is_empty() {
+            faults.add(
+                format!("package name must be set for deprecation item {index}"),
+                &origin,
+            );
+            continue;
+        }
+        let Some(known) = model.packages.get_mut(package) else {
+            faults.add(
+                format!("cannot apply deprecations to an unknown package {package:?}"),
+                &origin,
+            );
+            continue;
+        };
+        if !seen.insert(package.clone()) {
+            faults.add(
+                format!("expected a maximum of one deprecation per package: {package:?}"),
+                &origin,
+            );
+            continue;
+        }
+        apply_deprecations(known, &deprecations, &origin, faults);
+    }
+}
+
+fn apply_deprecations(
+    known: &mut PackageModel,
+    deprecations: &Deprecations,
+    origin: &Origin,
+    faults: &mut Faults,
+) {
+    let package = &deprecations.package;
+    let mut seen = BTreeSet::new();
+    for (index, entry) in deprecations.entries.iter().enumerate() {
+        let Reference { schema, name } = &entry.reference;
+        let shown = format!("declcfg.PackageScopedReference{{Schema:{schema:?}, Name:{name:?}}}");
+        if schema.is_empty() {
+            faults.add(
+                format!("schema must be set for deprecation entry [{index}] for package {package:?}"),
+                origin,
+            );
+            continue;
+        }
+        if !seen.insert(&entry.reference) {
+            faults.add(
+                format!("duplicate deprecation entry {shown} for package {package:?}"),
+                origin,
+            );
+            continue;
+        }
+        let message = entry.message.clone();
+        match schema.as_str() {
+            schemas::PACKAGE if name.is_empty() => known.deprecations.package = Some(message),
+            schemas::PACKAGE => faults.add(
+                format!("package name must be empty for deprecated package {package:?} (specified {name:?})"),
+                origin,
+            ),
+            schemas::CHANNEL if known.channels.contains_key(name) => {
+                known.deprecations.channels.insert(name.clone(), message);
+            }
+            schemas::CHANNEL => faults.add(
+                format!("cannot deprecate channel {name:?} for package {package:?}: channel not found"),
+                origin,
+            ),
+            schemas::BUNDLE if known.bundles.contains_key(name) => {
+                known.deprecations.bundles.insert(name.clone(), message);
+            }
+            schemas::BUNDLE => faults.add(
+                format!("cannot deprecate bundle {name:?} for package {package:?}: bundle not found"),
+                origin,
+            ),
+            _ => faults.add(
+                format!(
+                    "cannot deprecate object {shown} referenced by entry {index} for package {package:?}: object schema unknown"
+                ),
+                origin,
+            ),
+        }
+    }
+}
