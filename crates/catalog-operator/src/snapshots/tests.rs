@@ -1,0 +1,210 @@
+//! Reading, sharing and dropping of contents, over connections to a listener that says nothing.
+
+use std::sync::atomic::AtomicUsize;
+
+use olm_fbc::entry::BundleEntry;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::catalog_source::connection::{ConnectionState, Endpoint};
+
+/// A catalog with as many bundles as the counter of reads says, or always one.
+struct Fake {
+    reads: AtomicUsize,
+    grows: bool,
+    fails: AtomicUsize,
+}
+
+#[async_trait]
+impl CatalogReader for Fake {
+    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
+        let read = self.reads.fetch_add(1, Ordering::SeqCst);
+        if self.fails.load(Ordering::SeqCst) > read {
+            return Err("failed to list bundles: down".to_owned());
+        }
+        let count = if self.grows { read + 1 } else { 1 };
+        Ok(CatalogSnapshot::new(BTreeMap::new(), (0..count).map(entry).collect()))
+    }
+}
+
+fn entry(number: usize) -> BundleEntry {
+    BundleEntry {
+        name: format!("a.v{number}").into(),
+        package: "a".into(),
+        channel: "stable".into(),
+        default_channel: true,
+        version: None,
+        replaces: None,
+        skips: Arc::new([]),
+        skip_range: None,
+        properties: Arc::new([]),
+        provided_apis: Arc::new([]),
+        required_apis: Arc::new([]),
+        bundle_path: Some("quay.io/a/b:1".into()),
+        inline: None,
+        deprecation: None,
+    }
+}
+
+struct Rig {
+    connections: Connections,
+    snapshots: Snapshots,
+    reader: Arc<Fake>,
+    woken: Arc<Mutex<Vec<String>>>,
+    port: u16,
+}
+
+fn key() -> NamespacedName {
+    NamespacedName::new("ns", "cat")
+}
+
+impl Rig {
+    async fn new(grows: bool, fails: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let mut kept = Vec::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                kept.push(socket);
+            }
+        });
+        let connections = Connections::new(|_: &NamespacedName| {});
+        let reader = Arc::new(Fake { reads: AtomicUsize::new(0), grows, fails: AtomicUsize::new(fails) });
+        let woken: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = Arc::clone(&woken);
+        let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&reader);
+        let snapshots = Snapshots::new(connections.clone(), reading, move |namespace: &str| {
+            told.lock().unwrap().push(namespace.to_owned());
+        });
+        Self { connections, snapshots, reader, woken, port }
+    }
+
+    async fn connect(&self, epoch: &str) {
+        let endpoint = || Endpoint {
+            address: "cat.ns.svc:1".to_owned(),
+            dial: format!("127.0.0.1:{}", self.port),
+            epoch: epoch.to_owned(),
+        };
+        while !matches!(self.connections.aim(&key(), Some(endpoint())), ConnectionState::Ready(_)) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn known(&self, unlike: Option<ContentId>) -> ContentId {
+        loop {
+            if let ContentState::Known(id) = self.snapshots.get(&key(), "ns")
+                && Some(id) != unlike
+            {
+                return id;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn reads(&self) -> usize {
+        self.reader.reads.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_is_read_once_for_all_who_ask_and_they_are_woken() {
+    let rig = Rig::new(false, 0).await;
+    assert!(matches!(rig.snapshots.get(&key(), "ns"), ContentState::Unreachable));
+    rig.connect("1").await;
+    assert!(matches!(rig.snapshots.get(&key(), "ns"), ContentState::Loading(_)));
+    rig.snapshots.get(&key(), "other");
+    let id = rig.known(None).await;
+    assert_eq!(rig.snapshots.content(&key(), id).unwrap().entries().len(), 1);
+    assert_eq!(rig.reads(), 1);
+    let mut woken = rig.woken.lock().unwrap().clone();
+    woken.sort();
+    assert_eq!(woken, ["ns", "other"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_connection_is_read_again_and_only_new_content_has_a_new_identity() {
+    for grows in [false, true] {
+        let rig = Rig::new(grows, 0).await;
+        rig.connect("1").await;
+        let first = rig.known(None).await;
+        rig.connect("2").await;
+        assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(first), "the old content stands until the new is read");
+        while rig.reads() < 2 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        if grows {
+            let next = rig.known(Some(first)).await;
+            assert!(rig.snapshots.content(&key(), first).is_none());
+            assert_eq!(rig.snapshots.content(&key(), next).unwrap().entries().len(), 2);
+        } else {
+            sleep(Duration::from_millis(50)).await;
+            assert_eq!(rig.known(None).await, first);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_good_content_outlives_the_connection() {
+    let rig = Rig::new(false, 0).await;
+    rig.connect("1").await;
+    let id = rig.known(None).await;
+    rig.connections.aim(&key(), None);
+    assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
+    assert!(rig.snapshots.content(&key(), id).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_read_is_told_and_tried_again_by_itself() {
+    let rig = Rig::new(false, 1).await;
+    rig.connect("1").await;
+    rig.snapshots.get(&key(), "ns");
+    while rig.woken.lock().unwrap().is_empty() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    let ContentState::Failed(text) = rig.snapshots.get(&key(), "ns") else { unreachable!() };
+    assert_eq!(text, "failed to list bundles: down");
+    assert_eq!(rig.reads(), 1, "not asked again before its time");
+    let started = Instant::now();
+    while rig.woken.lock().unwrap().len() < 2 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(started.elapsed() > FIRST_RETRY / 2);
+    rig.known(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_uses_is_forgotten() {
+    let rig = Rig::new(false, 0).await;
+    rig.connect("1").await;
+    rig.snapshots.get(&key(), "other");
+    let id = rig.known(None).await;
+    rig.snapshots.retain("ns", &BTreeSet::new());
+    assert!(rig.snapshots.content(&key(), id).is_some(), "`other` still uses it");
+    rig.snapshots.retain("other", &BTreeSet::from([key()]));
+    rig.snapshots.retain("other", &BTreeSet::new());
+    assert!(rig.snapshots.content(&key(), id).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped_content_keeps_its_identity_and_comes_back() {
+    let rig = Rig::new(true, 0).await;
+    rig.connect("1").await;
+    let id = rig.known(None).await;
+    rig.snapshots.shared.lock().get_mut(&key()).unwrap().content = None;
+    assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
+    assert_eq!(rig.reads(), 1, "knowing the identity needs no content");
+    assert!(rig.snapshots.content(&key(), id).is_none());
+    while rig.snapshots.content(&key(), id).is_none() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(rig.reads(), 2);
+}
+
+impl ContentState {
+    fn id(&self) -> Option<ContentId> {
+        match self {
+            Self::Known(id) => Some(*id),
+            _ => None,
+        }
+    }
+}
