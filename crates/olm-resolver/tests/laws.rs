@@ -1,5 +1,7 @@
 //! What holds for every namespace, checked on random small ones against the plain meaning of the rules.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 //! `OLM_GOLDEN_CASES` (a file, one JSON case a line) and `OLM_GOLDEN_CATALOG` (a folder with a catalog) choose what is
 //! compared; by default the recorded cases over the corpus catalog of the shared folder.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
+
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,7 @@
 //! Every file of `scenarios/` is a namespace and what must come out of it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
+
 mod scenario;
 
 use std::fs;
