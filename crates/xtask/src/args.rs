@@ -45,6 +45,12 @@ pub enum Command {
         #[arg(long)]
         step: Option<u8>,
     },
+    /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types
+    Gen {
+        /// Write nothing, fail if a file is not up to date
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 /// Where to install.
@@ -116,8 +122,8 @@ const CLUSTER_EXAMPLES: &str = "\
 Examples:
   cargo xtask cluster up                              start the cluster `default`
   cargo xtask cluster exec -- kubectl get pods -A     look around
-  cargo xtask cluster load app.tar quay.io/me/app:1   make an image available to pods under that name
-  cargo xtask cluster exec -- cargo test -p e2e       run tests where the cluster's addresses can be reached
+  cargo xtask cluster load app.tar quay.io/me/app:1   give pods an image under that name
+  cargo xtask cluster exec -- cargo test -p e2e       run tests inside it
   cargo xtask cluster up --name scale --no-node       a second one, control plane alone
   cargo xtask cluster down                            remove it with all it wrote";
 

@@ -83,7 +83,7 @@ pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// # Errors
 /// Names the missing packages and the command that installs them, when they cannot be installed from here.
 pub fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
-    let missing = missing(with_node, |file| is_present(file));
+    let missing = missing(with_node, is_present);
     if missing.is_empty() {
         return Ok(());
     }

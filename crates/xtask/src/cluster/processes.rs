@@ -17,6 +17,8 @@ use crate::interrupt;
 const POLL: Duration = Duration::from_millis(100);
 /// Lines of its log that go with the news of a program's end.
 const LAST_LINES: usize = 15;
+/// Longest line shown of them; containerd logs its whole configuration in one.
+const LINE_WIDTH: usize = 300;
 
 /// A program and its command line.
 #[derive(Debug, Clone)]
@@ -45,6 +47,17 @@ struct Record {
     started: u64,
 }
 
+impl Record {
+    fn read(layout: &Layout, name: &str) -> Option<Self> {
+        serde_json::from_str(&fs::read_to_string(record_path(layout, name)).ok()?).ok()
+    }
+
+    /// What the kernel says about the process, if the id still is that process's.
+    fn stat(self) -> Option<Stat> {
+        stat(self.pid).filter(|stat| stat.started == self.started && !stat.is_dead())
+    }
+}
+
 /// Starts a program inside the cluster's network namespace, in a session of its own, with its output in its log; does
 /// nothing when it runs already.
 ///
@@ -53,6 +66,10 @@ struct Record {
 pub fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
     if find(layout, program.name).is_some() {
         return Ok(());
+    }
+    // One that is still dying holds its ports and locks.
+    if let Some(record) = Record::read(layout, program.name).filter(|record| record.stat().is_some()) {
+        kill_pids(&[record.pid])?;
     }
     let path = layout.log(program.name);
     create_parent(&path)?;
@@ -90,8 +107,11 @@ pub fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
 
 /// The process id of a program that runs.
 pub fn find(layout: &Layout, name: &str) -> Option<u32> {
-    let record: Record = serde_json::from_str(&fs::read_to_string(record_path(layout, name)).ok()?).ok()?;
-    is_alive(record).then_some(record.pid)
+    let record = Record::read(layout, name)?;
+    record
+        .stat()
+        .is_some_and(|stat| !stat.is_ending())
+        .then_some(record.pid)
 }
 
 /// Names of all programs that were started since the last stop, whether they still run or not.
@@ -190,7 +210,15 @@ fn tail(path: &Path, lines: usize) -> String {
     }
     let text = String::from_utf8_lossy(&text);
     let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
+    let last = &all[all.len().saturating_sub(lines)..];
+    let shortened: Vec<String> = last
+        .iter()
+        .map(|line| match line.char_indices().nth(LINE_WIDTH) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => (*line).to_owned(),
+        })
+        .collect();
+    shortened.join("\n")
 }
 
 fn signal(pid: u32, signal: Signal) {
@@ -201,21 +229,19 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 fn is_gone(pid: u32) -> bool {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+    let gone = stat(pid).is_none_or(|stat| stat.is_dead());
+    if let (true, Some(pid)) = (gone, i32::try_from(pid).ok().and_then(Pid::from_raw)) {
         // Reaps it when this very process had started it; otherwise init does.
         let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
     }
-    stat(pid).is_none_or(|stat| stat.is_dead())
-}
-
-fn is_alive(record: Record) -> bool {
-    stat(record.pid).is_some_and(|stat| stat.started == record.started && !stat.is_dead())
+    gone
 }
 
 /// The part of `/proc/PID/stat` that matters here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
+    flags: u32,
     started: u64,
 }
 
@@ -223,6 +249,12 @@ impl Stat {
     /// Ended, even if nobody has asked for its exit status yet.
     fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
+    }
+
+    /// Ended or about to: a killed process with much memory stays visible for a while.
+    fn is_ending(&self) -> bool {
+        const PF_EXITING: u32 = 0x4;
+        self.is_dead() || self.flags & PF_EXITING != 0
     }
 }
 
@@ -234,9 +266,12 @@ fn parse_stat(text: &str) -> Option<Stat> {
     // The second field is the program's name in parentheses, in which anything can stand.
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_whitespace();
     let state = fields.next()?.chars().next()?;
+    let flags = fields.nth(5)?.parse().ok()?;
+    let started = fields.nth(12)?.parse().ok()?;
     Some(Stat {
         state,
-        started: fields.nth(18)?.parse().ok()?,
+        flags,
+        started,
     })
 }
 
@@ -257,15 +292,17 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_does_not_confuse_stat() {
-        let text =
-            "42 (a) b) S 1 42 42 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 10 18446744073709551615";
+        let text = "42 (a) b) S 1 42 42 0 -1 4194308 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 10 1844674407370955";
+        let stat = parse_stat(text).unwrap();
         assert_eq!(
-            parse_stat(text),
-            Some(Stat {
+            stat,
+            Stat {
                 state: 'S',
+                flags: 4_194_308,
                 started: 98765
-            })
+            }
         );
+        assert!(stat.is_ending() && !stat.is_dead());
         assert_eq!(parse_stat("42 (a"), None);
     }
 
@@ -273,18 +310,27 @@ mod tests {
     fn another_process_with_the_same_id_is_not_ours() {
         let own = std::process::id();
         let started = stat(own).unwrap().started;
-        assert!(is_alive(Record { pid: own, started }));
-        assert!(!is_alive(Record {
-            pid: own,
-            started: started + 1
-        }));
+        assert!(
+            Record { pid: own, started }
+                .stat()
+                .is_some_and(|stat| !stat.is_ending())
+        );
+        assert!(
+            Record {
+                pid: own,
+                started: started + 1
+            }
+            .stat()
+            .is_none()
+        );
     }
 
     #[test]
     fn killing_waits_for_the_end() {
-        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
         kill_pids(&[pid]).unwrap();
+        assert!(child.wait().is_err(), "it was waited for already");
         assert!(stat(pid).is_none_or(|stat| stat.is_dead()));
     }
 
@@ -296,5 +342,7 @@ mod tests {
         fs::write(&path, text).unwrap();
         assert_eq!(tail(&path, 2), "line 4998\nline 4999");
         assert_eq!(tail(&folder.path().join("none"), 2), "");
+        fs::write(&path, "ä".repeat(LINE_WIDTH + 1)).unwrap();
+        assert_eq!(tail(&path, 1), format!("{}…", "ä".repeat(LINE_WIDTH)));
     }
 }

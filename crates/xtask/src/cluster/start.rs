@@ -45,20 +45,43 @@ pub(super) fn up(layout: Layout, options: UpOptions, progress: &Progress) -> any
         None => allocate(&layout, options)?,
     };
     let cluster = Cluster { layout, record };
-    start(&cluster, progress).map_err(|error| clean_up(&cluster, known.is_none(), error))?;
+    let running = running(&cluster);
+    start(&cluster, progress).map_err(|error| clean_up(&cluster, known.is_none(), &running, error))?;
     Ok(cluster)
 }
 
-/// Ends what a failed start has left running. Logs stay, unless the user pressed Ctrl-C on a cluster that was new.
-fn clean_up(cluster: &Cluster, is_new: bool, error: anyhow::Error) -> anyhow::Error {
-    let forget = is_new && interrupt::is_requested();
-    let stopped = teardown::stop(&cluster.layout).and_then(|()| {
-        if forget {
-            teardown::forget(&cluster.layout)
-        } else {
-            Ok(())
-        }
-    });
+fn running(cluster: &Cluster) -> Vec<&'static str> {
+    let mut names = cluster.record.programs();
+    names.retain(|name| processes::find(&cluster.layout, name).is_some());
+    names
+}
+
+/// Ends what a failed start has started; what was `running` before goes on. Logs stay, unless the user pressed Ctrl-C on
+/// a cluster that was new.
+fn clean_up(cluster: &Cluster, is_new: bool, running: &[&str], error: anyhow::Error) -> anyhow::Error {
+    let Cluster { layout, record } = cluster;
+    let interrupted = interrupt::is_requested();
+    let stopped = if running.is_empty() {
+        teardown::stop(layout).and_then(|()| {
+            if is_new && interrupted {
+                teardown::forget(layout)
+            } else {
+                Ok(())
+            }
+        })
+    } else {
+        let started = record
+            .programs()
+            .into_iter()
+            .filter(|name| !running.contains(name));
+        started.map(|name| processes::kill(layout, name)).collect()
+    };
+    // Ctrl-C reaches the programs we wait for as well, and what they say then is not the reason.
+    let error = if interrupted {
+        anyhow!("interrupted")
+    } else {
+        error
+    };
     match stopped {
         Ok(()) => error,
         Err(second) => error.context(anyhow!("and cleaning up failed too: {second:#}")),
