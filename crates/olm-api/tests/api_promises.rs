@@ -1,5 +1,6 @@
 //! What the user's documents promise about the APIs (checklist items API-001 to API-008 and API-010) as far as types and
 //! definitions go; that a real API server takes the objects is tested end to end.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! The manifests under `manifests/crds` are those of the types, and mean the same as the definitions clusters have.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 mod support;
 

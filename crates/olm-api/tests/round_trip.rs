@@ -1,4 +1,5 @@
 //! Nothing is lost between reading an object and writing it, and everything the API field map names is typed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 mod support;
 
@@ -230,4 +231,79 @@ fn versions_of_the_corpus_parse() {
             .unwrap_or_else(|error| panic!("{file}: {error}"));
         assert!(csv.spec.version.is_some(), "{file}: {version}");
     }
+}
+
+/// Objects in which, one struct of ours after the other, every field is `null`.
+fn with_nulls(schema: &Value) -> Vec<Value> {
+    let none = serde_json::Map::new();
+    let fields = schema["properties"].as_object().unwrap_or(&none);
+    let is_ours = |schema: &Value| {
+        schema["properties"]
+            .as_object()
+            .is_some_and(|fields| fields.values().any(|field| field["description"].is_string()))
+    };
+    let nulls = fields.keys().map(|name| (name.clone(), Value::Null)).collect();
+    let mut objects = vec![Value::Object(nulls)];
+    for (name, field) in fields {
+        let inner = if is_ours(field) {
+            with_nulls(field)
+        } else if is_ours(&field["items"]) {
+            with_nulls(&field["items"])
+                .into_iter()
+                .map(|item| Value::Array(vec![item]))
+                .collect()
+        } else {
+            Vec::new()
+        };
+        objects.extend(
+            inner
+                .into_iter()
+                .map(|value| serde_json::json!({ name.as_str(): value })),
+        );
+    }
+    objects
+}
+
+#[test]
+fn null_is_accepted_for_every_field() {
+    let mut tried = 0;
+    for ((api_version, kind), schema) in schemas() {
+        for part in ["spec", "status"] {
+            for value in with_nulls(&schema["properties"][part]) {
+                let mut object = serde_json::json!({
+                    "apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": {},
+                });
+                object[part] = value;
+                round_trip(&object).unwrap_or_else(|error| panic!("{error}: {object}"));
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "only {tried} structs");
+}
+
+#[test]
+fn required_status_fields_are_written_even_when_empty() {
+    let plan = olm_api::v1alpha1::InstallPlanStatus::default();
+    assert_eq!(
+        serde_json::to_value(plan).unwrap(),
+        serde_json::json!({"phase": "", "catalogSources": []})
+    );
+    let step = olm_api::v1alpha1::Step::default();
+    assert_eq!(serde_json::to_value(step).unwrap()["status"], "");
+    let subscription = olm_api::v1alpha1::SubscriptionStatus::default();
+    assert_eq!(
+        serde_json::to_value(subscription).unwrap(),
+        serde_json::json!({"lastUpdated": null})
+    );
+    let group = olm_api::v1::OperatorGroupStatus::default();
+    assert_eq!(
+        serde_json::to_value(group).unwrap(),
+        serde_json::json!({"lastUpdated": null})
+    );
+    let webhook = serde_json::to_value(olm_api::v1alpha1::WebhookDescription::default()).unwrap();
+    assert_eq!(
+        (&webhook["sideEffects"], &webhook["admissionReviewVersions"]),
+        (&Value::Null, &Value::Null)
+    );
 }

@@ -128,7 +128,7 @@ pub(super) fn refine(name: &str, schema: &mut Value) {
         }
         "ObjectMeta" => *schema = json!({"type": "object"}),
         "PodTemplateSpec" => {
-            schema["properties"]["metadata"]["x-kubernetes-preserve-unknown-fields"] = true.into()
+            schema["properties"]["metadata"]["x-kubernetes-preserve-unknown-fields"] = true.into();
         }
         "Condition" => check_conditions(schema),
         _ => refine_fields(short, schema),

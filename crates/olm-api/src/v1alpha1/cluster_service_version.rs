@@ -1,45 +1,22 @@
 //! ClusterServiceVersion: one version of one operator, how it is installed and how that goes.
 
-use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::InstallStrategy;
+use super::{
+    ApiServiceDefinitions, ApiServiceDescription, ClusterServiceVersionPhase, ClusterServiceVersionStatus,
+    CrdDescription, CustomResourceDefinitions, InstallStrategy, WebhookDescription,
+};
 use crate::decode::or_default;
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
 use crate::sparse::{List, Map};
 use crate::version::{VersionError, parse_tolerant};
 use crate::{Extra, condition, labels};
-
-open_enum! {
-    /// Phase of a ClusterServiceVersion.
-    pub enum ClusterServiceVersionPhase {
-        /// Not looked at yet.
-        None = "",
-        /// Requirements are being checked.
-        Pending = "Pending",
-        /// Requirements are met.
-        InstallReady = "InstallReady",
-        /// Components are installed and not all healthy yet.
-        Installing = "Installing",
-        /// All components are healthy.
-        Succeeded = "Succeeded",
-        /// The install failed, or a component is not healthy any more.
-        Failed = "Failed",
-        /// Nothing is known.
-        Unknown = "Unknown",
-        /// A successor is being installed.
-        Replacing = "Replacing",
-        /// The successor has succeeded; this object goes.
-        Deleting = "Deleting",
-    }
-}
 
 open_enum! {
     /// Shape of an OperatorGroup that an operator can be installed with.
@@ -52,18 +29,6 @@ open_enum! {
         MultiNamespace = "MultiNamespace",
         /// The target is the whole cluster.
         AllNamespaces = "AllNamespaces",
-    }
-}
-
-open_enum! {
-    /// Kind of a webhook.
-    pub enum WebhookType {
-        /// Validating admission webhook.
-        Validating = "ValidatingAdmissionWebhook",
-        /// Mutating admission webhook.
-        Mutating = "MutatingAdmissionWebhook",
-        /// Conversion webhook of a CustomResourceDefinition.
-        Conversion = "ConversionWebhook",
     }
 }
 
@@ -299,228 +264,6 @@ pub struct GroupVersionKind {
     pub extra: Extra,
 }
 
-/// Custom resources an operator brings or needs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CustomResourceDefinitions {
-    /// Custom resources the operator brings.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub owned: List<CrdDescription>,
-    /// Custom resources the operator needs another operator to bring.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub required: List<CrdDescription>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// One custom resource.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CrdDescription {
-    /// Name of the CustomResourceDefinition: plural and group, joined by a dot.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Version of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub version: String,
-    /// Kind of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Name of the kind for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// What the kind is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Kinds of object the operator makes for one custom resource.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub resources: List<ApiResourceReference>,
-    /// How consoles show and edit fields of the spec.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub spec_descriptors: List<Descriptor>,
-    /// How consoles show fields of the status.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub status_descriptors: List<Descriptor>,
-    /// Actions consoles offer.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub action_descriptors: List<Descriptor>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// Aggregated APIs an operator brings or needs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ApiServiceDefinitions {
-    /// Aggregated APIs the operator serves.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub owned: List<ApiServiceDescription>,
-    /// Aggregated APIs the operator needs another operator to serve.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub required: List<ApiServiceDescription>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// One aggregated API. Its APIService is called after version and group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ApiServiceDescription {
-    /// Plural name of the resource.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Group of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub group: String,
-    /// Version of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub version: String,
-    /// Kind of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Deployment of the install strategy that serves the API.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deployment_name: Option<String>,
-    /// Port the API is served on, 443 when not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub container_port: Option<i32>,
-    /// Name of the kind for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// What the kind is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Kinds of object the operator makes for one object of the API.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub resources: List<ApiResourceReference>,
-    /// How consoles show and edit fields of the spec.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub spec_descriptors: List<Descriptor>,
-    /// How consoles show fields of the status.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub status_descriptors: List<Descriptor>,
-    /// Actions consoles offer.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub action_descriptors: List<Descriptor>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-impl ApiServiceDescription {
-    /// Name of the APIService object: `<version>.<group>`.
-    pub fn api_service_name(&self) -> String {
-        format!("{}.{}", self.version, self.group)
-    }
-}
-
-/// A kind of object an operator makes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ApiResourceReference {
-    /// Plural name of the resource, may be empty.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Kind of the object.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Version of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub version: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// How consoles treat one field or action.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Descriptor {
-    /// Path of the field below spec or status, or name of the action.
-    #[serde(deserialize_with = "or_default")]
-    pub path: String,
-    /// Name of the field for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// What the field is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// How consoles render the field.
-    #[serde(rename = "x-descriptors", skip_serializing_if = "List::is_absent")]
-    pub x_descriptors: List<String>,
-    /// Value of the field, for descriptors that carry one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::bytes")]
-    pub value: Option<Value>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// A webhook the operator serves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct WebhookDescription {
-    /// Base of the webhook configuration's name, and name of its one webhook.
-    #[serde(deserialize_with = "or_default")]
-    pub generate_name: String,
-    /// Kind of webhook.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["ValidatingAdmissionWebhook", "MutatingAdmissionWebhook", "ConversionWebhook"]))]
-    pub type_: WebhookType,
-    /// Deployment of the install strategy that serves the webhook.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deployment_name: Option<String>,
-    /// Port of the Service in front of the webhook.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535), extend("x-default" = 443))]
-    pub container_port: Option<i32>,
-    /// Port, or name of the port, of the container that serves the webhook.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_port: Option<IntOrString>,
-    /// Operations and resources the webhook is called for.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub rules: List<Embedded<RuleWithOperations>>,
-    /// What happens when the webhook cannot be called: Fail or Ignore.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure_policy: Option<String>,
-    /// How rules are matched: Exact or Equivalent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub match_policy: Option<String>,
-    /// Objects the webhook is called for, by their labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub object_selector: Option<Embedded<LabelSelector>>,
-    /// Whether calling the webhook has side effects: None, NoneOnDryRun, Some or Unknown.
-    pub side_effects: Option<String>,
-    /// How long a call may take, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<i32>,
-    /// Versions of AdmissionReview, or ConversionReview, the webhook understands, best first.
-    pub admission_review_versions: Option<Vec<String>>,
-    /// Whether a mutating webhook is called again after others changed the object: Never or IfNeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reinvocation_policy: Option<String>,
-    /// Path of the webhook's address.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook_path: Option<String>,
-    /// Names of the CustomResourceDefinitions a conversion webhook converts.
-    #[serde(rename = "conversionCRDs", skip_serializing_if = "List::is_absent")]
-    pub conversion_crds: List<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
 /// Whether one shape of OperatorGroup is supported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -560,188 +303,6 @@ pub struct RelatedImage {
     /// Reference of the image.
     #[serde(deserialize_with = "or_default")]
     pub image: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// How far the install of an operator is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterServiceVersionStatus {
-    /// Where the install stands.
-    #[serde(
-        skip_serializing_if = "ClusterServiceVersionPhase::is_unset",
-        deserialize_with = "or_default"
-    )]
-    pub phase: ClusterServiceVersionPhase,
-    /// Why the object is in this phase, in one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Why the object is in this phase, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// When this status was last set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_update_time: Option<Time>,
-    /// When the phase last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
-    /// The last twenty phases and reasons, oldest first.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub conditions: List<ClusterServiceVersionCondition>,
-    /// What the operator requires, and whether it is there.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub requirement_status: List<RequirementStatus>,
-    /// When serving certificates were last issued.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub certs_last_updated: Option<Time>,
-    /// When serving certificates will be replaced.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub certs_rotate_at: Option<Time>,
-    /// What is left to remove before the operator goes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cleanup: Option<CleanupStatus>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// One step of the history of an install.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterServiceVersionCondition {
-    /// Where the install stood.
-    #[serde(
-        skip_serializing_if = "ClusterServiceVersionPhase::is_unset",
-        deserialize_with = "or_default"
-    )]
-    pub phase: ClusterServiceVersionPhase,
-    /// Why, in one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Why, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// When the status was set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_update_time: Option<Time>,
-    /// When the phase had last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// One requirement and whether it is met.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RequirementStatus {
-    /// Group of the required object, empty for the core group.
-    #[serde(deserialize_with = "or_default")]
-    pub group: String,
-    /// Version of the required object's API.
-    #[serde(deserialize_with = "or_default")]
-    pub version: String,
-    /// Kind of the required object.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Name of the required object.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Present, NotPresent, PresentNotSatisfied or PresentNotAvailable; for an owned aggregated API also DeploymentFound
-    /// or DeploymentNotFound.
-    #[serde(deserialize_with = "or_default")]
-    pub status: String,
-    /// What was found.
-    #[serde(deserialize_with = "or_default")]
-    pub message: String,
-    /// Uid of the object that was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uuid: Option<String>,
-    /// What the requirement consists of, for example the rules a ServiceAccount must have.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub dependents: List<DependentStatus>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// Part of a requirement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DependentStatus {
-    /// Group of the part.
-    #[serde(deserialize_with = "or_default")]
-    pub group: String,
-    /// Version of the part.
-    #[serde(deserialize_with = "or_default")]
-    pub version: String,
-    /// Kind of the part.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Satisfied or NotSatisfied.
-    #[serde(deserialize_with = "or_default")]
-    pub status: String,
-    /// Uid of the object that was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uuid: Option<String>,
-    /// What was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// What is left to remove.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CleanupStatus {
-    /// Custom resources that have been deleted and are not gone yet, by kind.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub pending_deletion: List<ResourceList>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// Objects of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourceList {
-    /// Group of the kind.
-    #[serde(deserialize_with = "or_default")]
-    pub group: String,
-    /// The kind.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// The objects.
-    #[serde(deserialize_with = "or_default")]
-    pub instances: Vec<ResourceInstance>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// One object.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourceInstance {
-    /// Name of the object.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Namespace of the object, absent for a cluster-wide one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
     /// Fields this version of the API does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -819,5 +380,76 @@ impl ClusterServiceVersion {
         [condition::csv::OWNER_CONFLICT, condition::csv::INSTALL_SUCCEEDED].contains(&reason)
             || *self.phase() == ClusterServiceVersionPhase::None
             || BAD_OPERATOR_GROUP_REASONS.contains(&reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::csv::*;
+    use crate::decode_csv_manifest;
+
+    fn csv(phase: &str, reason: &str) -> ClusterServiceVersion {
+        decode_csv_manifest(json!({
+            "metadata": {"name": "a.v1", "namespace": "own"},
+            "spec": {},
+            "status": {"phase": phase, "reason": reason, "conditions": [{"phase": phase, "reason": reason}]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn copies_are_known_by_reason_annotation_or_label() {
+        assert!(csv("Succeeded", COPIED).is_copied());
+        assert!(!csv("Succeeded", INSTALL_SUCCEEDED).is_copied());
+        let annotated = |namespace: &str| {
+            let mut csv = csv("Succeeded", INSTALL_SUCCEEDED);
+            csv.metadata.annotations = Some([(labels::OPERATOR_NAMESPACE.into(), namespace.into())].into());
+            csv
+        };
+        assert!(annotated("other").is_copied());
+        assert!(!annotated("own").is_copied());
+        let mut labelled = csv("Succeeded", INSTALL_SUCCEEDED);
+        labelled.metadata.labels = Some([(labels::COPIED_FROM.into(), "other".into())].into());
+        assert!(labelled.is_copied());
+    }
+
+    #[test]
+    fn what_may_be_copied_and_annotated() {
+        let rows = [
+            ("", "", true, true),
+            ("Succeeded", INSTALL_SUCCEEDED, false, true),
+            ("Succeeded", COPIED, true, false),
+            ("Failed", OWNER_CONFLICT, false, true),
+            ("Failed", NO_OPERATOR_GROUP, true, true),
+            ("Failed", UNSUPPORTED_OPERATOR_GROUP, true, true),
+            ("Failed", INSTALL_CHECK_FAILED, false, false),
+        ];
+        for (phase, reason, uncopiable, annotatable) in rows {
+            let csv = csv(phase, reason);
+            assert_eq!(csv.is_uncopiable(), uncopiable, "{phase} {reason}");
+            assert_eq!(csv.is_safe_to_annotate(), annotatable, "{phase} {reason}");
+        }
+    }
+
+    #[test]
+    fn obsolete_is_what_was_ever_being_replaced() {
+        assert!(csv("Replacing", BEING_REPLACED).is_obsolete());
+        assert!(csv("Deleting", REPLACED).is_obsolete());
+        assert!(!csv("Succeeded", INSTALL_SUCCEEDED).is_obsolete());
+        let mut later = csv("Replacing", BEING_REPLACED);
+        later.status.as_mut().unwrap().reason = Some(INSTALL_SUCCEEDED.into());
+        assert!(later.is_obsolete());
+    }
+
+    #[test]
+    fn absent_version_is_zero_and_a_broken_one_an_error() {
+        let mut csv = csv("", "");
+        assert_eq!(csv.spec.version().unwrap(), Version::new(0, 0, 0));
+        csv.spec.version = Some("v1.2".into());
+        assert_eq!(csv.spec.version().unwrap(), Version::new(1, 2, 0));
+        csv.spec.version = Some(String::new());
+        assert!(csv.spec.version().is_err());
+        assert_eq!(serde_json::to_value(&csv).unwrap()["spec"]["version"], "");
     }
 }
