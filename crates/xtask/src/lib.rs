@@ -12,6 +12,7 @@ pub mod checklist;
 pub mod cluster;
 pub mod demo;
 pub mod deploy;
+pub mod r#gen;
 pub mod images;
 pub mod interrupt;
 pub mod kubectl;
@@ -37,5 +38,6 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Deploy(options) => target::deploy(&options),
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Checklist { step } => checklist::run(step),
+        args::Command::Gen { check } => r#gen::run(check),
     }
 }

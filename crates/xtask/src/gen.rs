@@ -1,0 +1,51 @@
+//! Generated files: the CustomResourceDefinitions under `manifests/crds`.
+//!
+//! The API types and their test know how the files look. This command only runs that test, once to write and otherwise to
+//! compare, so that xtask itself stays free of the Kubernetes crates and quick to build.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, bail};
+
+use crate::workspace;
+
+/// Tells the test to write instead of to compare.
+const UPDATE: &str = "OLM_UPDATE_GENERATED";
+
+/// Writes all generated files anew or, with `check`, finds out whether they are up to date.
+///
+/// # Errors
+/// When cargo cannot be run, the types do not compile, or a file is stale.
+pub fn run(check: bool) -> anyhow::Result<ExitCode> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(workspace::root())
+        .args(["test", "--quiet", "--package", "olm-api", "--test", "crds", "--"])
+        .args(["--exact", "crd_manifests_are_fresh"])
+        .env_remove(UPDATE);
+    if !check {
+        command.env(UPDATE, "1");
+    }
+    let output = command
+        .output()
+        .context("failed to run cargo test for the API types")?;
+    if !output.status.success() {
+        let told =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if check {
+            bail!(
+                "generated files are stale, or the API types do not compile; run `cargo xtask gen`\n{told}"
+            );
+        }
+        bail!("failed to generate manifests/crds\n{told}");
+    }
+    eprintln!(
+        "manifests/crds {}",
+        if check {
+            "is up to date"
+        } else {
+            "has been generated"
+        }
+    );
+    Ok(ExitCode::SUCCESS)
+}
