@@ -8,6 +8,7 @@ use olm_oci::{ImageContent, View};
 use serde_json::Value;
 
 use super::error::{UnpackClass, UnpackError};
+use crate::install_plan::kind::StepKind;
 use crate::install_plan::object;
 
 /// Where manifests are when neither labels nor annotations say anything.
@@ -89,8 +90,9 @@ pub fn read_files<'a>(
     let mut csv: Option<BundleFile> = None;
     let mut objects = Vec::new();
     for (name, bytes) in files {
-        let (object, _) =
+        let (mut object, _) =
             yaml::parse_first(bytes).map_err(|error| invalid(format!("file `{name}`: {error}")))?;
+        complete_type(&mut object);
         check_object(name, &object).map_err(invalid)?;
         let file = BundleFile {
             name: name.to_owned(),
@@ -116,6 +118,16 @@ pub fn read_files<'a>(
     })
 }
 
+/// Kinds whose version is not in doubt need none: what upstream's typed clients make of a manifest without `apiVersion`.
+fn complete_type(object: &mut Value) {
+    let known = StepKind::of(object::kind(object)).and_then(StepKind::api_resource);
+    if let (Some(api), Value::Object(map)) = (known, &mut *object)
+        && map.get("apiVersion").is_none_or(object::is_empty)
+    {
+        map.insert("apiVersion".to_owned(), api.api_version.into());
+    }
+}
+
 /// The shape every API object has; what an API server would refuse anyway, told with the file's name.
 fn check_object(file: &str, object: &Value) -> Result<(), String> {
     let Value::Object(_) = object else {
@@ -129,7 +141,9 @@ fn check_object(file: &str, object: &Value) -> Result<(), String> {
             return Err(format!("file `{file}`: has no `{field}`"));
         }
     }
-    if !object.get("metadata").is_some_and(Value::is_object) || object::name(object).is_empty() {
+    if !object.get("metadata").is_some_and(Value::is_object)
+        || object::metadata_text(object, "name").is_none()
+    {
         return Err(format!(
             "file `{file}`: {} has no `metadata.name`",
             object::kind(object)
@@ -140,7 +154,7 @@ fn check_object(file: &str, object: &Value) -> Result<(), String> {
         let is_text_map = |value: &Value| {
             value
                 .as_object()
-                .is_some_and(|map| map.values().all(Value::is_string))
+                .is_some_and(|map| map.values().all(|value| value.is_string() || value.is_null()))
         };
         if map.is_some_and(|map| !map.is_null() && !is_text_map(map)) {
             return Err(format!(
@@ -189,6 +203,9 @@ fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
     }
     Ok(first.unwrap_or_else(|| DEFAULT_MANIFESTS.to_owned()))
 }
+
+#[cfg(test)]
+mod corpus;
 
 #[cfg(test)]
 mod tests {

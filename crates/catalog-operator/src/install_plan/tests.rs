@@ -796,3 +796,63 @@ fn csv_nobody_asked_for_does_not_take_an_api_away() {
     let text = "error checking crd owners for: demo.v1: Existing CSVs [other.v1 third.v1] in namespace ns all claim to own CRD demos.example.com";
     assert!(cluster.summary(PLAN).contains(text), "{}", cluster.summary(PLAN));
 }
+
+/// Bundles often bring the ServiceAccount their permissions imply: one write for both steps, no further round.
+#[test]
+fn service_account_brought_twice_is_made_once() {
+    let objects = vec![
+        crd("demos.example.com"),
+        core("ServiceAccount", "demo", json!({})),
+    ];
+    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", objects)]);
+    cluster.converge(PLAN);
+    assert_eq!(
+        cluster
+            .writes
+            .iter()
+            .filter(|write| write.contains("ServiceAccount"))
+            .count(),
+        1
+    );
+    assert_eq!(
+        cluster
+            .writes
+            .iter()
+            .filter(|write| write.contains("InstallPlan"))
+            .count(),
+        2
+    );
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+}
+
+/// A namesake on its way out would take what it owns along.
+#[test]
+fn csv_being_deleted_is_waited_out() {
+    let mut cluster = Cluster::with_plan(&[small()]);
+    let mut csv = small().csv;
+    csv["metadata"]["namespace"] = NAMESPACE.into();
+    csv["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();
+    cluster.put(csv);
+    cluster.converge(PLAN);
+    assert!(
+        cluster
+            .summary(PLAN)
+            .starts_with("Installing waiting for ClusterServiceVersion demo.v1, which is being deleted")
+    );
+    cluster.objects.remove("ClusterServiceVersion ns/demo.v1");
+    cluster.converge(PLAN);
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+}
+
+/// Bundles with an older version of a kind are written with the one that is served.
+#[test]
+fn old_version_of_a_known_kind_is_written_as_the_served_one() {
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1beta1", "kind": "Role", "metadata": {"name": "r"}, "rules": []});
+    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", vec![role])]);
+    cluster.converge(PLAN);
+    assert_eq!(
+        cluster.objects["Role ns/r"]["apiVersion"],
+        "rbac.authorization.k8s.io/v1"
+    );
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+}

@@ -1,0 +1,104 @@
+//! A step's object with everything that only the plan knows: type, name, namespace, labels and owners.
+
+use kube::{ResourceExt, core::ApiResource};
+use olm_api::labels;
+use olm_api::v1alpha1::Step;
+use serde_json::Value;
+
+use super::StepError;
+use crate::install_plan::kind::StepKind;
+use crate::install_plan::object;
+use crate::install_plan::observe::Observed;
+
+/// The object as it is to be in the cluster; `None` while its owner is still to be created by the same plan.
+///
+/// # Errors
+/// An owner does not exist.
+pub(super) fn complete(
+    observed: &Observed,
+    kind: StepKind,
+    step: &Step,
+    object: &Value,
+    api: &ApiResource,
+    namespaced: bool,
+) -> Result<Option<Value>, StepError> {
+    let namespace = observed.namespace();
+    let mut object = object.clone();
+    object::strip_server_fields(&mut object);
+    // Objects in plans may lack type and name (upstream's generated Subscriptions do), and bundles may have an older version of
+    // a kind than the one it is written with; the step is what counts.
+    object["apiVersion"] = api.api_version.clone().into();
+    object["kind"] = api.kind.clone().into();
+    let metadata = object::map_mut(&mut object, "metadata");
+    metadata.insert("name".to_owned(), step.resource.name.clone().into());
+    if namespaced {
+        metadata.insert("namespace".to_owned(), namespace.clone().into());
+    } else {
+        metadata.remove("namespace");
+    }
+    object::metadata_map_mut(&mut object, "labels").insert(labels::MANAGED.to_owned(), labels::TRUE.into());
+    match kind {
+        StepKind::Subscription => {
+            let annotations = object::metadata_map_mut(&mut object, "annotations");
+            annotations.insert(
+                labels::GENERATED_BY.to_owned(),
+                observed.install_plan.name_any().into(),
+            );
+        }
+        StepKind::BundleSecret => encode_string_data(&mut object),
+        _ => {}
+    }
+    if kind.has_owner() && !step.resolving.is_empty() && !namespaced {
+        object::set_owner_labels(&mut object, &step.resolving, &namespace);
+    }
+    let Some(owners) = owners(observed, kind, step, &object, namespaced)? else {
+        return Ok(None);
+    };
+    if !owners.is_empty() {
+        object::map_mut(&mut object, "metadata").insert("ownerReferences".to_owned(), owners.into());
+    }
+    Ok(Some(object))
+}
+
+/// The owner references, with the uids of the ClusterServiceVersions they name.
+fn owners(
+    observed: &Observed,
+    kind: StepKind,
+    step: &Step,
+    object: &Value,
+    namespaced: bool,
+) -> Result<Option<Vec<Value>>, StepError> {
+    let mut owners = object::owner_references(object).to_vec();
+    let is_resolving = |owner: &Value| object::is_csv_reference(owner) && owner["name"] == *step.resolving;
+    let is_owned = kind.has_owner() && namespaced && !step.resolving.is_empty();
+    if is_owned && !owners.iter().any(is_resolving) {
+        owners.push(object::csv_owner_reference(&step.resolving, ""));
+    }
+    for owner in owners.iter_mut().filter(|owner| object::is_csv_reference(owner)) {
+        let name = owner.get("name").and_then(Value::as_str).unwrap_or_default();
+        match observed.find_csv(name).and_then(|csv| csv.uid()) {
+            Some(uid) => owner["uid"] = uid.into(),
+            None if observed.creates_csv(name) => return Ok(None),
+            None => {
+                return Err(StepError::OwnerMissing {
+                    kind: step.resource.kind.to_lowercase(),
+                    name: step.resource.name.clone(),
+                    csv: name.to_owned(),
+                });
+            }
+        }
+    }
+    Ok(Some(owners))
+}
+
+/// `stringData` is write-only; as `data` it can be compared with what is in the cluster.
+fn encode_string_data(secret: &mut Value) {
+    let Some(Value::Object(text)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else {
+        return;
+    };
+    let data = object::map_mut(secret, "data");
+    for (key, value) in text {
+        let bytes = k8s_openapi::ByteString(value.as_str().unwrap_or_default().as_bytes().to_vec());
+        data.insert(key, olm_runtime::plan::to_value(&bytes));
+    }
+}

@@ -1,0 +1,256 @@
+//! What one step needs now.
+
+use kube::core::ApiResource;
+use olm_api::labels;
+use olm_api::v1alpha1::{Step, StepStatus};
+use olm_runtime::plan::{Action, Exists, Guard, Identity, Target, merge_patch};
+use serde_json::Value;
+
+use super::StepError;
+use super::complete::complete;
+use crate::install_plan::crd_upgrade;
+use crate::install_plan::csv_ownership::check_owned_crds;
+use crate::install_plan::kind::StepKind;
+use crate::install_plan::observe::{Observed, StepState};
+use crate::install_plan::step_write::{Write, write_for};
+use crate::install_plan::{FIELD_MANAGER, object};
+
+/// What a step needs now.
+pub(super) enum Decision {
+    /// One write.
+    Write(StepWrite),
+    /// Nothing to write: the step has this status.
+    Settled(StepStatus),
+    /// The step's owner is created in this round.
+    PassedOver,
+    /// Nothing to do but wait; later steps go on.
+    Waits(String),
+    /// Nothing to do but wait, and later steps wait too.
+    Blocks(String),
+}
+
+/// One write and what it means.
+pub(super) struct StepWrite {
+    pub action: Action,
+    /// Status of the step after the write.
+    pub status: StepStatus,
+    /// What goes before the cause when the write fails.
+    pub error_prefix: String,
+}
+
+/// Decides on the steps of one plan.
+pub(super) struct StepExecutor<'a> {
+    observed: &'a Observed,
+    identity: Identity,
+}
+
+impl<'a> StepExecutor<'a> {
+    pub(super) fn new(observed: &'a Observed, identity: Identity) -> Self {
+        Self { observed, identity }
+    }
+
+    pub(super) fn execute(&self, index: usize, step: &Step) -> Result<Decision, StepError> {
+        let resource = &step.resource;
+        let kind = StepKind::of(&resource.kind).ok_or(StepError::InvalidData)?;
+        if !matches!(
+            step.status,
+            StepStatus::Unknown | StepStatus::NotPresent | StepStatus::WaitingForApi
+        ) {
+            return Err(StepError::InvalidData);
+        }
+        match self.observed.state(index) {
+            StepState::Known {
+                object,
+                api,
+                namespaced,
+                current,
+            } => self.execute_known(kind, step, object, api, *namespaced, current.as_deref()),
+            StepState::OwnerPending => Ok(Decision::PassedOver),
+            StepState::Fetching { message } => Ok(Decision::Blocks(message.clone())),
+            StepState::Broken { message, lasting } => Err(StepError::Manifest {
+                message: message.clone(),
+                lasting: *lasting,
+            }),
+            StepState::NotServed => Err(StepError::ApiNotServed {
+                kind: resource.kind.clone(),
+                name: resource.name.clone(),
+                api_version: match resource.group.as_str() {
+                    "" => resource.version.clone(),
+                    group => format!("{group}/{}", resource.version),
+                },
+            }),
+            StepState::Done => Ok(Decision::Settled(step.status.clone())),
+        }
+    }
+
+    fn execute_known(
+        &self,
+        kind: StepKind,
+        step: &Step,
+        object: &Value,
+        api: &ApiResource,
+        namespaced: bool,
+        current: Option<&Value>,
+    ) -> Result<Decision, StepError> {
+        let name = &step.resource.name;
+        if kind == StepKind::CustomResourceDefinition {
+            let target = Target::dynamic(api.clone(), None, name);
+            return self.execute_crd(step, object, target, current);
+        }
+        let Some(object) = complete(self.observed, kind, step, object, api, namespaced)? else {
+            return Ok(Decision::PassedOver);
+        };
+        if kind == StepKind::ClusterServiceVersion {
+            if let Some(decision) = self.existing_csv(name) {
+                return Ok(decision);
+            }
+            if !self
+                .observed
+                .install_plan
+                .spec
+                .cluster_service_version_names
+                .contains(name)
+            {
+                check_owned_crds(&object, &self.observed.namespace(), &self.observed.csvs)?;
+            }
+        }
+        let namespace = namespaced.then(|| self.observed.namespace());
+        let target = Target::dynamic(api.clone(), namespace.as_deref(), name);
+        Ok(self.decision(kind, target, current, object))
+    }
+
+    /// A ClusterServiceVersion that is there is left alone; one on its way out would take everything it owns along.
+    fn existing_csv(&self, name: &str) -> Option<Decision> {
+        let csv = self.observed.find_csv(name)?;
+        Some(match csv.metadata.deletion_timestamp {
+            None => Decision::Settled(StepStatus::Present),
+            Some(_) => Decision::Blocks(format!(
+                "waiting for ClusterServiceVersion {name}, which is being deleted, to be gone"
+            )),
+        })
+    }
+
+    /// The decision for the difference between the object in the cluster and the step's.
+    fn decision(&self, kind: StepKind, target: Target, current: Option<&Value>, object: Value) -> Decision {
+        let error_prefix = kind.error_prefix(&target.name, current.is_none());
+        let status = if current.is_none() {
+            StepStatus::Created
+        } else {
+            StepStatus::Present
+        };
+        let identity = self.identity.clone();
+        let action = match write_for(kind, current, object) {
+            Write::Nothing => return Decision::Settled(status),
+            Write::Create(object) => {
+                // Without a read before, the answer tells whether it was there.
+                let exists = if kind.reads_current() {
+                    Exists::Fail
+                } else {
+                    Exists::Keep
+                };
+                Action::Create {
+                    target,
+                    object,
+                    exists,
+                    identity,
+                }
+            }
+            Write::Apply(object) => Action::Apply {
+                target,
+                object,
+                manager: FIELD_MANAGER,
+                identity,
+            },
+            Write::Patch(patch) => Action::Patch {
+                target,
+                patch,
+                subresource: None,
+                guard: guard(current),
+                identity,
+            },
+        };
+        Decision::Write(StepWrite {
+            action,
+            status,
+            error_prefix,
+        })
+    }
+
+    /// CustomResourceDefinitions are shared by the whole cluster: created with a note of who brought them, changed only when no
+    /// stored object can be lost, and always in the operator's own name.
+    fn execute_crd(
+        &self,
+        step: &Step,
+        object: &Value,
+        target: Target,
+        current: Option<&Value>,
+    ) -> Result<Decision, StepError> {
+        let name = &step.resource.name;
+        let error_prefix = StepKind::CustomResourceDefinition.error_prefix(name, current.is_none());
+        let waits = format!("waiting for CustomResourceDefinition {name} to be established");
+        let Some(current) = current else {
+            let object = self.wanted_crd(step, object);
+            let action = Action::Create {
+                target,
+                object,
+                exists: Exists::Fail,
+                identity: Identity::Operator,
+            };
+            return Ok(Decision::Write(StepWrite {
+                action,
+                status: StepStatus::WaitingForApi,
+                error_prefix,
+            }));
+        };
+        let is_established = crd_upgrade::is_established(current);
+        if step.status == StepStatus::WaitingForApi {
+            return Ok(if is_established {
+                Decision::Settled(StepStatus::Created)
+            } else {
+                Decision::Waits(waits)
+            });
+        }
+        let wanted = self.wanted_crd(step, object);
+        crd_upgrade::check_stored_versions(current, &wanted)?;
+        let merged = crd_upgrade::merged(current, &wanted, |csv| self.observed.living_csvs.contains(csv));
+        // A definition found unestablished was made a moment ago, perhaps by this very plan before a restart.
+        let status = if is_established {
+            StepStatus::Present
+        } else {
+            StepStatus::WaitingForApi
+        };
+        Ok(match merge_patch(current, &merged) {
+            Some(patch) => {
+                let action = Action::patch(target, patch, guard(Some(current)));
+                Decision::Write(StepWrite {
+                    action,
+                    status,
+                    error_prefix,
+                })
+            }
+            None if is_established => Decision::Settled(status),
+            None => Decision::Waits(waits),
+        })
+    }
+
+    fn wanted_crd(&self, step: &Step, object: &Value) -> Value {
+        let mut wanted = object.clone();
+        object::strip_server_fields(&mut wanted);
+        object::metadata_map_mut(&mut wanted, "labels")
+            .insert(labels::MANAGED.to_owned(), labels::TRUE.into());
+        crd_upgrade::note_installed_alongside(&mut wanted, &self.observed.namespace(), &step.resolving);
+        wanted
+    }
+}
+
+fn guard(current: Option<&Value>) -> Guard {
+    let text = |field| {
+        current
+            .and_then(|current| object::metadata_text(current, field))
+            .map(str::to_owned)
+    };
+    Guard {
+        uid: text("uid"),
+        resource_version: text("resourceVersion"),
+    }
+}
