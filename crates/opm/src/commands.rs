@@ -11,6 +11,7 @@ mod completion;
 mod image;
 mod init;
 mod render;
+mod validate;
 mod version;
 
 /// Runs the command.
@@ -22,7 +23,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Command::Init(args) => init::run(&args),
         Command::Render(args) => runtime()?.block_on(render::run(&args, &settings)),
-        Command::Serve(_) | Command::Validate(_) => anyhow::bail!("not part of this build yet"),
+        Command::Validate(args) => validate::run(&args),
+        Command::Serve(_) => anyhow::bail!("not part of this build yet"),
         Command::Alpha(AlphaCommand::Image(command)) => runtime()?.block_on(image::run(command, &settings)),
         Command::Completion { shell } => completion::run(shell),
         Command::Version => version::run(),
