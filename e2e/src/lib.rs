@@ -5,3 +5,4 @@
 //! run inside and can speak to the cluster's addresses themselves.
 
 pub mod cluster;
+pub mod lab;

@@ -1,0 +1,231 @@
+//! From a Subscription to a running operator, and its upgrade.
+
+use anyhow::Context as _;
+use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
+use serde_json::{Value, json};
+use xtask::kubectl::text;
+
+const FIRST: &str = "demo-operator.v1.0.0";
+const SECOND: &str = "demo-operator.v1.1.0";
+
+/// Catalog, group and subscription of the demo operator in `namespace`.
+fn install(namespace: &Namespace<'_>, targets: &[&str], change: impl Fn(&mut Value)) -> anyhow::Result<()> {
+    let image = Lab::shared().demo_catalog()?;
+    let mut wanted = subscription("demo", "demo-operator", "stable", "catalog", namespace.name());
+    change(&mut wanted);
+    namespace.apply(&[
+        catalog_source("catalog", image),
+        operator_group("group", targets),
+        wanted,
+    ])
+}
+
+fn greet(namespace: &Namespace<'_>, release: &str) -> anyhow::Result<()> {
+    namespace.apply(&[json!({
+        "apiVersion": "demo.example.com/v1", "kind": "Greeting", "metadata": {"name": "ada"}, "spec": {"name": "Ada"}
+    })])?;
+    namespace.wait_for("greeting", "ada", "an answer of the operator", |greeting| {
+        text(greeting, "/status/operatorRelease") == release
+            && text(greeting, "/status/message") == "Hello, Ada!"
+    })?;
+    Ok(())
+}
+
+#[test]
+fn arch_001_a_catalog_a_group_and_a_subscription_are_enough() -> anyhow::Result<()> {
+    let namespace = Lab::shared().namespace("main-own")?;
+    install(&namespace, &[namespace.name()], |_| {})?;
+
+    let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
+    assert_eq!(csv["status"]["reason"], "InstallSucceeded");
+    assert_eq!(
+        csv["status"]["message"],
+        "install strategy completed with no errors"
+    );
+    let annotations = &csv["metadata"]["annotations"];
+    assert_eq!(annotations["olm.operatorGroup"], "group");
+    assert_eq!(annotations["olm.operatorNamespace"], namespace.name());
+    assert_eq!(annotations["olm.targetNamespaces"], namespace.name());
+
+    let deployment = namespace
+        .get("deployment", "demo-operator")?
+        .context("no Deployment")?;
+    assert_eq!(deployment["status"]["availableReplicas"], 1);
+    assert_eq!(deployment["metadata"]["labels"]["olm.owner"], SECOND);
+    assert_eq!(deployment["metadata"]["labels"]["olm.managed"], "true");
+
+    let subscription = namespace.wait_for("subscription", "demo", "AtLatestKnown", |object| {
+        text(object, "/status/state") == "AtLatestKnown"
+    })?;
+    assert_eq!(subscription["status"]["installedCSV"], SECOND);
+    let plan = text(&subscription, "/status/installPlanRef/name");
+    let plan = namespace
+        .get("installplan", plan)?
+        .context("the plan the Subscription names does not exist")?;
+    assert_eq!(plan["status"]["phase"], "Complete");
+    assert_eq!(plan["spec"]["approved"], true);
+    greet(&namespace, "1.1.0")
+}
+
+#[test]
+fn an_operator_for_one_other_namespace_is_told_so_and_works_there() -> anyhow::Result<()> {
+    let lab = Lab::shared();
+    let target = lab.namespace("main-single-target")?;
+    let namespace = lab.namespace("main-single")?;
+    install(&namespace, &[target.name()], |_| {})?;
+    let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
+    assert_eq!(
+        csv["metadata"]["annotations"]["olm.targetNamespaces"],
+        target.name()
+    );
+    greet(&target, "1.1.0")
+}
+
+#[test]
+fn an_operator_for_all_namespaces_works_in_every_one() -> anyhow::Result<()> {
+    let lab = Lab::shared();
+    let elsewhere = lab.namespace("main-all-elsewhere")?;
+    let namespace = lab.namespace("main-all")?;
+    install(&namespace, &[], |_| {})?;
+    let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
+    assert_eq!(csv["metadata"]["annotations"]["olm.targetNamespaces"], "");
+    let group = namespace
+        .get("operatorgroup", "group")?
+        .context("no OperatorGroup")?;
+    assert_eq!(group["status"]["namespaces"], json!([""]));
+    greet(&elsewhere, "1.1.0")
+}
+
+#[test]
+fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
+    let namespace = Lab::shared().namespace("main-manual")?;
+    install(&namespace, &[namespace.name()], |wanted| {
+        wanted["spec"]["installPlanApproval"] = json!("Manual");
+        wanted["spec"]["startingCSV"] = json!(FIRST);
+    })?;
+
+    let first_plan = namespace.wait_for_plan(FIRST, "RequiresApproval")?;
+    assert!(
+        namespace.list("csv")?.is_empty(),
+        "nothing may be installed before the approval"
+    );
+    let pending = namespace.wait_for_condition("demo", "InstallPlanPending")?;
+    assert_eq!(pending["reason"], "RequiresApproval");
+    namespace.approve(&first_plan)?;
+    namespace.wait_for_phase(FIRST, "Succeeded")?;
+    greet(&namespace, "1.0.0")?;
+
+    let second_plan = namespace.wait_for_plan(SECOND, "RequiresApproval")?;
+    assert_ne!(first_plan, second_plan);
+    let subscription = namespace
+        .get("subscription", "demo")?
+        .context("no Subscription")?;
+    assert_eq!(subscription["status"]["installedCSV"], FIRST);
+    assert_eq!(subscription["status"]["currentCSV"], SECOND);
+    assert_eq!(subscription["status"]["state"], "UpgradePending");
+    namespace.approve(&second_plan)?;
+    let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
+    assert_eq!(csv["spec"]["replaces"], FIRST);
+    greet(&namespace, "1.1.0")?;
+    Lab::shared()
+        .kubectl()
+        .wait("the old CSV to be deleted", e2e::lab::PATIENCE, |_| {
+            Ok(match namespace.get("csv", FIRST)? {
+                None => Ok(()),
+                Some(csv) => Err(csv["status"]["phase"].to_string()),
+            })
+        })?;
+    let roles = Lab::shared().kubectl().get(&[
+        "clusterrole",
+        "-l",
+        &format!("olm.owner={FIRST},olm.owner.namespace={}", namespace.name()),
+    ])?;
+    let roles = roles.unwrap_or_default();
+    assert_eq!(
+        roles["items"].as_array().map(Vec::len),
+        Some(0),
+        "the old CSV's cluster roles stayed"
+    );
+    Ok(())
+}
+
+#[test]
+fn arch_003_each_operator_writes_the_status_of_its_own_kinds() -> anyhow::Result<()> {
+    let namespace = Lab::shared().namespace("main-owners")?;
+    install(&namespace, &[namespace.name()], |_| {})?;
+    namespace.wait_for_phase(SECOND, "Succeeded")?;
+    namespace.wait_for("subscription", "demo", "AtLatestKnown", |o| {
+        text(o, "/status/state") == "AtLatestKnown"
+    })?;
+    let owner = |resource: &str| match resource {
+        "clusterserviceversions" | "operatorgroups" => Some("system:serviceaccount:olm:olm-operator"),
+        "installplans" | "catalogsources" | "subscriptions" => {
+            Some("system:serviceaccount:olm:catalog-operator")
+        }
+        _ => None,
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for event in Lab::shared()
+        .cluster()
+        .audit_events()?
+        .iter()
+        .filter(|event| event.is_write())
+    {
+        let Some(object) = &event.object_ref else { continue };
+        if object.namespace != namespace.name() || object.subresource != "status" {
+            continue;
+        }
+        if let Some(owner) = owner(&object.resource) {
+            assert_eq!(event.user.username, owner, "{}", event.request_uri);
+            seen.insert(object.resource.clone());
+        }
+    }
+    assert_eq!(seen.len(), 5, "statuses written: {seen:?}");
+    Ok(())
+}
+
+#[test]
+fn tables_have_upstreams_columns() -> anyhow::Result<()> {
+    let namespace = Lab::shared().namespace("main-tables")?;
+    install(&namespace, &[namespace.name()], |_| {})?;
+    namespace.wait_for_phase(SECOND, "Succeeded")?;
+    let table = |kind: &str| -> anyhow::Result<Vec<Vec<String>>> {
+        let text = Lab::shared()
+            .kubectl()
+            .run(&["get", kind, "-n", namespace.name()])?;
+        Ok(text
+            .lines()
+            .map(|line| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|c| !c.is_empty())
+                    .map(str::to_owned)
+                    .collect()
+            })
+            .collect())
+    };
+    assert_eq!(
+        table("csv")?[0],
+        ["NAME", "DISPLAY", "VERSION", "RELEASE", "REPLACES", "PHASE"]
+    );
+    assert_eq!(
+        table("csv")?[1],
+        [SECOND, "Demo Operator", "1.1.0", FIRST, "Succeeded"]
+    );
+    assert_eq!(
+        table("sub")?,
+        [
+            ["NAME", "PACKAGE", "SOURCE", "CHANNEL"],
+            ["demo", "demo-operator", "catalog", "stable"]
+        ]
+    );
+    assert_eq!(table("installplan")?[0], ["NAME", "CSV", "APPROVAL", "APPROVED"]);
+    assert_eq!(table("installplan")?[1][1..], [SECOND, "Automatic", "true"]);
+    assert_eq!(
+        table("catsrc")?[0],
+        ["NAME", "DISPLAY", "TYPE", "PUBLISHER", "AGE"]
+    );
+    assert_eq!(table("catsrc")?[1][..4], ["catalog", "catalog", "grpc", "e2e"]);
+    assert_eq!(table("og")?[0], ["NAME", "AGE"]);
+    Ok(())
+}
