@@ -27,16 +27,17 @@ pub struct Lab {
 impl Lab {
     /// The lab of this test run: the shared cluster, started and given OLM's programs if need be.
     ///
-    /// # Panics
+    /// # Errors
     /// When it cannot be set up: no test that needs it can pass.
-    pub fn shared() -> &'static Self {
-        static LAB: OnceLock<Lab> = OnceLock::new();
-        static SETTING_UP: Mutex<()> = Mutex::new(());
-        let _guard = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
-        LAB.get_or_init(|| match crate::cluster::shared().and_then(Self::on) {
-            Ok(lab) => lab,
-            Err(error) => std::panic::panic_any(format!("the lab could not be set up: {error:#}")),
-        })
+    pub fn shared() -> anyhow::Result<&'static Self> {
+        static LAB: OnceLock<Result<Lab, String>> = OnceLock::new();
+        let lab = LAB.get_or_init(|| {
+            crate::cluster::shared()
+                .and_then(Self::on)
+                .map_err(|error| format!("{error:#}"))
+        });
+        lab.as_ref()
+            .map_err(|error| anyhow::anyhow!("the lab could not be set up: {error}"))
     }
 
     /// A lab on `cluster`.

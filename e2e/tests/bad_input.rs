@@ -5,7 +5,7 @@ use serde_json::Value;
 use xtask::kubectl::text;
 
 fn ready(namespace: &Namespace<'_>, wanted: &Value) -> anyhow::Result<()> {
-    let image = Lab::shared().demo_catalog()?;
+    let image = Lab::shared()?.demo_catalog()?;
     namespace.apply(&[
         catalog_source("catalog", image),
         operator_group("group", &[namespace.name()]),
@@ -20,7 +20,7 @@ fn resolution_message(namespace: &Namespace<'_>) -> anyhow::Result<String> {
 
 #[test]
 fn a_package_that_no_catalog_has_is_named() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("bad-package")?;
+    let namespace = Lab::shared()?.namespace("bad-package")?;
     ready(
         &namespace,
         &subscription("demo", "no-such-package", "stable", "catalog", namespace.name()),
@@ -33,7 +33,7 @@ fn a_package_that_no_catalog_has_is_named() -> anyhow::Result<()> {
 
 #[test]
 fn a_channel_that_the_package_lacks_is_named() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("bad-channel")?;
+    let namespace = Lab::shared()?.namespace("bad-channel")?;
     ready(
         &namespace,
         &subscription(
@@ -54,7 +54,7 @@ fn a_channel_that_the_package_lacks_is_named() -> anyhow::Result<()> {
 
 #[test]
 fn a_catalog_image_that_cannot_be_pulled_is_named_in_the_catalogs_status() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("bad-catalog-image")?;
+    let namespace = Lab::shared()?.namespace("bad-catalog-image")?;
     namespace.apply(&[catalog_source("catalog", "quay.io/nobody/no-such-catalog:v1")])?;
     let catalog = namespace.wait_for(
         "catalogsource",
@@ -68,9 +68,9 @@ fn a_catalog_image_that_cannot_be_pulled_is_named_in_the_catalogs_status() -> an
 
 #[test]
 fn no_operator_group_is_told() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("bad-no-group")?;
+    let namespace = Lab::shared()?.namespace("bad-no-group")?;
     namespace.apply(&[
-        catalog_source("catalog", Lab::shared().demo_catalog()?),
+        catalog_source("catalog", Lab::shared()?.demo_catalog()?),
         subscription("demo", "demo-operator", "stable", "catalog", namespace.name()),
     ])?;
     let message = resolution_message(&namespace)?;
@@ -87,7 +87,7 @@ fn no_operator_group_is_told() -> anyhow::Result<()> {
 
 #[test]
 fn two_operator_groups_are_told_on_both_sides() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("bad-two-groups")?;
+    let namespace = Lab::shared()?.namespace("bad-two-groups")?;
     ready(
         &namespace,
         &subscription("demo", "demo-operator", "stable", "catalog", namespace.name()),
@@ -104,7 +104,7 @@ fn two_operator_groups_are_told_on_both_sides() -> anyhow::Result<()> {
             condition(object, "MultipleOperatorGroup").is_some_and(|condition| condition["status"] == "True")
         },
     )?;
-    Lab::shared()
+    Lab::shared()?
         .kubectl()
         .run(&["delete", "operatorgroup", "second", "-n", namespace.name()])?;
     namespace.wait_for_phase("demo-operator.v1.1.0", "Succeeded")?;
@@ -113,7 +113,7 @@ fn two_operator_groups_are_told_on_both_sides() -> anyhow::Result<()> {
 
 #[test]
 fn a_subscription_that_is_corrected_recovers_by_itself() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("bad-then-good")?;
+    let namespace = Lab::shared()?.namespace("bad-then-good")?;
     ready(
         &namespace,
         &subscription(

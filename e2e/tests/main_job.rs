@@ -10,7 +10,7 @@ const SECOND: &str = "demo-operator.v1.1.0";
 
 /// Catalog, group and subscription of the demo operator in `namespace`.
 fn install(namespace: &Namespace<'_>, targets: &[&str], change: impl Fn(&mut Value)) -> anyhow::Result<()> {
-    let image = Lab::shared().demo_catalog()?;
+    let image = Lab::shared()?.demo_catalog()?;
     let mut wanted = subscription("demo", "demo-operator", "stable", "catalog", namespace.name());
     change(&mut wanted);
     namespace.apply(&[
@@ -33,7 +33,7 @@ fn greet(namespace: &Namespace<'_>, release: &str) -> anyhow::Result<()> {
 
 #[test]
 fn arch_001_a_catalog_a_group_and_a_subscription_are_enough() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("main-own")?;
+    let namespace = Lab::shared()?.namespace("main-own")?;
     install(&namespace, &[namespace.name()], |_| {})?;
 
     let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
@@ -69,7 +69,7 @@ fn arch_001_a_catalog_a_group_and_a_subscription_are_enough() -> anyhow::Result<
 
 #[test]
 fn an_operator_for_one_other_namespace_is_told_so_and_works_there() -> anyhow::Result<()> {
-    let lab = Lab::shared();
+    let lab = Lab::shared()?;
     let target = lab.namespace("main-single-target")?;
     let namespace = lab.namespace("main-single")?;
     install(&namespace, &[target.name()], |_| {})?;
@@ -83,7 +83,7 @@ fn an_operator_for_one_other_namespace_is_told_so_and_works_there() -> anyhow::R
 
 #[test]
 fn an_operator_for_all_namespaces_works_in_every_one() -> anyhow::Result<()> {
-    let lab = Lab::shared();
+    let lab = Lab::shared()?;
     let elsewhere = lab.namespace("main-all-elsewhere")?;
     let namespace = lab.namespace("main-all")?;
     install(&namespace, &[], |_| {})?;
@@ -98,7 +98,7 @@ fn an_operator_for_all_namespaces_works_in_every_one() -> anyhow::Result<()> {
 
 #[test]
 fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("main-manual")?;
+    let namespace = Lab::shared()?.namespace("main-manual")?;
     install(&namespace, &[namespace.name()], |wanted| {
         wanted["spec"]["installPlanApproval"] = json!("Manual");
         wanted["spec"]["startingCSV"] = json!(FIRST);
@@ -127,7 +127,7 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
     let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
     assert_eq!(csv["spec"]["replaces"], FIRST);
     greet(&namespace, "1.1.0")?;
-    Lab::shared()
+    Lab::shared()?
         .kubectl()
         .wait("the old CSV to be deleted", e2e::lab::PATIENCE, |_| {
             Ok(match namespace.get("csv", FIRST)? {
@@ -135,7 +135,7 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
                 Some(csv) => Err(csv["status"]["phase"].to_string()),
             })
         })?;
-    let roles = Lab::shared().kubectl().get(&[
+    let roles = Lab::shared()?.kubectl().get(&[
         "clusterrole",
         "-l",
         &format!("olm.owner={FIRST},olm.owner.namespace={}", namespace.name()),
@@ -151,7 +151,7 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
 
 #[test]
 fn arch_003_each_operator_writes_the_status_of_its_own_kinds() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("main-owners")?;
+    let namespace = Lab::shared()?.namespace("main-owners")?;
     install(&namespace, &[namespace.name()], |_| {})?;
     namespace.wait_for_phase(SECOND, "Succeeded")?;
     namespace.wait_for("subscription", "demo", "AtLatestKnown", |o| {
@@ -165,7 +165,7 @@ fn arch_003_each_operator_writes_the_status_of_its_own_kinds() -> anyhow::Result
         _ => None,
     };
     let mut seen = std::collections::BTreeSet::new();
-    for event in Lab::shared()
+    for event in Lab::shared()?
         .cluster()
         .audit_events()?
         .iter()
@@ -186,11 +186,11 @@ fn arch_003_each_operator_writes_the_status_of_its_own_kinds() -> anyhow::Result
 
 #[test]
 fn tables_have_upstreams_columns() -> anyhow::Result<()> {
-    let namespace = Lab::shared().namespace("main-tables")?;
+    let namespace = Lab::shared()?.namespace("main-tables")?;
     install(&namespace, &[namespace.name()], |_| {})?;
     namespace.wait_for_phase(SECOND, "Succeeded")?;
     let table = |kind: &str| -> anyhow::Result<Vec<Vec<String>>> {
-        let text = Lab::shared()
+        let text = Lab::shared()?
             .kubectl()
             .run(&["get", kind, "-n", namespace.name()])?;
         Ok(text
