@@ -110,3 +110,51 @@ fn credentials(registry: &Registry, password: &str) -> Credentials {
     );
     Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
 }
+
+#[tokio::test]
+async fn tls_is_verified_against_the_configured_authority() {
+    let key = rcgen::KeyPair::generate().expect("key");
+    let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+    let certificate = rcgen::CertificateParams::new(names)
+        .expect("names")
+        .self_signed(&key)
+        .expect("certificate");
+    let Some(registry) = Registry::start_tls(&certificate.pem(), &key.serialize_pem()) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("folder");
+    let folder = dir.path().join(registry.address.replace(':', "_") + "_");
+    std::fs::create_dir(&folder).expect("folder");
+    std::fs::write(folder.join("ca.crt"), certificate.pem()).expect("file");
+    let config = |keys: &str| {
+        let text = format!("server = \"https://{}\"\n{keys}\n", registry.address);
+        std::fs::write(folder.join("hosts.toml"), text).expect("file");
+        RegistryConfig::from_dir(dir.path())
+    };
+    let name: Reference = format!("{}/demo/bundle:v1", registry.address)
+        .parse()
+        .expect("reference");
+    let anonymous = Credentials::anonymous();
+    Pusher::new(config("ca = \"ca.crt\""))
+        .push(&image(), &name, &anonymous)
+        .await
+        .expect("pushed");
+    for keys in ["ca = \"ca.crt\"", "skip_verify = true"] {
+        let content = Puller::new(config(keys))
+            .content(&name, &anonymous, MANIFESTS)
+            .await
+            .expect(keys);
+        assert_eq!(content.files.len(), 2);
+    }
+    let error = Puller::new(config(""))
+        .resolve(&name, &anonymous)
+        .await
+        .expect_err("unknown authority");
+    assert_eq!(error.class(), PullErrorClass::Unreachable);
+    assert!(error.to_string().contains("certificate"), "{error}");
+    let error = Puller::new(config("ca = \"missing.crt\""))
+        .resolve(&name, &anonymous)
+        .await
+        .expect_err("no file");
+    assert!(error.to_string().contains("missing.crt"), "{error}");
+}

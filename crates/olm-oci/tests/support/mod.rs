@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -201,6 +201,15 @@ pub struct Registry {
 impl Registry {
     /// `None`, with the reason printed, when the machine has no registry; with `CI` set that is a failure.
     pub fn start(htpasswd: Option<&str>) -> Option<Self> {
+        Self::start_with(htpasswd, None)
+    }
+
+    /// The same over TLS, with a certificate and its key as PEM.
+    pub fn start_tls(certificate: &str, key: &str) -> Option<Self> {
+        Self::start_with(None, Some((certificate, key)))
+    }
+
+    fn start_with(htpasswd: Option<&str>, tls: Option<(&str, &str)>) -> Option<Self> {
         let program = std::env::var_os("PATH").and_then(|path| {
             std::env::split_paths(&path)
                 .map(|dir| dir.join("docker-registry"))
@@ -212,21 +221,30 @@ impl Registry {
             println!("skipped: {text}");
             return None;
         };
-        Some(Self::start_program(
-            &program.into_boxed_path().into_path_buf(),
-            htpasswd,
-        ))
+        Some(Self::start_program(&program, htpasswd, tls))
     }
 
-    fn start_program(program: &PathBuf, htpasswd: Option<&str>) -> Self {
+    fn start_program(program: &Path, htpasswd: Option<&str>, tls: Option<(&str, &str)>) -> Self {
         let dir = tempfile::tempdir().expect("folder");
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|l| l.local_addr())
             .expect("port")
             .port();
         let address = format!("127.0.0.1:{port}");
+        let mut http = format!("addr: '{address}'");
+        if let Some((certificate, key)) = tls {
+            let files = [("tls.crt", certificate), ("tls.key", key)].map(|(name, text)| {
+                let file = dir.path().join(name);
+                std::fs::write(&file, text).expect("file");
+                file.display().to_string()
+            });
+            http.push_str(&format!(
+                ", tls: {{certificate: {}, key: {}}}",
+                files[0], files[1]
+            ));
+        }
         let mut config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '{address}'}}\n",
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{{http}}}\n",
             dir.path().join("store").display()
         );
         if let Some(htpasswd) = htpasswd {
