@@ -23,7 +23,7 @@ pub mod registry_source;
 pub mod retry;
 pub mod unpacker;
 
-pub use content::{BundleFile, UnpackedBundle};
-pub use error::{UnpackClass, UnpackError};
+pub use content::UnpackedBundle;
+pub use error::UnpackError;
 pub use registry_source::RegistrySource;
-pub use unpacker::{BundleSource, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};
+pub use unpacker::{UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};

@@ -66,12 +66,10 @@ pub enum UnpackState {
     },
     /// There it is.
     Ready(Arc<UnpackedBundle>),
-    /// It cannot be had now. It is tried anew when it is asked for after `retry_in`; the waiter is told then.
+    /// It cannot be had now. When it is time to ask for it anew the waiter is told.
     Failed {
         /// Why.
         error: UnpackError,
-        /// Time to the next try.
-        retry_in: Duration,
     },
 }
 
@@ -179,10 +177,9 @@ impl Unpacker {
                     trouble: trouble.clone(),
                 }),
                 EntryState::Ready(bundle) => return UnpackState::Ready(Arc::clone(bundle)),
-                EntryState::Failed { error, retry_at } if *retry_at > now => Some(UnpackState::Failed {
-                    error: error.clone(),
-                    retry_in: *retry_at - now,
-                }),
+                EntryState::Failed { error, retry_at } if *retry_at > now => {
+                    Some(UnpackState::Failed { error: error.clone() })
+                }
                 EntryState::Failed { .. } => None,
             };
             if let Some(answer) = answer {
@@ -225,13 +222,9 @@ impl Unpacker {
     }
 
     /// Number of bundles known, whatever their state.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn known(&self) -> usize {
         self.shared.lock().len()
-    }
-
-    /// Whether nothing is known.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

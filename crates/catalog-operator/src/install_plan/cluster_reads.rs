@@ -91,7 +91,7 @@ impl Reads for ClusterReads {
                 message: format!("fetching bundle image: {error}"),
             },
             // The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
-            UnpackState::Failed { error, .. } => BundleContent::Failed {
+            UnpackState::Failed { error } => BundleContent::Failed {
                 message: error.to_string(),
                 lasting: error.class.is_content(),
             },

@@ -128,9 +128,10 @@ fn merged_spec(current: &Value, wanted: &Value) -> Value {
         }
     }
     if let Value::Object(map) = &mut spec {
-        map.retain(|field, value| {
-            !object::is_empty(value) && !(field == "preserveUnknownFields" && *value == json!(false))
-        });
+        let is_absent = |field: &str, value: &Value| {
+            object::is_empty(value) || (field == "preserveUnknownFields" && *value == json!(false))
+        };
+        map.retain(|field, value| !is_absent(field, value));
     }
     spec
 }
@@ -216,6 +217,7 @@ mod tests {
 
     /// Case 70.
     #[test]
+    #[allow(clippy::type_complexity)] // A table.
     fn a_stored_version_must_stay_defined() {
         let rows: [(&[&str], &[(&str, bool)], Option<&str>); 5] = [
             (&["v1"], &[("v1", true)], None),

@@ -188,13 +188,13 @@ fn target(action: &Action) -> Option<&Target> {
 
 /// A CustomResourceDefinition step in a version that is not served any more, or never was.
 fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
-    let StepState::Known { object, .. } = state else {
+    let StepState::Known(known) = state else {
         return None;
     };
     if StepKind::of(&step.resource.kind) != Some(StepKind::CustomResourceDefinition) {
         return None;
     }
-    match object::api_version(object) {
+    match object::api_version(&known.object) {
         crd_upgrade::V1 => None,
         crd_upgrade::V1BETA1 => Some(StepError::ApiNotServed {
             kind: step.resource.kind.clone(),

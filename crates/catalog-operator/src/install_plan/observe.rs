@@ -1,25 +1,28 @@
 //! Everything one round of an InstallPlan reads, as values.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod contents;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{ResourceExt, core::ApiResource};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Step, StepStatus};
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, InstallPlan, InstallPlanPhase, Step, StepResource, StepStatus,
+};
 use olm_runtime::discovery::ServedKind;
 use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 use serde_json::Value;
 
+use self::contents::{Contents, NoObject};
 use super::kind::StepKind;
-use super::manifest::{BundleImageReference, ConfigMapReference, Manifest};
-use super::steps::{BundleStep, Projection, bundle_steps, find_step};
+use super::manifest::BundleImageReference;
 use super::{crd_upgrade, operator_group};
-use crate::bundle_unpack::{UnpackedBundle, config_map};
+use crate::bundle_unpack::UnpackedBundle;
 
 /// How many objects are read at once.
 const PARALLEL_READS: usize = 8;
@@ -63,16 +66,20 @@ pub enum StepState {
     /// The cluster does not serve the kind.
     NotServed,
     /// Its object, and the object of that name in the cluster.
-    Known {
-        /// The object as bundle or plan have it.
-        object: Value,
-        /// Its API resource.
-        api: ApiResource,
-        /// Whether it has a namespace.
-        namespaced: bool,
-        /// The object in the cluster; `None` also for kinds that need no look.
-        current: Option<Arc<Value>>,
-    },
+    Known(Box<KnownStep>),
+}
+
+/// A step that can be decided on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownStep {
+    /// The object as bundle or plan have it.
+    pub object: Value,
+    /// Its API resource.
+    pub api: ApiResource,
+    /// Whether it has a namespace.
+    pub namespaced: bool,
+    /// The object in the cluster; `None` also for kinds that need no look.
+    pub current: Option<Value>,
 }
 
 /// A bundle's content as far as it is there.
@@ -113,6 +120,15 @@ pub trait Reads: Send + Sync {
     fn csv_exists(&self, csv: &str) -> bool;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
+}
+
+impl From<NoObject> for StepState {
+    fn from(none: NoObject) -> Self {
+        match none {
+            NoObject::Fetching { message } => Self::Fetching { message },
+            NoObject::Broken { message, lasting } => Self::Broken { message, lasting },
+        }
+    }
 }
 
 impl Observed {
@@ -220,14 +236,14 @@ async fn observe_steps(reads: &impl Reads, observed: &Observed) -> Result<Vec<St
     let mut contents = Contents::default();
     let mut found = Vec::new();
     for step in steps(&observed.install_plan) {
-        found.push((
-            step,
-            if is_done(step) {
-                Err(StepState::Done)
-            } else {
-                contents.find_object(reads, &observed.install_plan, step).await?
-            },
-        ));
+        let object = match is_done(step) {
+            true => Err(StepState::Done),
+            false => contents
+                .find_object(reads, &observed.install_plan, step)
+                .await?
+                .map_err(StepState::from),
+        };
+        found.push((step, object));
     }
     // In order, but several at once: a plan has dozens of steps and every read is a round trip.
     let mut states = Vec::with_capacity(found.len());
@@ -246,37 +262,22 @@ async fn observe_step(
     step: &Step,
     object: Result<Value, StepState>,
 ) -> Result<StepState, ObserveError> {
-    match object {
-        Ok(object) => observe_object(reads, observed, step, object).await,
-        Err(state) => Ok(state),
-    }
-}
-
-async fn observe_object(
-    reads: &impl Reads,
-    observed: &Observed,
-    step: &Step,
-    object: Value,
-) -> Result<StepState, ObserveError> {
+    let object = match object {
+        Ok(object) => object,
+        Err(state) => return Ok(state),
+    };
     let resource = &step.resource;
     let Some(kind) = StepKind::of(&resource.kind) else {
         // Whether plans may contain the kind is not decided here.
         return Ok(StepState::NotServed);
     };
-    let (api, namespaced) = match (kind.api_resource(), kind.is_cluster_scoped()) {
-        (Some(api), Some(cluster_scoped)) => (api, !cluster_scoped),
-        _ => match reads
-            .find_kind(&resource.group, &resource.version, &resource.kind)
-            .await?
-        {
-            Some(served) => (served.api, served.namespaced),
-            None => return Ok(StepState::NotServed),
-        },
+    let Some((api, namespaced)) = find_api(reads, kind, resource).await? else {
+        return Ok(StepState::NotServed);
     };
     let waits_for_owner = kind.has_owner()
         && namespaced
-        && !resolved(observed, &step.resolving)
-        && creates_csv(&observed.install_plan, &step.resolving);
+        && observed.find_csv(&step.resolving).is_none()
+        && observed.creates_csv(&step.resolving);
     if waits_for_owner {
         return Ok(StepState::OwnerPending);
     }
@@ -289,201 +290,40 @@ async fn observe_object(
                 &resource.name,
             ))
             .await?
-            .map(Arc::new)
     } else {
         None
     };
-    Ok(StepState::Known {
+    Ok(StepState::Known(Box::new(KnownStep {
         object,
         api,
         namespaced,
         current,
-    })
+    })))
 }
 
-fn resolved(observed: &Observed, csv: &str) -> bool {
-    observed.find_csv(csv).is_some()
+/// API resource and scope of a step's kind; none when the cluster does not serve it.
+async fn find_api(
+    reads: &impl Reads,
+    kind: StepKind,
+    resource: &StepResource,
+) -> Result<Option<(ApiResource, bool)>, ObserveError> {
+    if let (Some(api), Some(cluster_scoped)) = (kind.api_resource(), kind.is_cluster_scoped()) {
+        return Ok(Some((api, !cluster_scoped)));
+    }
+    let served = reads
+        .find_kind(&resource.group, &resource.version, &resource.kind)
+        .await?;
+    Ok(served.map(|served| (served.api, served.namespaced)))
 }
 
 fn living_csvs(reads: &impl Reads, states: &[StepState]) -> BTreeSet<String> {
     let currents = states.iter().filter_map(|state| match state {
-        StepState::Known {
-            current: Some(current),
-            ..
-        } => Some(current),
+        StepState::Known(known) => known.current.as_ref(),
         _ => None,
     });
-    let noted = currents.flat_map(|current| crd_upgrade::installed_alongside(current));
+    let noted = currents.flat_map(crd_upgrade::installed_alongside);
     noted
         .filter(|csv| reads.csv_exists(csv))
         .map(str::to_owned)
         .collect()
-}
-
-/// Steps rebuilt from bundles, kept for the length of one observation: all steps of a bundle have the same manifest text.
-#[derive(Default)]
-struct Contents {
-    by_manifest: BTreeMap<String, Result<Arc<Vec<BundleStep>>, StepState>>,
-}
-
-impl Contents {
-    /// The object of a step, or the state that stands for not having it.
-    async fn find_object(
-        &mut self,
-        reads: &impl Reads,
-        plan: &InstallPlan,
-        step: &Step,
-    ) -> Result<Result<Value, StepState>, ObserveError> {
-        let resource = &step.resource;
-        let text = resource.manifest.as_deref().unwrap_or_default();
-        let broken = |message: String| {
-            Ok(Err(StepState::Broken {
-                message,
-                lasting: true,
-            }))
-        };
-        let manifest = match Manifest::parse(text) {
-            Ok(Manifest::Inline(Value::Object(object))) if resource.kind != "Secret" => {
-                return Ok(Ok(Value::Object(object)));
-            }
-            // A pull secret's content is not in the plan at all.
-            Ok(Manifest::Inline(_)) if resource.kind == "Secret" => {
-                return Ok(read_pull_secret(reads, step).await?);
-            }
-            Ok(Manifest::Inline(_)) => {
-                return broken(format!(
-                    "error parsing step manifest: {}: not an object",
-                    resource.name
-                ));
-            }
-            Err(error) => return broken(format!("error parsing step manifest: {}: {error}", resource.name)),
-            Ok(reference) => reference,
-        };
-        if !self.by_manifest.contains_key(text) {
-            let steps = read_steps(reads, plan, &manifest).await?;
-            self.by_manifest.insert(text.to_owned(), steps.map(Arc::new));
-        }
-        match &self.by_manifest[text] {
-            Err(state) => Ok(Err(state.clone())),
-            Ok(steps) => match find_step(steps, resource) {
-                Some(found) => Ok(Ok(found.object.clone())),
-                None => broken(format!(
-                    "couldn't find unpacked step for {} {} in the bundle of {}",
-                    resource.kind, resource.name, step.resolving
-                )),
-            },
-        }
-    }
-}
-
-/// The steps of the bundle a manifest refers to, or the state of every step that refers to it.
-async fn read_steps(
-    reads: &impl Reads,
-    plan: &InstallPlan,
-    manifest: &Manifest,
-) -> Result<Result<Vec<BundleStep>, StepState>, ObserveError> {
-    let namespace = plan.namespace().unwrap_or_default();
-    let broken = |message: String| StepState::Broken {
-        message,
-        lasting: true,
-    };
-    match manifest {
-        Manifest::Inline(_) => Ok(Ok(Vec::new())),
-        Manifest::BundleImage(reference) => Ok(read_image_steps(reads, plan, reference, &namespace)),
-        Manifest::ConfigMap(reference) => {
-            let ConfigMapReference {
-                name,
-                namespace: from,
-                replaces,
-                properties,
-                ..
-            } = reference;
-            let Some(found) = reads.get(&Target::of::<ConfigMap>(from, name)).await? else {
-                let cause = format!("configmaps \"{name}\" not found");
-                return Ok(Err(broken(format!(
-                    "error finding unpacked bundle configmap for ref {from}/{name}: {cause}"
-                ))));
-            };
-            let bundle = match config_map::decode(&found) {
-                Ok(bundle) => bundle,
-                Err(error) => {
-                    return Ok(Err(broken(format!(
-                        "error loading unpacked bundle configmap for ref {from}/{name}: {error}"
-                    ))));
-                }
-            };
-            let projection = Projection {
-                namespace: &namespace,
-                replaces,
-                properties,
-            };
-            let steps = bundle_steps(&bundle, &projection);
-            Ok(steps
-                .map_err(|error| broken(format!("error calculating steps for ref {from}/{name}: {error}"))))
-        }
-    }
-}
-
-fn read_image_steps(
-    reads: &impl Reads,
-    plan: &InstallPlan,
-    reference: &BundleImageReference,
-    namespace: &str,
-) -> Result<Vec<BundleStep>, StepState> {
-    let broken = |message: String| StepState::Broken {
-        message,
-        lasting: true,
-    };
-    let lookups = plan
-        .status
-        .as_ref()
-        .map_or(&[][..], |status| &status.bundle_lookups);
-    // The lookup has what the resolver decided about the bundle; without it an upgrade would lose its predecessor.
-    let Some(lookup) = lookups
-        .iter()
-        .find(|lookup| lookup.identifier == reference.identifier)
-    else {
-        return Err(broken(format!(
-            "couldn't find the bundle lookup of {} in status.bundleLookups of the InstallPlan; delete the InstallPlan to have it made again",
-            reference.identifier
-        )));
-    };
-    let bundle = match reads.bundle(reference, plan) {
-        BundleContent::Ready(bundle) => bundle,
-        BundleContent::Fetching { message } => return Err(StepState::Fetching { message }),
-        BundleContent::Failed { message, lasting } => return Err(StepState::Broken { message, lasting }),
-    };
-    let projection = Projection {
-        namespace,
-        replaces: &lookup.replaces,
-        properties: lookup.properties.as_deref().unwrap_or_default(),
-    };
-    bundle_steps(&bundle, &projection).map_err(|error| {
-        broken(format!(
-            "error calculating steps for ref {}: {error}",
-            reference.image
-        ))
-    })
-}
-
-/// The object of a `Secret` step: type and data of the secret of that name in the global catalog namespace.
-async fn read_pull_secret(reads: &impl Reads, step: &Step) -> Result<Result<Value, StepState>, ObserveError> {
-    let name = &step.resource.name;
-    let source = reads
-        .get(&Target::of::<Secret>(reads.global_namespace(), name))
-        .await?;
-    let Some(source) = source else {
-        let message = format!("secret {name} does not exist - secrets \"{name}\" not found");
-        return Ok(Err(StepState::Broken {
-            message,
-            lasting: true,
-        }));
-    };
-    let mut copy = serde_json::json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name } });
-    for field in ["type", "data"] {
-        if let Some(value) = source.get(field) {
-            copy[field] = value.clone();
-        }
-    }
-    Ok(Ok(copy))
 }

@@ -238,7 +238,7 @@ impl Owner<'_> {
 mod tests {
     use super::*;
 
-    fn csv(permissions: Value, cluster_permissions: Value) -> Value {
+    fn csv(permissions: &Value, cluster_permissions: &Value) -> Value {
         json!({"metadata": {"name": "demo.v1.0.0"}, "spec": {"install": {"spec": {
             "permissions": permissions, "clusterPermissions": cluster_permissions}}}})
     }
@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn names_and_hashes_are_upstreams() {
         let csv = csv(
-            permission("demo", "", "configmaps"),
-            permission("demo", "example.com", "demos"),
+            &permission("demo", "", "configmaps"),
+            &permission("demo", "example.com", "demos"),
         );
         insta::assert_snapshot!(lines(&rbac_objects(&csv, "golden").unwrap()).join("\n"), @r"
         ServiceAccount/demo  owned
@@ -307,11 +307,11 @@ mod tests {
                 })
                 .collect()
         };
-        let default = csv(permission("default", "", "pods"), Value::Null);
+        let default = csv(&permission("default", "", "pods"), &Value::Null);
         assert_eq!(kinds(&default), ["Role/demo.v1.0.0", "RoleBinding/demo.v1.0.0"]);
         let twice = csv(
-            json!([{"serviceAccountName": "a", "rules": []}, {"serviceAccountName": "a"}]),
-            Value::Null,
+            &json!([{"serviceAccountName": "a", "rules": []}, {"serviceAccountName": "a"}]),
+            &Value::Null,
         );
         assert_eq!(kinds(&twice)[0], "ServiceAccount/a");
         assert_eq!(kinds(&twice).len(), 5);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn unreadable_permissions_name_field_and_csv() {
-        let error = rbac_objects(&csv(json!([{"rules": []}]), Value::Null), "ns").unwrap_err();
+        let error = rbac_objects(&csv(&json!([{"rules": []}]), &Value::Null), "ns").unwrap_err();
         insta::assert_snapshot!(error, @"spec.install.spec.permissions of ClusterServiceVersion demo.v1.0.0 cannot be read: missing field `serviceAccountName`");
     }
 }

@@ -137,6 +137,8 @@ mod tests {
 
     use super::*;
 
+    // Rows read better with their objects written out in place.
+    #[allow(clippy::needless_pass_by_value)]
     fn check(kind: StepKind, current: Value, wanted: Value, expected: Option<Value>) {
         let found = match write_for(kind, Some(&current), wanted) {
             Write::Patch(patch) => Some(patch),

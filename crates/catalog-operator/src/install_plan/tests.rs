@@ -11,7 +11,8 @@ use super::decide;
 use super::manifest::ConfigMapReference;
 use super::object;
 use super::observe::BundleContent;
-use crate::bundle_unpack::{BundleFile, UnpackedBundle};
+use crate::bundle_unpack::UnpackedBundle;
+use crate::bundle_unpack::content::BundleFile;
 
 const PLAN: &str = "install-1";
 

@@ -1,6 +1,5 @@
 //! What one step needs now.
 
-use kube::core::ApiResource;
 use olm_api::labels;
 use olm_api::v1alpha1::{Step, StepStatus};
 use olm_runtime::plan::{Action, Exists, Guard, Identity, Target, merge_patch};
@@ -11,11 +10,13 @@ use super::complete::complete;
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::csv_ownership::check_owned_crds;
 use crate::install_plan::kind::StepKind;
-use crate::install_plan::observe::{Observed, StepState};
+use crate::install_plan::observe::{KnownStep, Observed, StepState};
 use crate::install_plan::step_write::{Write, write_for};
 use crate::install_plan::{FIELD_MANAGER, object};
 
 /// What a step needs now.
+// One lives at a time, on the stack.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Decision {
     /// One write.
     Write(StepWrite),
@@ -59,12 +60,7 @@ impl<'a> StepExecutor<'a> {
             return Err(StepError::InvalidData);
         }
         match self.observed.state(index) {
-            StepState::Known {
-                object,
-                api,
-                namespaced,
-                current,
-            } => self.execute_known(kind, step, object, api, *namespaced, current.as_deref()),
+            StepState::Known(known) => self.execute_known(kind, step, known),
             StepState::OwnerPending => Ok(Decision::PassedOver),
             StepState::Fetching { message } => Ok(Decision::Blocks(message.clone())),
             StepState::Broken { message, lasting } => Err(StepError::Manifest {
@@ -83,15 +79,14 @@ impl<'a> StepExecutor<'a> {
         }
     }
 
-    fn execute_known(
-        &self,
-        kind: StepKind,
-        step: &Step,
-        object: &Value,
-        api: &ApiResource,
-        namespaced: bool,
-        current: Option<&Value>,
-    ) -> Result<Decision, StepError> {
+    fn execute_known(&self, kind: StepKind, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
+        let KnownStep {
+            object,
+            api,
+            namespaced,
+            current,
+        } = known;
+        let (namespaced, current) = (*namespaced, current.as_ref());
         let name = &step.resource.name;
         if kind == StepKind::CustomResourceDefinition {
             let target = Target::dynamic(api.clone(), None, name);

@@ -1,0 +1,192 @@
+//! The objects of a plan's steps, from wherever their manifests say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt;
+use olm_api::v1alpha1::{InstallPlan, Step};
+use olm_runtime::error::ObserveError;
+use olm_runtime::plan::Target;
+use serde_json::{Value, json};
+
+use super::{BundleContent, Reads};
+use crate::bundle_unpack::config_map;
+use crate::install_plan::manifest::{BundleImageReference, ConfigMapReference, Manifest};
+use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step};
+
+/// Why a step has no object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NoObject {
+    /// Its bundle is being fetched.
+    Fetching { message: String },
+    /// It cannot be had.
+    Broken { message: String, lasting: bool },
+}
+
+impl NoObject {
+    fn lasting(message: String) -> Self {
+        Self::Broken {
+            message,
+            lasting: true,
+        }
+    }
+}
+
+/// Steps rebuilt from bundles, kept for the length of one observation: all steps of a bundle have the same manifest text.
+#[derive(Default)]
+pub(super) struct Contents {
+    by_manifest: BTreeMap<String, Result<Arc<Vec<BundleStep>>, NoObject>>,
+}
+
+impl Contents {
+    /// The object of a step, or why there is none.
+    pub(super) async fn find_object(
+        &mut self,
+        reads: &impl Reads,
+        plan: &InstallPlan,
+        step: &Step,
+    ) -> Result<Result<Value, NoObject>, ObserveError> {
+        let resource = &step.resource;
+        let text = resource.manifest.as_deref().unwrap_or_default();
+        let unreadable = |cause: &str| {
+            Ok(Err(NoObject::lasting(format!(
+                "error parsing step manifest: {}: {cause}",
+                resource.name
+            ))))
+        };
+        let manifest = match Manifest::parse(text) {
+            Err(error) => return unreadable(&error.to_string()),
+            // A pull secret's content is not in the plan at all.
+            Ok(Manifest::Inline(_)) if resource.kind == "Secret" => {
+                return read_pull_secret(reads, step).await;
+            }
+            Ok(Manifest::Inline(Value::Object(object))) => return Ok(Ok(Value::Object(object))),
+            Ok(Manifest::Inline(_)) => return unreadable("not an object"),
+            Ok(reference) => reference,
+        };
+        if !self.by_manifest.contains_key(text) {
+            let steps = read_steps(reads, plan, &manifest).await?;
+            self.by_manifest.insert(text.to_owned(), steps.map(Arc::new));
+        }
+        let steps = match &self.by_manifest[text] {
+            Ok(steps) => steps,
+            Err(none) => return Ok(Err(none.clone())),
+        };
+        Ok(find_step(steps, resource)
+            .map(|found| found.object.clone())
+            .ok_or_else(|| {
+                let (kind, name, bundle) = (&resource.kind, &resource.name, &step.resolving);
+                NoObject::lasting(format!(
+                    "couldn't find unpacked step for {kind} {name} in the bundle of {bundle}"
+                ))
+            }))
+    }
+}
+
+/// The steps of the bundle a manifest refers to, or why none of them has an object.
+async fn read_steps(
+    reads: &impl Reads,
+    plan: &InstallPlan,
+    manifest: &Manifest,
+) -> Result<Result<Vec<BundleStep>, NoObject>, ObserveError> {
+    let namespace = plan.namespace().unwrap_or_default();
+    match manifest {
+        Manifest::Inline(_) => Ok(Ok(Vec::new())),
+        Manifest::BundleImage(reference) => Ok(read_image_steps(reads, plan, reference, &namespace)),
+        Manifest::ConfigMap(reference) => {
+            let found = reads
+                .get(&Target::of::<ConfigMap>(&reference.namespace, &reference.name))
+                .await?;
+            Ok(read_config_map_steps(found, reference, &namespace))
+        }
+    }
+}
+
+fn read_image_steps(
+    reads: &impl Reads,
+    plan: &InstallPlan,
+    reference: &BundleImageReference,
+    namespace: &str,
+) -> Result<Vec<BundleStep>, NoObject> {
+    let lookups = plan
+        .status
+        .as_ref()
+        .map_or(&[][..], |status| &status.bundle_lookups);
+    // The lookup has what the resolver decided about the bundle; without it an upgrade would lose its predecessor.
+    let Some(lookup) = lookups
+        .iter()
+        .find(|lookup| lookup.identifier == reference.identifier)
+    else {
+        return Err(NoObject::lasting(format!(
+            "couldn't find the bundle lookup of {} in status.bundleLookups of the InstallPlan; delete the InstallPlan to have it made again",
+            reference.identifier
+        )));
+    };
+    let bundle = match reads.bundle(reference, plan) {
+        BundleContent::Ready(bundle) => bundle,
+        BundleContent::Fetching { message } => return Err(NoObject::Fetching { message }),
+        BundleContent::Failed { message, lasting } => return Err(NoObject::Broken { message, lasting }),
+    };
+    let properties = lookup.properties.as_deref().unwrap_or_default();
+    let projection = Projection {
+        namespace,
+        replaces: &lookup.replaces,
+        properties,
+    };
+    bundle_steps(&bundle, &projection).map_err(|error| {
+        NoObject::lasting(format!(
+            "error calculating steps for ref {}: {error}",
+            reference.image
+        ))
+    })
+}
+
+fn read_config_map_steps(
+    found: Option<Value>,
+    reference: &ConfigMapReference,
+    namespace: &str,
+) -> Result<Vec<BundleStep>, NoObject> {
+    let ConfigMapReference {
+        name,
+        namespace: from,
+        replaces,
+        properties,
+        ..
+    } = reference;
+    let failed =
+        |what: &str, cause: String| NoObject::lasting(format!("error {what} for ref {from}/{name}: {cause}"));
+    let Some(found) = found else {
+        return Err(failed(
+            "finding unpacked bundle configmap",
+            format!("configmaps \"{name}\" not found"),
+        ));
+    };
+    let bundle = config_map::decode(&found)
+        .map_err(|error| failed("loading unpacked bundle configmap", error.to_string()))?;
+    let projection = Projection {
+        namespace,
+        replaces,
+        properties,
+    };
+    bundle_steps(&bundle, &projection).map_err(|error| failed("calculating steps", error.to_string()))
+}
+
+/// The object of a `Secret` step: type and data of the secret of that name in the global catalog namespace.
+async fn read_pull_secret(reads: &impl Reads, step: &Step) -> Result<Result<Value, NoObject>, ObserveError> {
+    let name = &step.resource.name;
+    let Some(source) = reads
+        .get(&Target::of::<Secret>(reads.global_namespace(), name))
+        .await?
+    else {
+        let message = format!("secret {name} does not exist - secrets \"{name}\" not found");
+        return Ok(Err(NoObject::lasting(message)));
+    };
+    let mut copy = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name } });
+    for field in ["type", "data"] {
+        if let Some(value) = source.get(field) {
+            copy[field] = value.clone();
+        }
+    }
+    Ok(Ok(copy))
+}
