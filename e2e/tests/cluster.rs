@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use e2e::cluster::{Scratch, shared};
 use xtask::cluster::status::State;
-use xtask::cluster::{Cluster, UpOptions};
+use xtask::cluster::{CLUSTER_VARIABLE, Cluster, UpOptions};
 use xtask::kubectl::Destination;
 use xtask::oci_layout::{self, ImageConfig, LayerFile};
 use xtask::progress::Progress;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An image that keeps running, made different from all others by a label.
-fn image(folder: &tempfile::TempDir, label: &str) -> (PathBuf, String) {
+/// An image that keeps running, made different from all others by a label. Returns its tar and its digest.
+fn image(folder: &tempfile::TempDir, label: &str) -> anyhow::Result<(PathBuf, String)> {
     let program = xtask::cluster::layout::binaries().join("pause");
     let files = [LayerFile {
         path: "run".into(),
@@ -28,138 +28,138 @@ fn image(folder: &tempfile::TempDir, label: &str) -> (PathBuf, String) {
         ..ImageConfig::default()
     };
     let tar = folder.path().join(format!("{label}.tar"));
-    let digest = oci_layout::write(&tar, &files, &config).unwrap();
-    (tar, digest)
+    let digest = oci_layout::write(&tar, &files, &config)?;
+    Ok((tar, digest))
 }
 
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<String> {
     Destination::Embedded(cluster.clone()).run(arguments)
 }
 
-/// What a command prints; fails the test when it fails.
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+/// What a command prints; an error when it fails.
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output()?;
+    anyhow::ensure!(output.status.success(), "{command:?}: {output:?}");
+    Ok(String::from_utf8(output.stdout)?)
 }
 
-fn run_pod(cluster: &Cluster, name: &str, image: &str) {
-    delete_pod(cluster, name);
+fn run_pod(cluster: &Cluster, name: &str, image: &str) -> anyhow::Result<()> {
+    delete_pod(cluster, name)?;
     kubectl(
         cluster,
         &["run", name, "--image", image, "--image-pull-policy=Always"],
-    )
-    .unwrap();
+    )?;
+    Ok(())
 }
 
-fn delete_pod(cluster: &Cluster, name: &str) {
+fn delete_pod(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     kubectl(
         cluster,
         &["delete", "pod", name, "--ignore-not-found", "--grace-period=1"],
-    )
-    .unwrap();
+    )?;
+    Ok(())
 }
 
 /// Waits until a field of a pod has the value.
-fn expect(cluster: &Cluster, pod: &str, path: &str, is_right: impl Fn(&str) -> bool) {
+fn expect(cluster: &Cluster, pod: &str, path: &str, is_right: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     let output = format!("--output=jsonpath={{{path}}}");
-    Destination::Embedded(cluster.clone())
-        .wait(&format!("{path} of pod {pod}"), PATIENCE, |destination| {
-            let value = destination.run(&["get", "pod", pod, &output])?;
-            Ok(if is_right(&value) { Ok(()) } else { Err(value) })
-        })
-        .unwrap();
+    Destination::Embedded(cluster.clone()).wait(&format!("{path} of pod {pod}"), PATIENCE, |destination| {
+        let value = destination.run(&["get", "pod", pod, &output])?;
+        Ok(if is_right(&value) { Ok(()) } else { Err(value) })
+    })
 }
 
-fn expect_running(cluster: &Cluster, pod: &str) {
-    expect(cluster, pod, ".status.phase", |phase| phase == "Running");
+fn expect_running(cluster: &Cluster, pod: &str) -> anyhow::Result<()> {
+    expect(cluster, pod, ".status.phase", |phase| phase == "Running")
 }
 
 #[test]
-fn a_loaded_image_runs_under_any_registry_name() {
-    let cluster = shared().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let (tar, digest) = image(&folder, "any-registry");
+fn a_loaded_image_runs_under_any_registry_name() -> anyhow::Result<()> {
+    let cluster = shared()?;
+    let folder = tempfile::tempdir()?;
+    let (tar, digest) = image(&folder, "any-registry")?;
     let references = [
         "quay.io/e2e/any:1",
         "registry.example.com:8443/deep/er/any:1",
         "localhost:5000/e2e-local:1",
         "e2e-short:1",
     ];
-    let pushed = cluster.load(&tar, &references.map(str::to_owned)).unwrap();
+    let pushed = cluster.load(&tar, &references.map(str::to_owned))?;
     assert_eq!(pushed, references);
     let by_digest = format!("ghcr.io/e2e/any@{digest}");
     for (number, reference) in references.into_iter().chain([by_digest.as_str()]).enumerate() {
         let pod = format!("any-registry-{number}");
-        run_pod(&cluster, &pod, reference);
-        expect_running(&cluster, &pod);
+        run_pod(&cluster, &pod, reference)?;
+        expect_running(&cluster, &pod)?;
         expect(&cluster, &pod, ".status.containerStatuses[0].imageID", |id| {
             id.ends_with(&digest)
-        });
-        delete_pod(&cluster, &pod);
+        })?;
+        delete_pod(&cluster, &pod)?;
     }
+    Ok(())
 }
 
 #[test]
-fn an_image_nobody_loaded_is_reported_at_once() {
-    let cluster = shared().unwrap();
-    run_pod(&cluster, "nobody-loaded", "quay.io/e2e/nobody-loaded:1");
+fn an_image_nobody_loaded_is_reported_at_once() -> anyhow::Result<()> {
+    let cluster = shared()?;
+    run_pod(&cluster, "nobody-loaded", "quay.io/e2e/nobody-loaded:1")?;
     let message = ".status.containerStatuses[0].state.waiting.message";
     expect(&cluster, "nobody-loaded", message, |message| {
         message.contains("not found")
-    });
-    delete_pod(&cluster, "nobody-loaded");
+    })?;
+    delete_pod(&cluster, "nobody-loaded")?;
+    Ok(())
 }
 
 #[test]
-fn commands_run_inside_with_their_own_exit_code_and_no_way_out() {
-    let cluster = shared().unwrap();
-    let status = cluster.command("sh").args(["-c", "exit 7"]).status().unwrap();
+fn commands_run_inside_with_their_own_exit_code_and_no_way_out() -> anyhow::Result<()> {
+    let cluster = shared()?;
+    let status = cluster.command("sh").args(["-c", "exit 7"]).status()?;
     assert_eq!(status.code(), Some(7));
     // The same kubectl by name, as people type it, and by path from outside.
-    let names = output(cluster.command("kubectl").args(["get", "nodes", "--output=name"]));
+    let names = output(cluster.command("kubectl").args(["get", "nodes", "--output=name"]))?;
     assert_eq!(names.trim(), format!("node/{}", cluster.name()));
     let wrapper = cluster.kubeconfig().with_file_name("bin/kubectl");
     let outside = output(
         Command::new(wrapper)
+            .env_remove(CLUSTER_VARIABLE)
             .env("KUBECONFIG", "/nowhere")
             .args(["get", "nodes", "-oname"]),
-    );
+    )?;
     assert_eq!(names, outside);
 
     let began = Instant::now();
     let route = cluster
         .command("ip")
         .args(["route", "get", "192.0.2.1"])
-        .output()
-        .unwrap();
+        .output()?;
     assert!(!route.status.success(), "{route:?}");
     assert!(began.elapsed() < Duration::from_secs(2));
+    Ok(())
 }
 
 #[test]
-fn a_command_in_a_container_and_its_log_can_be_reached() {
-    let cluster = shared().unwrap();
+fn a_command_in_a_container_and_its_log_can_be_reached() -> anyhow::Result<()> {
+    let cluster = shared()?;
     let dns = ["-n", "kube-system", "deploy/coredns"];
     let version = kubectl(
         &cluster,
         &[&["exec"][..], &dns, &["--", "/coredns", "-version"]].concat(),
-    )
-    .unwrap();
+    )?;
     assert!(version.contains("CoreDNS-"), "{version}");
-    let log = kubectl(&cluster, &[&["logs"][..], &dns].concat()).unwrap();
+    let log = kubectl(&cluster, &[&["logs"][..], &dns].concat())?;
     assert!(log.contains("CoreDNS-"), "{log}");
+    Ok(())
 }
 
 #[test]
-fn the_audit_log_tells_who_wrote_what() {
-    let cluster = shared().unwrap();
+fn the_audit_log_tells_who_wrote_what() -> anyhow::Result<()> {
+    let cluster = shared()?;
     kubectl(
         &cluster,
         &["delete", "configmap", "audited", "--ignore-not-found"],
-    )
-    .unwrap();
-    let before = cluster.audit_events().unwrap().len();
+    )?;
+    let before = cluster.audit_events()?.len();
     kubectl(
         &cluster,
         &[
@@ -169,10 +169,9 @@ fn the_audit_log_tells_who_wrote_what() {
             "--as=e2e-writer",
             "--as-group=system:masters",
         ],
-    )
-    .unwrap();
-    kubectl(&cluster, &["get", "configmap", "audited"]).unwrap();
-    let events = cluster.audit_events().unwrap();
+    )?;
+    kubectl(&cluster, &["get", "configmap", "audited"])?;
+    let events = cluster.audit_events()?;
     let mut about = Vec::new();
     for event in &events[before..] {
         if event
@@ -191,101 +190,103 @@ fn the_audit_log_tells_who_wrote_what() {
         about,
         [("create", true, Some("e2e-writer")), ("get", false, None)]
     );
+    Ok(())
 }
 
 #[test]
-fn starting_a_running_cluster_changes_nothing() {
-    let cluster = shared().unwrap();
-    let pids = |cluster: &Cluster| -> Vec<_> {
-        Cluster::status(cluster.name())
-            .unwrap()
-            .programs
-            .into_iter()
-            .map(|program| program.pid)
-            .collect()
+fn starting_a_running_cluster_changes_nothing() -> anyhow::Result<()> {
+    let cluster = shared()?;
+    let pids = || -> anyhow::Result<Vec<_>> {
+        let programs = Cluster::status(cluster.name())?.programs;
+        Ok(programs.into_iter().map(|program| program.pid).collect())
     };
-    let before = pids(&cluster);
+    let before = pids()?;
     assert!(before.iter().all(Option::is_some));
-    assert_eq!(before, pids(&shared().unwrap()));
+    shared()?;
+    assert_eq!(before, pids()?);
     let other = Cluster::up(cluster.name(), UpOptions { no_node: true }, &Progress::quiet()).unwrap_err();
     assert!(other.to_string().contains("exists with a node"), "{other}");
+    Ok(())
 }
 
 #[test]
-fn two_clusters_live_side_by_side_and_one_goes_without_a_trace() {
-    let one = Scratch::start("e2e-one", UpOptions::default()).unwrap();
-    let two = Scratch::start("e2e-two", UpOptions::default()).unwrap();
+fn two_clusters_live_side_by_side_and_one_goes_without_a_trace() -> anyhow::Result<()> {
+    let one = Scratch::start("e2e-one", UpOptions::default())?;
+    let two = Scratch::start("e2e-two", UpOptions::default())?;
     assert_ne!(one.registry(), two.registry());
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir()?;
     for (cluster, label) in [(&one, "side-one"), (&two, "side-two")] {
-        let (tar, _) = image(&folder, label);
-        cluster.load(&tar, &["quay.io/e2e/side:1".to_owned()]).unwrap();
-        run_pod(cluster, label, "quay.io/e2e/side:1");
-        expect_running(cluster, label);
+        let (tar, _) = image(&folder, label)?;
+        cluster.load(&tar, &["quay.io/e2e/side:1".to_owned()])?;
+        run_pod(cluster, label, "quay.io/e2e/side:1")?;
+        expect_running(cluster, label)?;
     }
     assert!(
         kubectl(&two, &["get", "pod", "side-one"]).is_err(),
         "a pod of one cluster shows in the other"
     );
 
-    Cluster::down("e2e-one", false).unwrap();
-    assert_eq!(Cluster::leftovers("e2e-one").unwrap(), Vec::<String>::new());
-    assert_eq!(Cluster::status("e2e-one").unwrap().state, State::Absent);
-    let listed = output(Command::new("ps").args(["-eo", "args"]));
+    Cluster::down("e2e-one", false)?;
+    assert_eq!(Cluster::leftovers("e2e-one")?, Vec::<String>::new());
+    assert_eq!(Cluster::status("e2e-one")?.state, State::Absent);
+    let listed = output(Command::new("ps").args(["-eo", "args"]))?;
     assert!(
         !listed.contains("olm-e2e-one-") && !listed.contains("/e2e-one/"),
         "{listed}"
     );
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     assert!(!mounts.contains("e2e-one"), "{mounts}");
 
-    assert_eq!(Cluster::status("e2e-two").unwrap().state, State::Running);
-    run_pod(&two, "after", "quay.io/e2e/side:1");
-    expect_running(&two, "after");
+    assert_eq!(Cluster::status("e2e-two")?.state, State::Running);
+    run_pod(&two, "after", "quay.io/e2e/side:1")?;
+    expect_running(&two, "after")?;
+    Ok(())
 }
 
 #[test]
-fn objects_and_images_outlive_a_stop_that_keeps_state() {
-    let cluster = Scratch::start("e2e-kept", UpOptions::default()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let (tar, _) = image(&folder, "kept");
-    cluster.load(&tar, &["quay.io/e2e/kept:1".to_owned()]).unwrap();
-    run_pod(&cluster, "kept", "quay.io/e2e/kept:1");
-    expect_running(&cluster, "kept");
-    Cluster::down("e2e-kept", true).unwrap();
-    assert_eq!(Cluster::leftovers("e2e-kept").unwrap(), Vec::<String>::new());
-    assert_eq!(Cluster::status("e2e-kept").unwrap().state, State::Stopped);
+fn objects_and_images_outlive_a_stop_that_keeps_state() -> anyhow::Result<()> {
+    let cluster = Scratch::start("e2e-kept", UpOptions::default())?;
+    let folder = tempfile::tempdir()?;
+    let (tar, _) = image(&folder, "kept")?;
+    cluster.load(&tar, &["quay.io/e2e/kept:1".to_owned()])?;
+    run_pod(&cluster, "kept", "quay.io/e2e/kept:1")?;
+    expect_running(&cluster, "kept")?;
+    Cluster::down("e2e-kept", true)?;
+    assert_eq!(Cluster::leftovers("e2e-kept")?, Vec::<String>::new());
+    assert_eq!(Cluster::status("e2e-kept")?.state, State::Stopped);
 
-    Cluster::up("e2e-kept", UpOptions::default(), &Progress::start()).unwrap();
+    Cluster::up("e2e-kept", UpOptions::default(), &Progress::start())?;
     expect(
         &cluster,
         "kept",
         ".status.containerStatuses[0].restartCount",
         |count| count == "1",
-    );
-    expect_running(&cluster, "kept");
+    )?;
+    expect_running(&cluster, "kept")?;
+    Ok(())
 }
 
 #[test]
-fn a_control_plane_alone_takes_objects_and_runs_no_container() {
-    let cluster = Scratch::start("e2e-plane", UpOptions { no_node: true }).unwrap();
-    run_pod(&cluster, "waits", "quay.io/e2e/none:1");
-    expect(&cluster, "waits", ".status.phase", |phase| phase == "Pending");
-    assert_eq!(kubectl(&cluster, &["get", "nodes", "--output=name"]).unwrap(), "");
-    let programs = Cluster::status("e2e-plane").unwrap().programs;
+fn a_control_plane_alone_takes_objects_and_runs_no_container() -> anyhow::Result<()> {
+    let cluster = Scratch::start("e2e-plane", UpOptions { no_node: true })?;
+    run_pod(&cluster, "waits", "quay.io/e2e/none:1")?;
+    expect(&cluster, "waits", ".status.phase", |phase| phase == "Pending")?;
+    assert_eq!(kubectl(&cluster, &["get", "nodes", "--output=name"])?, "");
+    let programs = Cluster::status("e2e-plane")?.programs;
     assert!(
         programs
             .iter()
             .all(|program| !["kubelet", "containerd"].contains(&program.name.as_str()))
     );
+    Ok(())
 }
 
 #[test]
-fn a_program_that_cannot_start_is_named_with_its_log_and_nothing_stays() {
-    let cluster = Scratch::start("e2e-broken", UpOptions { no_node: true }).unwrap();
-    Cluster::down("e2e-broken", true).unwrap();
+fn a_program_that_cannot_start_is_named_with_its_log_and_nothing_stays() -> anyhow::Result<()> {
+    let cluster = Scratch::start("e2e-broken", UpOptions { no_node: true })?;
+    Cluster::down("e2e-broken", true)?;
     let certificate = cluster.kubeconfig().with_file_name("pki/apiserver.crt");
-    fs::write(certificate, "not a certificate").unwrap();
+    fs::write(certificate, "not a certificate")?;
     let error = Cluster::up("e2e-broken", UpOptions { no_node: true }, &Progress::quiet()).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("kube-apiserver ended"), "{text}");
@@ -294,5 +295,6 @@ fn a_program_that_cannot_start_is_named_with_its_log_and_nothing_stays() {
         text.contains(&cluster.log("kube-apiserver").display().to_string()),
         "{text}"
     );
-    assert_eq!(Cluster::leftovers("e2e-broken").unwrap(), Vec::<String>::new());
+    assert_eq!(Cluster::leftovers("e2e-broken")?, Vec::<String>::new());
+    Ok(())
 }

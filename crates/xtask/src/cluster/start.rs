@@ -70,11 +70,11 @@ fn clean_up(cluster: &Cluster, is_new: bool, running: &[&str], error: anyhow::Er
             }
         })
     } else {
-        let started = record
+        let mut started = record
             .programs()
             .into_iter()
             .filter(|name| !running.contains(name));
-        started.map(|name| processes::kill(layout, name)).collect()
+        started.try_for_each(|name| processes::kill(layout, name))
     };
     // Ctrl-C reaches the programs we wait for as well, and what they say then is not the reason.
     let error = if interrupted {
