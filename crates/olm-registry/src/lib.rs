@@ -1,1 +1,15 @@
-//! Operator registry gRPC API: server, client, index, conversions.
+//! The operator registry: a catalog served over gRPC, and its readers.
+//!
+//! `index` turns a catalog folder into one file with messages encoded once; `query` answers questions on it; `server` speaks
+//! the contract of `proto/registry.proto`; `client` and `snapshot` are for those who read catalogs.
+
+pub mod cache;
+pub mod client;
+pub mod convert;
+pub mod frame;
+pub mod health;
+pub mod index;
+pub mod proto;
+pub mod query;
+pub mod server;
+pub mod snapshot;

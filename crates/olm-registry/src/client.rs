@@ -1,0 +1,300 @@
+//! A client of the contract: deadlines on every call, and the state of its connection.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_stream::Stream;
+use tokio_stream::StreamExt as _;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::proto::registry_client::RegistryClient;
+use crate::proto::{self};
+
+/// Name readers use in health checks.
+pub const HEALTH_NAME: &str = "Registry";
+/// Largest message taken. Upstream's clients stop at 4 MiB, which drops big bundles.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// How long a client waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For a connection.
+    pub connect: Duration,
+    /// For a call with one answer, and for the start of a stream.
+    pub call: Duration,
+    /// Between two messages of a stream.
+    pub stall: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            call: Duration::from_secs(30),
+            stall: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why a client cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid registry address {address:?}")]
+pub struct AddressError {
+    address: String,
+    #[source]
+    source: tonic::transport::Error,
+}
+
+/// Messages of a stream, up to its end or first error.
+pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// A registry's client. Clones share the connection.
+#[derive(Clone, Debug)]
+pub struct Client {
+    channel: Channel,
+    timeouts: Timeouts,
+}
+
+impl Client {
+    /// A client for `host:port`; connects when first used. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn connect(address: &str) -> Result<Self, AddressError> {
+        let timeouts = Timeouts::default();
+        Ok(Self::new(endpoint(address, &timeouts)?.connect_lazy(), timeouts))
+    }
+
+    /// A client over a channel of the caller's.
+    pub fn new(channel: Channel, timeouts: Timeouts) -> Self {
+        Self { channel, timeouts }
+    }
+
+    fn registry(&self) -> RegistryClient<Channel> {
+        RegistryClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.timeouts.call);
+        request
+    }
+
+    /// Names of all packages.
+    ///
+    /// # Errors
+    /// The server's, or a deadline's.
+    pub async fn list_packages(&self) -> Result<Vec<String>, Status> {
+        let request = Request::new(proto::ListPackageRequest {});
+        let call = async move { Ok(self.registry().list_packages(request).await?.into_inner()) };
+        let mut names = self.bounded(call).await?;
+        let mut out = Vec::new();
+        while let Some(package) = names.next().await {
+            out.push(package?.name);
+        }
+        Ok(out)
+    }
+
+    /// A package.
+    ///
+    /// # Errors
+    /// The server's, or a deadline's.
+    pub async fn get_package(&self, name: &str) -> Result<proto::Package, Status> {
+        let request = self.request(proto::GetPackageRequest {
+            name: name.to_owned(),
+        });
+        Ok(self.registry().get_package(request).await?.into_inner())
+    }
+
+    /// A bundle with its content.
+    ///
+    /// # Errors
+    /// The server's, or a deadline's.
+    pub async fn get_bundle(
+        &self,
+        package: &str,
+        channel: &str,
+        name: &str,
+    ) -> Result<proto::Bundle, Status> {
+        let request = self.request(proto::GetBundleRequest {
+            pkg_name: package.to_owned(),
+            channel_name: channel.to_owned(),
+            csv_name: name.to_owned(),
+        });
+        Ok(self.registry().get_bundle(request).await?.into_inner())
+    }
+
+    /// Every bundle of every channel, as the server sends them.
+    ///
+    /// # Errors
+    /// The server's, or a deadline's, here or as an item that ends the stream.
+    pub async fn list_bundles(
+        &self,
+    ) -> Result<impl Stream<Item = Result<proto::Bundle, Status>> + use<>, Status> {
+        let request = Request::new(proto::ListBundlesRequest {});
+        let call = async move { Ok(self.registry().list_bundles(request).await?.into_inner()) };
+        self.bounded(call).await
+    }
+
+    /// Whether the server says it serves.
+    ///
+    /// # Errors
+    /// The server cannot be reached, does not answer in time or is not serving.
+    pub async fn check(&self) -> Result<(), Status> {
+        let request = self.request(HealthCheckRequest {
+            service: HEALTH_NAME.to_owned(),
+        });
+        let answer = HealthClient::new(self.channel.clone()).check(request).await?;
+        if answer.into_inner().status() == ServingStatus::Serving {
+            Ok(())
+        } else {
+            Err(Status::unavailable("the registry is not serving"))
+        }
+    }
+
+    /// Starts a stream within the call deadline and ends it when nothing comes for the stall deadline.
+    async fn bounded<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<Streaming<T>, Status>>,
+    ) -> Result<Messages<T>, Status> {
+        let started = tokio::time::timeout(self.timeouts.call, call)
+            .await
+            .map_err(|_| Status::deadline_exceeded("the registry did not answer in time"))??;
+        let mut failed = false;
+        let messages = started.timeout(self.timeouts.stall).map_while(move |item| {
+            // Nothing sensible follows an error.
+            if failed {
+                return None;
+            }
+            let item =
+                item.unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending")));
+            failed = item.is_err();
+            Some(item)
+        });
+        Ok(Box::pin(messages))
+    }
+}
+
+fn endpoint(address: &str, timeouts: &Timeouts) -> Result<Endpoint, AddressError> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|source| AddressError {
+        address: address.to_owned(),
+        source,
+    })?;
+    Ok(endpoint
+        .connect_timeout(timeouts.connect)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(10)))
+}
+
+/// State of a connection, in gRPC's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// Not tried yet.
+    Idle,
+    /// Being tried.
+    Connecting,
+    /// The server serves.
+    Ready,
+    /// The last try failed; another follows.
+    TransientFailure,
+}
+
+impl ConnectionState {
+    /// gRPC's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "IDLE",
+            Self::Connecting => "CONNECTING",
+            Self::Ready => "READY",
+            Self::TransientFailure => "TRANSIENT_FAILURE",
+        }
+    }
+}
+
+/// A client whose connection is kept up and watched. Dropping it ends the watching.
+pub struct Connection {
+    client: Client,
+    state: watch::Receiver<ConnectionState>,
+    task: JoinHandle<()>,
+}
+
+/// First pause after a failure; doubled up to [`MAX_PAUSE`].
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+/// Between checks of a server that cannot be watched.
+const POLL: Duration = Duration::from_secs(5);
+
+impl Connection {
+    /// Begins to connect to `host:port`. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn open(address: &str) -> Result<Self, AddressError> {
+        let client = Client::connect(address)?;
+        let (sender, state) = watch::channel(ConnectionState::Idle);
+        let task = tokio::spawn(keep_up(client.clone(), sender));
+        Ok(Self { client, state, task })
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The state now and as it changes.
+    pub fn state(&self) -> watch::Receiver<ConnectionState> {
+        self.state.clone()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn keep_up(client: Client, state: watch::Sender<ConnectionState>) {
+    let mut pause = MIN_PAUSE;
+    loop {
+        set(&state, ConnectionState::Connecting);
+        if client.check().await.is_ok() {
+            set(&state, ConnectionState::Ready);
+            pause = MIN_PAUSE;
+            until_lost(&client).await;
+            set(&state, ConnectionState::Idle);
+            continue;
+        }
+        set(&state, ConnectionState::TransientFailure);
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+/// Returns when the server no longer serves. Ours tells its watchers; upstream's knows no watching and is asked in turns.
+async fn until_lost(client: &Client) {
+    let request = Request::new(HealthCheckRequest {
+        service: HEALTH_NAME.to_owned(),
+    });
+    if let Ok(answer) = HealthClient::new(client.channel.clone()).watch(request).await {
+        let mut changes = answer.into_inner();
+        while let Ok(Some(change)) = changes.message().await {
+            if change.status() != ServingStatus::Serving {
+                return;
+            }
+        }
+    }
+    while client.check().await.is_ok() {
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+fn set(state: &watch::Sender<ConnectionState>, value: ConnectionState) {
+    state.send_if_modified(|known| std::mem::replace(known, value) != value);
+}

@@ -1,0 +1,139 @@
+use serde_json::json;
+
+use super::*;
+
+fn converted(value: Value) -> Result<Converted, ConvertError> {
+    let olm_fbc::schema::Blob::Bundle(blob) = olm_fbc::schema::Blob::from_value(value).expect("blob") else {
+        unreachable!("a bundle")
+    };
+    bundle(&blob)
+}
+
+fn blob(properties: Value) -> Value {
+    json!({"schema": "olm.bundle", "name": "p.v1", "package": "p", "image": "i", "properties": properties})
+}
+
+fn encode(value: &Value) -> String {
+    base64::engine::general_purpose::STANDARD.encode(value.to_string())
+}
+
+#[test]
+fn properties_become_apis_and_dependencies() {
+    let converted = converted(blob(json!([
+        {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0", "release": "2"}},
+        {"type": "olm.gvk", "value": {"group": "g", "kind": "K", "version": "v1"}},
+        {"type": "olm.gvk.required", "value": {"version": "v2", "kind": "L", "group": "h"}},
+        {"type": "olm.package.required", "value": {"packageName": "q", "versionRange": ">=1.0.0 <2.0.0"}},
+        {"type": "other", "value": [1, {"b": 1, "a": "<"}]},
+        {"type": "olm.bundle.object", "value": {"data": encode(&json!({"kind": "Service"}))}},
+        {"type": "olm.bundle.object", "value": {"data": encode(&json!({"kind": "ClusterServiceVersion"}))}},
+        {"type": "olm.csv.metadata", "value": {}},
+    ])))
+    .expect("bundle");
+    let common = &converted.common;
+    assert_eq!(
+        (common.version.as_str(), common.bundle_path.as_str()),
+        ("1.0.0", "i")
+    );
+    let dependencies: Vec<_> = common
+        .dependencies
+        .iter()
+        .map(|dependency| format!("{} {}", dependency.r#type, dependency.value))
+        .collect();
+    assert_eq!(
+        dependencies,
+        [
+            r#"olm.gvk {"group":"h","kind":"L","version":"v2"}"#,
+            r#"olm.package {"packageName":"q","version":">=1.0.0 <2.0.0"}"#
+        ]
+    );
+    assert_eq!(common.provided_apis[0].kind, "K");
+    assert_eq!(common.required_apis[0].version, "v2");
+    let properties: Vec<_> = common
+        .properties
+        .iter()
+        .map(|property| format!("{} {}", property.r#type, property.value))
+        .collect();
+    assert_eq!(
+        properties,
+        [
+            r#"olm.package {"packageName":"p","release":"2","version":"1.0.0"}"#,
+            r#"olm.gvk {"group":"g","kind":"K","version":"v1"}"#,
+            r#"olm.gvk.required {"group":"h","kind":"L","version":"v2"}"#,
+            r#"olm.package.required {"packageName":"q","versionRange":">=1.0.0 <2.0.0"}"#,
+            r#"other [1,{"a":"<","b":1}]"#
+        ]
+    );
+    assert_eq!(converted.content.csv_json, r#"{"kind":"ClusterServiceVersion"}"#);
+    assert_eq!(converted.content.object.len(), 2);
+    assert_eq!(converted.metadata, None);
+}
+
+#[test]
+fn a_csv_is_made_from_metadata() {
+    let converted = converted(blob(json!([
+        {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
+        {"type": "olm.csv.metadata", "value": {"displayName": "P", "annotations": {"a": "b"}, "keywords": ["k"]}},
+    ])))
+    .expect("bundle");
+    let package = PackageFacts {
+        icon: Some(("aWNvbg==", "image/png")),
+        description: "about",
+    };
+    let images = [RelatedImage {
+        name: "n".into(),
+        image: "j".into(),
+        ..RelatedImage::default()
+    }];
+    let content = content_from_metadata(
+        "p.v1",
+        "1.0.0",
+        &converted.metadata.expect("metadata"),
+        &images,
+        &package,
+        converted.content,
+    );
+    assert_eq!(content.object, [content.csv_json.clone()]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&content.csv_json).expect("json"),
+        json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "metadata": {"name": "p.v1", "annotations": {"a": "b"}},
+            "spec": {
+                "displayName": "P", "description": "about", "keywords": ["k"], "version": "1.0.0", "provider": {},
+                "icon": [{"base64data": "aWNvbg==", "mediatype": "image/png"}], "relatedImages": [{"name": "n", "image": "j"}],
+                "customresourcedefinitions": {}, "apiservicedefinitions": {},
+                "install": {"strategy": "deployment", "spec": {"deployments": null}},
+            },
+        })
+    );
+}
+
+#[test]
+fn wrong_counts_are_refused() {
+    let package = json!({"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}});
+    let metadata = json!({"type": "olm.csv.metadata", "value": {}});
+    for (properties, expected) in [
+        (
+            json!([]),
+            r#"bundle "p.v1": parse properties: expected exactly 1 property of type "olm.package", found 0"#,
+        ),
+        (
+            json!([package, package]),
+            r#"bundle "p.v1": parse properties: expected exactly 1 property of type "olm.package", found 2"#,
+        ),
+        (
+            json!([package, metadata, metadata]),
+            r#"bundle "p.v1": parse properties: expected at most 1 property of type "olm.csv.metadata", found 2"#,
+        ),
+        (
+            json!([package, {"type": "olm.bundle.object", "value": {"data": "!"}}]),
+            r#"bundle "p.v1": bundle object in property[1]: Invalid symbol 33, offset 0."#,
+        ),
+    ] {
+        assert_eq!(
+            converted(blob(properties)).expect_err(expected).to_string(),
+            expected
+        );
+    }
+}

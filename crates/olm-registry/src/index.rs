@@ -1,0 +1,206 @@
+//! The catalog as one file: messages encoded once, and a small directory that is all a server keeps in memory.
+//!
+//! Layout: a header of [`HEADER_BYTES`] (magic, version, digest of the catalog, place and checksum of the directory), then
+//! encoded message parts in the order bundles were read, then the directory. A file is written beside its final name and
+//! renamed when complete, so a file that is there is whole. Parts are read with positioned reads: the kernel's page cache
+//! holds what is asked for often.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+
+use crate::frame::Frame;
+
+mod build;
+mod digest;
+mod directory;
+
+pub use build::{BuildError, build};
+pub(crate) use build::{api_key, is_plain_name};
+pub use digest::{CatalogDigest, DigestError};
+pub(crate) use directory::{
+    BundleRecord, ChannelRecord, Directory, EntryRecord, PackageRecord, SchemaRecord, Span,
+};
+
+/// First bytes of an index file.
+const MAGIC: [u8; 8] = *b"OLMINDEX";
+/// Raised whenever the layout changes; a file of another version is built anew.
+const VERSION: u32 = 1;
+/// Bytes in front of the first part.
+pub const HEADER_BYTES: u64 = 96;
+
+/// An open index.
+pub struct Index {
+    file: File,
+    digest: CatalogDigest,
+    directory: Directory,
+}
+
+/// Why a file cannot be used as an index.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// It cannot be opened or read.
+    #[error("read index {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is no index.
+    #[error("{path} is not a catalog index")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It was written by another version.
+    #[error("index {path} has format {found}, this program needs {VERSION}")]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// It is cut off or altered.
+    #[error("index {path} is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+/// The fixed part of the file.
+struct Header {
+    digest: CatalogDigest,
+    directory: Span,
+    checksum: [u8; 32],
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER_BYTES as usize] {
+        let mut bytes = [0; HEADER_BYTES as usize];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..48].copy_from_slice(self.digest.as_bytes());
+        bytes[48..56].copy_from_slice(&self.directory.offset.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.directory.length.to_le_bytes());
+        bytes[64..96].copy_from_slice(&self.checksum);
+        bytes
+    }
+}
+
+impl Index {
+    /// Opens an index file and reads its directory.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no index, of another version, or damaged.
+    pub fn open(path: &Path) -> Result<Self, IndexError> {
+        let read_error = |source| IndexError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let damaged = |reason: &str| IndexError::Damaged {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let file = File::open(path).map_err(read_error)?;
+        let length = file.metadata().map_err(read_error)?.len();
+        let mut bytes = [0; HEADER_BYTES as usize];
+        if length < HEADER_BYTES {
+            return Err(IndexError::Foreign {
+                path: path.to_owned(),
+            });
+        }
+        file.read_exact_at(&mut bytes, 0).map_err(read_error)?;
+        if bytes[..8] != MAGIC {
+            return Err(IndexError::Foreign {
+                path: path.to_owned(),
+            });
+        }
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let found = u32::from_le_bytes(std::array::from_fn(|byte| bytes[8 + byte]));
+        if found != VERSION {
+            return Err(IndexError::Version {
+                path: path.to_owned(),
+                found,
+            });
+        }
+        let span = Span {
+            offset: word(48),
+            length: word(56),
+        };
+        if span.offset.checked_add(span.length) != Some(length) {
+            return Err(damaged("its length is not what its header says"));
+        }
+        let encoded = read_span(&file, span).map_err(read_error)?;
+        if Sha256::digest(&encoded)[..] != bytes[64..96] {
+            return Err(damaged("its directory does not match its checksum"));
+        }
+        let directory =
+            Directory::decode(encoded.as_slice()).map_err(|_| damaged("its directory cannot be decoded"))?;
+        if !directory.is_consistent(span.offset) {
+            return Err(damaged("its directory points outside of the file"));
+        }
+        Ok(Self {
+            file,
+            digest: CatalogDigest::from_bytes(std::array::from_fn(|byte| bytes[16 + byte])),
+            directory,
+        })
+    }
+
+    /// Digest of the catalog the index was built from.
+    pub fn digest(&self) -> CatalogDigest {
+        self.digest
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// An entry as `ListBundles` sends it: with its edges, without content where an image has it.
+    pub(crate) fn list_frame(&self, entry: &EntryRecord) -> io::Result<Frame> {
+        let bundle = self.directory.bundle(entry);
+        let mut parts = vec![self.read(bundle.common)?, self.read(entry.message())?];
+        if !bundle.has_image {
+            parts.push(self.read(bundle.content)?);
+        }
+        Ok(Frame::new(parts))
+    }
+
+    /// An entry as `GetBundle` sends it: with content, without its edges.
+    pub(crate) fn content_frame(&self, entry: &EntryRecord) -> io::Result<Frame> {
+        let bundle = self.directory.bundle(entry);
+        Ok(Frame::new(vec![
+            self.read(bundle.common)?,
+            self.read(entry.head)?,
+            self.read(bundle.content)?,
+        ]))
+    }
+
+    /// The blobs of a schema and package, each an encoded `google.protobuf.Struct`.
+    pub(crate) fn schema_blobs(&self, record: &SchemaRecord) -> io::Result<Vec<Bytes>> {
+        record.blobs.iter().map(|span| self.read(*span)).collect()
+    }
+
+    fn read(&self, span: Span) -> io::Result<Bytes> {
+        read_span(&self.file, span).map(Bytes::from)
+    }
+}
+
+fn read_span(file: &File, span: Span) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(span.length).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, span.offset)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

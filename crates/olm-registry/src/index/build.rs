@@ -1,0 +1,355 @@
+//! A catalog folder to an index file, one document in memory at a time.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use olm_fbc::channel::Graph;
+use olm_fbc::load::{self, LoadError};
+use olm_fbc::property::{Property, kinds};
+use olm_fbc::schema::{Blob, Bundle, Other};
+use olm_fbc::validate::{Checker, Faults, Model};
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
+    PackageRecord, SchemaRecord, Span,
+};
+use crate::convert::{self, ConvertError, PackageFacts};
+use crate::proto;
+
+/// Why no index was built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The catalog has faults.
+    #[error("{0}")]
+    Invalid(Faults),
+    /// A valid bundle has no message.
+    #[error("convert bundle")]
+    Convert(#[source] ConvertError),
+    /// The catalog's files cannot be read.
+    #[error("compute digest")]
+    Digest(#[source] DigestError),
+    /// A custom schema or its package has a name that cannot be asked for.
+    #[error("invalid custom schema meta: {what} {name:?} must consist of letters, digits, '.', '_' and '-'")]
+    SchemaName {
+        /// `schema` or `package`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The file cannot be written.
+    #[error("write index")]
+    Write(#[source] io::Error),
+    /// The catalog's folder cannot be read.
+    #[error("read catalog")]
+    Load(#[source] LoadError),
+}
+
+impl From<LoadError> for BuildError {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+/// Builds the index of the catalog below `root` in `path`. What is at `path` is replaced once the index is complete.
+///
+/// # Errors
+/// The catalog has faults (all are told), cannot be read, or the file not be written.
+pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
+    let digest = CatalogDigest::of(root).map_err(BuildError::Digest)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".index-")
+        .tempfile_in(folder)
+        .map_err(BuildError::Write)?;
+    let mut builder = Builder::new(file.as_file_mut())?;
+    let mut checker = Checker::default();
+    load::read(root, |blob, origin| -> Result<(), BuildError> {
+        match blob {
+            Ok(Blob::Bundle(bundle)) => {
+                checker.add_bundle(&bundle, origin);
+                builder.add_bundle(&bundle)
+            }
+            Ok(Blob::Other(other)) => builder.add_other(&other),
+            Ok(blob) => {
+                checker.add(blob, origin);
+                Ok(())
+            }
+            Err(error) => {
+                checker.add_error(&error);
+                Ok(())
+            }
+        }
+    })?;
+    let model = checker.finish().map_err(BuildError::Invalid)?;
+    if let Some(error) = builder.first_error.take() {
+        return Err(BuildError::Convert(error));
+    }
+    builder.finish(&model, digest)?;
+    make_readable(file.as_file()).map_err(BuildError::Write)?;
+    file.persist(path)
+        .map_err(|error| BuildError::Write(error.error))?;
+    Ok(())
+}
+
+/// A temporary file is for its owner only; an index in an image is read by another user.
+fn make_readable(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+struct Builder<'a> {
+    out: BufWriter<&'a mut File>,
+    position: u64,
+    directory: Directory,
+    /// Bundles by package and name.
+    bundles: BTreeMap<(String, String), u32>,
+    /// Bundles whose content needs the package, which may come later: kept aside, in a file.
+    pending: Vec<(u32, Span)>,
+    pending_file: Option<File>,
+    pending_end: u64,
+    schemas: BTreeMap<(String, String), Vec<Span>>,
+    /// Reported only when validation has nothing to say, as it words the same faults better.
+    first_error: Option<ConvertError>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(file: &'a mut File) -> Result<Self, BuildError> {
+        file.seek(SeekFrom::Start(HEADER_BYTES))
+            .map_err(BuildError::Write)?;
+        Ok(Self {
+            out: BufWriter::with_capacity(1 << 16, file),
+            position: HEADER_BYTES,
+            directory: Directory::default(),
+            bundles: BTreeMap::new(),
+            pending: Vec::new(),
+            pending_file: None,
+            pending_end: 0,
+            schemas: BTreeMap::new(),
+            first_error: None,
+        })
+    }
+
+    fn write(&mut self, message: &impl prost::Message) -> Result<Span, BuildError> {
+        let encoded = message.encode_to_vec();
+        self.out.write_all(&encoded).map_err(BuildError::Write)?;
+        let span = Span {
+            offset: self.position,
+            length: encoded.len() as u64,
+        };
+        self.position += span.length;
+        Ok(span)
+    }
+
+    fn add_bundle(&mut self, bundle: &Bundle) -> Result<(), BuildError> {
+        let converted = match convert::bundle(bundle) {
+            Ok(converted) => converted,
+            Err(error) => {
+                self.first_error.get_or_insert(error);
+                return Ok(());
+            }
+        };
+        let number = u32::try_from(self.directory.bundles.len())
+            .map_err(|error| BuildError::Write(io::Error::other(error)))?;
+        let common = self.write(&converted.common)?;
+        let content = if converted.metadata.is_some() {
+            self.put_aside(number, bundle)?;
+            Span::default()
+        } else {
+            self.write(&converted.content)?
+        };
+        self.directory.bundles.push(BundleRecord {
+            common,
+            content,
+            has_image: !bundle.image.is_empty(),
+            provides: converted.common.provided_apis.iter().map(api_key).collect(),
+        });
+        self.bundles
+            .insert((bundle.package.clone(), bundle.name.clone()), number);
+        Ok(())
+    }
+
+    fn put_aside(&mut self, number: u32, bundle: &Bundle) -> Result<(), BuildError> {
+        let slim = Bundle {
+            properties: bundle
+                .properties
+                .iter()
+                .filter(|property| {
+                    matches!(
+                        property.kind.as_str(),
+                        kinds::PACKAGE | kinds::CSV_METADATA | kinds::BUNDLE_OBJECT
+                    )
+                })
+                .map(|property| Property::new(property.kind.clone(), property.value.clone()))
+                .collect(),
+            ..bundle.clone()
+        };
+        let text = serde_json::to_vec(&slim).map_err(|error| BuildError::Write(error.into()))?;
+        let file = match &mut self.pending_file {
+            Some(file) => file,
+            none => none.insert(tempfile::tempfile().map_err(BuildError::Write)?),
+        };
+        file.write_all(&text).map_err(BuildError::Write)?;
+        let span = Span {
+            offset: self.pending_end,
+            length: text.len() as u64,
+        };
+        self.pending_end += span.length;
+        self.pending.push((number, span));
+        Ok(())
+    }
+
+    fn add_other(&mut self, other: &Other) -> Result<(), BuildError> {
+        for (what, name, may_be_empty) in [
+            ("schema", &other.schema, false),
+            ("package", &other.package, true),
+        ] {
+            if !(is_plain_name(name) || may_be_empty && name.is_empty()) {
+                return Err(BuildError::SchemaName {
+                    what,
+                    name: name.clone(),
+                });
+            }
+        }
+        let span = self.write(&convert::to_struct(&other.blob))?;
+        self.schemas
+            .entry((other.schema.clone(), other.package.clone()))
+            .or_default()
+            .push(span);
+        Ok(())
+    }
+
+    fn finish(mut self, model: &Model, digest: CatalogDigest) -> Result<(), BuildError> {
+        self.write_pending(model)?;
+        self.write_entries(model)?;
+        self.directory.packages = model
+            .packages
+            .iter()
+            .map(|(name, package)| (name.clone(), package_record(package)))
+            .collect();
+        self.directory.schemas = std::mem::take(&mut self.schemas)
+            .into_iter()
+            .map(|((schema, package), blobs)| SchemaRecord {
+                schema,
+                package,
+                blobs,
+            })
+            .collect();
+        let encoded = self.directory.encode_to_vec();
+        self.out.write_all(&encoded).map_err(BuildError::Write)?;
+        let header = Header {
+            digest,
+            directory: Span {
+                offset: self.position,
+                length: encoded.len() as u64,
+            },
+            checksum: Sha256::digest(&encoded).into(),
+        };
+        let file = self
+            .out
+            .into_inner()
+            .map_err(|error| BuildError::Write(error.into_error()))?;
+        file.write_all_at(&header.encode(), 0).map_err(BuildError::Write)
+    }
+
+    fn write_pending(&mut self, model: &Model) -> Result<(), BuildError> {
+        let Some(mut file) = self.pending_file.take() else {
+            return Ok(());
+        };
+        file.seek(SeekFrom::Start(0)).map_err(BuildError::Write)?;
+        for (number, span) in std::mem::take(&mut self.pending) {
+            let mut text = Vec::new();
+            (&mut file)
+                .take(span.length)
+                .read_to_end(&mut text)
+                .map_err(BuildError::Write)?;
+            let value = serde_json::from_slice(&text).map_err(|error| BuildError::Write(error.into()))?;
+            let Ok(Blob::Bundle(bundle)) = Blob::from_value(value) else {
+                continue;
+            };
+            let converted = convert::bundle(&bundle).map_err(BuildError::Convert)?;
+            let (Some(metadata), Some(package)) = (converted.metadata, model.packages.get(&bundle.package))
+            else {
+                continue;
+            };
+            let content = convert::content_from_metadata(
+                &bundle.name,
+                &converted.common.version,
+                &metadata,
+                &bundle.related_images,
+                &PackageFacts::from(&package.package),
+                converted.content,
+            );
+            let span = self.write(&content)?;
+            self.directory.bundles[number as usize].content = span;
+        }
+        Ok(())
+    }
+
+    fn write_entries(&mut self, model: &Model) -> Result<(), BuildError> {
+        for (package_name, package) in &model.packages {
+            for (channel_name, channel) in &package.channels {
+                for entry in &channel.entries {
+                    let key = (package_name.clone(), entry.name.clone());
+                    let Some(&bundle) = self.bundles.get(&key) else {
+                        continue;
+                    };
+                    let deprecation = package.deprecations.bundles.get(&entry.name);
+                    let head = self.write(&convert::entry_head(channel_name, entry, deprecation))?;
+                    let edges = self.write(&convert::entry_edges(entry))?;
+                    self.directory.entries.push(EntryRecord {
+                        package: package_name.clone(),
+                        channel: channel_name.clone(),
+                        name: entry.name.clone(),
+                        replaces: entry.replaces.clone(),
+                        skips: entry.skips.clone(),
+                        bundle,
+                        head,
+                        edges: edges.length,
+                    });
+                }
+            }
+        }
+        self.directory
+            .entries
+            .sort_by(|a, b| (&a.channel, &a.package, &a.name).cmp(&(&b.channel, &b.package, &b.name)));
+        Ok(())
+    }
+}
+
+fn package_record(package: &olm_fbc::validate::PackageModel) -> PackageRecord {
+    let channels = package
+        .channels
+        .iter()
+        .map(|(name, channel)| {
+            let record = ChannelRecord {
+                head: Graph::new(&channel.entries).head().unwrap_or_default().to_owned(),
+                deprecation: package.deprecations.channels.get(name).cloned(),
+            };
+            (name.clone(), record)
+        })
+        .collect();
+    PackageRecord {
+        default_channel: package.package.default_channel.clone(),
+        channels,
+        deprecation: package.deprecations.package.clone(),
+    }
+}
+
+/// How the directory names an API.
+pub(crate) fn api_key(api: &proto::GroupVersionKind) -> String {
+    format!("{}/{}/{}", api.group, api.version, api.kind)
+}
+
+/// `^[a-zA-Z0-9][a-zA-Z0-9._-]*$`
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    name.starts_with(|char: char| char.is_ascii_alphanumeric())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}

@@ -1,0 +1,101 @@
+use std::fs;
+
+use super::*;
+
+const CATALOG: &str = r#"
+schema: olm.package
+name: p
+defaultChannel: c
+---
+schema: olm.channel
+package: p
+name: c
+entries: [{name: p.v1}]
+---
+schema: olm.bundle
+package: p
+name: p.v1
+image: quay.io/x/p:1
+properties: [{type: olm.package, value: {packageName: p, version: 1.0.0}}]
+"#;
+
+fn built() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("folder");
+    fs::create_dir(dir.path().join("catalog")).expect("folder");
+    fs::write(dir.path().join("catalog/c.yaml"), CATALOG).expect("catalog");
+    let path = dir.path().join("index");
+    build(&dir.path().join("catalog"), &path).expect("index");
+    (dir, path)
+}
+
+#[test]
+fn an_index_opens_and_knows_its_catalog() {
+    let (dir, path) = built();
+    let index = Index::open(&path).expect("index");
+    assert_eq!(index.directory().entries.len(), 1);
+    let digest = CatalogDigest::of(&dir.path().join("catalog")).expect("digest");
+    assert_eq!(index.digest(), digest);
+    fs::write(dir.path().join("catalog/d.yaml"), "schema: custom\n").expect("file");
+    assert_ne!(
+        CatalogDigest::of(&dir.path().join("catalog")).expect("digest"),
+        digest
+    );
+}
+
+#[test]
+fn building_twice_gives_the_same_bytes() {
+    let (dir, path) = built();
+    let again = dir.path().join("again");
+    build(&dir.path().join("catalog"), &again).expect("index");
+    assert_eq!(fs::read(path).expect("first"), fs::read(again).expect("second"));
+}
+
+#[test]
+fn what_is_no_index_is_refused() {
+    let (_dir, path) = built();
+    let good = fs::read(&path).expect("bytes");
+    let open = |bytes: &[u8]| {
+        fs::write(&path, bytes).expect("write");
+        Index::open(&path)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    assert!(open(b"short").ends_with("is not a catalog index"));
+    assert!(open(&[b'x'; 200]).ends_with("is not a catalog index"));
+    let mut other = good.clone();
+    other[8] = 9;
+    assert!(open(&other).ends_with("has format 9, this program needs 1"));
+    assert!(open(&good[..good.len() - 1]).ends_with("its length is not what its header says"));
+    let mut altered = good.clone();
+    *altered.last_mut().expect("byte") ^= 1;
+    assert!(open(&altered).ends_with("its directory does not match its checksum"));
+    assert_eq!(open(&good), "");
+    fs::remove_file(&path).expect("remove");
+    assert!(matches!(Index::open(&path), Err(IndexError::Read { .. })));
+}
+
+#[test]
+fn an_invalid_catalog_leaves_no_file() {
+    let dir = tempfile::tempdir().expect("folder");
+    fs::create_dir(dir.path().join("catalog")).expect("folder");
+    let broken = CATALOG.replace("entries: [{name: p.v1}]", "entries: []");
+    fs::write(dir.path().join("catalog/c.yaml"), broken).expect("catalog");
+    let path = dir.path().join("index");
+    let error = build(&dir.path().join("catalog"), &path).expect_err("invalid");
+    assert!(matches!(error, BuildError::Invalid(_)), "{error}");
+    assert!(error.to_string().contains("not found in any channel entries"));
+    assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 1);
+}
+
+#[test]
+fn a_custom_schema_must_have_a_plain_name() {
+    let dir = tempfile::tempdir().expect("folder");
+    fs::write(dir.path().join("c.yaml"), "schema: a/b\n").expect("catalog");
+    let target = tempfile::tempdir().expect("folder");
+    let error = build(dir.path(), &target.path().join("index")).expect_err("name");
+    assert_eq!(
+        error.to_string(),
+        r#"invalid custom schema meta: schema "a/b" must consist of letters, digits, '.', '_' and '-'"#
+    );
+}

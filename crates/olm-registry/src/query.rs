@@ -1,0 +1,368 @@
+//! Questions to an index, with upstream's answers and error texts.
+//!
+//! Where upstream's order is that of a hash map, ours is sorted. Source: section 3 of the catalog specification.
+
+use std::io;
+
+use bytes::Bytes;
+
+use crate::frame::Frame;
+use crate::index::{EntryRecord, Index, PackageRecord, api_key};
+use crate::proto;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The package is not in the catalog.
+    #[error("package {0:?} not found")]
+    NoPackage(String),
+    /// The package has no such channel.
+    #[error("package {package:?}, channel {channel:?} not found")]
+    NoChannel {
+        /// Package.
+        package: String,
+        /// Channel.
+        channel: String,
+    },
+    /// The channel has no such bundle.
+    #[error("package {package:?}, channel {channel:?}, bundle {bundle:?} not found")]
+    NoBundle {
+        /// Package.
+        package: String,
+        /// Channel.
+        channel: String,
+        /// Bundle.
+        bundle: String,
+    },
+    /// Nothing replaces the bundle.
+    #[error("no channel entries found that replace {0}")]
+    NothingReplaces(String),
+    /// Nothing in the channel replaces the bundle.
+    #[error("no entry found for package {package:?}, channel {channel:?}")]
+    NoReplacement {
+        /// Package.
+        package: String,
+        /// Channel.
+        channel: String,
+    },
+    /// Nothing provides the API.
+    #[error("no channel entries found that provide {0}")]
+    NothingProvides(String),
+    /// No default channel's head provides the API.
+    #[error("no entry found that provides {0}")]
+    NoDefaultProvider(String),
+    /// A custom schema was asked for without its name.
+    #[error("schema is required")]
+    NoSchema,
+    /// A custom schema's name cannot be asked for.
+    #[error("invalid custom schema query: {what} {name:?} must consist of letters, digits, '.', '_' and '-'")]
+    SchemaName {
+        /// `schema` or `package`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The index cannot be read.
+    #[error("read index")]
+    Read(#[from] io::Error),
+}
+
+impl Index {
+    /// Names of all packages, sorted.
+    pub fn list_packages(&self) -> Vec<proto::PackageName> {
+        let names = self.directory().packages.keys();
+        names
+            .map(|name| proto::PackageName { name: name.clone() })
+            .collect()
+    }
+
+    /// A package with its channels by name.
+    ///
+    /// # Errors
+    /// It is not in the catalog.
+    pub fn package(&self, name: &str) -> Result<proto::Package, QueryError> {
+        let record = self.package_record(name)?;
+        Ok(proto::Package {
+            name: name.to_owned(),
+            channels: record
+                .channels
+                .iter()
+                .map(|(name, channel)| proto::Channel {
+                    name: name.clone(),
+                    csv_name: channel.head.clone(),
+                    deprecation: deprecation(channel.deprecation.as_ref()),
+                })
+                .collect(),
+            default_channel_name: record.default_channel.clone(),
+            deprecation: deprecation(record.deprecation.as_ref()),
+        })
+    }
+
+    /// A bundle with its content, without replaces and skips.
+    ///
+    /// # Errors
+    /// Package, channel or bundle are not in the catalog, or the file cannot be read.
+    pub fn bundle(&self, package: &str, channel: &str, name: &str) -> Result<Frame, QueryError> {
+        self.channel_head(package, channel)?;
+        let entry = self
+            .entry(package, channel, name)
+            .ok_or_else(|| QueryError::NoBundle {
+                package: package.to_owned(),
+                channel: channel.to_owned(),
+                bundle: name.to_owned(),
+            })?;
+        Ok(self.content_frame(entry)?)
+    }
+
+    /// The head of a channel; as [`Index::bundle`].
+    ///
+    /// # Errors
+    /// Package or channel are not in the catalog, or the file cannot be read.
+    pub fn head_bundle(&self, package: &str, channel: &str) -> Result<Frame, QueryError> {
+        let head = self.channel_head(package, channel)?;
+        self.bundle(package, channel, head)
+    }
+
+    /// Entries that replace `name`, and one for each entry that skips it without replacing it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn entries_that_replace(&self, name: &str) -> Result<Vec<proto::ChannelEntry>, QueryError> {
+        let entries: Vec<_> = self
+            .directory()
+            .entries
+            .iter()
+            .flat_map(|entry| {
+                let replaces = usize::from(entry.replaces == name);
+                let skips = entry
+                    .skips
+                    .iter()
+                    .filter(|skip| *skip == name && **skip != entry.replaces)
+                    .count();
+                std::iter::repeat_n(entry, replaces + skips)
+            })
+            .map(|entry| channel_entry(entry, &entry.replaces))
+            .collect();
+        if entries.is_empty() {
+            return Err(QueryError::NothingReplaces(name.to_owned()));
+        }
+        Ok(entries)
+    }
+
+    /// The first bundle of a channel, by name, that replaces or skips `name`.
+    ///
+    /// # Errors
+    /// Package or channel are not in the catalog, nothing replaces it, or the file cannot be read.
+    pub fn bundle_that_replaces(
+        &self,
+        name: &str,
+        package: &str,
+        channel: &str,
+    ) -> Result<Frame, QueryError> {
+        self.channel_head(package, channel)?;
+        let entry = self
+            .channel_entries(package, channel)
+            .iter()
+            .find(|entry| entry.replaces == name || entry.skips.iter().any(|skip| skip == name))
+            .ok_or_else(|| QueryError::NoReplacement {
+                package: package.to_owned(),
+                channel: channel.to_owned(),
+            })?;
+        Ok(self.content_frame(entry)?)
+    }
+
+    /// Every entry whose bundle provides the API, with one more for each skip that differs from its replaces.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn entries_that_provide(
+        &self,
+        api: &proto::GroupVersionKind,
+    ) -> Result<Vec<proto::ChannelEntry>, QueryError> {
+        let key = api_key(api);
+        let entries: Vec<_> = self
+            .directory()
+            .entries
+            .iter()
+            .filter(|entry| self.provides(entry, &key))
+            .flat_map(|entry| with_skips(entry, |_| true))
+            .collect();
+        if entries.is_empty() {
+            return Err(QueryError::NothingProvides(api_text(api)));
+        }
+        Ok(entries)
+    }
+
+    /// As [`Index::entries_that_provide`] for channel heads only; a skip counts only if it is in the channel.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn latest_entries_that_provide(
+        &self,
+        api: &proto::GroupVersionKind,
+    ) -> Result<Vec<proto::ChannelEntry>, QueryError> {
+        let key = api_key(api);
+        let mut entries: Vec<_> = self
+            .heads()
+            .filter(|entry| self.provides(entry, &key))
+            .flat_map(|entry| {
+                with_skips(entry, |skip| {
+                    self.entry(&entry.package, &entry.channel, skip).is_some()
+                })
+            })
+            .collect();
+        if entries.is_empty() {
+            return Err(QueryError::NothingProvides(api_text(api)));
+        }
+        entries.sort_by(|a, b| (&a.package_name, &a.channel_name).cmp(&(&b.package_name, &b.channel_name)));
+        Ok(entries)
+    }
+
+    /// The head of a default channel that provides the API, of the first package by name.
+    ///
+    /// # Errors
+    /// There is none, or the file cannot be read.
+    pub fn default_bundle_that_provides(&self, api: &proto::GroupVersionKind) -> Result<Frame, QueryError> {
+        let none = || QueryError::NoDefaultProvider(api_text(api));
+        let entries = self.latest_entries_that_provide(api).map_err(|_| none())?;
+        let default = entries
+            .iter()
+            .find(|entry| {
+                self.directory()
+                    .packages
+                    .get(&entry.package_name)
+                    .is_some_and(|package| package.default_channel == entry.channel_name)
+            })
+            .ok_or_else(none)?;
+        self.bundle(&default.package_name, &default.channel_name, &default.bundle_name)
+    }
+
+    /// How many messages `ListBundles` has.
+    pub fn entry_count(&self) -> usize {
+        self.directory().entries.len()
+    }
+
+    /// The message of `ListBundles` at a position below [`Index::entry_count`], `None` above.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn listed_bundle(&self, position: usize) -> Option<io::Result<Frame>> {
+        let entry = self.directory().entries.get(position)?;
+        Some(self.list_frame(entry))
+    }
+
+    /// Blobs of an unknown schema that belong to exactly this package (empty: to none), as encoded structs.
+    ///
+    /// # Errors
+    /// No schema is named, a name cannot be one, or the file cannot be read.
+    pub fn custom_blobs(&self, schema: &str, package: &str) -> Result<Vec<Bytes>, QueryError> {
+        if schema.is_empty() {
+            return Err(QueryError::NoSchema);
+        }
+        for (what, name) in [("schema", schema), ("package", package)] {
+            if !name.is_empty() && !crate::index::is_plain_name(name) {
+                return Err(QueryError::SchemaName {
+                    what,
+                    name: name.to_owned(),
+                });
+            }
+        }
+        let record = self
+            .directory()
+            .schemas
+            .iter()
+            .find(|record| record.schema == schema && record.package == package);
+        match record {
+            Some(record) => Ok(self.schema_blobs(record)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn package_record(&self, name: &str) -> Result<&PackageRecord, QueryError> {
+        let packages = &self.directory().packages;
+        packages
+            .get(name)
+            .ok_or_else(|| QueryError::NoPackage(name.to_owned()))
+    }
+
+    fn channel_head(&self, package: &str, channel: &str) -> Result<&str, QueryError> {
+        let record = self.package_record(package)?;
+        match record.channels.get(channel) {
+            Some(channel) => Ok(&channel.head),
+            None => Err(QueryError::NoChannel {
+                package: package.to_owned(),
+                channel: channel.to_owned(),
+            }),
+        }
+    }
+
+    /// Entries of a channel, by name. Entries are sorted by channel, package, name.
+    fn channel_entries(&self, package: &str, channel: &str) -> &[EntryRecord] {
+        let entries = &self.directory().entries;
+        let key =
+            |entry: &EntryRecord| (entry.channel.as_str(), entry.package.as_str()).cmp(&(channel, package));
+        let start = entries.partition_point(|entry| key(entry).is_lt());
+        let length = entries[start..].partition_point(|entry| key(entry).is_eq());
+        &entries[start..start + length]
+    }
+
+    fn entry(&self, package: &str, channel: &str, name: &str) -> Option<&EntryRecord> {
+        let entries = self.channel_entries(package, channel);
+        let position = entries
+            .binary_search_by(|entry| entry.name.as_str().cmp(name))
+            .ok()?;
+        entries.get(position)
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &EntryRecord> {
+        self.directory()
+            .packages
+            .iter()
+            .flat_map(move |(package, record)| {
+                record
+                    .channels
+                    .iter()
+                    .filter_map(move |(channel, head)| self.entry(package, channel, &head.head))
+            })
+    }
+
+    fn provides(&self, entry: &EntryRecord, key: &str) -> bool {
+        let bundle = self.directory().bundle(entry);
+        bundle.provides.iter().any(|provided| provided == key)
+    }
+}
+
+fn with_skips<'a>(
+    entry: &'a EntryRecord,
+    counts: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = proto::ChannelEntry> + 'a {
+    std::iter::once(channel_entry(entry, &entry.replaces)).chain(
+        entry
+            .skips
+            .iter()
+            .filter(move |skip| **skip != entry.replaces && counts(skip))
+            .map(|skip| channel_entry(entry, skip)),
+    )
+}
+
+fn channel_entry(entry: &EntryRecord, replaces: &str) -> proto::ChannelEntry {
+    proto::ChannelEntry {
+        package_name: entry.package.clone(),
+        channel_name: entry.channel.clone(),
+        bundle_name: entry.name.clone(),
+        replaces: replaces.to_owned(),
+    }
+}
+
+fn api_text(api: &proto::GroupVersionKind) -> String {
+    format!(
+        "group:{:?} version:{:?} kind:{:?}",
+        api.group, api.version, api.kind
+    )
+}
+
+fn deprecation(message: Option<&String>) -> Option<proto::Deprecation> {
+    message.map(|message| proto::Deprecation {
+        message: message.clone(),
+    })
+}

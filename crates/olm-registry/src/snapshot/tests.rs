@@ -1,0 +1,199 @@
+use super::*;
+
+fn property(kind: &str, value: &str) -> proto::Property {
+    proto::Property {
+        r#type: kind.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+fn dependency(kind: &str, value: &str) -> proto::Dependency {
+    proto::Dependency {
+        r#type: kind.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+fn api(kind: &str) -> proto::GroupVersionKind {
+    proto::GroupVersionKind {
+        group: "g".into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: "plural".into(),
+    }
+}
+
+fn bundle(channel: &str, name: &str) -> proto::Bundle {
+    proto::Bundle {
+        csv_name: name.into(),
+        package_name: "p".into(),
+        channel_name: channel.into(),
+        bundle_path: "quay.io/x/p:1".into(),
+        version: "v1.2".into(),
+        skip_range: "<1.2.0".into(),
+        properties: vec![property(
+            "olm.package",
+            r#"{"packageName":"p","version":"1.2.0"}"#,
+        )],
+        replaces: "p.v1".into(),
+        skips: vec!["p.v0".into()],
+        ..proto::Bundle::default()
+    }
+}
+
+fn package() -> proto::Package {
+    proto::Package {
+        name: "p".into(),
+        default_channel_name: "stable".into(),
+        channels: ["stable", "fast"]
+            .map(|name| proto::Channel {
+                name: name.into(),
+                csv_name: "p.v2".into(),
+                deprecation: (name == "fast").then(|| proto::Deprecation {
+                    message: "old".into(),
+                }),
+            })
+            .to_vec(),
+        deprecation: None,
+    }
+}
+
+fn fetched(bundles: Vec<proto::Bundle>) -> Fetched {
+    let mut builder = Builder::default();
+    for bundle in bundles {
+        builder.add_bundle(bundle);
+    }
+    builder.add_package(package());
+    builder.finish()
+}
+
+fn properties(bundle: proto::Bundle) -> Vec<String> {
+    let fetched = fetched(vec![bundle]);
+    assert_eq!(fetched.skipped, Vec::<String>::new());
+    fetched.snapshot.entries[0]
+        .properties
+        .iter()
+        .map(|property| format!("{} {}", property.kind, property.value))
+        .collect()
+}
+
+#[test]
+fn a_bundle_becomes_an_entry() {
+    let fetched = fetched(vec![bundle("stable", "p.v2"), bundle("fast", "p.v2")]);
+    let [fast, stable] = &fetched.snapshot.entries[..] else {
+        panic!("two entries")
+    };
+    assert_eq!((&*fast.channel, fast.default_channel), ("fast", false));
+    assert_eq!((&*stable.channel, stable.default_channel), ("stable", true));
+    assert_eq!(stable.version, Some(Version::new(1, 2, 0)));
+    assert_eq!(stable.replaces.as_deref(), Some("p.v1"));
+    assert_eq!(&*stable.skips[0], "p.v0");
+    assert!(
+        stable
+            .skip_range
+            .as_ref()
+            .is_some_and(|range| range.contains(&Version::new(1, 1, 9)))
+    );
+    assert_eq!(stable.bundle_path.as_deref(), Some("quay.io/x/p:1"));
+    assert_eq!((&stable.inline, &stable.deprecation), (&None, &None));
+    assert_eq!(
+        fast.deprecation
+            .as_ref()
+            .and_then(|deprecation| deprecation.channel.clone())
+            .as_deref(),
+        Some("old")
+    );
+    assert!(
+        Arc::ptr_eq(&fast.properties, &stable.properties),
+        "equal lists are stored once"
+    );
+    assert!(Arc::ptr_eq(&fast.name, &stable.name));
+    assert_eq!(fetched.snapshot.packages["p"].channels.len(), 2);
+    assert_eq!(fetched.snapshot.package_entries("p").len(), 2);
+    assert_eq!(fetched.snapshot.package_entries("o").len(), 0);
+}
+
+#[test]
+fn broken_versions_and_ranges_count_as_none() {
+    let mut broken = bundle("stable", "p.v2");
+    broken.version = "latest".into();
+    broken.skip_range = "whatever".into();
+    let fetched = fetched(vec![broken]);
+    assert_eq!(fetched.snapshot.entries[0].version, None);
+    assert_eq!(fetched.snapshot.entries[0].skip_range, None);
+}
+
+#[test]
+fn dependencies_are_appended_as_requirements() {
+    let mut with = bundle("stable", "p.v2");
+    with.dependencies = vec![
+        dependency("olm.gvk", r#"{"group":"g","kind":"K","version":"v1"}"#),
+        dependency("olm.package", r#"{"packageName":"q","version":">1.0.0"}"#),
+        dependency("olm.label", r#"{"label":"l"}"#),
+        dependency("olm.constraint", r#"{"failureMessage":"x"}"#),
+        dependency("unknown", "1"),
+    ];
+    assert_eq!(
+        properties(with),
+        [
+            r#"olm.package {"packageName":"p","version":"1.2.0"}"#,
+            r#"olm.gvk.required {"group":"g","version":"v1","kind":"K"}"#,
+            r#"olm.package.required {"packageName":"q","versionRange":">1.0.0"}"#,
+            r#"olm.label.required {"label":"l"}"#,
+            r#"olm.constraint {"failureMessage":"x"}"#,
+        ]
+    );
+}
+
+#[test]
+fn without_properties_they_are_made_from_the_api_lists() {
+    let mut bare = bundle("stable", "p.v2");
+    bare.properties.clear();
+    bare.provided_apis = vec![api("Z"), api("A")];
+    bare.required_apis = vec![api("R")];
+    assert_eq!(
+        properties(bare),
+        [
+            r#"olm.gvk {"group":"g","kind":"A","version":"v1"}"#,
+            r#"olm.gvk {"group":"g","kind":"Z","version":"v1"}"#,
+            r#"olm.gvk.required {"group":"g","version":"v1","kind":"R"}"#,
+            r#"olm.package {"packageName":"p","version":"v1.2"}"#,
+        ]
+    );
+}
+
+#[test]
+fn a_broken_dependency_leaves_the_bundle_out() {
+    let mut broken = bundle("stable", "p.v2");
+    broken.dependencies = vec![dependency("olm.gvk", "{")];
+    let fetched = fetched(vec![broken, bundle("stable", "p.v3")]);
+    assert_eq!(fetched.snapshot.entries.len(), 1);
+    assert_eq!(fetched.skipped.len(), 1);
+    assert!(
+        fetched.skipped[0].starts_with(
+            "bundle \"p.v2\" of package \"p\", channel \"stable\": failed to unmarshal legacy 'olm.gvk' dependency: "
+        ),
+        "{:?}",
+        fetched.skipped
+    );
+}
+
+#[test]
+fn a_bundle_without_image_keeps_its_content() {
+    let mut inline = bundle("stable", "p.v2");
+    inline.bundle_path.clear();
+    inline.csv_json = "{}".into();
+    inline.object = vec!["{}".into()];
+    let fetched = fetched(vec![inline]);
+    let entry = &fetched.snapshot.entries[0];
+    assert_eq!(entry.bundle_path, None);
+    assert_eq!(entry.inline.as_ref().map(|inline| inline.objects.len()), Some(1));
+}
+
+#[test]
+fn bundles_of_unknown_packages_are_left_out() {
+    let mut builder = Builder::default();
+    builder.add_bundle(bundle("stable", "p.v2"));
+    assert_eq!(builder.package_names().len(), 1);
+    assert!(builder.finish().snapshot.entries.is_empty());
+}

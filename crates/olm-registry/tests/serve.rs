@@ -1,0 +1,579 @@
+//! A real server on a loopback port and our client, method by method.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use olm_registry::client::{Client, Connection, ConnectionState};
+use olm_registry::index::Index;
+use olm_registry::proto::{
+    self, experimental_registry_client::ExperimentalRegistryClient, registry_client::RegistryClient,
+};
+use olm_registry::{cache, server, snapshot};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt as _;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
+const CATALOG: &str = include_str!("catalog.yaml");
+
+struct Server {
+    address: String,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(index: Index) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
+        Self::start_on(index, listener)
+    }
+
+    fn start_on(index: Index, listener: TcpListener) -> Self {
+        let address = listener.local_addr().expect("address").to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stop = async {
+                let _ = stopped.await;
+            };
+            server::serve(Arc::new(index), listener, stop)
+                .await
+                .expect("serve");
+        });
+        Self {
+            address,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    async fn small() -> Self {
+        let dir = tempfile::tempdir().expect("folder");
+        std::fs::write(dir.path().join("catalog.yaml"), CATALOG).expect("catalog");
+        Self::start(cache::open_temporary(dir.path()).expect("index")).await
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.address).expect("address")
+    }
+
+    async fn registry(&self) -> RegistryClient<Channel> {
+        RegistryClient::connect(format!("http://{}", self.address))
+            .await
+            .expect("connection")
+    }
+
+    /// Ends the server as a signal would, and waits for it.
+    async fn stop(&mut self) {
+        self.stop.take().expect("running").send(()).expect("running");
+        tokio::time::timeout(Duration::from_secs(10), &mut self.task)
+            .await
+            .expect("stops in time")
+            .expect("no panic");
+    }
+}
+
+fn unknown<T: std::fmt::Debug>(result: Result<T, Status>, message: &str) {
+    let status = result.expect_err(message);
+    assert_eq!((status.code(), status.message()), (Code::Unknown, message));
+}
+
+async fn entries(
+    stream: Result<tonic::Response<tonic::Streaming<proto::ChannelEntry>>, Status>,
+) -> Vec<String> {
+    stream
+        .expect("entries")
+        .into_inner()
+        .map(|entry| entry.expect("entry"))
+        .map(|entry| {
+            format!(
+                "{}/{}/{}<{}",
+                entry.package_name, entry.channel_name, entry.bundle_name, entry.replaces
+            )
+        })
+        .collect()
+        .await
+}
+
+#[tokio::test]
+async fn packages() {
+    let server = Server::small().await;
+    let client = server.client();
+    assert_eq!(client.list_packages().await.expect("packages"), ["alpha", "beta"]);
+    let package = client.get_package("alpha").await.expect("package");
+    assert_eq!(package.default_channel_name, "stable");
+    assert_eq!(package.deprecation.expect("deprecation").message, "alpha is old");
+    let channels: Vec<_> = package
+        .channels
+        .iter()
+        .map(|channel| {
+            (
+                channel.name.as_str(),
+                channel.csv_name.as_str(),
+                channel.deprecation.is_some(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        channels,
+        [("fast", "alpha.v3", true), ("stable", "alpha.v3", false)]
+    );
+    unknown(client.get_package("gamma").await, "package \"gamma\" not found");
+}
+
+#[tokio::test]
+async fn one_bundle() {
+    let server = Server::small().await;
+    let client = server.client();
+    let bundle = client
+        .get_bundle("alpha", "stable", "alpha.v2")
+        .await
+        .expect("bundle");
+    assert_eq!(bundle.channel_name, "stable");
+    assert_eq!(bundle.skip_range, "<2.0.0");
+    assert_eq!(
+        (bundle.replaces.as_str(), bundle.skips.len()),
+        ("", 0),
+        "edges are left out"
+    );
+    assert_eq!(
+        bundle.deprecation.expect("deprecation").message,
+        "alpha.v2 is broken"
+    );
+    assert_eq!(bundle.object.len(), 2);
+    assert!(bundle.csv_json.contains(r#""kind":"ClusterServiceVersion""#));
+    assert_eq!(bundle.provided_apis[0].kind, "Alpha");
+    assert!(
+        bundle
+            .properties
+            .iter()
+            .all(|property| property.r#type != "olm.bundle.object")
+    );
+    unknown(client.get_bundle("x", "c", "b").await, "package \"x\" not found");
+    unknown(
+        client.get_bundle("alpha", "c", "b").await,
+        "package \"alpha\", channel \"c\" not found",
+    );
+    unknown(
+        client.get_bundle("alpha", "stable", "b").await,
+        "package \"alpha\", channel \"stable\", bundle \"b\" not found",
+    );
+}
+
+#[tokio::test]
+async fn a_csv_is_made_from_metadata_with_the_packages_icon() {
+    let server = Server::small().await;
+    let bundle = server
+        .client()
+        .get_bundle("beta", "stable", "beta.v1")
+        .await
+        .expect("bundle");
+    let csv: serde_json::Value = serde_json::from_str(&bundle.csv_json).expect("json");
+    assert_eq!(csv["spec"]["install"]["strategy"], "deployment");
+    assert_eq!(csv["spec"]["icon"][0]["mediatype"], "image/svg+xml");
+    assert_eq!(csv["spec"]["description"], "About beta");
+    assert_eq!(csv["spec"]["displayName"], "Beta");
+    assert_eq!(bundle.object, [bundle.csv_json.clone()]);
+}
+
+#[tokio::test]
+#[allow(deprecated)]
+async fn head_of_a_channel() {
+    let server = Server::small().await;
+    let mut registry = server.registry().await;
+    let request = |package: &str, channel: &str| proto::GetBundleInChannelRequest {
+        pkg_name: package.into(),
+        channel_name: channel.into(),
+    };
+    let head = registry
+        .get_bundle_for_channel(request("alpha", "stable"))
+        .await
+        .expect("head");
+    assert_eq!(head.into_inner().csv_name, "alpha.v3");
+    unknown(
+        registry.get_bundle_for_channel(request("alpha", "x")).await,
+        "package \"alpha\", channel \"x\" not found",
+    );
+}
+
+#[tokio::test]
+async fn replacements() {
+    let server = Server::small().await;
+    let mut registry = server.registry().await;
+    let all = |name: &str| proto::GetAllReplacementsRequest {
+        csv_name: name.into(),
+    };
+    // Once where replaces and skips name it both, once in each channel.
+    assert_eq!(
+        entries(registry.get_channel_entries_that_replace(all("alpha.v2")).await).await,
+        ["alpha/fast/alpha.v3<alpha.v2", "alpha/stable/alpha.v3<alpha.v2"]
+    );
+    assert_eq!(
+        entries(registry.get_channel_entries_that_replace(all("alpha.v1.1")).await).await,
+        ["alpha/stable/alpha.v3<alpha.v2"]
+    );
+    unknown(
+        registry.get_channel_entries_that_replace(all("none")).await,
+        "no channel entries found that replace none",
+    );
+    let one = |name: &str, channel: &str| proto::GetReplacementRequest {
+        csv_name: name.into(),
+        pkg_name: "alpha".into(),
+        channel_name: channel.into(),
+    };
+    let next = registry
+        .get_bundle_that_replaces(one("alpha.v1", "stable"))
+        .await
+        .expect("next");
+    assert_eq!(next.into_inner().csv_name, "alpha.v2");
+    unknown(
+        registry.get_bundle_that_replaces(one("alpha.v3", "stable")).await,
+        "no entry found for package \"alpha\", channel \"stable\"",
+    );
+}
+
+#[tokio::test]
+async fn providers() {
+    let server = Server::small().await;
+    let mut registry = server.registry().await;
+    let (group, version) = ("example.com".to_owned(), "v1".to_owned());
+    let provide = |kind: &str| proto::GetAllProvidersRequest {
+        group: group.clone(),
+        version: version.clone(),
+        kind: kind.into(),
+        plural: "ignored".into(),
+    };
+    // The skipped name outside of the channel counts here.
+    assert_eq!(
+        entries(registry.get_channel_entries_that_provide(provide("Alpha")).await).await,
+        [
+            "alpha/fast/alpha.v3<alpha.v2",
+            "alpha/stable/alpha.v1<",
+            "alpha/stable/alpha.v2<alpha.v1",
+            "alpha/stable/alpha.v3<alpha.v2",
+            "alpha/stable/alpha.v3<alpha.v1.1",
+            "beta/stable/beta.v1<",
+        ]
+    );
+    let latest = |kind: &str| proto::GetLatestProvidersRequest {
+        group: group.clone(),
+        version: version.clone(),
+        kind: kind.into(),
+        plural: String::new(),
+    };
+    // But not here.
+    assert_eq!(
+        entries(
+            registry
+                .get_latest_channel_entries_that_provide(latest("Alpha"))
+                .await
+        )
+        .await,
+        [
+            "alpha/fast/alpha.v3<alpha.v2",
+            "alpha/stable/alpha.v3<alpha.v2",
+            "beta/stable/beta.v1<"
+        ]
+    );
+    let default = |kind: &str| proto::GetDefaultProviderRequest {
+        group: group.clone(),
+        version: version.clone(),
+        kind: kind.into(),
+        plural: String::new(),
+    };
+    let provider = registry
+        .get_default_bundle_that_provides(default("Alpha"))
+        .await
+        .expect("provider");
+    let provider = provider.into_inner();
+    assert_eq!(
+        (provider.csv_name.as_str(), provider.channel_name.as_str()),
+        ("alpha.v3", "stable")
+    );
+    let text = "group:\"example.com\" version:\"v1\" kind:\"None\"";
+    unknown(
+        registry.get_channel_entries_that_provide(provide("None")).await,
+        &format!("no channel entries found that provide {text}"),
+    );
+    unknown(
+        registry
+            .get_latest_channel_entries_that_provide(latest("None"))
+            .await,
+        &format!("no channel entries found that provide {text}"),
+    );
+    unknown(
+        registry.get_default_bundle_that_provides(default("None")).await,
+        &format!("no entry found that provides {text}"),
+    );
+}
+
+#[tokio::test]
+async fn all_bundles() {
+    let server = Server::small().await;
+    let stream = server.client().list_bundles().await.expect("stream");
+    let bundles: Vec<proto::Bundle> = stream.map(|bundle| bundle.expect("bundle")).collect().await;
+    let names: Vec<_> = bundles
+        .iter()
+        .map(|bundle| {
+            format!(
+                "{}/{}/{}",
+                bundle.channel_name, bundle.package_name, bundle.csv_name
+            )
+        })
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "fast/alpha/alpha.v3",
+            "stable/alpha/alpha.v1",
+            "stable/alpha/alpha.v2",
+            "stable/alpha/alpha.v3",
+            "stable/beta/beta.v1"
+        ]
+    );
+    let newest = &bundles[3];
+    assert_eq!(
+        (newest.replaces.as_str(), newest.skips.as_slice()),
+        ("alpha.v2", &["alpha.v1.1".to_owned()][..])
+    );
+    assert_eq!(
+        (bundles[2].csv_json.as_str(), bundles[2].object.len()),
+        ("", 0),
+        "content is in the image"
+    );
+    assert_eq!(bundles[1].bundle_path, "");
+    assert!(
+        !bundles[1].csv_json.is_empty(),
+        "a bundle without image is sent whole"
+    );
+    assert_eq!(
+        bundles[2].deprecation.as_ref().expect("deprecation").message,
+        "alpha.v2 is broken"
+    );
+}
+
+#[tokio::test]
+async fn custom_schemas() {
+    let server = Server::small().await;
+    let mut client = ExperimentalRegistryClient::connect(format!("http://{}", server.address))
+        .await
+        .expect("connection");
+    let request = |schema: &str, package: &str, acknowledged: bool| {
+        let mut request = Request::new(proto::ExperimentalListPackageCustomSchemasRequest {
+            schema: schema.into(),
+            package_name: package.into(),
+        });
+        if acknowledged {
+            request
+                .metadata_mut()
+                .insert(server::ACKNOWLEDGE_EXPERIMENTAL, "true".parse().expect("value"));
+        }
+        request
+    };
+    for (schema, package, acknowledged, expected) in [
+        ("custom.notes", "alpha", true, 2),
+        ("custom.notes", "", true, 1),
+        ("custom.notes", "beta", true, 0),
+        ("custom.other", "alpha", true, 0),
+        ("custom.notes", "alpha", false, 0),
+    ] {
+        let answer = client
+            .experimental_list_package_custom_schemas(request(schema, package, acknowledged))
+            .await
+            .expect("answer");
+        let structs: Vec<_> = answer
+            .into_inner()
+            .map(|item| item.expect("struct"))
+            .collect()
+            .await;
+        assert_eq!(structs.len(), expected, "{schema} {package} {acknowledged}");
+        if let Some(first) = structs.first() {
+            assert!(first.fields.contains_key("note"));
+        }
+    }
+    let status = client
+        .experimental_list_package_custom_schemas(request("", "alpha", true))
+        .await
+        .expect_err("no schema");
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::InvalidArgument, "schema is required")
+    );
+}
+
+#[tokio::test]
+async fn health_is_told_for_any_name() {
+    use tonic_health::pb::{
+        HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+    };
+    let server = Server::small().await;
+    let mut health = HealthClient::connect(format!("http://{}", server.address))
+        .await
+        .expect("connection");
+    for name in ["", "Registry", "anything"] {
+        let answer = health
+            .check(HealthCheckRequest { service: name.into() })
+            .await
+            .expect("answer");
+        assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
+    }
+    server.client().check().await.expect("serving");
+}
+
+async fn wait_for(connection: &Connection, wanted: ConnectionState) {
+    let mut state = connection.state();
+    tokio::time::timeout(Duration::from_secs(20), state.wait_for(|state| *state == wanted))
+        .await
+        .unwrap_or_else(|_| panic!("never {}", wanted.as_str()))
+        .expect("watched");
+}
+
+#[tokio::test]
+async fn a_connection_follows_its_server() {
+    let mut server = Server::small().await;
+    let connection = Connection::open(&server.address).expect("address");
+    wait_for(&connection, ConnectionState::Ready).await;
+    // A watcher must not hold up the stop.
+    server.stop().await;
+    wait_for(&connection, ConnectionState::TransientFailure).await;
+    let listener = TcpListener::bind(&server.address).await.expect("the same port");
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::write(dir.path().join("catalog.yaml"), CATALOG).expect("catalog");
+    let _server = Server::start_on(cache::open_temporary(dir.path()).expect("index"), listener);
+    wait_for(&connection, ConnectionState::Ready).await;
+    assert_eq!(
+        connection.client().list_packages().await.expect("packages").len(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn a_snapshot_of_the_small_catalog() {
+    let server = Server::small().await;
+    let fetched = snapshot::fetch(&server.client()).await.expect("snapshot");
+    assert_eq!(fetched.skipped, Vec::<String>::new());
+    let names: Vec<_> = fetched
+        .snapshot
+        .entries
+        .iter()
+        .map(|entry| format!("{}/{}/{}", entry.package, entry.channel, entry.name))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "alpha/fast/alpha.v3",
+            "alpha/stable/alpha.v1",
+            "alpha/stable/alpha.v2",
+            "alpha/stable/alpha.v3",
+            "beta/stable/beta.v1"
+        ]
+    );
+    let deprecation = fetched.snapshot.entries[2]
+        .deprecation
+        .as_ref()
+        .expect("deprecation");
+    assert_eq!(deprecation.package.as_deref(), Some("alpha is old"));
+    assert_eq!(deprecation.bundle.as_deref(), Some("alpha.v2 is broken"));
+}
+
+#[test]
+fn a_cache_is_used_only_for_its_catalog() {
+    let catalog = tempfile::tempdir().expect("folder");
+    let cache_dir = tempfile::tempdir().expect("folder");
+    let file = catalog.path().join("catalog.yaml");
+    std::fs::write(&file, CATALOG).expect("catalog");
+    assert!(cache::open_checked(catalog.path(), cache_dir.path()).is_err());
+    cache::open_or_build(catalog.path(), cache_dir.path()).expect("built");
+    cache::open_checked(catalog.path(), cache_dir.path()).expect("fits");
+    let written = |path: &Path| {
+        std::fs::metadata(path.join(cache::INDEX_FILE))
+            .expect("file")
+            .modified()
+            .expect("time")
+    };
+    let before = written(cache_dir.path());
+    cache::open_or_build(catalog.path(), cache_dir.path()).expect("kept");
+    assert_eq!(
+        written(cache_dir.path()),
+        before,
+        "a fitting index is not written again"
+    );
+    std::fs::write(&file, format!("{CATALOG}\n---\nschema: custom\n")).expect("catalog");
+    let error = cache::open_checked(catalog.path(), cache_dir.path())
+        .err()
+        .expect("stale")
+        .to_string();
+    assert!(
+        error.starts_with("cache requires rebuild: cache reports digest as "),
+        "{error}"
+    );
+    cache::open_or_build(catalog.path(), cache_dir.path()).expect("built anew");
+    cache::open_checked(catalog.path(), cache_dir.path()).expect("fits again");
+}
+
+/// The corpus catalog: every entry is listed, every bundle is answered with its content.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_corpus_catalog_is_served_whole() {
+    let Some(corpus) = olm_testing::shared::corpus_dir() else {
+        return;
+    };
+    let catalog = corpus.join("fbc");
+    let model = olm_fbc::validate::validate(&catalog).expect("valid");
+    let server = Server::start(cache::open_temporary(&catalog).expect("index")).await;
+    let client = server.client();
+    assert_eq!(
+        client.list_packages().await.expect("packages").len(),
+        model.packages.len()
+    );
+    let mut listed: BTreeMap<(String, String, String), proto::Bundle> = BTreeMap::new();
+    let mut stream = client.list_bundles().await.expect("stream");
+    while let Some(bundle) = stream.next().await {
+        let bundle = bundle.expect("bundle");
+        let key = (
+            bundle.package_name.clone(),
+            bundle.channel_name.clone(),
+            bundle.csv_name.clone(),
+        );
+        assert!(listed.insert(key, bundle).is_none());
+    }
+    let mut count = 0;
+    for (package_name, package) in &model.packages {
+        let served = client.get_package(package_name).await.expect("package");
+        assert_eq!(served.channels.len(), package.channels.len());
+        for (channel_name, channel) in &package.channels {
+            for entry in &channel.entries {
+                count += 1;
+                let key = (package_name.clone(), channel_name.clone(), entry.name.clone());
+                let listed = listed
+                    .get(&key)
+                    .unwrap_or_else(|| panic!("{key:?} is not listed"));
+                assert_eq!((&listed.replaces, &listed.skips), (&entry.replaces, &entry.skips));
+                assert_eq!(listed.csv_json, "");
+                let whole = client
+                    .get_bundle(package_name, channel_name, &entry.name)
+                    .await
+                    .expect("bundle");
+                let csv: serde_json::Value = serde_json::from_str(&whole.csv_json).expect("json");
+                assert_eq!(csv["metadata"]["name"], entry.name.as_str());
+                assert!(whole.object.contains(&whole.csv_json));
+                let same = proto::Bundle {
+                    csv_json: String::new(),
+                    object: Vec::new(),
+                    replaces: listed.replaces.clone(),
+                    skips: listed.skips.clone(),
+                    ..whole
+                };
+                assert_eq!(&same, listed);
+            }
+        }
+    }
+    assert_eq!(listed.len(), count);
+    let fetched = snapshot::fetch(&client).await.expect("snapshot");
+    assert_eq!(
+        (fetched.snapshot.entries.len(), fetched.skipped.len()),
+        (count, 0)
+    );
+}
