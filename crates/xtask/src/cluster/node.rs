@@ -90,6 +90,10 @@ fn kubelet_config(layout: &Layout) -> Value {
         "registryPullQPS": 0,
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
+        // A program that a test kills is to start again at once, however often; five minutes of back-off would be tested
+        // instead of the program.
+        "featureGates": { "KubeletCrashLoopBackOffMax": true },
+        "crashLoopBackOff": { "maxContainerRestartPeriod": "1s" },
     })
 }
 
@@ -124,5 +128,12 @@ mod tests {
             assert!(one[field].is_string(), "{field}");
             assert_ne!(one[field], two[field], "{field}");
         }
+    }
+
+    #[test]
+    fn the_restart_limit_comes_with_the_feature_gate_it_needs() {
+        let config = kubelet_config(&Layout::new("one").unwrap());
+        assert_eq!(config["crashLoopBackOff"]["maxContainerRestartPeriod"], "1s");
+        assert_eq!(config["featureGates"]["KubeletCrashLoopBackOffMax"], true);
     }
 }
