@@ -17,8 +17,16 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Releases of the demo operator, one image each.
 pub const DEMO_RELEASES: [&str; 2] = ["1.0.0", "1.1.0"];
 
+/// Takes the place of operators whose images cannot be had; tests put it into images of their own.
+const STAND_IN: &str = "stand-in";
 /// Programs that go into images.
-const PROGRAMS: [&str; 4] = ["catalog-operator", "olm-operator", "opm", "demo-operator"];
+const PROGRAMS: [&str; 5] = [
+    "catalog-operator",
+    "olm-operator",
+    "opm",
+    "demo-operator",
+    STAND_IN,
+];
 /// Certificate authorities for talking to real registries.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The user images run as.
@@ -72,14 +80,26 @@ fn folder() -> PathBuf {
     workspace::root().join("target/images")
 }
 
+fn target() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
+fn programs() -> PathBuf {
+    workspace::root().join("target").join(target()).join("release")
+}
+
+/// The static program that [`build`] makes for stand-in images.
+pub fn stand_in_program() -> PathBuf {
+    programs().join(STAND_IN)
+}
+
 /// Builds the programs and writes the images.
 ///
 /// # Errors
 /// When the compiler fails, a program is not static, or the certificate authorities are missing.
 pub fn build(progress: &Progress) -> anyhow::Result<Built> {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    progress.stage("static programs built", || compile(&target))?;
-    let programs = workspace::root().join("target").join(&target).join("release");
+    progress.stage("static programs built", || compile(&target()))?;
+    let programs = programs();
     if !Path::new(AUTHORITIES).exists() {
         bail!("{AUTHORITIES} is missing; install the package ca-certificates");
     }
