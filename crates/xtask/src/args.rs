@@ -116,7 +116,7 @@ etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-pro
 ordinary processes in a network namespace of their own, together with an OCI registry that answers for every registry \
 name. Nothing in there can reach the network outside. Several clusters can run side by side under different names.
 
-Everything but `build`, `kubeconfig` and `status` needs root (network namespace, mounts, containers).";
+Everything but `build`, `kubeconfig`, `registry` and `status` needs root (network namespace, mounts, containers).";
 
 const CLUSTER_EXAMPLES: &str = "\
 Examples:
