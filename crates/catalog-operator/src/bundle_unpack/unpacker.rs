@@ -301,14 +301,33 @@ impl Unpack {
 
     async fn finish(self, bundle: UnpackedBundle) {
         tracing::info!(image = %self.key.image, pinned = %bundle.image, bundle = %self.key.bundle, "bundle unpacked");
-        self.set(EntryState::Ready(Arc::new(bundle)));
+        let bundle = Arc::new(bundle);
+        let pinned = Key {
+            image: bundle.image.clone(),
+            ..self.key.clone()
+        };
+        // Plans ask by digest for what resolution has asked for by tag.
+        if pinned != self.key {
+            let entry = Entry {
+                state: EntryState::Ready(Arc::clone(&bundle)),
+                waiters: BTreeSet::new(),
+                last_used: Instant::now(),
+            };
+            self.shared.lock().entry(pinned.clone()).or_insert(entry);
+        }
+        self.set(EntryState::Ready(bundle));
+        tokio::join!(self.expire(&self.key), self.expire(&pinned));
+    }
+
+    /// Returns once the bundle has not been used for a while and is forgotten.
+    async fn expire(&self, key: &Key) {
         loop {
             tokio::time::sleep(KEEP_READY).await;
             let mut entries = self.shared.lock();
-            match entries.get(&self.key) {
+            match entries.get(key) {
                 Some(entry) if matches!(entry.state, EntryState::Ready(_)) => {
                     if entry.last_used.elapsed() >= KEEP_READY {
-                        entries.remove(&self.key);
+                        entries.remove(key);
                         return;
                     }
                 }

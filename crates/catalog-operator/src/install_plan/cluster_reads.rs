@@ -1,6 +1,9 @@
 //! The live reads of a round, and bundles.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use jiff::Timestamp;
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
@@ -15,6 +18,9 @@ use serde_json::Value;
 use super::manifest::BundleImageReference;
 use super::observe::{BundleContent, Reads};
 use crate::bundle_unpack::{UnpackRequest, UnpackState, Unpacker, Waiter};
+
+/// How long fetching a bundle is no news: mostly it comes from the cache on disk at once.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// [`Reads`] from a real cluster.
 #[derive(Clone)]
@@ -82,13 +88,15 @@ impl Reads for ClusterReads {
         };
         match self.unpacker.request(&request) {
             UnpackState::Ready(bundle) => BundleContent::Ready(bundle),
-            UnpackState::Unpacking { trouble: None, .. } => BundleContent::Fetching {
+            UnpackState::Unpacking { trouble: None, since } => BundleContent::Fetching {
+                quiet: quiet_left(since),
                 message: format!("fetching bundle image {}", reference.image),
             },
             UnpackState::Unpacking {
                 trouble: Some(error), ..
             } => BundleContent::Fetching {
                 message: format!("fetching bundle image: {error}"),
+                quiet: None,
             },
             // The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
             UnpackState::Failed { error } => BundleContent::Failed {
@@ -106,4 +114,9 @@ impl Reads for ClusterReads {
     fn global_namespace(&self) -> &str {
         &self.global_namespace
     }
+}
+
+fn quiet_left(since: Timestamp) -> Option<Duration> {
+    let elapsed = Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default();
+    QUIET.checked_sub(elapsed).filter(|left| !left.is_zero())
 }

@@ -7,6 +7,8 @@
 mod complete;
 mod step;
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::v1alpha1::{Step, StepStatus};
 use olm_runtime::plan::{Action, Target};
@@ -17,6 +19,9 @@ use super::csv_ownership::OwnershipError;
 use super::kind::StepKind;
 use super::observe::{Observed, StepState};
 use super::{object, operator_group};
+
+/// Time between two looks at what no watch tells.
+const POLL: Duration = Duration::from_secs(5);
 
 /// Why a step cannot be carried out now; the texts are upstream's where upstream has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,7 +103,38 @@ pub struct Round {
     /// The step that stopped the round, and why.
     pub error: Option<(usize, StepError)>,
     /// What is waited for, when it is nothing this round could do.
-    pub waiting: Option<String>,
+    pub waiting: Option<Wait>,
+}
+
+/// Something to wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// What, for people.
+    pub text: String,
+    /// When to look again; none when a watch or the unpacker tells.
+    pub look_again: Option<Duration>,
+    /// True when it is too early to tell anybody.
+    pub is_quiet: bool,
+}
+
+impl Wait {
+    /// Waits for something that a watch tells.
+    fn watched(text: String) -> Self {
+        Self {
+            text,
+            look_again: None,
+            is_quiet: false,
+        }
+    }
+
+    /// Waits for something that nobody tells.
+    fn polled(text: String) -> Self {
+        Self {
+            text,
+            look_again: Some(POLL),
+            is_quiet: false,
+        }
+    }
 }
 
 /// Decides the round for the plan's steps as observed.
@@ -124,9 +160,9 @@ pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReferenc
                 error_prefix: String::new(),
             }),
             Ok(Decision::PassedOver) => {}
-            Ok(Decision::Waits(text)) => round.waiting = round.waiting.or(Some(text)),
-            Ok(Decision::Blocks(text)) => {
-                round.waiting = Some(text);
+            Ok(Decision::Waits(wait)) => round.waiting = round.waiting.or(Some(wait)),
+            Ok(Decision::Blocks(wait)) => {
+                round.waiting = Some(wait);
                 return round;
             }
             Err(error) => {

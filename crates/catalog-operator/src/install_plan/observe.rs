@@ -55,6 +55,8 @@ pub enum StepState {
     Fetching {
         /// What is waited for, for people.
         message: String,
+        /// How long this is not worth a status yet.
+        quiet: Option<Duration>,
     },
     /// Its object cannot be had.
     Broken {
@@ -91,6 +93,8 @@ pub enum BundleContent {
     Fetching {
         /// What is waited for, for people.
         message: String,
+        /// How long this is not worth a status yet.
+        quiet: Option<Duration>,
     },
     /// It cannot be had.
     Failed {
@@ -125,7 +129,7 @@ pub trait Reads: Send + Sync {
 impl From<NoObject> for StepState {
     fn from(none: NoObject) -> Self {
         match none {
-            NoObject::Fetching { message } => Self::Fetching { message },
+            NoObject::Fetching { message, quiet } => Self::Fetching { message, quiet },
             NoObject::Broken { message, lasting } => Self::Broken { message, lasting },
         }
     }

@@ -8,17 +8,17 @@ use olm_api::condition::install_plan as words;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, StepStatus};
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
-use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Requeue, Target, status_patch};
+use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
+use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 
 use super::decide::Verdict;
-use super::execution::{Round, StepError};
+use super::execution::{Round, StepError, Wait};
 use super::kind::StepKind;
 use super::observe::{Observed, is_done};
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// Pause before a write is repeated that met an object not seen before.
+/// Pause before looking again at an object that had changed since it was observed.
 const OBSERVE_AGAIN: Duration = Duration::from_millis(100);
 
 /// The status patch and the next look that follow from what the round did.
@@ -48,6 +48,16 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             service_account,
             round,
         } => {
+            if let Some(delay) = too_early_to_tell(&round) {
+                let requeue = Requeue::After {
+                    delay,
+                    reason: "tell what is being fetched",
+                };
+                return StatusUpdate {
+                    requeue,
+                    ..StatusUpdate::default()
+                };
+            }
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
             installing(observed, &round, outcomes, &mut new, now)
@@ -63,12 +73,18 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     }
 }
 
+/// How long a round that only waits for a bundle is kept to ourselves: mostly it comes from the cache on disk at once.
+fn too_early_to_tell(round: &Round) -> Option<Duration> {
+    let wait = round.waiting.as_ref().filter(|wait| wait.is_quiet)?;
+    wait.look_again
+        .filter(|_| round.changes.is_empty() && round.error.is_none())
+}
+
 /// An error of this round in one form, whether it was decided or came from the API server.
 struct RoundError {
     message: String,
     /// Counts towards the retry window.
     lasting: bool,
-    pause: Duration,
 }
 
 fn installing(
@@ -81,24 +97,45 @@ fn installing(
     new.phase = InstallPlanPhase::Installing;
     let started = new.start_time.get_or_insert_with(|| stored_time(now)).0;
     apply_changes(round, outcomes, new);
+    if outcomes
+        .failure()
+        .is_some_and(|(action, failure)| is_stale(round, action, failure))
+    {
+        return Requeue::After {
+            delay: OBSERVE_AGAIN,
+            reason: "an object had changed",
+        };
+    }
     let error = write_error(round, outcomes).or_else(|| decided_error(round, new));
     let Some(error) = error else {
         if new.plan.iter().all(is_done) {
             new.phase = InstallPlanPhase::Complete;
             set_message(new, "");
             set_installed(new, true, "", "", now);
-        } else {
-            set_message(new, round.waiting.as_deref().unwrap_or_default());
+            return Requeue::AwaitChange;
         }
-        return Requeue::AwaitChange;
+        return wait(new, round.waiting.as_ref());
     };
     let elapsed = Duration::try_from(now.duration_since(started)).unwrap_or_default();
     let left = observed.retry_timeout.saturating_sub(elapsed);
     match (error.lasting, left.is_zero()) {
         (true, true) => fail(new, &error.message, now),
         // A look at the end of the window, so that a lasting error makes the plan fail in time.
-        (true, false) => retry(new, &error, error.pause.min(left)),
-        (false, _) => retry(new, &error, error.pause),
+        (true, false) => retry(new, &error, RETRY_PAUSE.min(left)),
+        (false, _) => retry(new, &error, RETRY_PAUSE),
+    }
+}
+
+/// Tells what is waited for, unless it is too early to tell anybody.
+fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
+    let loud = wait.filter(|wait| !wait.is_quiet);
+    set_message(new, loud.map(|wait| wait.text.as_str()).unwrap_or_default());
+    match wait.and_then(|wait| wait.look_again) {
+        Some(delay) => Requeue::After {
+            delay,
+            reason: "look at what no watch tells",
+        },
+        None => Requeue::AwaitChange,
     }
 }
 
@@ -135,24 +172,26 @@ fn apply_changes(round: &Round, outcomes: &Outcomes, new: &mut InstallPlanStatus
 
 fn write_error(round: &Round, outcomes: &Outcomes) -> Option<RoundError> {
     let (action, failure) = outcomes.failure()?;
-    let prefix = round
-        .changes
-        .iter()
-        .find(|change| change.action == Some(action))
-        .map(|change| change.error_prefix.as_str());
-    let message = match prefix {
+    let change = round.changes.iter().find(|change| change.action == Some(action));
+    let message = match change.map(|change| change.error_prefix.as_str()) {
         Some(prefix) if !prefix.is_empty() => format!("{prefix}: {}", failure.message),
         _ => failure.message.clone(),
     };
     Some(RoundError {
         message,
-        // What a changed permission, a quieter server or a second look can repair never makes a plan fail.
+        // What a changed permission or a quieter server can repair never makes a plan fail.
         lasting: matches!(failure.class, FailureClass::Invalid | FailureClass::NotFound),
-        pause: match failure.class {
-            FailureClass::Conflict | FailureClass::AlreadyExists => OBSERVE_AGAIN,
-            _ => RETRY_PAUSE,
-        },
     })
+}
+
+/// Whether a write failed only because the observation is out of date. The next round sees what is there now; nobody needs to
+/// be told.
+fn is_stale(round: &Round, action: usize, failure: &Failure) -> bool {
+    match failure.class {
+        FailureClass::Conflict | FailureClass::AlreadyExists => true,
+        FailureClass::NotFound => matches!(round.actions.get(action), Some(Action::Patch { .. })),
+        _ => false,
+    }
 }
 
 fn decided_error(round: &Round, new: &mut InstallPlanStatus) -> Option<RoundError> {
@@ -166,7 +205,6 @@ fn decided_error(round: &Round, new: &mut InstallPlanStatus) -> Option<RoundErro
     Some(RoundError {
         message: error.to_string(),
         lasting: error.is_lasting(),
-        pause: RETRY_PAUSE,
     })
 }
 

@@ -21,6 +21,7 @@ fn crd(name: &str) -> Value {
         "spec": {"group": "example.com", "versions": [{"name": "v1", "served": true, "storage": true}]}, "status": {"conditions": null}})
 }
 
+#[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
 fn core(kind: &str, name: &str, rest: Value) -> Value {
     let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
     object
@@ -416,9 +417,7 @@ fn lasting_error_fails_the_plan_after_the_window() {
 fn passing_errors_never_fail_the_plan() {
     for class in [
         FailureClass::Retry,
-        FailureClass::Conflict,
         FailureClass::Forbidden,
-        FailureClass::AlreadyExists,
         FailureClass::Terminating,
     ] {
         for refused in [
@@ -445,6 +444,63 @@ fn passing_errors_never_fail_the_plan() {
             cluster.converge(PLAN);
             assert!(cluster.summary(PLAN).starts_with("Complete"), "{class:?}");
         }
+    }
+}
+
+/// An observation that is out of date is made anew and told to nobody.
+#[test]
+fn stale_observation_is_no_error() {
+    for class in [FailureClass::Conflict, FailureClass::AlreadyExists] {
+        let mut cluster = Cluster::with_plan(&[small()]);
+        cluster.refused.insert("create ServiceAccount".into(), class);
+        cluster.converge(PLAN);
+        cluster.now += Duration::from_secs(86_400);
+        let (_, requeue) = cluster.round(PLAN);
+        assert_eq!(
+            requeue,
+            Requeue::After {
+                delay: Duration::from_millis(100),
+                reason: "an object had changed"
+            }
+        );
+        assert!(
+            cluster.summary(PLAN).starts_with("Installing -\n"),
+            "{}",
+            cluster.summary(PLAN)
+        );
+        cluster.refused.clear();
+        cluster.converge(PLAN);
+        assert!(cluster.summary(PLAN).starts_with("Complete"), "{class:?}");
+    }
+}
+
+/// What is on its way out is waited for instead of changed.
+#[test]
+fn object_being_deleted_is_waited_out() {
+    for name in [
+        "CustomResourceDefinition demos.example.com",
+        "ServiceAccount ns/demo",
+    ] {
+        let mut cluster = Cluster::with_plan(&[small()]);
+        cluster.converge(PLAN);
+        let mut going = cluster.objects[name].clone();
+        going["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();
+        let mut cluster = Cluster::with_plan(&[small()]);
+        cluster.put(going);
+        cluster.converge(PLAN);
+        let summary = cluster.summary(PLAN);
+        assert!(
+            summary.contains("which is being deleted, to be gone"),
+            "{summary}"
+        );
+        assert!(matches!(cluster.round(PLAN), (false, Requeue::After { .. })));
+        cluster.objects.remove(name);
+        cluster.converge(PLAN);
+        assert!(
+            cluster.summary(PLAN).starts_with("Complete"),
+            "{}",
+            cluster.summary(PLAN)
+        );
     }
 }
 
@@ -664,6 +720,7 @@ fn bundle_content_is_waited_for() {
             image.clone(),
             BundleContent::Fetching {
                 message: "fetching bundle image i".into(),
+                quiet: None,
             },
         )
         .unwrap();
@@ -688,6 +745,36 @@ fn bundle_content_is_waited_for() {
             .starts_with("Installing retrying execution due to error: registry refuses")
     );
     cluster.bundles.insert(image, ready);
+    cluster.converge(PLAN);
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+}
+
+/// A bundle that is there in a moment costs no status.
+#[test]
+fn short_fetch_is_not_told() {
+    let mut cluster = Cluster::with_plan(&[small()]);
+    let quiet = Some(Duration::from_secs(2));
+    let ready = cluster
+        .bundles
+        .insert(
+            small().image,
+            BundleContent::Fetching {
+                message: "m".into(),
+                quiet,
+            },
+        )
+        .unwrap();
+    assert_eq!(
+        cluster.round(PLAN),
+        (
+            false,
+            Requeue::After {
+                delay: Duration::from_secs(2),
+                reason: "tell what is being fetched"
+            }
+        )
+    );
+    cluster.bundles.insert(small().image, ready);
     cluster.converge(PLAN);
     assert!(cluster.summary(PLAN).starts_with("Complete"));
 }

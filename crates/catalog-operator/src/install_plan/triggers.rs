@@ -145,6 +145,7 @@ mod tests {
         )
     }
 
+    #[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
     fn group(namespaces: Value) -> Arc<OperatorGroup> {
         from(
             json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "og", "namespace": "ns"},

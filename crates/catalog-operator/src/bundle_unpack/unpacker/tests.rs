@@ -123,6 +123,19 @@ async fn one_fetch_serves_everybody_and_wakes_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bundle_asked_for_by_tag_is_there_by_digest() {
+    let rig = rig(vec![bundle()]);
+    rig.ask("one");
+    wait(2).await;
+    let by_digest = UnpackRequest {
+        image: "r/b@sha256:00".into(),
+        ..request("one")
+    };
+    assert!(matches!(rig.unpacker.request(&by_digest), UnpackState::Ready(_)));
+    assert_eq!(rig.fetches(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn catalogs_do_not_share_what_they_may_see() {
     let rig = rig(vec![bundle()]);
     rig.ask("one");
@@ -148,7 +161,11 @@ async fn bundle_nobody_uses_leaves_memory() {
     wait(50).await;
     rig.ask("one");
     wait(50).await;
-    assert_eq!(rig.unpacker.known(), 1, "used within the last minute");
+    assert_eq!(
+        rig.ask("one"),
+        "ready r/b@sha256:00",
+        "used within the last minute"
+    );
     wait(120).await;
     assert_eq!(rig.unpacker.known(), 0);
 }

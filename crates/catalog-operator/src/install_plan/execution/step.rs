@@ -5,8 +5,8 @@ use olm_api::v1alpha1::{Step, StepStatus};
 use olm_runtime::plan::{Action, Exists, Guard, Identity, Target, merge_patch};
 use serde_json::Value;
 
-use super::StepError;
 use super::complete::complete;
+use super::{StepError, Wait};
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::csv_ownership::check_owned_crds;
 use crate::install_plan::kind::StepKind;
@@ -25,9 +25,9 @@ pub(super) enum Decision {
     /// The step's owner is created in this round.
     PassedOver,
     /// Nothing to do but wait; later steps go on.
-    Waits(String),
+    Waits(Wait),
     /// Nothing to do but wait, and later steps wait too.
-    Blocks(String),
+    Blocks(Wait),
 }
 
 /// One write and what it means.
@@ -62,7 +62,11 @@ impl<'a> StepExecutor<'a> {
         match self.observed.state(index) {
             StepState::Known(known) => self.execute_known(kind, step, known),
             StepState::OwnerPending => Ok(Decision::PassedOver),
-            StepState::Fetching { message } => Ok(Decision::Blocks(message.clone())),
+            StepState::Fetching { message, quiet } => Ok(Decision::Blocks(Wait {
+                text: message.clone(),
+                look_again: *quiet,
+                is_quiet: quiet.is_some(),
+            })),
             StepState::Broken { message, lasting } => Err(StepError::Manifest {
                 message: message.clone(),
                 lasting: *lasting,
@@ -88,6 +92,14 @@ impl<'a> StepExecutor<'a> {
         } = known;
         let (namespaced, current) = (*namespaced, current.as_ref());
         let name = &step.resource.name;
+        if current.is_some_and(|current| object::metadata_text(current, "deletionTimestamp").is_some()) {
+            // What would be changed now is gone a moment later.
+            let text = format!(
+                "waiting for {} {name}, which is being deleted, to be gone",
+                api.kind
+            );
+            return Ok(Decision::Waits(Wait::polled(text)));
+        }
         if kind == StepKind::CustomResourceDefinition {
             let target = Target::dynamic(api.clone(), None, name);
             return self.execute_crd(step, object, target, current);
@@ -119,9 +131,9 @@ impl<'a> StepExecutor<'a> {
         let csv = self.observed.find_csv(name)?;
         Some(match csv.metadata.deletion_timestamp {
             None => Decision::Settled(StepStatus::Present),
-            Some(_) => Decision::Blocks(format!(
+            Some(_) => Decision::Blocks(Wait::watched(format!(
                 "waiting for ClusterServiceVersion {name}, which is being deleted, to be gone"
-            )),
+            ))),
         })
     }
 
@@ -182,7 +194,9 @@ impl<'a> StepExecutor<'a> {
     ) -> Result<Decision, StepError> {
         let name = &step.resource.name;
         let error_prefix = StepKind::CustomResourceDefinition.error_prefix(name, current.is_none());
-        let waits = format!("waiting for CustomResourceDefinition {name} to be established");
+        let waits = Wait::watched(format!(
+            "waiting for CustomResourceDefinition {name} to be established"
+        ));
         let Some(current) = current else {
             let object = self.wanted_crd(step, object);
             let action = Action::Create {

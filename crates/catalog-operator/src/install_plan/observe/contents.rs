@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
@@ -19,7 +20,10 @@ use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoObject {
     /// Its bundle is being fetched.
-    Fetching { message: String },
+    Fetching {
+        message: String,
+        quiet: Option<Duration>,
+    },
     /// It cannot be had.
     Broken { message: String, lasting: bool },
 }
@@ -55,6 +59,9 @@ impl Contents {
                 resource.name
             ))))
         };
+        if resource.name.is_empty() {
+            return unreadable("the step names no object");
+        }
         let manifest = match Manifest::parse(text) {
             Err(error) => return unreadable(&error.to_string()),
             // A pull secret's content is not in the plan at all.
@@ -125,7 +132,7 @@ fn read_image_steps(
     };
     let bundle = match reads.bundle(reference, plan) {
         BundleContent::Ready(bundle) => bundle,
-        BundleContent::Fetching { message } => return Err(NoObject::Fetching { message }),
+        BundleContent::Fetching { message, quiet } => return Err(NoObject::Fetching { message, quiet }),
         BundleContent::Failed { message, lasting } => return Err(NoObject::Broken { message, lasting }),
     };
     let properties = lookup.properties.as_deref().unwrap_or_default();

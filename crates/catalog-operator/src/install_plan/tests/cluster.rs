@@ -421,6 +421,7 @@ fn short(kind: &str, name: &str) -> String {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
 pub fn group(spec: Value, status: Value) -> Value {
     json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "og", "namespace": NAMESPACE}, "spec": spec, "status": status})
 }
