@@ -410,9 +410,10 @@ async fn health_is_told_for_any_name() {
         HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
     };
     let server = Server::small().await;
-    let mut health = HealthClient::connect(format!("http://{}", server.address))
-        .await
-        .expect("connection");
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address))
+        .expect("address")
+        .connect_lazy();
+    let mut health = HealthClient::new(channel);
     for name in ["", "Registry", "anything"] {
         let answer = health
             .check(HealthCheckRequest { service: name.into() })
