@@ -14,6 +14,8 @@ mod operator_group;
 mod owner;
 mod run;
 mod stores;
+#[cfg(test)]
+mod world;
 
 use std::process::ExitCode;
 

@@ -49,15 +49,7 @@ impl Reconciler for Namespaces {
     const NAME: &'static str = "namespace";
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let namespace = self.stores.namespaces.get_key(key);
-        Ok(namespace.map(|namespace| {
-            let groups = self.stores.groups.list();
-            let targeting = groups.iter().filter(|group| targets_by_name(group, &key.name));
-            Observed {
-                namespace,
-                group_uids: targeting.filter_map(|group| group.uid()).collect(),
-            }
-        }))
+        Ok(observe(&self.stores, key))
     }
 
     fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, ()) {
@@ -67,6 +59,17 @@ impl Reconciler for Namespaces {
     fn status(&self, _: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
         StatusUpdate::default()
     }
+}
+
+/// Reads stores; nothing else.
+pub fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+    let namespace = stores.namespaces.get_key(key)?;
+    let groups = stores.groups.list();
+    let targeting = groups.iter().filter(|group| targets_by_name(group, &key.name));
+    Some(Observed {
+        namespace,
+        group_uids: targeting.filter_map(|group| group.uid()).collect(),
+    })
 }
 
 /// True when the group's status names the namespace.

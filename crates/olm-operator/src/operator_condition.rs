@@ -67,22 +67,7 @@ impl Reconciler for OperatorConditions {
     const NAME: &'static str = "operator-condition";
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let stores = &self.stores;
-        let namespace = stores
-            .namespaces
-            .get_key(&NamespacedName::cluster(&key.namespace));
-        let observed = Observed {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            namespace_terminating: namespace
-                .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
-            csv: stores.csvs.get_key(key).filter(|csv| !csv.is_copied()),
-            condition: stores.conditions.get_key(key),
-            role: stores.roles.get_key(key),
-            binding: stores.role_bindings.get_key(key),
-        };
-        let nothing = observed.csv.is_none() && observed.condition.is_none();
-        Ok((!nothing).then_some(observed))
+        Ok(observe(&self.stores, key))
     }
 
     fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, ()) {
@@ -92,4 +77,23 @@ impl Reconciler for OperatorConditions {
     fn status(&self, observed: &Observed, (): (), _: &Outcomes, _now: Timestamp) -> StatusUpdate {
         status::status(observed)
     }
+}
+
+/// Reads stores; nothing else.
+pub fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+    let namespace = stores
+        .namespaces
+        .get_key(&NamespacedName::cluster(&key.namespace));
+    let observed = Observed {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        namespace_terminating: namespace
+            .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
+        csv: stores.csvs.get_key(key).filter(|csv| !csv.is_copied()),
+        condition: stores.conditions.get_key(key),
+        role: stores.roles.get_key(key),
+        binding: stores.role_bindings.get_key(key),
+    };
+    let nothing = observed.csv.is_none() && observed.condition.is_none();
+    (!nothing).then_some(observed)
 }

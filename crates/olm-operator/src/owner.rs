@@ -61,6 +61,16 @@ pub fn is_labelled(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {
     labelled(metadata).is_some_and(|owner| owner.namespace == namespace && owner.name == name)
 }
 
+/// True when the object was made for ClusterServiceVersions, and not for this one: it goes when they go.
+pub fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
+    let labelled = labelled(metadata);
+    let mut names = references(metadata).map(|owner| owner.name.as_str()).peekable();
+    if labelled.is_none() && names.peek().is_none() {
+        return false;
+    }
+    labelled.as_ref() != Some(csv) && !names.any(|name| name == csv.name)
+}
+
 /// The owner references that point to ClusterServiceVersions.
 pub fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &OwnerReference> {
     let group = ClusterServiceVersion::group(&());
@@ -94,6 +104,40 @@ mod tests {
             ..ObjectMeta::default()
         };
         assert_eq!(references(&metadata).count(), 1);
+    }
+
+    #[test]
+    fn an_object_of_another_is_told_from_one_of_nobody_and_one_that_is_shared() {
+        let csv = NamespacedName::new("ns", "a");
+        let owned_by = |names: &[&str]| ObjectMeta {
+            owner_references: Some(
+                names
+                    .iter()
+                    .map(|name| OwnerReference {
+                        name: (*name).into(),
+                        ..owner("operators.coreos.com/v1alpha1", "ClusterServiceVersion")
+                    })
+                    .collect(),
+            ),
+            ..ObjectMeta::default()
+        };
+        assert!(is_of_another(&owned_by(&["b"]), &csv));
+        assert!(!is_of_another(&owned_by(&["b", "a"]), &csv));
+        assert!(!is_of_another(&owned_by(&[]), &csv));
+        let labelled = |name: &str| ObjectMeta {
+            labels: Some(
+                [
+                    ("olm.owner", name),
+                    ("olm.owner.namespace", "ns"),
+                    ("olm.owner.kind", "ClusterServiceVersion"),
+                ]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ),
+            ..ObjectMeta::default()
+        };
+        assert!(is_of_another(&labelled("b"), &csv));
+        assert!(!is_of_another(&labelled("a"), &csv));
     }
 
     #[test]

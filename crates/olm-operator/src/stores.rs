@@ -77,6 +77,28 @@ impl Stores {
     }
 }
 
+#[cfg(test)]
+impl Stores {
+    /// Stores that nothing feeds, for models of a cluster.
+    pub fn empty() -> Self {
+        Self {
+            csvs: Store::new(),
+            groups: Store::new(),
+            conditions: Store::new(),
+            subscriptions: Store::new(),
+            deployments: Store::new(),
+            accounts: Store::new(),
+            roles: Store::new(),
+            role_bindings: Store::new(),
+            cluster_roles: Store::new(),
+            cluster_role_bindings: Store::new(),
+            crds: Store::new(),
+            api_services: Store::new(),
+            namespaces: Store::new(),
+        }
+    }
+}
+
 /// Only what carries OLM's mark: everything OLM makes does, from its creation.
 fn managed<K>(client: &Client) -> Watch<K>
 where
@@ -85,7 +107,7 @@ where
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
 }
 
-fn prune_csv(csv: &mut ClusterServiceVersion) {
+pub(crate) fn prune_csv(csv: &mut ClusterServiceVersion) {
     if let Some(annotations) = &mut csv.metadata.annotations {
         annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
     }
@@ -124,14 +146,14 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     }
 }
 
-fn prune_group(group: &mut OperatorGroup) {
+pub(crate) fn prune_group(group: &mut OperatorGroup) {
     if let Some(annotations) = &mut group.metadata.annotations {
         annotations.retain(|key, _| key == labels::PROVIDED_APIS);
     }
     group.metadata.labels = None;
 }
 
-fn prune_subscription(subscription: &mut Subscription) {
+pub(crate) fn prune_subscription(subscription: &mut Subscription) {
     subscription.metadata.annotations = None;
     subscription.metadata.labels = None;
     if let Some(status) = &mut subscription.status {
@@ -143,7 +165,7 @@ fn prune_subscription(subscription: &mut Subscription) {
 }
 
 /// Of the spec only the annotations of the pods and the selector are read; what the rest should be is in the hash.
-fn prune_deployment(deployment: &mut Deployment) {
+pub(crate) fn prune_deployment(deployment: &mut Deployment) {
     deployment.metadata.annotations = None;
     if let Some(spec) = &mut deployment.spec {
         spec.template.spec = None;
@@ -153,7 +175,7 @@ fn prune_deployment(deployment: &mut Deployment) {
     }
 }
 
-fn prune_api_service(service: &mut APIService) {
+pub(crate) fn prune_api_service(service: &mut APIService) {
     service.metadata.annotations = None;
     service.metadata.labels = None;
     service.spec = None;

@@ -47,6 +47,18 @@ pub fn build(
     let own = overrides
         .map(|overrides| overrides.annotations.clone())
         .filter(|own| !own.is_empty());
+    let uid = csv.metadata.uid.clone().unwrap_or_default();
+    let wanted = Wanted {
+        name: entry.name.clone(),
+        hash,
+        annotations,
+        labels: entry
+            .label
+            .keys()
+            .filter_map(|key| Some((key.clone(), marks.get(key)?.clone())))
+            .collect(),
+        owner_uid: uid,
+    };
     let deployment = Deployment {
         metadata: ObjectMeta {
             name: Some(entry.name.clone()),
@@ -58,14 +70,6 @@ pub fn build(
         },
         spec: Some(spec),
         status: None,
-    };
-    let uid = csv.metadata.uid.clone().unwrap_or_default();
-    let wanted = Wanted {
-        name: entry.name.clone(),
-        hash,
-        annotations,
-        labels: entry.label.clone(),
-        owner_uid: uid,
     };
     Built { deployment, wanted }
 }

@@ -51,6 +51,19 @@ pub fn last<'a>(name: &str, siblings: &'a [Sibling]) -> Result<Option<&'a Siblin
     Ok(found)
 }
 
+/// The first one of the chain behind `name` that has succeeded.
+pub fn succeeded<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
+    let mut seen = BTreeSet::from([name]);
+    let mut at = name;
+    while let Some(following) = next(at, siblings).filter(|following| seen.insert(&following.name)) {
+        if following.is_succeeded() {
+            return Some(following);
+        }
+        at = &following.name;
+    }
+    None
+}
+
 /// Names of everything this one replaces, directly or through others; without itself.
 pub fn ancestors<'a>(name: &str, replaces: Option<&'a str>, siblings: &'a [Sibling]) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
@@ -145,6 +158,22 @@ mod tests {
             last("a", &[sibling("b", "a"), sibling("a", "b")]),
             Err(Cycle("a".into()))
         );
+    }
+
+    #[test]
+    fn a_successor_may_be_being_replaced_itself_as_long_as_one_behind_it_runs() {
+        let replacing = Sibling {
+            phase: Phase::Replacing,
+            ..sibling("b", "a")
+        };
+        let running = Sibling {
+            phase: Phase::Succeeded,
+            ..sibling("c", "b")
+        };
+        let chain = [replacing.clone(), running];
+        assert_eq!(succeeded("a", &chain).map(|s| s.name.as_str()), Some("c"));
+        assert_eq!(succeeded("a", &[replacing]), None);
+        assert_eq!(succeeded("a", &[sibling("b", "a"), sibling("a", "b")]), None);
     }
 
     #[test]

@@ -49,9 +49,13 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     }
     let old = observed.csv.status.clone().unwrap_or_default();
     let mut new = old.clone();
-    for transition in &transitions {
-        follow(&mut new, transition, now);
-    }
+    transitions.retain(|transition| {
+        let moves = !is_at(&new, transition);
+        if moves {
+            follow(&mut new, transition, now);
+        }
+        moves
+    });
     if let Some(rows) = requirements
         && new.requirement_status != rows
     {
@@ -147,6 +151,12 @@ fn age(observed: &Observed, now: Timestamp) -> Duration {
     let status = observed.csv.status.clone().unwrap_or_default();
     let updated = Position::stored(&status, observed.created()).updated;
     Duration::try_from(now.duration_since(updated)).unwrap_or_default()
+}
+
+fn is_at(status: &ClusterServiceVersionStatus, transition: &Transition) -> bool {
+    status.phase == transition.phase
+        && status.reason.as_deref() == Some(transition.reason)
+        && status.message.as_deref() == Some(transition.message.as_str())
 }
 
 fn follow(status: &mut ClusterServiceVersionStatus, transition: &Transition, now: Timestamp) {

@@ -6,9 +6,14 @@ use olm_runtime::plan::{Action, Target};
 use crate::csv::{
     decide::walk::{Stage, Step},
     observe::Observed,
+    phase::Phase,
 };
 
 pub(super) fn step(observed: &Observed) -> Step {
+    // The phase is written before the object goes, so that whoever watches sees why.
+    if *observed.csv.phase() != Phase::Deleting {
+        return Step::stay();
+    }
     let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
     let delete = Action::delete(target, Some(observed.uid().to_owned()));
     Step::act(Stage::Removal, vec![delete], None)

@@ -14,31 +14,32 @@ pub(super) fn step(observed: &Observed) -> Step {
     if replacement::previous(name, observed.replaces(), siblings).is_some() {
         return Step::stay();
     }
-    let fail_forward = observed.group().is_some_and(|group| group.fail_forward);
-    let next = if fail_forward {
+    let Some(next) = replacement::next(name, siblings) else {
+        // Upstream stays here for ever when the successor is deleted; this one runs on and is repaired again. That no
+        // successor exists has been read from the API server, see `observe`.
+        return Step::go(Transition::new(
+            Phase::Pending,
+            reason::NEEDS_REINSTALL,
+            "marked as replacement, but no replacement CSV found in cluster",
+        ));
+    };
+    let running = if observed.group().is_some_and(|group| group.fail_forward) {
         match replacement::last(name, siblings) {
-            Ok(next) => next,
+            Ok(last) => last.unwrap_or(next).is_succeeded(),
             Err(Cycle(seen)) => {
                 let message = format!("csv {}/{seen} has already been seen", observed.namespace());
                 return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
             }
         }
     } else {
-        replacement::next(name, siblings)
+        replacement::succeeded(name, siblings).is_some()
     };
-    match next {
-        // Upstream stays here for ever when the successor is deleted; this one runs on and is repaired again. That no
-        // successor exists has been read from the API server, see `observe`.
-        None => Step::go(Transition::new(
-            Phase::Pending,
-            reason::NEEDS_REINSTALL,
-            "marked as replacement, but no replacement CSV found in cluster",
-        )),
-        Some(next) if next.is_succeeded() => Step::go(Transition::new(
-            Phase::Deleting,
-            reason::REPLACED,
-            "has been replaced by a newer ClusterServiceVersion that has successfully installed.",
-        )),
-        Some(_) => Step::stay(),
+    if !running {
+        return Step::stay();
     }
+    Step::go(Transition::new(
+        Phase::Deleting,
+        reason::REPLACED,
+        "has been replaced by a newer ClusterServiceVersion that has successfully installed.",
+    ))
 }

@@ -4,7 +4,7 @@
 //! gone; accounts and RBAC that OLM did not make; pods of an install that waits; what is left to remove; versions and
 //! kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
 
-mod grants;
+pub mod grants;
 mod pods;
 
 use std::{
@@ -68,45 +68,10 @@ impl Reader {
     /// # Errors
     /// When a live read fails.
     pub async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let now = Timestamp::now();
-        let stores = &self.stores;
-        let Some(csv) = stores.csvs.get_key(key).filter(|csv| !csv.is_copied()) else {
+        let Some(mut observed) = from_stores(&self.stores, key) else {
             return Ok(None);
         };
-        let strategy = strategy::read(&csv);
-        let subscription = self.subscription(key);
-        let namespaces = operator_group::observe::namespaces(stores);
-        let groups = stores.groups.list_in(&key.namespace);
-        let replaces = csv.spec.replaces().filter(|replaces| *replaces != key.name);
-        let mut observed = Observed {
-            namespace_terminating: stores
-                .namespaces
-                .get_key(&NamespacedName::cluster(&key.namespace))
-                .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
-            groups: groups
-                .iter()
-                .map(|group| Group::read(group, &namespaces))
-                .collect(),
-            foreign_groups: foreign_groups(stores, &key.namespace),
-            siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
-            previous_condition: replaces.and_then(|name| stores.conditions.get(&key.namespace, name)),
-            deployments: stores
-                .deployments
-                .list_in(&key.namespace)
-                .into_iter()
-                .filter(|live| owner::is_labelled(&live.metadata, &key.namespace, &key.name))
-                .map(|live| (live.name_any(), live))
-                .collect(),
-            pod_troubles: BTreeMap::new(),
-            subscription: subscription.map(|subscription| overrides(&subscription)),
-            cluster: self.cluster(&csv).await?,
-            accounts: BTreeMap::new(),
-            rbac: own_rbac(stores, key),
-            leftovers: Vec::new(),
-            strategy,
-            csv,
-        };
-        self.read_live(&mut observed, now).await?;
+        self.read_live(&mut observed, Timestamp::now()).await?;
         Ok(Some(observed))
     }
 
@@ -115,60 +80,39 @@ impl Reader {
             observed.leftovers = self.leftovers(observed).await?;
             return Ok(());
         }
-        let phase = observed.csv.phase().clone();
-        if phase == Phase::Replacing && replacement::next(observed.name(), &observed.siblings).is_none() {
+        if needs_siblings(observed) {
             self.read_siblings(observed).await?;
         }
+        self.read_served(observed).await?;
         if let Ok(strategy) = observed.strategy.clone() {
-            let young = repair::grace(observed.created(), observed.subscription.is_some(), now).is_some();
-            self.read_accounts(observed, &strategy, young).await?;
-            let incomplete = |role| !rbac::is_held(role, observed.namespace(), &observed.rbac);
-            if !young && strategy.roles.iter().any(incomplete) {
+            self.read_accounts(observed, &strategy, is_young(observed, now))
+                .await?;
+            if needs_grants(observed, &strategy, now) {
                 let accounts: BTreeSet<&str> = observed.accounts.keys().map(String::as_str).collect();
-                let grants = grants::read(&self.client, observed.namespace(), &accounts).await?;
+                let grants = grants::read(
+                    &self.client,
+                    &NamespacedName::from_object(observed.csv.as_ref()),
+                    &accounts,
+                )
+                .await?;
                 observed.rbac.granted_by_others = Some(grants);
             }
         }
-        if phase == Phase::Installing && waited(observed, now) > POD_PATIENCE {
+        if *observed.csv.phase() == Phase::Installing && waited(observed, now) > POD_PATIENCE {
             observed.pod_troubles = pods::read(&self.client, observed).await?;
         }
         Ok(())
     }
 
-    fn subscription(&self, key: &NamespacedName) -> Option<Arc<Subscription>> {
-        let all = self.stores.subscriptions.list_in(&key.namespace);
-        let named = |csv: &Option<String>| csv.as_deref() == Some(key.name.as_str());
-        let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
-        // `installedCSV` comes late; the configuration must be there from the first pod on.
-        let installed = all
-            .iter()
-            .find(|subscription| named(&status(subscription).installed_csv));
-        installed
-            .or_else(|| {
-                all.iter()
-                    .find(|subscription| named(&status(subscription).current_csv))
-            })
-            .cloned()
-    }
-
-    async fn cluster(&self, csv: &ClusterServiceVersion) -> Result<Cluster, ObserveError> {
+    async fn read_served(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let csv = Arc::clone(&observed.csv);
         let spec = &csv.spec;
-        let mut cluster = Cluster::default();
         if spec
             .min_kube_version
             .as_deref()
             .is_some_and(|text| !text.is_empty())
         {
-            cluster.server_version = self.discovery.server_version().await?;
-        }
-        for description in spec.owned_crds().iter().chain(spec.required_crds()) {
-            let found = self
-                .stores
-                .crds
-                .get_key(&NamespacedName::cluster(&description.name));
-            if let Some(found) = found {
-                cluster.crds.insert(description.name.clone(), read_crd(&found));
-            }
+            observed.cluster.server_version = self.discovery.server_version().await?;
         }
         let native = spec
             .native_apis
@@ -185,30 +129,10 @@ impl Reader {
                     version: version.clone(),
                     kind: kind.clone(),
                 };
-                cluster.served.insert(kind);
+                observed.cluster.served.insert(kind);
             }
         }
-        for description in spec.required_api_services() {
-            let name = requirements::api_service_name(description);
-            let found = self.stores.api_services.get_key(&NamespacedName::cluster(&name));
-            if let Some(found) = found {
-                let conditions = found
-                    .status
-                    .iter()
-                    .flat_map(|status| status.conditions.iter().flatten());
-                let available = conditions
-                    .into_iter()
-                    .any(|condition| condition.type_ == "Available" && condition.status == "True");
-                cluster.api_services.insert(
-                    name,
-                    ApiService {
-                        uid: found.uid().unwrap_or_default(),
-                        available,
-                    },
-                );
-            }
-        }
-        Ok(cluster)
+        Ok(())
     }
 
     /// The store holds the accounts that OLM made; one of the user's own, and `default`, is read live. While the steps
@@ -220,18 +144,14 @@ impl Reader {
         young: bool,
     ) -> Result<(), ObserveError> {
         let namespace = observed.namespace().to_owned();
-        let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
-        let names: BTreeSet<&String> = permissions
-            .map(|permission| &permission.service_account)
-            .collect();
-        for name in names {
-            let mut found = self.stores.accounts.get(&namespace, name);
-            if found.is_none() && (!young || name == repair::DEFAULT_ACCOUNT) {
-                let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace);
-                let what = format!("ServiceAccount {namespace}/{name}");
-                found = deadline(&what, api.get_metadata_opt(name)).await?.map(Arc::new);
+        for name in account_names(strategy) {
+            let expected = young && name != repair::DEFAULT_ACCOUNT;
+            if expected || observed.accounts.contains_key(name) {
+                continue;
             }
-            if let Some(found) = found {
+            let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace);
+            let what = format!("ServiceAccount {namespace}/{name}");
+            if let Some(found) = deadline(&what, api.get_metadata_opt(name)).await? {
                 observed.accounts.insert(name.clone(), read_account(&found));
             }
         }
@@ -277,6 +197,115 @@ impl Reader {
             })
             .collect())
     }
+}
+
+/// What the stores know; the rest is empty.
+pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+    let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
+    let namespaces = operator_group::observe::namespaces(stores);
+    let groups = stores.groups.list_in(&key.namespace);
+    let replaces = csv.spec.replaces().filter(|replaces| *replaces != key.name);
+    let strategy = strategy::read(&csv);
+    let deployments = owned(stores.deployments.list_in(&key.namespace), key);
+    Some(Observed {
+        namespace_terminating: stores
+            .namespaces
+            .get_key(&NamespacedName::cluster(&key.namespace))
+            .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
+        groups: groups
+            .iter()
+            .map(|group| Group::read(group, &namespaces))
+            .collect(),
+        foreign_groups: foreign_groups(stores, &key.namespace),
+        siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
+        previous_condition: replaces.and_then(|name| stores.conditions.get(&key.namespace, name)),
+        deployments: deployments
+            .into_iter()
+            .map(|live| (live.name_any(), live))
+            .collect(),
+        pod_troubles: BTreeMap::new(),
+        subscription: subscription(stores, key).map(|subscription| overrides(&subscription)),
+        cluster: cluster(stores, &csv),
+        accounts: strategy
+            .iter()
+            .flat_map(account_names)
+            .filter_map(|name| {
+                let found = stores.accounts.get(&key.namespace, name)?;
+                Some((name.clone(), read_account(&found)))
+            })
+            .collect(),
+        rbac: own_rbac(stores, key),
+        leftovers: Vec::new(),
+        strategy,
+        csv,
+    })
+}
+
+fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
+    let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
+    permissions
+        .map(|permission| &permission.service_account)
+        .collect()
+}
+
+/// True while the steps of an InstallPlan may still be making accounts and roles.
+pub fn is_young(observed: &Observed, now: Timestamp) -> bool {
+    repair::grace(observed.created(), observed.subscription.is_some(), now).is_some()
+}
+
+/// True when a successor has to be looked for before it is called gone.
+pub fn needs_siblings(observed: &Observed) -> bool {
+    *observed.csv.phase() == Phase::Replacing
+        && replacement::next(observed.name(), &observed.siblings).is_none()
+}
+
+/// True when RBAC that others made may be what a ClusterServiceVersion lacks.
+pub fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) -> bool {
+    let incomplete = |role| !rbac::is_held(role, observed.namespace(), &observed.rbac);
+    !is_young(observed, now) && strategy.roles.iter().any(incomplete)
+}
+
+fn subscription(stores: &Stores, key: &NamespacedName) -> Option<Arc<Subscription>> {
+    let all = stores.subscriptions.list_in(&key.namespace);
+    let named = |csv: &Option<String>| csv.as_deref() == Some(key.name.as_str());
+    let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
+    // `installedCSV` comes late; the configuration must be there from the first pod on.
+    let installed = all
+        .iter()
+        .find(|subscription| named(&status(subscription).installed_csv));
+    installed
+        .or_else(|| {
+            all.iter()
+                .find(|subscription| named(&status(subscription).current_csv))
+        })
+        .cloned()
+}
+
+fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> Cluster {
+    let mut cluster = Cluster::default();
+    let spec = &csv.spec;
+    for description in spec.owned_crds().iter().chain(spec.required_crds()) {
+        let found = stores.crds.get_key(&NamespacedName::cluster(&description.name));
+        if let Some(found) = found {
+            cluster.crds.insert(description.name.clone(), read_crd(&found));
+        }
+    }
+    for description in spec.required_api_services() {
+        let name = requirements::api_service_name(description);
+        let found = stores.api_services.get_key(&NamespacedName::cluster(&name));
+        if let Some(found) = found {
+            let conditions = found
+                .status
+                .iter()
+                .flat_map(|status| status.conditions.iter().flatten());
+            let available = conditions
+                .into_iter()
+                .any(|condition| condition.type_ == "Available" && condition.status == "True");
+            let uid = found.uid().unwrap_or_default();
+            cluster.api_services.insert(name, ApiService { uid, available });
+        }
+    }
+    cluster
 }
 
 /// How long the present phase has lasted.
@@ -358,7 +387,7 @@ fn read_crd(found: &CustomResourceDefinition) -> Crd {
     }
 }
 
-fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> Account {
+pub(crate) fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> Account {
     Account {
         csv_owners: owner::references(&found.metadata)
             .map(|owner| (owner.uid.clone(), owner.name.clone()))

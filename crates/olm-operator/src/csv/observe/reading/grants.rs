@@ -7,41 +7,35 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use kube::{Api, Client, api::ListParams};
-use olm_runtime::{discovery::deadline, error::ObserveError};
+use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError};
 
-use crate::csv::{
-    observe::Grants,
-    rbac::coverage::{self, Binding, RoleKey},
+use crate::{
+    csv::{
+        observe::Grants,
+        rbac::coverage::{self, Binding, RoleKey},
+    },
+    owner,
 };
 
-/// Reads what is granted to `accounts` of `namespace`, there and in the whole cluster.
+/// Reads what is granted to `accounts` in the namespace of `csv` and in the whole cluster.
 ///
 /// # Errors
 /// When a read fails.
 pub(super) async fn read(
     client: &Client,
-    namespace: &str,
+    csv: &NamespacedName,
     accounts: &BTreeSet<&str>,
 ) -> Result<Grants, ObserveError> {
     if accounts.is_empty() {
         return Ok(Grants::default());
     }
+    let namespace = csv.namespace.as_str();
     let namespaced: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
     let what = format!("the RoleBindings of namespace {namespace}");
     let local = deadline(&what, namespaced.list(&ListParams::default())).await?;
     let cluster: Api<ClusterRoleBinding> = Api::all(client.clone());
     let global = deadline("the ClusterRoleBindings", cluster.list(&ListParams::default())).await?;
-    let local = local.items.into_iter().map(|binding| Binding {
-        namespace: Some(namespace.to_owned()),
-        role: binding.role_ref,
-        subjects: binding.subjects.unwrap_or_default(),
-    });
-    let global = global.items.into_iter().map(|binding| Binding {
-        namespace: None,
-        role: binding.role_ref,
-        subjects: binding.subjects.unwrap_or_default(),
-    });
-    let bindings: Vec<Binding> = local.chain(global).collect();
+    let bindings = bindings(csv, local.items, global.items);
     let held: BTreeSet<RoleKey> = accounts
         .iter()
         .flat_map(|name| {
@@ -50,27 +44,58 @@ pub(super) async fn read(
         .collect();
     let mut roles = BTreeMap::new();
     for key in held {
-        if let Some(rules) = rules(client, &key).await? {
+        if let Some(rules) = rules(client, csv, &key).await? {
             roles.insert(key, rules);
         }
     }
     Ok(Grants { bindings, roles })
 }
 
+/// The bindings that will stay: those made for another ClusterServiceVersion go with it, and counting them would let
+/// this one lose its rights in the middle of an upgrade.
+pub fn bindings(
+    csv: &NamespacedName,
+    local: Vec<RoleBinding>,
+    global: Vec<ClusterRoleBinding>,
+) -> Vec<Binding> {
+    let local = local
+        .into_iter()
+        .filter(|binding| !owner::is_of_another(&binding.metadata, csv))
+        .map(|binding| Binding {
+            namespace: binding.metadata.namespace,
+            role: binding.role_ref,
+            subjects: binding.subjects.unwrap_or_default(),
+        });
+    let global = global
+        .into_iter()
+        .filter(|binding| !owner::is_of_another(&binding.metadata, csv))
+        .map(|binding| Binding {
+            namespace: None,
+            role: binding.role_ref,
+            subjects: binding.subjects.unwrap_or_default(),
+        });
+    local.chain(global).collect()
+}
+
 async fn rules(
     client: &Client,
+    csv: &NamespacedName,
     (namespace, name): &RoleKey,
 ) -> Result<Option<Vec<PolicyRule>>, ObserveError> {
-    match namespace {
+    let (metadata, rules) = match namespace {
         Some(namespace) => {
             let api: Api<Role> = Api::namespaced(client.clone(), namespace);
             let role = deadline(&format!("Role {namespace}/{name}"), api.get_opt(name)).await?;
-            Ok(role.map(|role| role.rules.unwrap_or_default()))
+            let Some(role) = role else { return Ok(None) };
+            (role.metadata, role.rules)
         }
         None => {
             let api: Api<ClusterRole> = Api::all(client.clone());
             let role = deadline(&format!("ClusterRole {name}"), api.get_opt(name)).await?;
-            Ok(role.map(|role| role.rules.unwrap_or_default()))
+            let Some(role) = role else { return Ok(None) };
+            (role.metadata, role.rules)
         }
-    }
+    };
+    let stays = !owner::is_of_another(&metadata, csv);
+    Ok(stays.then(|| rules.unwrap_or_default()))
 }

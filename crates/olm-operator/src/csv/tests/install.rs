@@ -1,0 +1,251 @@
+//! What an install writes: Deployments, rights in all namespaces, and what goes again.
+
+use serde_json::{Value, json};
+
+use super::{changed, installed, prepared};
+use crate::world::{World, crd, csv, group, subscription};
+
+fn deployment_of(world: &World) -> Value {
+    let mut found = world
+        .get("Deployment", "ns", "demo")
+        .expect("the Deployment exists")
+        .clone();
+    found["metadata"]["uid"] = Value::Null;
+    found
+}
+
+#[test]
+fn the_deployment_carries_what_operators_and_the_lifecycle_manager_read() {
+    let world = installed();
+    let found = deployment_of(&world);
+    let labels = &found["metadata"]["labels"];
+    assert_eq!(labels["olm.owner"], "a");
+    assert_eq!(labels["olm.owner.namespace"], "ns");
+    assert_eq!(labels["olm.owner.kind"], "ClusterServiceVersion");
+    assert_eq!(labels["olm.managed"], "true");
+    assert!(labels["olm.deployment-spec-hash"].as_str().unwrap().len() > 20);
+    let uid = world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"].clone();
+    assert_eq!(
+        found["metadata"]["ownerReferences"],
+        json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": uid,
+            "controller": false, "blockOwnerDeletion": false}])
+    );
+    assert_eq!(
+        found["spec"]["template"]["metadata"]["annotations"],
+        json!({"capabilities": "Basic Install", "olm.operatorGroup": "og", "olm.operatorNamespace": "ns", "olm.targetNamespaces": "ns"})
+    );
+    assert_eq!(
+        found["spec"]["template"]["spec"]["containers"][0]["env"],
+        json!([{"name": "OPERATOR_CONDITION_NAME", "value": "a"}])
+    );
+    assert_eq!(found["spec"]["revisionHistoryLimit"], 1);
+}
+
+#[test]
+fn template_annotations_are_overlaid_and_the_strategy_label_stands_beside_ours() {
+    let mut world = prepared();
+    let mut csv = changed("a", |spec| {
+        let deployment = &mut spec["install"]["spec"]["deployments"][0];
+        deployment["label"] = json!({"app": "x", "olm.managed": "nonsense"});
+        deployment["spec"]["revisionHistoryLimit"] = json!(10);
+        deployment["spec"]["template"]["metadata"]["annotations"] = json!({"foo1": "t", "foo2": "t"});
+    });
+    csv["metadata"]["annotations"] =
+        json!({"foo1": "csv", "foo3": "csv", "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    world.put(csv);
+    world.settle_for(5);
+    let found = deployment_of(&world);
+    let annotations = &found["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(
+        [&annotations["foo1"], &annotations["foo2"], &annotations["foo3"]],
+        ["csv", "t", "csv"]
+    );
+    assert_eq!(
+        annotations.get("kubectl.kubernetes.io/last-applied-configuration"),
+        None
+    );
+    assert_eq!(found["metadata"]["labels"]["app"], "x");
+    assert_eq!(found["metadata"]["labels"]["olm.managed"], "true");
+    assert_eq!(found["spec"]["revisionHistoryLimit"], 1);
+}
+
+#[test]
+fn the_subscription_configures_the_first_pods_and_a_change_is_rolled_out() {
+    let mut world = prepared();
+    let config =
+        json!({"env": [{"name": "A", "value": "1"}], "annotations": {"team": "x", "capabilities": "no"}});
+    world.put(subscription("a", config));
+    world.put(csv("a", ""));
+    world.settle_for(20);
+    let found = deployment_of(&world);
+    let env = |found: &Value| found["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+    assert_eq!(
+        env(&found),
+        json!([{"name": "A", "value": "1"}, {"name": "OPERATOR_CONDITION_NAME", "value": "a"}])
+    );
+    assert_eq!(
+        found["metadata"]["annotations"],
+        json!({"team": "x", "capabilities": "no"})
+    );
+    let annotations = &found["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(
+        [&annotations["team"], &annotations["capabilities"]],
+        ["x", "Basic Install"]
+    );
+    world.edit(
+        "Subscription",
+        "ns",
+        "sub",
+        json!({"spec": {"config": {"env": [{"name": "A", "value": "2"}], "annotations": null}}}),
+    );
+    world.settle();
+    let found = deployment_of(&world);
+    assert_eq!(env(&found)[0]["value"], "2");
+    assert_eq!(
+        found["spec"]["template"]["metadata"]["annotations"].get("team"),
+        None
+    );
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+}
+
+#[test]
+fn an_all_namespaces_group_lifts_the_permissions_and_a_narrower_one_takes_them_back() {
+    let mut world = World::new();
+    world.put(group("ns", "og", &[]));
+    world.put(crd("demos.example.com"));
+    world.put(csv("a", ""));
+    world.settle_for(5);
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+    let role = world
+        .names("Role")
+        .into_iter()
+        .find(|name| name.starts_with("ns/a-demo-"))
+        .unwrap();
+    let lifted = world
+        .get("ClusterRole", "", role.trim_start_matches("ns/"))
+        .expect("the Role is lifted")
+        .clone();
+    assert_eq!(
+        lifted["rules"],
+        json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]},
+            {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["namespaces"]}])
+    );
+    assert_eq!(lifted["metadata"]["labels"]["olm.owner"], "a");
+    assert_eq!(world.names("ClusterRoleBinding").len(), 2);
+    world.delete("ClusterRole", "", role.trim_start_matches("ns/"));
+    world.settle();
+    assert!(
+        world
+            .get("ClusterRole", "", role.trim_start_matches("ns/"))
+            .is_some(),
+        "it is repaired"
+    );
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+    world.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": ["ns"]}}),
+    );
+    world.settle();
+    assert_eq!(world.get("ClusterRole", "", role.trim_start_matches("ns/")), None);
+    assert_eq!(world.names("ClusterRoleBinding").len(), 1);
+}
+
+#[test]
+fn what_an_install_plan_has_made_is_not_written_again() {
+    let mut made = installed();
+    let rbac = [
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+    ];
+    let mut world = prepared();
+    world.put(subscription("a", json!({})));
+    world.put(csv("a", ""));
+    world.settle();
+    let uid = world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"].clone();
+    made.objects
+        .retain(|key, _| rbac.contains(&key.0.as_str()) && key.2 != "a");
+    for object in made.objects.values() {
+        let mut object = object.clone();
+        for owner in object["metadata"]["ownerReferences"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
+            owner["uid"] = uid.clone();
+        }
+        world.put(object);
+        world.settle();
+    }
+    world.settle_for(30);
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+    let needless: Vec<&String> = world
+        .writes
+        .iter()
+        .filter(|write| rbac.iter().any(|kind| write.contains(kind)) && !write.ends_with("ns/a"))
+        .collect();
+    assert!(needless.is_empty(), "{needless:#?}");
+}
+
+#[test]
+fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
+    let mut world = installed();
+    world.delete("ClusterServiceVersion", "ns", "a");
+    assert!(
+        world.get("ClusterServiceVersion", "ns", "a").is_some(),
+        "the finalizer holds it"
+    );
+    let before = world.writes.len();
+    world.settle();
+    assert_eq!(world.status("a"), "gone");
+    insta::assert_snapshot!(world.writes[before..].join("\n"), @r#"
+    patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":""}}}
+    delete ClusterRole a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
+    delete ClusterRoleBinding a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
+    patch ClusterServiceVersion ns/a {"metadata":{"finalizers":[]}}
+    "#);
+    for kind in [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "Deployment",
+        "ServiceAccount",
+        "OperatorCondition",
+    ] {
+        assert!(world.names(kind).is_empty(), "{kind}: {:?}", world.names(kind));
+    }
+    assert_eq!(world.names("CustomResourceDefinition"), ["/demos.example.com"]);
+}
+
+#[test]
+fn finalizers_of_others_are_kept() {
+    let mut world = prepared();
+    let mut csv = csv("a", "");
+    csv["metadata"]["finalizers"] = json!(["example.com/mine"]);
+    world.put(csv);
+    world.settle_for(5);
+    world.delete("ClusterServiceVersion", "ns", "a");
+    world.settle();
+    let left = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["finalizers"];
+    assert_eq!(*left, json!(["example.com/mine"]));
+}

@@ -1,0 +1,463 @@
+//! Requirement rows: what is there, what is not, and in which words.
+
+use serde_json::{Value, json};
+
+use super::{changed, installed, prepared, rests};
+use crate::{
+    csv::{observe::Kind, requirements::evaluate},
+    world::{World, api_service, crd, csv, csv_key, group, permission},
+};
+
+/// `kind name status message` of each row, after some time to settle.
+fn rows(world: &mut World, csv: Value) -> Vec<String> {
+    let name = csv["metadata"]["name"].as_str().unwrap().to_owned();
+    world.put(csv);
+    world.settle_for(6);
+    let rows = &world.get("ClusterServiceVersion", "ns", &name).unwrap()["status"]["requirementStatus"];
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    rows.as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+        .iter()
+        .map(|row| {
+            format!(
+                "{} {} {} {}",
+                text(row, "kind"),
+                text(row, "name"),
+                text(row, "status"),
+                text(row, "message")
+            )
+        })
+        .collect()
+}
+
+fn only_crd(version: &str) -> impl Fn(&mut Value) {
+    let version = version.to_owned();
+    move |spec: &mut Value| {
+        spec["install"]["spec"]["permissions"] = json!([]);
+        spec["install"]["spec"]["clusterPermissions"] = json!([]);
+        spec["customresourcedefinitions"]["owned"][0]["version"] = json!(version);
+    }
+}
+
+#[test]
+fn crd_rows_follow_what_the_cluster_serves() {
+    let established = |established: &str, accepted: &str| {
+        let mut crd = crd("demos.example.com");
+        crd["status"]["conditions"] = json!([{"type": "Established", "status": established}, {"type": "NamesAccepted", "status": accepted}]);
+        crd
+    };
+    let unavailable =
+        "PresentNotAvailable CRD is present but the Established condition is False (not available)";
+    let cases = [
+        (None, "v1", "NotPresent CRD is not present"),
+        (
+            Some(established("True", "True")),
+            "v1",
+            "Present CRD is present and Established condition is true",
+        ),
+        (
+            Some(established("True", "True")),
+            "v2",
+            "NotPresent CRD version not served",
+        ),
+        (Some(established("True", "False")), "v1", unavailable),
+        (Some(established("False", "True")), "v1", unavailable),
+    ];
+    for (crd, version, expected) in cases {
+        let mut world = World::new();
+        world.put(group("ns", "og", &["ns"]));
+        crd.into_iter().for_each(|crd| world.put(crd));
+        let rows = rows(&mut world, changed("a", only_crd(version)));
+        assert_eq!(
+            rows,
+            [format!("CustomResourceDefinition demos.example.com {expected}")]
+        );
+    }
+}
+
+#[test]
+fn an_owned_crd_that_came_with_an_ancestor_has_to_come_with_this_one_too() {
+    let mut world = prepared();
+    let alongside = |csv: &str| json!({"metadata": {"annotations": {format!("operatorframework.io/installed-alongside-{csv}"): format!("ns/{csv}")}}});
+    world.put(csv("a", ""));
+    world.settle_for(5);
+    world.edit(
+        "CustomResourceDefinition",
+        "",
+        "demos.example.com",
+        alongside("a"),
+    );
+    let mut newer = changed("b", only_crd("v1"));
+    newer["spec"]["replaces"] = json!("a");
+    let waiting = rows(&mut world, newer);
+    assert_eq!(
+        waiting,
+        [
+            "CustomResourceDefinition demos.example.com PresentNotSatisfied CRD installed alongside other CSV(s): a"
+        ]
+    );
+    world.edit(
+        "CustomResourceDefinition",
+        "",
+        "demos.example.com",
+        alongside("b"),
+    );
+    world.settle_for(3);
+    assert!(
+        world.status("b").starts_with("Succeeded"),
+        "{}",
+        world.status("b")
+    );
+}
+
+#[test]
+fn kubernetes_versions_are_compared_strictly() {
+    let with = |wanted: &str| {
+        changed("a", |spec| {
+            only_crd("v1")(spec);
+            spec["minKubeVersion"] = json!(wanted);
+        })
+    };
+    let cases = [
+        (
+            "999.999.999",
+            "PresentNotSatisfied CSV version requirement not met: minKubeVersion (999.999.999) > server version (1.34.4)",
+        ),
+        ("a.b.c", "PresentNotSatisfied CSV version parsing error"),
+        (
+            "1.34.4",
+            "Present CSV minKubeVersion (1.34.4) less than server version (v1.34.4)",
+        ),
+        (
+            "v1.0.0",
+            "Present CSV minKubeVersion (v1.0.0) less than server version (v1.34.4)",
+        ),
+    ];
+    for (wanted, expected) in cases {
+        let mut world = prepared();
+        assert_eq!(
+            rows(&mut world, with(wanted))[0],
+            format!("ClusterServiceVersion a {expected}")
+        );
+    }
+    let mut world = prepared();
+    assert_eq!(
+        rows(&mut world, with("")).len(),
+        1,
+        "an empty version is no requirement"
+    );
+    let mut world = prepared();
+    world.server_version = "v1.33.0-gke.100+build".into();
+    let row = &rows(&mut world, with("1.33.0"))[0];
+    assert_eq!(
+        row,
+        "ClusterServiceVersion a Present CSV minKubeVersion (1.33.0) less than server version (v1.33.0-gke.100+build)"
+    );
+}
+
+fn served(world: &mut World, group: &str, version: &str, kind: &str) {
+    world.served.insert(Kind {
+        group: group.into(),
+        version: version.into(),
+        kind: kind.into(),
+    });
+}
+
+#[test]
+fn native_and_required_aggregated_apis_have_to_be_served() {
+    let csv = changed("a", |spec| {
+        only_crd("v1")(spec);
+        spec["nativeAPIs"] = json!([{"group": "apps", "version": "v1", "kind": "Deployment"}, {"group": "x", "version": "v1", "kind": "X"}]);
+        spec["apiservicedefinitions"] =
+            json!({"required": [{"name": "metrics", "group": "m.k8s.io", "version": "v1", "kind": "M"}]});
+    });
+    let mut world = prepared();
+    served(&mut world, "apps", "v1", "Deployment");
+    world.put(api_service("v1.m.k8s.io", "False"));
+    let before = rows(&mut world, csv);
+    assert_eq!(
+        before[1..],
+        [
+            "APIService v1.m.k8s.io NotPresent ",
+            "Deployment v1.apps Present Native API exists",
+            "X v1.x NotPresent Native API does not exist",
+        ]
+    );
+    served(&mut world, "x", "v1", "X");
+    served(&mut world, "m.k8s.io", "v1", "M");
+    world.settle_for(3);
+    assert!(
+        world.status("a").starts_with("Pending RequirementsNotMet"),
+        "an unavailable APIService does not do"
+    );
+    world.edit(
+        "APIService",
+        "",
+        "v1.m.k8s.io",
+        json!({"status": {"conditions": [{"type": "Available", "status": "True"}]}}),
+    );
+    world.settle_for(3);
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+}
+
+#[test]
+fn rows_are_written_although_the_phase_stays_the_same() {
+    let mut world = World::new();
+    world.put(group("ns", "og", &["ns"]));
+    let before = rows(
+        &mut world,
+        changed("a", |spec| {
+            only_crd("v1")(spec);
+            spec["customresourcedefinitions"]["required"] =
+                json!([{"name": "others.example.com", "version": "v1", "kind": "Other"}]);
+        }),
+    );
+    assert_eq!(
+        before[0],
+        "CustomResourceDefinition demos.example.com NotPresent CRD is not present"
+    );
+    let status = world.status("a");
+    world.put(crd("demos.example.com"));
+    world.settle_for(3);
+    assert_eq!(world.status("a"), status);
+    let row = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"][0];
+    assert_eq!(row["status"], "Present");
+}
+
+#[test]
+fn account_rows_hang_their_rules_below_them() {
+    let world = installed();
+    let mut rows =
+        world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"].clone();
+    rows[0]["uuid"] = json!("uid");
+    insta::assert_json_snapshot!(rows, @r#"
+    [
+      {
+        "group": "apiextensions.k8s.io",
+        "kind": "CustomResourceDefinition",
+        "message": "CRD is present and Established condition is true",
+        "name": "demos.example.com",
+        "status": "Present",
+        "uuid": "uid",
+        "version": "v1"
+      },
+      {
+        "dependents": [
+          {
+            "group": "rbac.authorization.k8s.io",
+            "kind": "PolicyRule",
+            "message": "namespaced rule:{\"verbs\":[\"*\"],\"apiGroups\":[\"\"],\"resources\":[\"configmaps\"]}",
+            "status": "Satisfied",
+            "version": "v1"
+          },
+          {
+            "group": "rbac.authorization.k8s.io",
+            "kind": "PolicyRule",
+            "message": "cluster rule:{\"verbs\":[\"*\"],\"apiGroups\":[\"example.com\"],\"resources\":[\"demos\"]}",
+            "status": "Satisfied",
+            "version": "v1"
+          }
+        ],
+        "group": "",
+        "kind": "ServiceAccount",
+        "message": "",
+        "name": "demo",
+        "status": "Present",
+        "version": "v1"
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn a_rule_of_both_kinds_is_invalid_and_does_not_oscillate() {
+    let mut world = prepared();
+    rests(
+        &mut world,
+        changed("a", |spec| {
+            spec["install"]["spec"]["permissions"] = json!([{"serviceAccountName": "demo",
+                "rules": [{"verbs": ["get"], "resources": ["pods"], "nonResourceURLs": ["/x"]}]}]);
+        }),
+        "Failed InvalidInstallStrategy: install strategy invalid: rule invalid: rule cannot apply to both regular resources and non-resource URLs (permissions of service account demo)",
+    );
+    let writes = world.writes.len();
+    world.settle_for(10);
+    assert_eq!(world.writes.len(), writes);
+}
+
+fn account(owners: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "demo", "ownerReferences": owners}})
+}
+
+fn account_row(owners: Value) -> String {
+    let mut world = prepared();
+    world.put(account(owners));
+    let rows = rows(&mut world, csv("a", ""));
+    rows.last().unwrap().clone()
+}
+
+#[test]
+fn an_account_of_another_csv_is_not_used_and_one_of_nobody_is() {
+    let owner = |kind: &str, api: &str| json!([{"apiVersion": api, "kind": kind, "name": "x", "uid": "x"}]);
+    assert_eq!(
+        account_row(owner("ClusterServiceVersion", "operators.coreos.com/v1alpha1")),
+        "ServiceAccount demo PresentNotSatisfied Service account is owned by another ClusterServiceVersion"
+    );
+    assert_eq!(
+        account_row(owner("ConfigMap", "v1")),
+        "ServiceAccount demo Present "
+    );
+    assert_eq!(account_row(json!([])), "ServiceAccount demo Present ");
+}
+
+fn role(kind: &str, name: &str, resource: &str) -> [Value; 2] {
+    let namespace = if kind == "Role" { json!("ns") } else { Value::Null };
+    let metadata = json!({"name": name, "namespace": namespace});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
+        "rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": [resource]}]});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{kind}Binding"), "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}]});
+    [role, binding]
+}
+
+fn cleaned(mut object: Value) -> Value {
+    if object["metadata"]["namespace"].is_null() {
+        object["metadata"].as_object_mut().unwrap().remove("namespace");
+    }
+    object
+}
+
+#[test]
+fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
+    let mut world = prepared();
+    world.put(account(json!([])));
+    for object in role("Role", "mine", "configmaps")
+        .into_iter()
+        .chain(role("ClusterRole", "mine", "demos"))
+    {
+        world.put(cleaned(object));
+    }
+    world.put(csv("a", ""));
+    world.settle_for(5);
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+    assert_eq!(
+        world.names("Role"),
+        ["ns/a", "ns/mine"],
+        "`a` is the OperatorCondition's"
+    );
+    assert_eq!(world.names("ClusterRole"), ["/mine"]);
+}
+
+#[test]
+fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
+    let mut world = prepared();
+    world.put(account(json!([])));
+    let mut observed_csv = csv("a", "");
+    observed_csv["spec"]["install"]["spec"]["permissions"][0]["rules"]
+        .as_array_mut()
+        .unwrap()
+        .push(permission("demo", "", "secrets")["rules"][0].clone());
+    for object in role("Role", "mine", "configmaps")
+        .into_iter()
+        .chain(role("ClusterRole", "mine", "demos"))
+    {
+        world.put(cleaned(object));
+    }
+    world.put(observed_csv);
+    world.settle_namespace_and_group();
+    world.advance(60);
+    let observed = world.observe(&csv_key("a")).unwrap();
+    let row = evaluate(&observed).unwrap().rows.pop().unwrap();
+    assert_eq!(row.status, "PresentNotSatisfied");
+    let words: Vec<&str> = row
+        .dependents
+        .iter()
+        .map(|dependent| dependent.status.as_str())
+        .collect();
+    assert_eq!(words, ["Satisfied", "NotSatisfied", "Satisfied"]);
+    world.settle_for(3);
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "what is missing has been made: {}",
+        world.status("a")
+    );
+}
+
+#[test]
+fn a_deleted_account_or_role_of_a_running_operator_is_noticed_told_and_repaired() {
+    for kind in [
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+    ] {
+        let mut world = installed();
+        let before = world.normalised();
+        let name = world.names(kind).into_iter().find(|name| name != "ns/a").unwrap();
+        let (namespace, name) = name.split_once('/').unwrap();
+        world.log.clear();
+        world.delete(kind, namespace, name);
+        world.settle();
+        assert_eq!(
+            world.log[0], "a: Failed (RequirementsNotMet) requirements no longer met",
+            "{kind}"
+        );
+        world.settle_for(3);
+        assert_eq!(world.normalised(), before, "{kind}");
+    }
+}
+
+#[test]
+fn a_role_narrowed_by_hand_is_widened_again() {
+    let mut world = installed();
+    let before = world.normalised();
+    let name = world
+        .names("ClusterRole")
+        .pop()
+        .unwrap()
+        .trim_start_matches('/')
+        .to_owned();
+    world.edit(
+        "ClusterRole",
+        "",
+        &name,
+        json!({"rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["demos"]}]}),
+    );
+    world.settle_for(3);
+    assert_eq!(world.normalised(), before);
+}
+
+#[test]
+fn a_crd_deleted_and_made_again_brings_the_operator_back() {
+    let mut world = installed();
+    world.log.clear();
+    world.delete("CustomResourceDefinition", "", "demos.example.com");
+    world.settle();
+    assert!(
+        world.status("a").starts_with("Pending RequirementsNotMet"),
+        "{}",
+        world.status("a")
+    );
+    assert_eq!(
+        world.log[0],
+        "a: Failed (RequirementsNotMet) requirements no longer met"
+    );
+    world.put(crd("demos.example.com"));
+    world.settle_for(3);
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+}

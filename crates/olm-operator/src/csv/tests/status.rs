@@ -1,0 +1,144 @@
+//! The status itself: history, times, events.
+
+use jiff::Timestamp;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionCondition};
+use olm_runtime::outcome::Outcomes;
+use serde_json::Value;
+
+use super::{installed, prepared};
+use crate::{
+    csv::{
+        decide::walk::{Transition, Verdict},
+        observe::Observed,
+        phase::Phase,
+        status::status,
+    },
+    world::{World, crd, csv, csv_key, group},
+};
+
+fn observed() -> (World, Observed) {
+    let world = installed();
+    let observed = world.observe(&csv_key("a")).unwrap();
+    (world, observed)
+}
+
+/// The status after one transition.
+fn after(observed: &Observed, transition: Transition, now: Timestamp) -> Value {
+    let verdict = Verdict {
+        transitions: vec![transition],
+        ..Verdict::default()
+    };
+    let update = status(observed, verdict, &Outcomes::default(), now);
+    let Some(olm_runtime::plan::Action::Patch { patch, .. }) = update.patch else {
+        panic!("a patch")
+    };
+    patch["status"].clone()
+}
+
+fn with_history(observed: &mut Observed, entries: usize) {
+    let mut csv = (*observed.csv).clone();
+    let status = csv.status.as_mut().unwrap();
+    let entry = |index: usize| ClusterServiceVersionCondition {
+        phase: Phase::Pending,
+        reason: Some(format!("R{index}")),
+        ..ClusterServiceVersionCondition::default()
+    };
+    status.conditions = (0..entries).map(entry).collect();
+    observed.csv = csv.into();
+}
+
+#[test]
+fn the_history_keeps_the_newest_twenty() {
+    let (world, mut observed) = observed();
+    for entries in [20, 30] {
+        with_history(&mut observed, entries);
+        let transition = Transition::new(Phase::Failed, reason::COMPONENT_UNHEALTHY, "m");
+        let status = after(&observed, transition, world.now);
+        let history = status["conditions"].as_array().unwrap();
+        assert_eq!(history.len(), 20);
+        assert_eq!(history[0]["reason"], format!("R{}", entries - 19));
+        assert_eq!(history[19]["reason"], "ComponentUnhealthy");
+    }
+}
+
+#[test]
+fn a_new_message_alone_adds_nothing_to_the_history_and_keeps_the_transition_time() {
+    let (world, observed) = observed();
+    let later = world.now + std::time::Duration::from_secs(60);
+    let status = after(
+        &observed,
+        Transition::new(Phase::Succeeded, reason::INSTALL_SUCCEEDED, "new words"),
+        later,
+    );
+    assert_eq!(status["message"], "new words");
+    assert_eq!(status.get("conditions"), None);
+    assert_eq!(status.get("lastTransitionTime"), None);
+    assert!(status.get("lastUpdateTime").is_some());
+}
+
+#[test]
+fn a_new_phase_moves_both_times() {
+    let (world, observed) = observed();
+    let later = world.now + std::time::Duration::from_secs(60);
+    let status = after(
+        &observed,
+        Transition::new(Phase::Replacing, reason::BEING_REPLACED, "m"),
+        later,
+    );
+    assert_eq!(status["lastTransitionTime"], status["lastUpdateTime"]);
+    assert_eq!(status["lastTransitionTime"], later.to_string());
+}
+
+#[test]
+fn events_tell_of_unmet_and_then_met_requirements() {
+    let mut world = World::new();
+    world.put(group("ns", "og", &["ns"]));
+    world.put(csv("a", ""));
+    world.settle_for(4);
+    world.put(crd("demos.example.com"));
+    world.settle_for(4);
+    let reasons: Vec<&str> = world
+        .events
+        .iter()
+        .map(|event| event.split(':').next().unwrap())
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "RequirementsUnknown",
+            "RequirementsNotMet",
+            "AllRequirementsMet",
+            "InstallSucceeded",
+            "InstallSucceeded"
+        ]
+    );
+}
+
+#[test]
+fn a_failure_is_a_warning() {
+    let (world, observed) = observed();
+    let verdict = Verdict {
+        transitions: vec![Transition::new(Phase::Failed, reason::COMPONENT_UNHEALTHY, "m")],
+        ..Verdict::default()
+    };
+    let update = status(&observed, verdict, &Outcomes::default(), world.now);
+    assert!(update.events[0].warning);
+    assert_eq!(
+        update.events[0].regarding.kind.as_deref(),
+        Some("ClusterServiceVersion")
+    );
+    assert_eq!(update.events[0].regarding.name.as_deref(), Some("a"));
+}
+
+#[test]
+fn rows_that_appear_one_after_the_other_are_collected() {
+    let mut world = prepared();
+    world.put(csv("a", ""));
+    world.settle();
+    let writes = world.writes.len();
+    let account = serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"namespace": "ns", "name": "demo", "labels": {"olm.managed": "true"}}});
+    world.put(account);
+    world.settle();
+    assert_eq!(world.writes.len(), writes, "{:#?}", &world.writes[writes..]);
+}

@@ -1,0 +1,146 @@
+//! Which ClusterServiceVersions a change wakes.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kube::core::PartialObjectMeta;
+use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
+use olm_runtime::store::Change;
+use serde_json::{Value, json};
+
+use crate::{
+    csv::triggers,
+    stores::CustomResourceDefinition,
+    world::{crd, csv, decode, group, subscription},
+};
+
+fn typed(value: Value) -> Arc<ClusterServiceVersion> {
+    Arc::new(decode(value))
+}
+
+fn names(keys: triggers::Keys) -> BTreeSet<String> {
+    keys.into_iter().map(|key| key.name).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn applied<K>(old: Option<K>, new: K) -> Change<K> {
+    Change::Applied {
+        old: old.map(Arc::new),
+        new: Arc::new(new),
+    }
+}
+
+fn unrelated() -> Value {
+    let mut other = csv("z", "");
+    other["spec"]["customresourcedefinitions"] = json!({});
+    other["spec"]["install"]["spec"] = json!({"deployments": []});
+    other
+}
+
+#[test]
+fn a_new_phase_wakes_the_chain_and_owners_of_the_same_crd() {
+    let mut succeeded = csv("b", "a");
+    succeeded["status"] = json!({"phase": "Succeeded"});
+    let all = [
+        typed(csv("a", "")),
+        typed(csv("b", "a")),
+        typed(csv("c", "b")),
+        typed(unrelated()),
+    ];
+    let change = applied(Some(decode(csv("b", "a"))), decode(succeeded));
+    assert_eq!(names(triggers::by_csv(&change, &all)), set(&["a", "b", "c"]));
+    let same = applied(Some(decode(csv("b", "a"))), decode(csv("b", "a")));
+    assert_eq!(names(triggers::by_csv(&same, &all)), set(&["b"]));
+}
+
+#[test]
+fn an_owned_object_wakes_its_owners_by_reference_and_by_label() {
+    let metadata = json!({"metadata": {"namespace": "ns", "name": "x",
+        "labels": {"olm.owner": "label", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"},
+        "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "ref", "uid": "u"}]}});
+    let role: k8s_openapi::api::rbac::v1::Role = decode(metadata.clone());
+    assert_eq!(
+        names(triggers::by_owned(&Change::Deleted { old: Arc::new(role) })),
+        set(&["label", "ref"])
+    );
+    let mut handed_over = metadata.clone();
+    handed_over["metadata"]["labels"]["olm.owner"] = json!("next");
+    let change = applied::<k8s_openapi::api::rbac::v1::Role>(Some(decode(metadata)), decode(handed_over));
+    assert_eq!(names(triggers::by_owned(&change)), set(&["label", "next", "ref"]));
+}
+
+#[test]
+fn an_account_wakes_those_that_give_it_rights() {
+    let account: PartialObjectMeta<_> = decode(json!({"metadata": {"namespace": "ns", "name": "demo"}}));
+    let all = [typed(csv("a", "")), typed(unrelated())];
+    assert_eq!(
+        names(triggers::by_account(&applied(None, account), &all)),
+        set(&["a"])
+    );
+}
+
+#[test]
+fn a_crd_wakes_those_that_name_it_only_when_something_they_read_changes() {
+    let mut needing = unrelated();
+    needing["metadata"]["name"] = json!("n");
+    needing["spec"]["customresourcedefinitions"] =
+        json!({"required": [{"name": "demos.example.com", "version": "v1", "kind": "Demo"}]});
+    let all = [typed(csv("a", "")), typed(needing), typed(unrelated())];
+    let typed_crd = |crd: Value| decode::<CustomResourceDefinition>(crd);
+    let mut not_yet = crd("demos.example.com");
+    not_yet["status"] = json!({});
+    let established = applied(Some(typed_crd(not_yet)), typed_crd(crd("demos.example.com")));
+    assert_eq!(names(triggers::by_crd(&established, &all)), set(&["a", "n"]));
+    let same = applied(
+        Some(typed_crd(crd("demos.example.com"))),
+        typed_crd(crd("demos.example.com")),
+    );
+    assert!(triggers::by_crd(&same, &all).is_empty());
+}
+
+#[test]
+fn a_subscription_wakes_what_it_named_and_names() {
+    let typed_sub = |csv: &str, config: Value| decode::<Subscription>(subscription(csv, config));
+    let moved = applied(Some(typed_sub("a", json!({}))), typed_sub("b", json!({})));
+    assert_eq!(names(triggers::by_subscription(&moved)), set(&["a", "b"]));
+    let configured = applied(
+        Some(typed_sub("a", json!({}))),
+        typed_sub("a", json!({"nodeSelector": {}})),
+    );
+    assert_eq!(names(triggers::by_subscription(&configured)), set(&["a"]));
+    let same = applied(Some(typed_sub("a", json!({}))), typed_sub("a", json!({})));
+    assert!(triggers::by_subscription(&same).is_empty());
+}
+
+#[test]
+fn a_group_wakes_its_members_and_providers_of_what_it_lists() {
+    let mut elsewhere = csv("far", "");
+    elsewhere["metadata"]["namespace"] = json!("elsewhere");
+    let mut unconcerned = unrelated();
+    unconcerned["metadata"]["namespace"] = json!("elsewhere");
+    let all = [typed(csv("a", "")), typed(elsewhere), typed(unconcerned)];
+    let mut listing = group("ns", "og", &["ns"]);
+    listing["metadata"]["annotations"] = json!({"olm.providedAPIs": "Demo.v1.example.com"});
+    let change = applied(Some(decode(listing)), decode(group("ns", "og", &["ns"])));
+    assert_eq!(names(triggers::by_group(&change, &all)), set(&["a", "far"]));
+    let same = applied(
+        Some(decode(group("ns", "og", &["ns"]))),
+        decode(group("ns", "og", &["ns"])),
+    );
+    assert!(triggers::by_group(&same, &all).is_empty());
+}
+
+#[test]
+fn a_condition_wakes_those_that_replace_its_operator() {
+    let condition = decode(
+        json!({"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
+        "metadata": {"namespace": "ns", "name": "a"}}),
+    );
+    let all = [typed(csv("a", "")), typed(csv("b", "a"))];
+    assert_eq!(
+        names(triggers::by_condition(&applied(None, condition), &all)),
+        set(&["b"])
+    );
+}
