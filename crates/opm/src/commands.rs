@@ -11,6 +11,7 @@ mod completion;
 mod image;
 mod init;
 mod render;
+mod serve;
 mod validate;
 mod version;
 
@@ -24,7 +25,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::Init(args) => init::run(&args),
         Command::Render(args) => runtime()?.block_on(render::run(&args, &settings)),
         Command::Validate(args) => validate::run(&args),
-        Command::Serve(_) => anyhow::bail!("not part of this build yet"),
+        Command::Serve(serve_args) => serve::run(&serve_args, args.global.debug),
         Command::Alpha(AlphaCommand::Image(command)) => runtime()?.block_on(image::run(command, &settings)),
         Command::Completion { shell } => completion::run(shell),
         Command::Version => version::run(),

@@ -10,7 +10,7 @@ use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Reference, RunConfig};
 use crate::args::{CatalogImageArgs, ImageArgs, ImageCommand};
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{CONFIGS_LABEL, load_catalog, read_bundle_directory};
+use crate::source::{CONFIGS_LABEL, read_bundle_directory};
 
 /// Where a catalog lies in its image.
 const CONFIGS: &str = "/configs";
@@ -86,8 +86,6 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         Some(path) => ImageArchive::read(path)?,
         None => own_image()?,
     };
-    let blobs = load_catalog(directory)?;
-    drop(blobs);
     let mut configs = LayerSpec::new();
     configs.tree(CONFIGS, directory)?;
     let config = RunConfig {
@@ -114,6 +112,9 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
 /// The cache that `opm serve` starts from, built as it would build it.
 fn cache_layer(directory: &Path) -> anyhow::Result<LayerSpec> {
     let cache = tempfile::tempdir().context("cannot make a temporary directory")?;
+    // Building it validates the catalog.
+    olm_registry::cache::open_or_build(directory, cache.path())
+        .with_context(|| format!("catalog {}", directory.display()))?;
     let mut layer = LayerSpec::new();
     // The folder exists in the base with this mode; a layer that names it anew must not take that away.
     layer.folder("tmp", 0o1777, 0)?;

@@ -1,0 +1,143 @@
+//! `opm serve`: a catalog over gRPC until SIGTERM or SIGINT.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use olm_registry::cache::{self, INDEX_FILE};
+use olm_registry::index::Index;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::Level;
+
+use crate::args::ServeArgs;
+use crate::printer;
+
+/// How long requests in hand may take after the signal to stop. Shorter than a pod's grace period of 30 s.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves; what ends it is also written to the termination log, where Kubernetes shows it in the pod's status.
+pub fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
+    let level = if debug { Level::DEBUG } else { Level::INFO };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .init();
+    let result = serve(args);
+    if let Err(error) = &result {
+        // Outside of containers there is no such file, and making one in /dev would be wrong.
+        let log = std::fs::OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(&args.termination_log);
+        let text = format!("{}\n", printer::error_text(error));
+        let _ = log.and_then(|mut log| std::io::Write::write_all(&mut log, text.as_bytes()));
+    }
+    result
+}
+
+fn serve(args: &ServeArgs) -> anyhow::Result<()> {
+    let index = prepare(args)?;
+    if args.cache_only {
+        return Ok(());
+    }
+    super::runtime()?.block_on(async {
+        let stop = stop_signal()?;
+        let listener = listen(args.port).await?;
+        tracing::info!(port = args.port, catalog = %args.source_path.display(), "serving registry");
+        let (stopping, stopped) = tokio::sync::oneshot::channel();
+        let served = olm_registry::server::serve(Arc::new(index), listener, async move {
+            stop.await;
+            tracing::info!("stopping");
+            let _ = stopping.send(());
+        });
+        let overdue = async {
+            // An error means that serving ended without a signal, and with it this wait.
+            if stopped.await.is_ok() {
+                tokio::time::sleep(GRACE).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            result = served => Ok(result?),
+            () = overdue => {
+                tracing::warn!("ending with requests still open");
+                Ok(())
+            }
+        }
+    })
+}
+
+/// The index to serve, from the cache or built for this run.
+fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
+    let catalog = &args.source_path;
+    let enforce = args
+        .cache_enforce_integrity
+        .unwrap_or(args.cache_dir.is_some() && !args.cache_only);
+    let Some(cache_dir) = &args.cache_dir else {
+        if enforce {
+            bail!("--cache-dir must be specified with --cache-enforce-integrity");
+        }
+        return cache::open_temporary(catalog).context("failed to build cache");
+    };
+    if !enforce {
+        return cache::open_or_build(catalog, cache_dir).context("failed to load or rebuild cache");
+    }
+    if is_of_other_program(cache_dir) {
+        tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
+        return cache::open_temporary(catalog).context("failed to build cache");
+    }
+    cache::open_checked(catalog, cache_dir).context("integrity check failed")
+}
+
+/// Catalog images carry caches of the `opm` they were built with. Ours in its place must not refuse to start for that.
+fn is_of_other_program(cache_dir: &Path) -> bool {
+    let has = |name: &str| cache_dir.join(name).exists();
+    !has(INDEX_FILE) && (has("pogreb.v1") || (has("cache") && has("digest")))
+}
+
+/// All addresses, of both families where the machine has both.
+async fn listen(port: u16) -> anyhow::Result<TcpListener> {
+    match TcpListener::bind(("::", port)).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => {
+            let listener = TcpListener::bind(("0.0.0.0", port)).await;
+            listener.with_context(|| format!("failed to listen on port {port}"))
+        }
+    }
+}
+
+/// Resolves when the process is asked to stop. Registered at once, so that no early signal is lost.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+    let register = |kind| signal(kind).context("cannot wait for signals");
+    let (mut terminate, mut interrupt): (Signal, Signal) = (
+        register(SignalKind::terminate())?,
+        register(SignalKind::interrupt())?,
+    );
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_of_other_programs_are_recognised_unless_ours_lies_beside() {
+        let dir = tempfile::tempdir().expect("folder");
+        assert!(!is_of_other_program(dir.path()));
+        std::fs::create_dir(dir.path().join("pogreb.v1")).expect("folder");
+        assert!(is_of_other_program(dir.path()));
+        std::fs::write(dir.path().join(INDEX_FILE), "").expect("file");
+        assert!(!is_of_other_program(dir.path()));
+    }
+}
