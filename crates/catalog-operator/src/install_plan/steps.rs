@@ -4,9 +4,11 @@
 //! The same function runs twice: when the plan is made, for the list of steps, and when a step is carried out, for its object.
 //! Whatever it does must therefore depend on nothing but bundle, lookup and namespace.
 
-use olm_api::labels;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
-use serde_json::{Value, json};
+use olm_api::{hash, labels};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::manifest::BundleImageReference;
 use super::object;
@@ -157,31 +159,36 @@ fn projected_csv(csv: &Value, projection: &Projection<'_>) -> Result<Value, Step
     Ok(csv)
 }
 
+/// What the catalog knows of a bundle, as resolution writes it.
+#[derive(Serialize, Deserialize)]
+struct Properties<'a> {
+    #[serde(borrow, default)]
+    properties: Option<Vec<Property<'a>>>,
+}
+
+/// One property; its value goes through as it is written.
+#[derive(Serialize, Deserialize)]
+struct Property<'a> {
+    #[serde(rename = "type")]
+    type_: String,
+    #[serde(borrow, default)]
+    value: Option<&'a RawValue>,
+}
+
 /// Text of the properties annotation: type and value of each property, in the catalog's order.
 fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let broken = |cause: String| StepsError::Properties {
+    let broken = |error: serde_json::Error| StepsError::Properties {
         csv: csv.to_owned(),
-        cause,
+        cause: error.to_string(),
     };
-    let parsed: Value = serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
-    let properties = match parsed.get("properties") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::Array(properties)) => properties,
-        Some(_) => return Err(broken("`properties` is not a list".to_owned())),
-    };
-    let entry = |property: &Value| {
-        let type_ = property.get("type").and_then(Value::as_str);
-        let type_ = type_.ok_or_else(|| broken("a property has no `type`".to_owned()))?;
-        Ok(json!({ "type": type_, "value": property.get("value").unwrap_or(&Value::Null) }))
-    };
-    let entries = properties
-        .iter()
-        .map(entry)
-        .collect::<Result<Vec<_>, StepsError>>()?;
-    Ok((!entries.is_empty()).then(|| json!({ "properties": entries }).to_string()))
+    let parsed: Properties<'_> = serde_json::from_str(text).map_err(broken)?;
+    if parsed.properties.as_ref().is_none_or(Vec::is_empty) {
+        return Ok(None);
+    }
+    hash::go_json(&parsed).map(Some).map_err(broken)
 }
 
 fn bundle_step(mut object: Value) -> BundleStep {
@@ -198,5 +205,72 @@ fn bundle_step(mut object: Value) -> BundleStep {
         kind: kind.to_owned(),
         name: object::name(&object).to_owned(),
         object,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn bundle(csv: Value) -> UnpackedBundle {
+        UnpackedBundle {
+            image: String::new(),
+            csv,
+            objects: Vec::new(),
+        }
+    }
+
+    fn steps(csv: Value, properties: &str) -> Result<Vec<BundleStep>, String> {
+        let projection = Projection {
+            namespace: "ns",
+            replaces: "",
+            properties,
+        };
+        bundle_steps(&bundle(csv), &projection).map_err(|error| error.to_string())
+    }
+
+    /// Case 51.
+    #[test]
+    fn csv_without_type_is_refused_with_upstreams_words() {
+        let rows = [
+            (
+                json!({"kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"}}),
+                "bundle CSV a.v1 missing APIVersion",
+            ),
+            (
+                json!({"apiVersion": "operators.coreos.com/v1alpha1", "metadata": {"name": "a.v1"}}),
+                "bundle CSV a.v1 missing Kind",
+            ),
+        ];
+        for (csv, expected) in rows {
+            assert_eq!(steps(csv, ""), Err(expected.to_owned()));
+        }
+    }
+
+    /// The values stand in the annotation as they stand in the catalog, in Go's escaping.
+    #[test]
+    fn properties_go_through_unchanged() {
+        let text = r#"{"properties":[{"type":"b","value":{"z":1,"a":">=1"}},{"type":"a","value":"x"}]}"#;
+        let expected = "{\"properties\":[{\"type\":\"b\",\"value\":{\"z\":1,\"a\":\"\\u003e=1\"}},{\"type\":\"a\",\"value\":\"x\"}]}";
+        assert_eq!(
+            properties_annotation("a.v1", text).unwrap().as_deref(),
+            Some(expected)
+        );
+        for nothing in ["", "{}", r#"{"properties":null}"#, r#"{"properties":[]}"#] {
+            assert_eq!(properties_annotation("a.v1", nothing), Ok(None));
+        }
+        let error = properties_annotation("a.v1", r#"{"properties":[{}]}"#).unwrap_err();
+        insta::assert_snapshot!(error, @r#"failed to load bundle properties for "a.v1": missing field `type` at line 1 column 17"#);
+    }
+
+    #[test]
+    fn what_the_catalog_says_replaces_what_the_author_wrote() {
+        let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "metadata": {"name": "a.v2", "namespace": "placeholder"}, "spec": {"replaces": "a.v0"}, "status": {"phase": "x"}});
+        let step = steps(csv, "").unwrap().remove(0);
+        assert_eq!(step.object["metadata"]["namespace"], "ns");
+        assert!(step.object["spec"].get("replaces").is_none() && step.object.get("status").is_none());
     }
 }

@@ -1,4 +1,5 @@
 mod cluster;
+mod golden;
 
 use std::time::Duration;
 
