@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _, iter};
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::frame::Frame;
@@ -56,14 +56,15 @@ pub async fn serve(
     let reflection_v1 = reflection().build_v1().map_err(ServeError::Reflection)?;
     let reflection_v1alpha = reflection().build_v1alpha().map_err(ServeError::Reflection)?;
     let service = Service { index };
+    // Small answers would wait 40 ms for the client's delayed acknowledgement otherwise.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     tonic::transport::Server::builder()
-        .tcp_nodelay(true)
         .add_service(RegistryServer::new(service.clone()))
         .add_service(ExperimentalRegistryServer::new(service))
         .add_service(health)
         .add_service(reflection_v1)
         .add_service(reflection_v1alpha)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), async move {
+        .serve_with_incoming_shutdown(incoming, async move {
             stop.await;
             // Ends the streams of those who watch; a stop would wait for them otherwise.
             let _ = serving.send(false);

@@ -97,7 +97,7 @@ fn rules() {
         (
             Box::new(|b| {
                 b[1]["entries"] =
-                    json!([{"name": "p.v2", "replaces": "p.v1"}, {"name": "p.v1"}, {"name": "p.v1"}])
+                    json!([{"name": "p.v2", "replaces": "p.v1"}, {"name": "p.v1"}, {"name": "p.v1"}]);
             }),
             "invalid package \"p\", channel \"c\": duplicate entry \"p.v1\" (f, document 2)",
         ),
@@ -118,7 +118,7 @@ fn rules() {
                 b[2]["properties"]
                     .as_array_mut()
                     .expect("list")
-                    .push(json!({"type": "olm.gvk", "value": 1}))
+                    .push(json!({"type": "olm.gvk", "value": 1}));
             }),
             "parse properties for bundle \"p.v1\": parse property[1] of type \"olm.gvk\": expected an object, found number (f, document 3)",
         ),
@@ -161,7 +161,7 @@ fn rules() {
                 b[2]["properties"]
                     .as_array_mut()
                     .expect("list")
-                    .push(json!({"type": "olm.bundle.object", "value": {"data": "%"}}))
+                    .push(json!({"type": "olm.bundle.object", "value": {"data": "%"}}));
             }),
             "package \"p\", bundle \"p.v1\": parse property at index 1 as bundle object: data is not base64: Invalid symbol 37, offset 0. (f, document 3)",
         ),
@@ -181,7 +181,7 @@ fn rules() {
             Box::new(move |b| {
                 b.push(deprecations(
                     json!([{"reference": {"name": "x"}, "message": "m"}]),
-                ))
+                ));
             }),
             "schema must be set for deprecation entry [0] for package \"p\" (f, document 5)",
         ),
@@ -197,7 +197,7 @@ fn rules() {
             Box::new(move |b| {
                 b.push(deprecations(
                     json!([{"reference": {"schema": "olm.bundle", "name": "x"}, "message": "m"}]),
-                ))
+                ));
             }),
             "cannot deprecate bundle \"x\" for package \"p\": bundle not found (f, document 5)",
         ),
@@ -205,7 +205,7 @@ fn rules() {
             Box::new(move |b| {
                 b.push(deprecations(
                     json!([{"reference": {"schema": "olm.channel", "name": "x"}, "message": "m"}]),
-                ))
+                ));
             }),
             "cannot deprecate channel \"x\" for package \"p\": channel not found (f, document 5)",
         ),
@@ -213,7 +213,7 @@ fn rules() {
             Box::new(move |b| {
                 b.push(deprecations(
                     json!([{"reference": {"schema": "olm.package", "name": "p"}, "message": "m"}]),
-                ))
+                ));
             }),
             "package name must be empty for deprecated package \"p\" (specified \"p\") (f, document 5)",
         ),
@@ -221,7 +221,7 @@ fn rules() {
             Box::new(move |b| {
                 b.push(deprecations(
                     json!([{"reference": {"schema": "x", "name": "y"}, "message": "m"}]),
-                ))
+                ));
             }),
             "cannot deprecate object declcfg.PackageScopedReference{Schema:\"x\", Name:\"y\"} referenced by entry 0 for package \"p\": object schema unknown (f, document 5)",
         ),
@@ -236,7 +236,7 @@ fn rules() {
         ),
         (
             Box::new(|b| {
-                b.push(json!({"schema": "olm.channel", "package": "p", "name": "e", "entries": []}))
+                b.push(json!({"schema": "olm.channel", "package": "p", "name": "e", "entries": []}));
             }),
             "invalid package \"p\" / invalid channel \"e\": channel must contain at least one bundle (f, document 5)",
         ),
@@ -282,7 +282,7 @@ fn rules() {
             Box::new(move |b| {
                 b.push(deprecations(
                     json!([{"reference": {"schema": "olm.bundle", "name": "p.v1"}}]),
-                ))
+                ));
             }),
             "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v1\": invalid deprecation: message must be set (f, document 3)",
         ),

@@ -9,7 +9,7 @@ fn converted(value: Value) -> Result<Converted, ConvertError> {
     bundle(&blob)
 }
 
-fn blob(properties: Value) -> Value {
+fn blob(properties: &Value) -> Value {
     json!({"schema": "olm.bundle", "name": "p.v1", "package": "p", "image": "i", "properties": properties})
 }
 
@@ -19,7 +19,7 @@ fn encode(value: &Value) -> String {
 
 #[test]
 fn properties_become_apis_and_dependencies() {
-    let converted = converted(blob(json!([
+    let converted = converted(blob(&json!([
         {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0", "release": "2"}},
         {"type": "olm.gvk", "value": {"group": "g", "kind": "K", "version": "v1"}},
         {"type": "olm.gvk.required", "value": {"version": "v2", "kind": "L", "group": "h"}},
@@ -71,7 +71,7 @@ fn properties_become_apis_and_dependencies() {
 
 #[test]
 fn a_csv_is_made_from_metadata() {
-    let converted = converted(blob(json!([
+    let converted = converted(blob(&json!([
         {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
         {"type": "olm.csv.metadata", "value": {"displayName": "P", "annotations": {"a": "b"}, "keywords": ["k"]}},
     ])))
@@ -93,7 +93,7 @@ fn a_csv_is_made_from_metadata() {
         &package,
         converted.content,
     );
-    assert_eq!(content.object, [content.csv_json.clone()]);
+    assert_eq!(content.object, std::slice::from_ref(&content.csv_json));
     assert_eq!(
         serde_json::from_str::<Value>(&content.csv_json).expect("json"),
         json!({
@@ -132,7 +132,7 @@ fn wrong_counts_are_refused() {
         ),
     ] {
         assert_eq!(
-            converted(blob(properties)).expect_err(expected).to_string(),
+            converted(blob(&properties)).expect_err(expected).to_string(),
             expected
         );
     }
