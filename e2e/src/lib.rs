@@ -6,3 +6,6 @@
 
 pub mod cluster;
 pub mod lab;
+pub mod normalise;
+pub mod operator;
+pub mod writes;

@@ -239,7 +239,7 @@ fn read_memory(destination: &Destination, namespace: &str) -> anyhow::Result<Vec
 }
 
 /// The process named `program` whose cgroup belongs to the pod.
-fn find_process(program: &str, pod: &str) -> Option<std::path::PathBuf> {
+pub fn find_process(program: &str, pod: &str) -> Option<std::path::PathBuf> {
     let processes = fs::read_dir("/proc").ok()?;
     processes
         .filter_map(Result::ok)

@@ -1,0 +1,104 @@
+//! An operator's process, seen and ended from outside.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use xtask::bench::find_process;
+use xtask::deploy::OPERATORS;
+use xtask::kubectl::{Destination, text};
+
+/// How long a killed operator may need to be ready again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running operator.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    /// Its name, also that of its Deployment and program.
+    pub name: &'static str,
+    /// How often its container was started again.
+    pub restarts: u64,
+    process: PathBuf,
+}
+
+impl Operator {
+    /// Both operators once they are ready.
+    ///
+    /// # Errors
+    /// When one does not become ready.
+    pub fn all(destination: &Destination) -> anyhow::Result<Vec<Self>> {
+        OPERATORS
+            .into_iter()
+            .map(|name| Self::ready(destination, name))
+            .collect()
+    }
+
+    /// The operator once it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready in time.
+    pub fn ready(destination: &Destination, name: &'static str) -> anyhow::Result<Self> {
+        destination.wait(&format!("{name} to be ready"), PATIENCE, |destination| {
+            let pods = destination
+                .get(&["pods", "-n", "olm", "-l", &format!("app={name}")])?
+                .unwrap_or_default();
+            let [pod] = pods["items"].as_array().map(Vec::as_slice).unwrap_or_default() else {
+                return Ok(Err("there is not exactly one pod".to_owned()));
+            };
+            let container = &pod["status"]["containerStatuses"][0];
+            if container["ready"] != true {
+                return Ok(Err(container["state"].to_string()));
+            }
+            Ok(match find_process(name, text(pod, "/metadata/uid")) {
+                // kubelet has yet to notice that the container it calls ready is gone.
+                None => Err("it has no process".to_owned()),
+                Some(process) => Ok(Self {
+                    name,
+                    restarts: restarts(container),
+                    process,
+                }),
+            })
+        })
+    }
+
+    /// Ends it with SIGKILL, at once.
+    ///
+    /// # Errors
+    /// When it has ended before.
+    pub fn kill(&self) -> anyhow::Result<()> {
+        let id = self
+            .process
+            .file_name()
+            .and_then(|id| id.to_str()?.parse().ok())
+            .and_then(Pid::from_raw);
+        let id = id.with_context(|| format!("{} is no process", self.process.display()))?;
+        kill_process(id, Signal::KILL).with_context(|| format!("cannot kill {}", self.name))
+    }
+
+    /// Whether this very process still runs.
+    pub fn is_running(&self) -> bool {
+        self.process.exists()
+    }
+}
+
+fn restarts(container: &Value) -> u64 {
+    container["restartCount"].as_u64().unwrap_or(0)
+}
+
+/// # Errors
+/// When an operator has been started again since `before`, other than by the test.
+pub fn assert_no_restart(destination: &Destination, before: &[Operator]) -> anyhow::Result<()> {
+    for operator in before {
+        let now = Operator::ready(destination, operator.name)?;
+        ensure!(
+            now.restarts == operator.restarts && operator.is_running(),
+            "{} was restarted: {} times before, {} now",
+            operator.name,
+            operator.restarts,
+            now.restarts
+        );
+    }
+    Ok(())
+}
