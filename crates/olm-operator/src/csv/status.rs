@@ -62,6 +62,10 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         new.requirement_status = rows.into();
         new.last_update_time = Some(stored_time(now));
     }
+    if says_same(&old, &new) {
+        // A round that came back to where it started, as a refused attempt does, is not worth a write.
+        return StatusUpdate::default();
+    }
     if let Some(left) = unsettled(observed, &old, &new, now) {
         let requeue = Requeue::After {
             delay: left,
@@ -184,6 +188,15 @@ fn follow(status: &mut ClusterServiceVersionStatus, transition: &Transition, now
     }
     let surplus = status.conditions.len().saturating_sub(HISTORY_LENGTH);
     status.conditions.drain(..surplus);
+}
+
+/// True when both say the same, the time of the last update aside.
+fn says_same(old: &ClusterServiceVersionStatus, new: &ClusterServiceVersionStatus) -> bool {
+    let timeless = ClusterServiceVersionStatus {
+        last_update_time: old.last_update_time.clone(),
+        ..new.clone()
+    };
+    timeless == *old
 }
 
 /// How long a change that moves neither phase nor reason has to wait, if it has to.

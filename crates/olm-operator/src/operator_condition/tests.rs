@@ -1,1 +1,152 @@
-//! Tests.
+//! OperatorConditions in the model cluster.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, crd, csv, group, permission};
+
+fn world_with(change: impl FnOnce(&mut Value)) -> World {
+    let mut world = World::new();
+    world.put(group("ns", "og", &["ns"]));
+    world.put(crd("demos.example.com"));
+    let mut csv = csv("a", "");
+    change(&mut csv["spec"]["install"]["spec"]);
+    world.put(csv);
+    world.settle_for(5);
+    world
+}
+
+fn condition(world: &World) -> Value {
+    world
+        .get("OperatorCondition", "ns", "a")
+        .expect("the OperatorCondition exists")
+        .clone()
+}
+
+#[test]
+fn it_names_accounts_and_deployments_in_order_and_is_controlled_by_its_csv() {
+    let world = world_with(|spec| {
+        spec["clusterPermissions"] = json!([permission("sa1", "", "x"), permission("sa2", "", "x")]);
+        spec["permissions"] = json!([permission("sa3", "", "x"), permission("sa1", "", "y")]);
+    });
+    let found = condition(&world);
+    assert_eq!(found["apiVersion"], "operators.coreos.com/v2");
+    assert_eq!(
+        found["spec"],
+        json!({"serviceAccounts": ["sa1", "sa2", "sa3", "sa1"], "deployments": ["demo"]})
+    );
+    let uid = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"];
+    assert_eq!(
+        found["metadata"]["ownerReferences"],
+        json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": uid,
+            "controller": true, "blockOwnerDeletion": false}])
+    );
+}
+
+#[test]
+fn without_permissions_the_default_account_reports() {
+    let world = world_with(|spec| {
+        spec["permissions"] = json!([]);
+        spec["clusterPermissions"] = json!([]);
+    });
+    assert_eq!(condition(&world)["spec"]["serviceAccounts"], json!(["default"]));
+}
+
+#[test]
+fn each_account_may_write_exactly_this_object() {
+    let world = world_with(|_| {});
+    let uid = condition(&world)["metadata"]["uid"].clone();
+    let owner = json!([{"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition", "name": "a", "uid": uid,
+        "controller": true, "blockOwnerDeletion": false}]);
+    let role = world.get("Role", "ns", "a").unwrap();
+    assert_eq!(role["metadata"]["ownerReferences"], owner);
+    assert_eq!(
+        role["rules"],
+        json!([{"verbs": ["get", "update", "patch"], "apiGroups": ["operators.coreos.com"],
+            "resources": ["operatorconditions"], "resourceNames": ["a"]}])
+    );
+    let binding = world.get("RoleBinding", "ns", "a").unwrap();
+    assert_eq!(binding["metadata"]["ownerReferences"], owner);
+    assert_eq!(binding["roleRef"]["name"], "a");
+    assert_eq!(
+        binding["subjects"],
+        json!([{"kind": "ServiceAccount", "name": "demo"}])
+    );
+}
+
+#[test]
+fn what_is_deleted_or_bent_is_put_right_and_overrides_stay() {
+    let mut world = world_with(|_| {});
+    let admin = json!([{"type": "Upgradeable", "status": "True", "reason": "R", "message": "go"}]);
+    world.edit(
+        "OperatorCondition",
+        "ns",
+        "a",
+        json!({"spec": {"overrides": admin, "deployments": ["bent"]}}),
+    );
+    world.edit("Role", "ns", "a", json!({"rules": []}));
+    world.delete("RoleBinding", "ns", "a");
+    world.settle();
+    let found = condition(&world);
+    assert_eq!(found["spec"]["deployments"], json!(["demo"]));
+    assert_eq!(found["spec"]["overrides"], admin);
+    assert_eq!(
+        world.get("Role", "ns", "a").unwrap()["rules"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert!(world.get("RoleBinding", "ns", "a").is_some());
+    world.delete("OperatorCondition", "ns", "a");
+    world.settle();
+    assert_eq!(condition(&world)["spec"]["deployments"], json!(["demo"]));
+    assert!(
+        world.get("Role", "ns", "a").is_some(),
+        "its rights come back with it"
+    );
+}
+
+#[test]
+fn a_binding_to_something_else_is_replaced() {
+    let mut world = world_with(|_| {});
+    let elsewhere = json!({"roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}});
+    world.edit("RoleBinding", "ns", "a", elsewhere);
+    world.settle();
+    let binding = world.get("RoleBinding", "ns", "a").unwrap();
+    assert_eq!(
+        binding["roleRef"],
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "a"})
+    );
+}
+
+#[test]
+fn what_the_operator_reports_is_mirrored_with_its_generation_and_once() {
+    let mut world = world_with(|_| {});
+    let report = |status: &str| {
+        json!({"spec": {"conditions": [{"type": "Upgradeable", "status": status, "reason": "R",
+        "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})
+    };
+    world.edit("OperatorCondition", "ns", "a", report("False"));
+    world.settle();
+    let found = condition(&world);
+    let mirrored = &found["status"]["conditions"][0];
+    assert_eq!(mirrored["status"], "False");
+    assert_eq!(mirrored["observedGeneration"], found["metadata"]["generation"]);
+    let writes = world.writes.len();
+    world.settle_for(3);
+    assert_eq!(world.writes.len(), writes);
+    world.edit("OperatorCondition", "ns", "a", report("True"));
+    world.settle();
+    assert_eq!(condition(&world)["status"]["conditions"][0]["status"], "True");
+}
+
+#[test]
+fn a_copy_has_none() {
+    let mut world = World::new();
+    let mut copy = csv("a", "");
+    copy["metadata"]["labels"] = json!({"olm.copiedFrom": "elsewhere"});
+    copy["status"] = json!({"phase": "Succeeded", "reason": "Copied"});
+    world.put(copy);
+    world.settle_for(3);
+    assert!(world.names("OperatorCondition").is_empty());
+}

@@ -38,6 +38,10 @@ pub fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUp
         set_condition(&mut new.conditions, several);
     } else {
         remove_condition(&mut new.conditions, types::MULTIPLE_OPERATOR_GROUP);
+        if new.conditions.is_empty() {
+            // As upstream leaves it: no list, not an empty one.
+            new.conditions = Vec::new().into();
+        }
     }
     // The schema requires the time as soon as there is a status.
     if new != old && new.last_updated.is_none() {

@@ -1,1 +1,195 @@
-//! Tests.
+//! OperatorGroups in the model cluster: targets, conditions, provided APIs, namespace labels.
+
+use std::sync::Arc;
+
+use olm_api::v1::OperatorGroup;
+use olm_runtime::store::Change;
+use serde_json::{Value, json};
+
+use crate::{
+    operator_group::triggers,
+    world::{World, crd, csv, decode, group, namespace_object},
+};
+
+fn status(world: &World, name: &str) -> Value {
+    world.get("OperatorGroup", "ns", name).unwrap()["status"].clone()
+}
+
+fn labelled(world: &World) -> Vec<String> {
+    let carries = |name: &String| {
+        let labels = &world.get("Namespace", "", name.trim_start_matches('/')).unwrap()["metadata"]["labels"];
+        labels
+            .as_object()
+            .is_some_and(|labels| labels.keys().any(|key| key.starts_with("olm.operatorgroup.uid/")))
+    };
+    world.names("Namespace").into_iter().filter(carries).collect()
+}
+
+#[test]
+fn targets_are_sorted_and_the_time_moves_only_with_them() {
+    let mut world = World::new();
+    world.put(group("ns", "og", &["z", "a"]));
+    world.settle();
+    assert_eq!(
+        status(&world, "og"),
+        json!({"namespaces": ["a", "z"], "lastUpdated": "2026-01-01T00:00:00Z"})
+    );
+    let writes = world.writes.len();
+    world.advance(60);
+    world.settle();
+    assert_eq!(world.writes.len(), writes);
+    world.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": ["a"]}}),
+    );
+    world.settle();
+    assert_eq!(
+        status(&world, "og"),
+        json!({"namespaces": ["a"], "lastUpdated": "2026-01-01T00:01:00Z"})
+    );
+}
+
+#[test]
+fn a_group_without_targets_is_for_all_namespaces() {
+    let mut world = World::new();
+    world.put(group("ns", "og", &[]));
+    world.settle();
+    assert_eq!(status(&world, "og")["namespaces"], json!([""]));
+    assert!(labelled(&world).is_empty());
+}
+
+#[test]
+fn a_selector_follows_namespaces_as_they_come_and_are_labelled() {
+    let mut world = World::new();
+    let mut selecting = group("ns", "og", &[]);
+    selecting["spec"] = json!({"selector": {"matchLabels": {"team": "x"}}});
+    world.put(selecting);
+    world.settle();
+    assert_eq!(status(&world, "og"), Value::Null, "nothing selected is no status");
+    let mut one = namespace_object("one");
+    one["metadata"]["labels"]["team"] = json!("x");
+    world.put(one);
+    world.settle();
+    assert_eq!(status(&world, "og")["namespaces"], json!(["one"]));
+    world.edit(
+        "Namespace",
+        "",
+        "one",
+        json!({"metadata": {"labels": {"team": null}}}),
+    );
+    world.settle();
+    assert_eq!(status(&world, "og").get("namespaces"), None);
+}
+
+#[test]
+fn several_groups_of_a_namespace_say_so_until_one_is_left() {
+    let mut world = World::new();
+    world.put(group("ns", "og", &["ns"]));
+    world.put(group("ns", "other", &["ns"]));
+    world.settle();
+    for name in ["og", "other"] {
+        let condition = &status(&world, name)["conditions"][0];
+        assert_eq!(condition["type"], "MultipleOperatorGroup");
+        assert_eq!(condition["status"], "True");
+        assert_eq!(condition["reason"], "MultipleOperatorGroupsFound");
+        assert_eq!(
+            condition["message"],
+            "Multiple OperatorGroup found in the same namespace"
+        );
+    }
+    world.delete("OperatorGroup", "ns", "other");
+    world.settle();
+    assert_eq!(status(&world, "og").get("conditions"), None);
+}
+
+#[test]
+fn conditions_of_others_and_the_account_are_kept() {
+    let mut world = World::new();
+    let mut scoped = group("ns", "og", &["ns"]);
+    scoped["status"] = json!({"lastUpdated": null, "serviceAccountRef": {"name": "scoped"},
+        "conditions": [{"type": "Mine", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    world.put(scoped);
+    world.settle();
+    let status = status(&world, "og");
+    assert_eq!(status["serviceAccountRef"]["name"], "scoped");
+    assert_eq!(status["conditions"][0]["type"], "Mine");
+    assert_eq!(status["namespaces"], json!(["ns"]));
+}
+
+#[test]
+fn namespace_labels_follow_the_targets_and_foreign_labels_stay() {
+    let mut world = World::new();
+    for name in ["a", "b", "c"] {
+        world.put(namespace_object(name));
+    }
+    world.put(group("ns", "og", &["a"]));
+    for (targets, expected) in [
+        (json!(["a"]), vec!["/a"]),
+        (json!(["a", "b"]), vec!["/a", "/b"]),
+        (json!(["a", "b", "c"]), vec!["/a", "/b", "/c"]),
+        (json!(["b", "c"]), vec!["/b", "/c"]),
+        (json!(null), vec![]),
+        (json!(["c"]), vec!["/c"]),
+    ] {
+        world.edit(
+            "OperatorGroup",
+            "ns",
+            "og",
+            json!({"spec": {"targetNamespaces": targets}}),
+        );
+        world.settle();
+        assert_eq!(labelled(&world), expected);
+    }
+    world.delete("OperatorGroup", "ns", "og");
+    world.settle();
+    assert!(labelled(&world).is_empty());
+    let labels = &world.get("Namespace", "", "c").unwrap()["metadata"]["labels"];
+    assert_eq!(*labels, json!({"kubernetes.io/metadata.name": "c"}));
+}
+
+#[test]
+fn apis_that_nobody_provides_any_more_leave_the_list_and_a_static_one_stays() {
+    for (fixed, expected) in [
+        (false, "Demo.v1.example.com"),
+        (true, "Demo.v1.example.com,Old.v1.example.com"),
+    ] {
+        let mut world = World::new();
+        world.put(crd("demos.example.com"));
+        let mut listing = group("ns", "og", &["ns"]);
+        listing["spec"]["staticProvidedAPIs"] = json!(fixed);
+        listing["metadata"]["annotations"] =
+            json!({"olm.providedAPIs": "Demo.v1.example.com,Old.v1.example.com"});
+        world.put(listing);
+        world.put(csv("a", ""));
+        world.settle_for(5);
+        let annotations = &world.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["annotations"];
+        assert_eq!(annotations["olm.providedAPIs"], expected);
+    }
+}
+
+#[test]
+fn a_group_that_comes_or_goes_wakes_the_others_of_its_namespace() {
+    let typed = |name: &str| Arc::new(decode::<OperatorGroup>(group("ns", name, &["ns"])));
+    let all = [typed("og"), typed("other")];
+    let woken = |change: &Change<OperatorGroup>| triggers::by_group(change, &all).len();
+    assert_eq!(
+        woken(&Change::Applied {
+            old: None,
+            new: typed("og")
+        }),
+        2
+    );
+    assert_eq!(
+        woken(&Change::Applied {
+            old: Some(typed("og")),
+            new: typed("og")
+        }),
+        1
+    );
+    assert_eq!(
+        triggers::by_group(&Change::Deleted { old: typed("og") }, &all[1..]).len(),
+        2
+    );
+}

@@ -18,6 +18,8 @@ use crate::csv::{
 
 /// How long the predecessor gets to notice its successor before that is told as a wait.
 const QUIET: Duration = Duration::from_secs(2);
+/// How often kinds that are not served yet are asked for again.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
     let (name, siblings) = (observed.name(), observed.siblings.as_slice());
@@ -72,6 +74,12 @@ fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, now: Timestamp) -> S
         Ok(Repair::Make(actions)) => {
             step.actions = actions;
             step.stage = Stage::Permissions;
+            if asks_discovery(observed) {
+                step = step.again(
+                    DISCOVERY_INTERVAL,
+                    "kinds that the cluster serves are not watched",
+                );
+            }
         }
         Ok(Repair::Wait(delay)) => {
             step.requeue = Requeue::After {
@@ -82,6 +90,12 @@ fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, now: Timestamp) -> S
         Err(_) => {}
     }
     step
+}
+
+/// True when a requirement is answered by discovery.
+fn asks_discovery(observed: &Observed) -> bool {
+    let spec = &observed.csv.spec;
+    !spec.native_apis.is_empty() || !spec.required_api_services().is_empty()
 }
 
 /// Upstream leaves reason and message as they were here, so that nobody sees what is waited for.

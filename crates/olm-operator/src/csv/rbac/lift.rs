@@ -73,7 +73,12 @@ fn lift(observed: &Observed, role: &WantedRole) -> Vec<Action> {
     let subjects = vec![repair::subject(&role.service_account, observed.namespace())];
     // The hash stays that of the Role it was lifted from, as on clusters today.
     repair::cluster_role(&observed.csv, role, rules, subjects)
-        .map(|(target, object)| Action::apply(target, object, FIELD_MANAGER))
+        .map(|(target, object)| Action::Apply {
+            target,
+            object,
+            manager: FIELD_MANAGER,
+            identity: repair::identity(observed),
+        })
         .into()
 }
 

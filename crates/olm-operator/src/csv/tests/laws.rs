@@ -101,3 +101,55 @@ fn an_install_costs_few_writes() {
     // Of these, five make the account and the roles, which an InstallPlan would have made.
     assert!(ours.len() <= 14, "{ours:#?}");
 }
+
+#[test]
+fn a_healthy_operator_comes_back_to_succeeded_from_every_phase_and_reason() {
+    let reasons = [
+        "",
+        "RequirementsUnknown",
+        "RequirementsNotMet",
+        "AllRequirementsMet",
+        "OwnerConflict",
+        "InstallComponentFailed",
+        "InstallComponentFailedNoRetry",
+        "InvalidInstallStrategy",
+        "InstallWaiting",
+        "InstallSucceeded",
+        "InstallCheckFailed",
+        "ComponentUnhealthy",
+        "BeingReplaced",
+        "NeedsReinstall",
+        "InvalidInstallModes",
+        "NoTargetNamespaces",
+        "UnsupportedOperatorGroup",
+        "NoOperatorGroup",
+        "TooManyOperatorGroups",
+        "InterOperatorGroupOwnerConflict",
+        "CannotModifyStaticOperatorGroupProvidedAPIs",
+        "OperatorConditionNotUpgradeable",
+        "SomethingElse",
+    ];
+    let mut world = prepared();
+    tell(&mut world, &[csv("a", "")]);
+    let rest = world.normalised();
+    for phase in ["", "Pending", "InstallReady", "Installing", "Failed", "Replacing"] {
+        for reason in reasons {
+            let status = json!({"status": {"phase": phase, "reason": reason, "message": "written by hand"}});
+            world.edit("ClusterServiceVersion", "ns", "a", status);
+            let writes = world.writes.len();
+            world.settle();
+            assert_eq!(
+                world.normalised(),
+                rest,
+                "{phase} {reason}: {:#?}",
+                &world.writes[writes..]
+            );
+            assert_eq!(
+                world.writes.len(),
+                writes + 1,
+                "{phase} {reason}: {:#?}",
+                &world.writes[writes..]
+            );
+        }
+    }
+}

@@ -287,13 +287,10 @@ fn webhooks_and_owned_api_services_fail_with_a_message_that_says_what_is_missing
     let mut world = prepared();
     rests(
         &mut world,
-        changed(
-            "a",
-            |spec| {
-                spec["webhookdefinitions"] =
-                    json!([{"generateName": "v.example.com", "type": "ValidatingAdmissionWebhook"}]);
-            },
-        ),
+        changed("a", |spec| {
+            spec["webhookdefinitions"] =
+                json!([{"generateName": "v.example.com", "type": "ValidatingAdmissionWebhook"}]);
+        }),
         "Failed InvalidInstallStrategy: install strategy invalid: webhookdefinitions (v.example.com): this build does not install webhooks yet",
     );
     assert!(world.names("Deployment").is_empty());
@@ -400,6 +397,28 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
         "{}",
         world.status("a")
     );
+}
+
+#[test]
+fn rights_the_api_server_refuses_to_make_are_told_once() {
+    let mut world = prepared();
+    world.refused.insert("Role".into(), FailureClass::Forbidden);
+    world.put(csv("a", ""));
+    for _ in 0..20 {
+        world.advance(1);
+        round(&mut world);
+        world.settle_namespace_and_group();
+    }
+    assert_eq!(
+        world.status("a"),
+        "Pending RequirementsNotMet: one or more requirements couldn't be found: write Role ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP: refused by the model"
+    );
+    let statuses = world
+        .writes
+        .iter()
+        .filter(|write| write.ends_with("ClusterServiceVersion ns/a status"));
+    assert!(statuses.count() <= 3, "{:#?}", world.writes);
+    assert!(world.events.len() <= 5, "{:#?}", world.events);
 }
 
 #[test]
