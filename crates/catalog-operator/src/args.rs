@@ -30,7 +30,11 @@ pub struct Args {
     pub namespace: String,
 
     /// Same as --namespace, and wins over it when set and not empty.
-    #[arg(long = "global-catalog-namespace", env = "GLOBAL_CATALOG_NAMESPACE", hide = true)]
+    #[arg(
+        long = "global-catalog-namespace",
+        env = "GLOBAL_CATALOG_NAMESPACE",
+        hide = true
+    )]
     pub global_catalog_namespace: Option<String>,
 
     /// Accepted for compatibility: everything is watched, nothing is polled at an interval.
@@ -139,7 +143,11 @@ impl Args {
             ("--tls-cert, --tls-key", !self.tls_cert.is_empty()),
             ("--client-ca", !self.client_ca.is_empty()),
         ];
-        given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
+        given
+            .into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(flag, _)| flag)
+            .collect()
     }
 }
 
@@ -148,7 +156,7 @@ impl Args {
 /// # Errors
 /// The text is not such a duration.
 pub fn parse_go_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("invalid duration {text:?}");
+    let invalid = || format!("time: invalid duration {text:?}");
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -160,7 +168,7 @@ pub fn parse_go_duration(text: &str) -> Result<Duration, String> {
     while !rest.is_empty() {
         let number_end = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(|| format!("missing unit in duration {text:?}"))?;
+            .ok_or_else(|| format!("time: missing unit in duration {text:?}"))?;
         let number: f64 = rest[..number_end].parse().map_err(|_| invalid())?;
         rest = &rest[number_end..];
         let unit_end = rest
@@ -173,7 +181,7 @@ pub fn parse_go_duration(text: &str) -> Result<Duration, String> {
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            unknown => return Err(format!("unknown unit {unknown:?} in duration {text:?}")),
+            unknown => return Err(format!("time: unknown unit {unknown:?} in duration {text:?}")),
         };
         rest = &rest[unit_end..];
         let part = Duration::try_from_secs_f64(number * unit).map_err(|_| invalid())?;
@@ -193,10 +201,26 @@ mod tests {
     #[test]
     fn the_flags_of_upstreams_deployment_are_accepted() {
         let args = parse(&[
-            "--namespace", "olm", "--configmapServerImage=quay.io/x:1", "--util-image", "quay.io/y:1",
-            "--opmImage=quay.io/z:1", "--set-workload-user-id=true", "--debug", "--interval", "15m",
-            "--writeStatusName", "operator-lifecycle-manager-catalog", "--tls-cert", "/a", "--tls-key", "/b",
-            "--client-ca", "/c", "--bundle-unpack-timeout=2m30s", "--profiling=false",
+            "--namespace",
+            "olm",
+            "--configmapServerImage=quay.io/x:1",
+            "--util-image",
+            "quay.io/y:1",
+            "--opmImage=quay.io/z:1",
+            "--set-workload-user-id=true",
+            "--debug",
+            "--interval",
+            "15m",
+            "--writeStatusName",
+            "operator-lifecycle-manager-catalog",
+            "--tls-cert",
+            "/a",
+            "--tls-key",
+            "/b",
+            "--client-ca",
+            "/c",
+            "--bundle-unpack-timeout=2m30s",
+            "--profiling=false",
         ]);
         assert_eq!(args.workload_user_id(), Some(1001));
         assert_eq!(args.bundle_unpack_timeout, Duration::from_secs(150));
@@ -217,13 +241,28 @@ mod tests {
 
     #[test]
     fn a_certificate_without_its_key_is_refused() {
-        assert!(parse(&["--tls-cert", "/a"]).complaint().is_some_and(|text| text.contains("--tls-key")));
+        assert!(
+            parse(&["--tls-cert", "/a"])
+                .complaint()
+                .is_some_and(|text| text.contains("--tls-key"))
+        );
     }
 
     #[test]
     fn durations_are_read_as_go_reads_them() {
-        for (text, millis) in [("10m", 600_000), ("1h30m", 5_400_000), ("1.5s", 1_500), ("0", 0), ("250ms", 250), ("+2s", 2_000)] {
-            assert_eq!(parse_go_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        for (text, millis) in [
+            ("10m", 600_000),
+            ("1h30m", 5_400_000),
+            ("1.5s", 1_500),
+            ("0", 0),
+            ("250ms", 250),
+            ("+2s", 2_000),
+        ] {
+            assert_eq!(
+                parse_go_duration(text),
+                Ok(Duration::from_millis(millis)),
+                "{text}"
+            );
         }
         for text in ["", "10", "m", "-1s", "1x", "1.2.3s", "s1"] {
             assert!(parse_go_duration(text).is_err(), "{text}");

@@ -77,20 +77,31 @@ pub struct CatalogSourceReconciler {
 impl CatalogSourceReconciler {
     /// `settings.namespace_restricted` is looked up for each source; its value here does not matter.
     pub fn new(stores: CatalogStores, connections: Connections, settings: PodSettings) -> Self {
-        Self { stores, connections, settings }
+        Self {
+            stores,
+            connections,
+            settings,
+        }
     }
 
     fn is_restricted(&self, namespace: &str) -> bool {
         let level = self.stores.namespaces.get("", namespace);
         level.is_some_and(|namespace| {
-            namespace.labels().get(labels::POD_SECURITY_ENFORCE).is_some_and(|level| level == "restricted")
+            namespace
+                .labels()
+                .get(labels::POD_SECURITY_ENFORCE)
+                .is_some_and(|level| level == "restricted")
         })
     }
 
     fn pods_of(&self, source: &CatalogSource) -> Vec<Arc<Pod>> {
         let uid = source.metadata.uid.as_deref();
         let name = source.name_any();
-        let pods = self.stores.pods.list_in(&source.namespace().unwrap_or_default()).into_iter();
+        let pods = self
+            .stores
+            .pods
+            .list_in(&source.namespace().unwrap_or_default())
+            .into_iter();
         pods.filter(|pod| pod.labels().get(labels::CATALOG_SOURCE) == Some(&name))
             .filter(|pod| decide::is_owned_by(&pod.metadata, uid))
             .collect()
@@ -113,18 +124,28 @@ impl Reconciler for CatalogSourceReconciler {
         };
         let parsed = source::parse_source(&source);
         let namespace = &key.namespace;
-        let service = self.stores.services.get(namespace, &objects::service_name(&source));
+        let service = self
+            .stores
+            .services
+            .get(namespace, &objects::service_name(&source));
         let pods = self.pods_of(&source);
         // Asking for the connection's state also tells its task where to connect, which is known only here.
         let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods);
         let connection = self.connections.aim(key, endpoint);
-        let policy = |suffix: &str| self.stores.policies.get(namespace, &format!("{}-{suffix}", key.name));
+        let policy = |suffix: &str| {
+            self.stores
+                .policies
+                .get(namespace, &format!("{}-{suffix}", key.name))
+        };
         Ok(Some(Observed {
             settings: PodSettings {
                 namespace_restricted: self.is_restricted(namespace),
                 ..self.settings.clone()
             },
-            service_account: self.stores.service_accounts.get(namespace, &objects::service_account_name(&source)),
+            service_account: self
+                .stores
+                .service_accounts
+                .get(namespace, &objects::service_account_name(&source)),
             server_policy: policy(objects::SERVER_POLICY_SUFFIX),
             unpack_policy: policy(objects::UNPACK_POLICY_SUFFIX),
             source,
@@ -139,7 +160,13 @@ impl Reconciler for CatalogSourceReconciler {
         decide::decide(observed, now)
     }
 
-    fn status(&self, observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+    fn status(
+        &self,
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate {
         let source = &observed.source;
         let next = status::compose(observed, &verdict, outcomes, now);
         let target = Target::of::<CatalogSource>(&source.namespace().unwrap_or_default(), &source.name_any());

@@ -2,16 +2,28 @@
 
 use async_trait::async_trait;
 use olm_fbc::entry::CatalogSnapshot;
+use olm_registry::client::{Client, Timeouts};
+use olm_registry::snapshot;
 use tonic::transport::Channel;
 
 use crate::snapshots::CatalogReader;
 
-/// Reads a catalog with two kinds of calls: all bundles, and each package.
+/// Reads a catalog with one call for all bundles and one for each package.
 pub struct RegistryReader;
 
 #[async_trait]
 impl CatalogReader for RegistryReader {
-    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
-        Err("waiting for the registry client".to_owned())
+    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String> {
+        let client = Client::new(channel, Timeouts::default());
+        let fetched = Box::pin(snapshot::fetch(&client))
+            .await
+            .map_err(|error| error.to_string())?;
+        for left_out in &fetched.skipped {
+            tracing::warn!("left out of the catalog: {left_out}");
+        }
+        Ok(fetched.snapshot)
     }
 }
+
+#[cfg(test)]
+mod tests;

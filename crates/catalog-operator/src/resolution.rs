@@ -26,7 +26,9 @@ pub mod group_settings;
 pub mod observe;
 pub mod parts;
 pub mod plan_object;
+pub mod question;
 pub mod reconciler;
+pub mod standing;
 pub mod triggers;
 pub mod unpacking;
 

@@ -2,7 +2,7 @@
 
 mod wiring;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -86,7 +86,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ended = &mut health => return ended.with_context(unhealthy),
     }
     tracing::info!("all stores are ready");
-    let runner = Runner { executor: Executor::new(client.clone(), readiness), recorder, shutdown };
+    let runner = Runner {
+        executor: Executor::new(client.clone(), readiness),
+        recorder,
+        shutdown,
+    };
     let mut workers = start(&runner, &args, &client, &stores, &queues, &services);
     tokio::select! {
         () = signals => {}
@@ -102,18 +106,53 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn build_services(args: &Args, client: &Client, stores: &Stores, queues: &Queues) -> Services {
-    let of_sources = queues.sources.clone();
-    let connections = Connections::new(move |key: &NamespacedName| of_sources.add(key.clone()));
-    let of_namespaces = queues.namespaces.clone();
-    let snapshots = Snapshots::new(connections.clone(), Arc::new(RegistryReader), move |namespace: &str| {
-        of_namespaces.add(namespace.to_owned());
+    // Connections wake those who read over them, who are built on connections.
+    let readers: Arc<OnceLock<Snapshots>> = Arc::default();
+    let (woken, known_readers) = (queues.clone(), Arc::clone(&readers));
+    let connections = Connections::new(move |key: &NamespacedName| {
+        woken.sources.add(key.clone());
+        let users = known_readers
+            .get()
+            .map(|snapshots| snapshots.users(key))
+            .unwrap_or_default();
+        users
+            .into_iter()
+            .for_each(|namespace| woken.namespaces.add(namespace));
     });
-    let registries = args.registry_config.clone().map(RegistryConfig::from_dir).unwrap_or_default();
-    let bundles = RegistrySource::new(client.clone(), stores.sources.clone(), registries, args.unpack_cache.clone());
-    let config = UnpackerConfig { parallel: PARALLEL_UNPACKS, deadline: args.bundle_unpack_timeout };
+    let of_namespaces = queues.namespaces.clone();
+    let snapshots = Snapshots::new(
+        connections.clone(),
+        Arc::new(RegistryReader),
+        move |namespace: &str| {
+            of_namespaces.add(namespace.to_owned());
+        },
+    );
+    // Set once, right here.
+    let _ = readers.set(snapshots.clone());
+    let registries = args
+        .registry_config
+        .clone()
+        .map(RegistryConfig::from_dir)
+        .unwrap_or_default();
+    let bundles = RegistrySource::new(
+        client.clone(),
+        stores.sources.clone(),
+        registries,
+        args.unpack_cache.clone(),
+    );
+    let config = UnpackerConfig {
+        parallel: PARALLEL_UNPACKS,
+        deadline: args.bundle_unpack_timeout,
+    };
     let woken = queues.clone();
-    let unpacker = Unpacker::new(Arc::new(bundles), config, move |waiter| wiring::wake(&woken, waiter));
-    Services { connections, snapshots, unpacker }
+    let unpacker = Unpacker::new(Arc::new(bundles), config, move |waiter| {
+        wiring::wake(&woken, waiter)
+    });
+    Services {
+        connections,
+        snapshots,
+        unpacker,
+    }
 }
 
 fn start(
@@ -155,7 +194,9 @@ fn start(
 /// Ends with SIGTERM or SIGINT.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         tracing::warn!("signals cannot be caught; the process stops only when killed");
         return std::future::pending().await;
     };

@@ -58,6 +58,17 @@ pub enum ContentState {
     Unreachable,
 }
 
+/// Where a content with a known identity is.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// In memory.
+    Here(Arc<Snapshot>),
+    /// It was dropped, or followed by another, and is being read.
+    Reading,
+    /// It was dropped, and there is no connection to read it from.
+    Lost,
+}
+
 type Wake = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The contents of all catalogs in use. A clone is a handle.
@@ -105,7 +116,11 @@ struct Failure {
 
 impl Snapshots {
     /// No contents; `wake` is called with each namespace that uses a catalog when something new is known of it.
-    pub fn new(connections: Connections, reader: Arc<dyn CatalogReader>, wake: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        connections: Connections,
+        reader: Arc<dyn CatalogReader>,
+        wake: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 connections,
@@ -136,23 +151,38 @@ impl Snapshots {
         }
     }
 
-    /// The content with an identity got from [`Snapshots::get`]. None if it has been dropped meanwhile; then it is read
-    /// again, and the namespaces that use it are woken.
-    pub fn content(&self, key: &NamespacedName, id: ContentId) -> Option<Arc<Snapshot>> {
+    /// The content with an identity got from [`Snapshots::get`]. If it has been dropped meanwhile it is read again, and
+    /// the namespaces that use the catalog are woken.
+    pub fn content(&self, key: &NamespacedName, id: ContentId) -> Content {
         let link = self.shared.connections.link(key);
         let mut entries = self.shared.lock();
-        let entry = entries.get_mut(key)?;
+        let Some(entry) = entries.get_mut(key) else {
+            return Content::Lost;
+        };
         entry.last_asked = Some(Instant::now());
-        if let Some(content) = entry.content.clone().filter(|_| entry.id == Some(id)) {
-            return Some(content);
+        match (&entry.content, &link) {
+            (Some(content), _) if entry.id == Some(id) => Content::Here(Arc::clone(content)),
+            (Some(_), _) => Content::Reading,
+            (None, Some(link)) => {
+                entry.read = None;
+                self.refresh(key, entry, link);
+                if entry.loading.is_some() {
+                    Content::Reading
+                } else {
+                    Content::Lost
+                }
+            }
+            (None, None) => Content::Lost,
         }
-        if entry.content.is_none()
-            && let Some(link) = &link
-        {
-            entry.read = None;
-            self.refresh(key, entry, link);
-        }
-        None
+    }
+
+    /// Namespaces that use a catalog.
+    pub fn users(&self, key: &NamespacedName) -> BTreeSet<String> {
+        self.shared
+            .lock()
+            .get(key)
+            .map(|entry| entry.users.clone())
+            .unwrap_or_default()
     }
 
     /// Says which catalogs a namespace still uses; those that nobody uses are forgotten.
@@ -172,15 +202,24 @@ impl Snapshots {
 
     fn refresh(&self, key: &NamespacedName, entry: &mut Entry, link: &Link) {
         let known = entry.read == Some(link.generation);
-        let loading = entry.loading.is_some_and(|loading| loading.generation == link.generation);
+        let loading = entry
+            .loading
+            .is_some_and(|loading| loading.generation == link.generation);
         let waiting = entry.failure.as_ref().is_some_and(|failure| {
             failure.generation == link.generation && Instant::now() < failure.retry_at
         });
         if known || loading || waiting {
             return;
         }
-        entry.loading = Some(Loading { generation: link.generation, since: Instant::now() });
-        let read = Read { shared: Arc::clone(&self.shared), key: key.clone(), generation: link.generation };
+        entry.loading = Some(Loading {
+            generation: link.generation,
+            since: Instant::now(),
+        });
+        let read = Read {
+            shared: Arc::clone(&self.shared),
+            key: key.clone(),
+            generation: link.generation,
+        };
         tokio::spawn(read.run(link.channel.clone()));
     }
 }
@@ -231,22 +270,34 @@ impl Read {
         // The semaphore is never closed; if it were, reading without a permit is the lesser harm.
         let _permit = self.shared.permits.acquire().await;
         let read = timeout(READ_DEADLINE, self.shared.reader.read(channel)).await;
-        let listed = read.unwrap_or_else(|_| Err(format!("failed to list bundles: no end within {} s", READ_DEADLINE.as_secs())))?;
+        let listed = read.unwrap_or_else(|_| {
+            Err(format!(
+                "failed to list bundles: no end within {} s",
+                READ_DEADLINE.as_secs()
+            ))
+        })?;
         let index = move || Arc::new(Snapshot::new(listed.entries.iter().cloned()));
-        tokio::task::spawn_blocking(index).await.map_err(|error| format!("failed to index bundles: {error}"))
+        tokio::task::spawn_blocking(index)
+            .await
+            .map_err(|error| format!("failed to index bundles: {error}"))
     }
 
     /// Takes in what was read, unless it is outdated. Returns whether anything was kept.
     fn keep(&self, content: Arc<Snapshot>) -> bool {
         let mut entries = self.shared.lock();
-        let Some(entry) = self.own_entry(&mut entries) else { return false };
+        let Some(entry) = self.own_entry(&mut entries) else {
+            return false;
+        };
         entry.loading = None;
         entry.failure = None;
         entry.read = Some(self.generation);
         entry.last_asked = Some(Instant::now());
         // What was dropped can no longer be compared, but a server does not change its catalog while it runs.
         let same = entry.id_from == Some(self.generation)
-            || entry.content.as_ref().is_some_and(|known| is_same(known, &content));
+            || entry
+                .content
+                .as_ref()
+                .is_some_and(|known| is_same(known, &content));
         if !same {
             entry.id = Some(self.shared.ids.fetch_add(1, Ordering::Relaxed));
         }
@@ -263,9 +314,16 @@ impl Read {
         let entry = self.own_entry(&mut entries)?;
         entry.loading = None;
         let attempts = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        let pause = FIRST_RETRY.saturating_mul(1 << attempts.min(10)).min(LONGEST_RETRY);
+        let pause = FIRST_RETRY
+            .saturating_mul(1 << attempts.min(10))
+            .min(LONGEST_RETRY);
         let retry_at = Instant::now() + pause;
-        entry.failure = Some(Failure { generation: self.generation, text, attempts: attempts + 1, retry_at });
+        entry.failure = Some(Failure {
+            generation: self.generation,
+            text,
+            attempts: attempts + 1,
+            retry_at,
+        });
         let users = entry.users.clone();
         drop(entries);
         self.shared.tell(&users);
@@ -275,18 +333,26 @@ impl Read {
     /// The entry, if it still waits for this very read.
     fn own_entry<'a>(&self, entries: &'a mut BTreeMap<NamespacedName, Entry>) -> Option<&'a mut Entry> {
         let entry = entries.get_mut(&self.key)?;
-        entry.loading.is_some_and(|loading| loading.generation == self.generation).then_some(entry)
+        entry
+            .loading
+            .is_some_and(|loading| loading.generation == self.generation)
+            .then_some(entry)
     }
 
     async fn drop_when_unused(&self) {
         loop {
             sleep(KEEP_UNUSED).await;
             let mut entries = self.shared.lock();
-            let Some(entry) = entries.get_mut(&self.key) else { return };
+            let Some(entry) = entries.get_mut(&self.key) else {
+                return;
+            };
             if entry.read != Some(self.generation) || entry.content.is_none() {
                 return;
             }
-            if entry.last_asked.is_none_or(|asked| asked.elapsed() >= KEEP_UNUSED) {
+            if entry
+                .last_asked
+                .is_none_or(|asked| asked.elapsed() >= KEEP_UNUSED)
+            {
                 entry.content = None;
                 return;
             }
@@ -296,7 +362,11 @@ impl Read {
 
 fn is_same(one: &Snapshot, other: &Snapshot) -> bool {
     one.entries().len() == other.entries().len()
-        && one.entries().iter().zip(other.entries()).all(|(one, other)| ***one == ***other)
+        && one
+            .entries()
+            .iter()
+            .zip(other.entries())
+            .all(|(one, other)| ***one == ***other)
 }
 
 fn millis(since: Instant) -> u64 {
@@ -305,3 +375,11 @@ fn millis(since: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+impl Snapshots {
+    /// The connection whose content is known, for tests that wait for a read.
+    pub fn read_generation(&self, key: &NamespacedName) -> Option<u64> {
+        self.shared.lock().get(key).and_then(|entry| entry.read)
+    }
+}

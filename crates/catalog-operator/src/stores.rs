@@ -48,10 +48,18 @@ impl Stores {
             sources: set.add(Watch::new(client).prune(prune_source)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
             plans: set.add(Watch::new(client).prune(install_plan::prune)),
-            csvs: set.add(Watch::new(client).label_absent(labels::COPIED_FROM).prune(prune_csv)),
+            csvs: set.add(
+                Watch::new(client)
+                    .label_absent(labels::COPIED_FROM)
+                    .prune(prune_csv),
+            ),
             groups: set.add(Watch::new(client)),
             namespaces: set.add_metadata(Watch::new(client)),
-            pods: set.add(Watch::new(client).label_exists(labels::CATALOG_SOURCE).prune(prune_pod)),
+            pods: set.add(
+                Watch::new(client)
+                    .label_exists(labels::CATALOG_SOURCE)
+                    .prune(prune_pod),
+            ),
             services: set.add(managed(client).prune(prune_service)),
             accounts: set.add(managed(client).prune(prune_account)),
             policies: set.add(managed(client)),
@@ -129,18 +137,31 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     if let Some(crds) = &mut csv.spec.custom_resource_definitions {
         for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
             let (name, version, kind) = (crd.name.clone(), crd.version.clone(), crd.kind.clone());
-            *crd = olm_api::v1alpha1::CrdDescription { name, version, kind, ..Default::default() };
+            *crd = olm_api::v1alpha1::CrdDescription {
+                name,
+                version,
+                kind,
+                ..Default::default()
+            };
         }
     }
     if let Some(services) = &mut csv.spec.api_service_definitions {
         for api in services.owned.iter_mut().chain(services.required.iter_mut()) {
             let (group, version, kind) = (api.group.clone(), api.version.clone(), api.kind.clone());
-            *api = olm_api::v1alpha1::ApiServiceDescription { group, version, kind, ..Default::default() };
+            *api = olm_api::v1alpha1::ApiServiceDescription {
+                group,
+                version,
+                kind,
+                ..Default::default()
+            };
         }
     }
     if let Some(status) = &mut csv.status {
         let phase = status.phase.clone();
-        *status = olm_api::v1alpha1::ClusterServiceVersionStatus { phase, ..Default::default() };
+        *status = olm_api::v1alpha1::ClusterServiceVersionStatus {
+            phase,
+            ..Default::default()
+        };
     }
 }
 
@@ -149,7 +170,11 @@ fn prune_pod(pod: &mut Pod) {
     pod.metadata.annotations = None;
     if let Some(spec) = pod.spec.take() {
         let bare = |containers: Vec<Container>| -> Vec<Container> {
-            let bare = |container: Container| Container { name: container.name, image: container.image, ..Container::default() };
+            let bare = |container: Container| Container {
+                name: container.name,
+                image: container.image,
+                ..Container::default()
+            };
             containers.into_iter().map(bare).collect()
         };
         pod.spec = Some(PodSpec {

@@ -108,7 +108,12 @@ pub fn settle(subscription: &Subscription, around: &Surroundings) -> Subscriptio
 }
 
 /// The whole status.
-pub fn compose(subscription: &Subscription, around: &Surroundings, facts: &Facts<'_>, now: Timestamp) -> SubscriptionStatus {
+pub fn compose(
+    subscription: &Subscription,
+    around: &Surroundings,
+    facts: &Facts<'_>,
+    now: Timestamp,
+) -> SubscriptionStatus {
     let mut status = settle(subscription, around);
     if let Some(Assignment { plan, csv }) = facts.assignment {
         install_plan::refer_to(&mut status, plan);
@@ -123,7 +128,11 @@ pub fn compose(subscription: &Subscription, around: &Surroundings, facts: &Facts
     install_plan::put_condition(&mut status, plan, now);
     if let Some(fact) = facts.deprecation {
         let installed = status.installed_csv.clone().unwrap_or_default();
-        let names = [subscription.spec.name.as_str(), subscription.spec.channel().unwrap_or_default(), &installed];
+        let names = [
+            subscription.spec.name.as_str(),
+            subscription.spec.channel().unwrap_or_default(),
+            &installed,
+        ];
         deprecation::put(&mut status, fact, names, now);
     }
     let old = subscription.status.clone().unwrap_or_default();
@@ -137,11 +146,17 @@ pub fn compose(subscription: &Subscription, around: &Surroundings, facts: &Facts
 ///
 /// Comparison leaves `lastUpdated` out, because it follows from the rest.
 pub fn is_worth_writing(old: Option<&SubscriptionStatus>, new: &SubscriptionStatus) -> bool {
-    let Some(old) = old.filter(|old| old.last_updated.is_some()) else { return true };
+    let Some(old) = old.filter(|old| old.last_updated.is_some()) else {
+        return true;
+    };
     let comparable = |status: &SubscriptionStatus| {
         let mut status = status.clone();
         status.last_updated = None;
-        for condition in status.conditions.iter_mut().filter(|c| c.type_ == words::CATALOG_SOURCES_UNHEALTHY) {
+        for condition in status
+            .conditions
+            .iter_mut()
+            .filter(|c| c.type_ == words::CATALOG_SOURCES_UNHEALTHY)
+        {
             if catalog_health::is_passing_reason(condition.reason.as_deref().unwrap_or_default()) {
                 condition.reason = lasting_reason(&condition.status).map(str::to_owned);
             }
@@ -173,7 +188,9 @@ fn adopt_generated(status: &mut SubscriptionStatus, subscription: &Subscription,
         return;
     }
     let generated_by = subscription.annotations().get(labels::GENERATED_BY);
-    let Some(plan) = generated_by.and_then(|name| around.plans.get(name)) else { return };
+    let Some(plan) = generated_by.and_then(|name| around.plans.get(name)) else {
+        return;
+    };
     install_plan::refer_to(status, plan);
     status.current_csv = subscription.spec.starting_csv().map(str::to_owned);
     status.state = pending_state(plan, around);
@@ -188,7 +205,9 @@ fn pending_state(plan: &InstallPlan, around: &Surroundings) -> SubscriptionState
 }
 
 fn follow_csv(status: &mut SubscriptionStatus, around: &Surroundings) {
-    let Some(current) = status.current_csv.clone().filter(|name| !name.is_empty()) else { return };
+    let Some(current) = status.current_csv.clone().filter(|name| !name.is_empty()) else {
+        return;
+    };
     if around.csvs.contains(&current) {
         status.state = SubscriptionState::AtLatestKnown;
         status.installed_csv = Some(current);
@@ -202,11 +221,23 @@ fn put_standing(status: &mut SubscriptionStatus, standing: &Standing, now: Times
     let kept = match standing {
         Standing::Unknown => return,
         Standing::Resolved => None,
-        Standing::ResolutionFailed { reason, message } => Some(holds(words::RESOLUTION_FAILED, reason, message)),
-        Standing::Unpacking { message } => Some(holds(words::BUNDLE_UNPACKING, words::UNPACKING_IN_PROGRESS, message)),
-        Standing::UnpackFailed { reason, message } => Some(holds(words::BUNDLE_UNPACK_FAILED, reason, message)),
+        Standing::ResolutionFailed { reason, message } => {
+            Some(holds(words::RESOLUTION_FAILED, reason, message))
+        }
+        Standing::Unpacking { message } => Some(holds(
+            words::BUNDLE_UNPACKING,
+            words::UNPACKING_IN_PROGRESS,
+            message,
+        )),
+        Standing::UnpackFailed { reason, message } => {
+            Some(holds(words::BUNDLE_UNPACK_FAILED, reason, message))
+        }
     };
-    for type_ in [words::RESOLUTION_FAILED, words::BUNDLE_UNPACKING, words::BUNDLE_UNPACK_FAILED] {
+    for type_ in [
+        words::RESOLUTION_FAILED,
+        words::BUNDLE_UNPACKING,
+        words::BUNDLE_UNPACK_FAILED,
+    ] {
         if kept.as_ref().is_none_or(|condition| condition.type_ != type_) {
             conditions::remove(&mut status.conditions, type_);
         }
@@ -216,5 +247,7 @@ fn put_standing(status: &mut SubscriptionStatus, standing: &Standing, now: Times
     }
 }
 
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,11 @@ use super::source::Source;
 /// The address users see: `spec.address`, else that of the catalog's Service. None for sources that are not served.
 pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> {
     match parsed {
-        Source::Address(address) | Source::Image { address: Some(address), .. } => Some(address.clone()),
+        Source::Address(address)
+        | Source::Image {
+            address: Some(address),
+            ..
+        } => Some(address.clone()),
         Source::Image { address: None, .. } => {
             let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
             Some(format!("{}.{namespace}.svc:{GRPC_PORT}", service_name(source)))
@@ -34,8 +38,15 @@ pub fn find_endpoint(
 ) -> Option<Endpoint> {
     let address = shown_address(source, parsed)?;
     let uid = source.metadata.uid.clone().unwrap_or_default();
-    if matches!(parsed, Source::Address(_) | Source::Image { address: Some(_), .. }) {
-        return Some(Endpoint { dial: address.clone(), address, epoch: uid });
+    if matches!(
+        parsed,
+        Source::Address(_) | Source::Image { address: Some(_), .. }
+    ) {
+        return Some(Endpoint {
+            dial: address.clone(),
+            address,
+            epoch: uid,
+        });
     }
     let service = service?;
     let serving: Vec<&str> = pods
@@ -47,7 +58,11 @@ pub fn find_endpoint(
         return None;
     }
     let dial = cluster_address(service).unwrap_or_else(|| address.clone());
-    Some(Endpoint { address, dial, epoch: serving.join(",") })
+    Some(Endpoint {
+        address,
+        dial,
+        epoch: serving.join(","),
+    })
 }
 
 fn cluster_address(service: &Service) -> Option<String> {

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
+use olm_registry::client::{Client, Timeouts};
 use olm_runtime::NamespacedName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -31,6 +32,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::{Channel, Uri};
+use tonic::{Code, Status};
 
 /// How long a connection may take to come (back) before its source counts as failing.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -58,7 +60,7 @@ pub enum ConnectionState {
     Waiting,
     /// Being connected, for less than [`GRACE`].
     Connecting,
-    /// Connected.
+    /// Connected, and the server answers.
     Ready(Link),
     /// Not connected in spite of trying.
     Failing {
@@ -221,11 +223,14 @@ impl Keeper {
             match result {
                 Ok((channel, lost)) => {
                     let connected = Instant::now();
-                    self.publish(endpoint, ConnectionState::Ready(Link {
-                        since: Timestamp::now(),
-                        generation: self.generations.fetch_add(1, Ordering::Relaxed),
-                        channel,
-                    }));
+                    self.publish(
+                        endpoint,
+                        ConnectionState::Ready(Link {
+                            since: Timestamp::now(),
+                            generation: self.generations.fetch_add(1, Ordering::Relaxed),
+                            channel,
+                        }),
+                    );
                     tokio::select! {
                         _ = lost => {}
                         ended = moved(&mut self.target) => return ended,
@@ -261,10 +266,8 @@ impl Keeper {
             if self.target.borrow().as_ref() != Some(endpoint) {
                 return;
             }
-            if let (
-                ConnectionState::Failing { error: known, .. },
-                ConnectionState::Failing { error, .. },
-            ) = (&*state, &next)
+            if let (ConnectionState::Failing { error: known, .. }, ConnectionState::Failing { error, .. }) =
+                (&*state, &next)
                 && known == error
             {
                 return;
@@ -290,7 +293,10 @@ struct Pace {
 
 impl Pace {
     fn new() -> Self {
-        Self { started: Instant::now(), delay: Duration::ZERO }
+        Self {
+            started: Instant::now(),
+            delay: Duration::ZERO,
+        }
     }
 
     fn is_late(&self) -> bool {
@@ -320,10 +326,15 @@ impl Pace {
 /// One attempt. Returns the channel and a receiver that ends when the connection does.
 async fn connect(endpoint: &Endpoint) -> Result<(Channel, oneshot::Receiver<()>), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {}: {error}", endpoint.address);
-    let stream = TcpStream::connect(&endpoint.dial).await.map_err(|error| failed(&error))?;
+    let stream = TcpStream::connect(&endpoint.dial)
+        .await
+        .map_err(|error| failed(&error))?;
     keep_alive(&stream).map_err(|error| failed(&error))?;
     let (alive, lost) = oneshot::channel();
-    let socket = Arc::new(Mutex::new(Some(TokioIo::new(Watched { socket: stream, _alive: alive }))));
+    let socket = Arc::new(Mutex::new(Some(TokioIo::new(Watched {
+        socket: stream,
+        _alive: alive,
+    }))));
     // Called once for this connection; a second call would be a reconnection, which is the keeper's to make.
     let connector = tower::service_fn(move |_: Uri| {
         let socket = lock(&socket).take();
@@ -334,7 +345,33 @@ async fn connect(endpoint: &Endpoint) -> Result<(Channel, oneshot::Receiver<()>)
         .connect_with_connector(connector)
         .await
         .map_err(|error| failed(&innermost(&error)))?;
+    // A socket proves nothing: whatever listens there takes it.
+    greet(&channel)
+        .await
+        .map_err(|status| match std::error::Error::source(&status) {
+            Some(cause) => failed(&innermost(cause)),
+            None => failed(&status.message()),
+        })?;
     Ok((channel, lost))
+}
+
+/// Whether a gRPC server answers. Registry servers have the health service; one without it answers all the same.
+async fn greet(channel: &Channel) -> Result<(), Status> {
+    let answer = Box::pin(Client::new(channel.clone(), Timeouts::default()).check()).await;
+    let silent = [
+        Code::Unavailable,
+        Code::DeadlineExceeded,
+        Code::Unknown,
+        Code::Internal,
+        Code::Cancelled,
+    ];
+    answer.or_else(|status| {
+        if silent.contains(&status.code()) {
+            Err(status)
+        } else {
+            Ok(())
+        }
+    })
 }
 
 /// The last cause of an error: the transport's own texts say nothing.
@@ -390,5 +427,7 @@ impl AsyncWrite for Watched {
     }
 }
 
+#[cfg(test)]
+pub mod testing;
 #[cfg(test)]
 mod tests;

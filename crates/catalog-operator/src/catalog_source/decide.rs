@@ -16,9 +16,7 @@ use olm_api::labels;
 use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, to_value};
 use serde::Serialize;
 
-use super::objects::{
-    build_server_policy, build_service, build_service_account, build_unpack_policy,
-};
+use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy};
 use super::observe::Observed;
 use super::pod::build_pod;
 use super::pod_state;
@@ -63,8 +61,18 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         Source::Invalid(_) | Source::Unserved(_) => {}
     }
     let (purposes, actions) = draft.actions.into_iter().unzip();
-    let plan = Plan { actions, events: Vec::new(), requeue: draft.requeue };
-    (plan, Verdict { purposes, trouble: draft.trouble })
+    let plan = Plan {
+        actions,
+        events: Vec::new(),
+        requeue: draft.requeue,
+    };
+    (
+        plan,
+        Verdict {
+            purposes,
+            trouble: draft.trouble,
+        },
+    )
 }
 
 #[derive(Default)]
@@ -78,24 +86,54 @@ impl Draft {
     fn serve(&mut self, observed: &Observed, image: &str, config: &PodConfig, now: Timestamp) {
         let source = &*observed.source;
         let policies = [
-            (Purpose::ServerPolicy, build_server_policy(source), &observed.server_policy),
-            (Purpose::UnpackPolicy, build_unpack_policy(source), &observed.unpack_policy),
+            (
+                Purpose::ServerPolicy,
+                build_server_policy(source),
+                &observed.server_policy,
+            ),
+            (
+                Purpose::UnpackPolicy,
+                build_unpack_policy(source),
+                &observed.unpack_policy,
+            ),
         ];
         for (purpose, wanted, live) in policies {
             self.settle(purpose, &wanted, live.as_deref(), Exists::Fail, same_policy);
         }
         let account = build_service_account(source);
         // An account of that name that is not ours is used as it is, which is what upstream does.
-        self.settle(Purpose::ServiceAccount, &account, observed.service_account.as_deref(), Exists::Keep, same_account);
+        self.settle(
+            Purpose::ServiceAccount,
+            &account,
+            observed.service_account.as_deref(),
+            Exists::Keep,
+            same_account,
+        );
         let service = build_service(source);
-        self.settle(Purpose::Service, &service, observed.service.as_deref(), Exists::Fail, same_service);
-        self.settle_pods(observed, &build_pod(source, image, config, &observed.settings), now);
+        self.settle(
+            Purpose::Service,
+            &service,
+            observed.service.as_deref(),
+            Exists::Fail,
+            same_service,
+        );
+        self.settle_pods(
+            observed,
+            &build_pod(source, image, config, &observed.settings),
+            now,
+        );
     }
 
     /// Makes `live` what `wanted` says. An object of an earlier CatalogSource of the same name is on its way out; it is
     /// replaced at once instead of being waited for. An object of somebody else is never touched.
-    fn settle<K>(&mut self, purpose: Purpose, wanted: &K, live: Option<&K>, exists: Exists, same: fn(&K, &K) -> bool)
-    where
+    fn settle<K>(
+        &mut self,
+        purpose: Purpose,
+        wanted: &K,
+        live: Option<&K>,
+        exists: Exists,
+        same: fn(&K, &K) -> bool,
+    ) where
         K: Resource<DynamicType = ()> + Serialize,
     {
         let meta = wanted.meta();
@@ -105,7 +143,7 @@ impl Draft {
         );
         let create = Action::Create {
             target: target.clone(),
-            object: typed::<K>(wanted),
+            object: to_value(wanted),
             exists,
             identity: Identity::Operator,
         };
@@ -121,17 +159,18 @@ impl Draft {
             Some((_, Owned::ByOthers)) => {}
             Some((live, Owned::ByUs)) if has_labels(live.meta(), meta) && same(live, wanted) => {}
             Some((_, Owned::ByUs)) => {
-                let apply = Action::apply(target, typed::<K>(wanted), labels::FIELD_MANAGER_REGISTRY);
+                let apply = Action::apply(target, to_value(wanted), labels::FIELD_MANAGER_REGISTRY);
                 self.actions.push((purpose, apply));
             }
         }
     }
 
     fn settle_pods(&mut self, observed: &Observed, wanted: &Pod, now: Timestamp) {
-        let (dead, living): (Vec<_>, Vec<_>) =
-            observed.pods.iter().partition(|pod| pod_state::is_dead(pod));
+        let (dead, living): (Vec<_>, Vec<_>) = observed.pods.iter().partition(|pod| pod_state::is_dead(pod));
         // A pod being deleted neither counts nor needs to be deleted again.
-        let living = living.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let living = living
+            .into_iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none());
         let (mut right, wrong): (Vec<_>, Vec<_>) = living.partition(|pod| pod_state::matches(pod, wanted));
         right.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
         for pod in dead {
@@ -152,7 +191,7 @@ impl Draft {
                 let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
                 let create = Action::Create {
                     target: Target::of::<Pod>(namespace, ""),
-                    object: typed::<Pod>(wanted),
+                    object: to_value(wanted),
                     exists: Exists::Fail,
                     identity: Identity::Operator,
                 };
@@ -168,15 +207,20 @@ impl Draft {
         if self.trouble.is_some() {
             return;
         }
-        let Some(created) = pod_state::created(pod) else { return };
-        let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+        let Some(since) = pod_state::not_ready_since(pod) else {
+            return;
+        };
+        let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         match SLOW_START.checked_sub(age) {
             Some(left) if !left.is_zero() => {
-                self.requeue = Requeue::After { delay: left, reason: "registry pod becoming ready" };
+                self.requeue = Requeue::After {
+                    delay: left,
+                    reason: "registry pod becoming ready",
+                };
             }
             _ => {
                 let name = pod_state::name(pod);
-                self.trouble = Some(format!("pod {name} has not become ready since {created:.0}"));
+                self.trouble = Some(format!("pod {name} is not ready since {since:.0}"));
             }
         }
     }
@@ -196,26 +240,27 @@ impl Draft {
 
     /// A source that turned from image to address runs nothing of its own any more.
     fn stop_serving(&mut self, observed: &Observed) {
-        for pod in observed.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+        for pod in observed
+            .pods
+            .iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        {
             self.delete_pod(pod, 1);
         }
         let uid = observed.source.metadata.uid.as_deref();
-        if let Some(service) = observed.service.as_deref().filter(|service| is_owned_by(&service.metadata, uid)) {
+        if let Some(service) = observed
+            .service
+            .as_deref()
+            .filter(|service| is_owned_by(&service.metadata, uid))
+        {
             let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
             let target = Target::of::<Service>(namespace, &super::objects::service_name(&observed.source));
-            self.actions.push((Purpose::Service, Action::delete(target, service.metadata.uid.clone())));
+            self.actions.push((
+                Purpose::Service,
+                Action::delete(target, service.metadata.uid.clone()),
+            ));
         }
     }
-}
-
-/// The object with its `apiVersion` and `kind`, which server-side apply needs.
-fn typed<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> serde_json::Value {
-    let mut value = to_value(object);
-    if let Some(fields) = value.as_object_mut() {
-        fields.insert("apiVersion".to_owned(), K::api_version(&()).into_owned().into());
-        fields.insert("kind".to_owned(), K::kind(&()).into_owned().into());
-    }
-    value
 }
 
 /// Whose an object is.
@@ -228,7 +273,9 @@ enum Owned {
 
 fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owned {
     let owners = || live.owner_references.iter().flatten();
-    let Some(us) = wanted.owner_references.iter().flatten().next() else { return Owned::ByOthers };
+    let Some(us) = wanted.owner_references.iter().flatten().next() else {
+        return Owned::ByOthers;
+    };
     if owners().any(|owner| owner.uid == us.uid) {
         Owned::ByUs
     } else if owners().any(|owner| owner.kind == us.kind && owner.name == us.name) {
@@ -240,17 +287,26 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owned {
 
 /// Whether one of the object's owners has this uid.
 pub fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
-    meta.owner_references.iter().flatten().any(|owner| Some(owner.uid.as_str()) == uid)
+    meta.owner_references
+        .iter()
+        .flatten()
+        .any(|owner| Some(owner.uid.as_str()) == uid)
 }
 
 fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {
     let none = BTreeMap::new();
     let live = live.labels.as_ref().unwrap_or(&none);
-    wanted.labels.iter().flatten().all(|(key, value)| live.get(key) == Some(value))
+    wanted
+        .labels
+        .iter()
+        .flatten()
+        .all(|(key, value)| live.get(key) == Some(value))
 }
 
 fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
-    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else { return false };
+    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
+        return false;
+    };
     live.pod_selector == wanted.pod_selector
         && live.policy_types == wanted.policy_types
         // The server drops empty lists.
@@ -261,12 +317,18 @@ fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
 /// Secrets that others add (an internal registry's) are theirs.
 fn same_account(live: &ServiceAccount, wanted: &ServiceAccount) -> bool {
     let live: Vec<_> = live.image_pull_secrets.iter().flatten().collect();
-    wanted.image_pull_secrets.iter().flatten().all(|secret| live.contains(&secret))
+    wanted
+        .image_pull_secrets
+        .iter()
+        .flatten()
+        .all(|secret| live.contains(&secret))
 }
 
 /// Ports that others add are theirs; the selector is one value to the server.
 fn same_service(live: &Service, wanted: &Service) -> bool {
-    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else { return false };
+    let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
+        return false;
+    };
     let served = |port: &k8s_openapi::api::core::v1::ServicePort| {
         live.ports.iter().flatten().any(|other| {
             other.port == port.port && other.name == port.name && other.target_port == port.target_port

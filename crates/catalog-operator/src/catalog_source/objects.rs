@@ -4,12 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    LocalObjectReference, Service, ServiceAccount, ServicePort, ServiceSpec,
-};
+use k8s_openapi::api::core::v1::{LocalObjectReference, Service, ServiceAccount, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPort,
-    NetworkPolicySpec,
+    NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
@@ -70,7 +67,10 @@ pub fn catalog_labels(source: &CatalogSource) -> BTreeMap<String, String> {
 /// Names of the pull secrets; empty entries are left out.
 pub fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
     let secrets = source.spec.secrets.iter();
-    secrets.map(String::as_str).filter(|name| !name.is_empty()).collect()
+    secrets
+        .map(String::as_str)
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// Name of the ServiceAccount of the catalog's pod.
@@ -100,7 +100,9 @@ fn metadata(source: &CatalogSource, name: String, ownership: Ownership) -> Objec
 pub fn build_service_account(source: &CatalogSource) -> ServiceAccount {
     let secrets: Vec<_> = pull_secrets(source)
         .into_iter()
-        .map(|name| LocalObjectReference { name: name.to_owned() })
+        .map(|name| LocalObjectReference {
+            name: name.to_owned(),
+        })
         .collect();
     ServiceAccount {
         metadata: metadata(
@@ -222,11 +224,7 @@ pub fn build_unpack_policy(source: &CatalogSource) -> NetworkPolicy {
 }
 
 fn policy(source: &CatalogSource, suffix: &str, spec: NetworkPolicySpec) -> NetworkPolicy {
-    let mut metadata = metadata(
-        source,
-        format!("{}-{suffix}", name(source)),
-        Ownership::Plain,
-    );
+    let mut metadata = metadata(source, format!("{}-{suffix}", name(source)), Ownership::Plain);
     metadata.labels = Some(catalog_labels(source));
     NetworkPolicy {
         metadata,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, GRPCAction, Pod,
-    PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext,
-    Volume, VolumeMount,
+    PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Volume,
+    VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -131,10 +131,7 @@ fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSe
                 image_pull_policy: Some(pull_policy(image).to_owned()),
                 command: Some(vec![format!("/{UTILITIES}/copy-content")]),
                 args: Some(copy),
-                volume_mounts: Some(vec![
-                    mount(UTILITIES, "/utilities"),
-                    mount(CONTENT, EXTRACTED),
-                ]),
+                volume_mounts: Some(vec![mount(UTILITIES, "/utilities"), mount(CONTENT, EXTRACTED)]),
                 ..init_container()
             },
         ]),
@@ -205,7 +202,11 @@ fn grpc_probe(failure_threshold: i32) -> Probe {
 
 /// A digest never changes its content, so a node that has it need not ask again.
 fn pull_policy(image: &str) -> &'static str {
-    if image.contains('@') { "IfNotPresent" } else { "Always" }
+    if image.contains('@') {
+        "IfNotPresent"
+    } else {
+        "Always"
+    }
 }
 
 fn linux_only() -> BTreeMap<String, String> {
@@ -281,7 +282,11 @@ fn restrict(spec: &mut PodSpec, user_id: Option<i64>) {
         run_as_non_root: user_id.map(|_| true),
         ..PodSecurityContext::default()
     });
-    let containers = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
+    let containers = spec
+        .init_containers
+        .iter_mut()
+        .flatten()
+        .chain(&mut spec.containers);
     for container in containers {
         let context = container.security_context.get_or_insert_default();
         context.allow_privilege_escalation = Some(false);
@@ -332,7 +337,11 @@ fn quantity_bytes(text: &str) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole: u128 = whole.parse().ok()?;
     let scale = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let fraction: u128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
     // Part of a byte counts as a byte, as Kubernetes rounds.
     let fraction_bytes = fraction.checked_mul(unit)?.div_ceil(scale);
     whole.checked_mul(unit)?.checked_add(fraction_bytes)

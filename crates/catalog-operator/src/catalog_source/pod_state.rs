@@ -39,7 +39,9 @@ fn has_condition(pod: &Pod, type_: &str, value: &str) -> bool {
 }
 
 fn conditions(pod: &Pod) -> impl Iterator<Item = &k8s_openapi::api::core::v1::PodCondition> {
-    pod.status.iter().flat_map(|status| status.conditions.iter().flatten())
+    pod.status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten())
 }
 
 /// Whether `pod` is one that `wanted` would give: same images in the same containers, same spec hash.
@@ -54,8 +56,15 @@ fn spec_hash(pod: &Pod) -> Option<&String> {
 fn images(pod: &Pod) -> Option<(Vec<&str>, Vec<&str>)> {
     let spec = pod.spec.as_ref()?;
     Some((
-        spec.init_containers.iter().flatten().filter_map(|c| c.image.as_deref()).collect(),
-        spec.containers.iter().filter_map(|c| c.image.as_deref()).collect(),
+        spec.init_containers
+            .iter()
+            .flatten()
+            .filter_map(|c| c.image.as_deref())
+            .collect(),
+        spec.containers
+            .iter()
+            .filter_map(|c| c.image.as_deref())
+            .collect(),
     ))
 }
 
@@ -63,20 +72,30 @@ fn images(pod: &Pod) -> Option<(Vec<&str>, Vec<&str>)> {
 ///
 /// The text stays the same while the kubelet alternates between trying and backing off.
 pub fn trouble(pod: &Pod) -> Option<String> {
-    let unschedulable = conditions(pod)
-        .find(|condition| condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable"));
+    let unschedulable = conditions(pod).find(|condition| {
+        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
+    });
     if let Some(condition) = unschedulable {
         let message = condition.message.as_deref().unwrap_or_default();
         return Some(format!("pod {} cannot be scheduled: {message}", name(pod)));
     }
     let status = pod.status.as_ref()?;
-    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    containers.into_iter().find_map(|container| container_trouble(pod, container))
+    let containers = status
+        .init_container_statuses
+        .iter()
+        .chain(&status.container_statuses)
+        .flatten();
+    containers
+        .into_iter()
+        .find_map(|container| container_trouble(pod, container))
 }
 
 fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    let reason = waiting.reason.as_deref().filter(|reason| TROUBLES.contains(reason))?;
+    let reason = waiting
+        .reason
+        .as_deref()
+        .filter(|reason| TROUBLES.contains(reason))?;
     let message = waiting.message.as_deref().unwrap_or_default();
     let place = format!("pod {} container {}", name(pod), container.name);
     Some(match reason {
@@ -85,8 +104,14 @@ fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
             format!("{place} cannot pull image {}: {cause}", container.image)
         }
         "CrashLoopBackOff" => {
-            let ended = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-            let told = ended.and_then(|ended| ended.message.as_deref()).map(str::trim).unwrap_or_default();
+            let ended = container
+                .last_state
+                .as_ref()
+                .and_then(|state| state.terminated.as_ref());
+            let told = ended
+                .and_then(|ended| ended.message.as_deref())
+                .map(str::trim)
+                .unwrap_or_default();
             let code = ended.map_or(0, |ended| ended.exit_code);
             format!("{place} keeps ending (exit code {code}): {}", last_line(told))
         }
@@ -96,15 +121,29 @@ fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
 
 /// The cause out of either of the two messages the kubelet alternates between.
 fn pull_failure(message: &str) -> &str {
-    message.split_once("ErrImagePull: ").map_or(message, |(_, cause)| cause)
+    message
+        .split_once("ErrImagePull: ")
+        .map_or(message, |(_, cause)| cause)
 }
 
 /// A crashed server's last words; what came before is its log.
 fn last_line(text: &str) -> &str {
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output")
+    text.lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("no output")
 }
 
 /// When the pod was created.
 pub fn created(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
+}
+
+/// Since when the pod is not ready.
+pub fn not_ready_since(pod: &Pod) -> Option<Timestamp> {
+    let lost = conditions(pod).find(|condition| condition.type_ == "Ready" && condition.status != "True");
+    let lost = lost
+        .and_then(|condition| condition.last_transition_time.as_ref())
+        .map(|time| time.0);
+    lost.max(created(pod))
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use olm_api::embedded::decode_all;
-use olm_api::v1alpha1::{CatalogSource, ExtractContentConfig, GrpcPodConfig, SecurityContextConfig, SourceType};
+use olm_api::v1alpha1::{
+    CatalogSource, ExtractContentConfig, GrpcPodConfig, SecurityContextConfig, SourceType,
+};
 
 /// How the content of a CatalogSource is reached.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,9 +56,11 @@ pub fn parse_source(source: &CatalogSource) -> Source {
     let source_type = &spec.source_type;
     match source_type {
         SourceType::Grpc => parse_grpc(source),
-        SourceType::ConfigMap | SourceType::Internal if is_empty(spec.config_map.as_deref()) => Source::Invalid(
-            format!("configmap name unset: must be set for sourcetype: {source_type}"),
-        ),
+        SourceType::ConfigMap | SourceType::Internal if is_empty(spec.config_map.as_deref()) => {
+            Source::Invalid(format!(
+                "configmap name unset: must be set for sourcetype: {source_type}"
+            ))
+        }
         SourceType::ConfigMap | SourceType::Internal => Source::Unserved(format!(
             "sourcetype {source_type} is not served by this version: put the catalog into an image and use sourcetype grpc"
         )),
@@ -78,7 +82,11 @@ fn parse_grpc(source: &CatalogSource) -> Source {
         ),
         (None, Some(address)) => Source::Address(address),
         (Some(image), address) => match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
-            Ok(config) => Source::Image { image, address, config: Box::new(config.unwrap_or_default()) },
+            Ok(config) => Source::Image {
+                image,
+                address,
+                config: Box::new(config.unwrap_or_default()),
+            },
             Err(text) => Source::Invalid(text),
         },
     }
@@ -86,11 +94,18 @@ fn parse_grpc(source: &CatalogSource) -> Source {
 
 fn parse_pod_config(config: &GrpcPodConfig) -> Result<PodConfig, String> {
     let field = |name: &str| format!("spec.grpcPodConfig.{name}");
-    let affinity = config.affinity.as_ref().map(|affinity| affinity.decode(&field("affinity")));
-    let memory = config.memory_target.as_ref().map(|target| target.decode(&field("memoryTarget")));
+    let affinity = config
+        .affinity
+        .as_ref()
+        .map(|affinity| affinity.decode(&field("affinity")));
+    let memory = config
+        .memory_target
+        .as_ref()
+        .map(|target| target.decode(&field("memoryTarget")));
     Ok(PodConfig {
         node_selector: config.node_selector.clone(),
-        tolerations: decode_all(&config.tolerations, &field("tolerations")).map_err(|error| error.to_string())?,
+        tolerations: decode_all(&config.tolerations, &field("tolerations"))
+            .map_err(|error| error.to_string())?,
         affinity: affinity.transpose().map_err(|error| error.to_string())?,
         priority_class_name: config.priority_class_name.clone(),
         security: config.security_context_config.clone(),

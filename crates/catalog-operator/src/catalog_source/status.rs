@@ -19,18 +19,36 @@ use super::observe::Observed;
 use super::source::{Source, unserved_notice};
 
 /// The whole status, built from the present one.
-pub fn compose(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes, now: Timestamp) -> CatalogSourceStatus {
+pub fn compose(
+    observed: &Observed,
+    verdict: &Verdict,
+    outcomes: &Outcomes,
+    now: Timestamp,
+) -> CatalogSourceStatus {
     let mut status = observed.source.status.clone().unwrap_or_default();
     let (reason, message) = tell(observed, verdict, outcomes);
     status.reason = filled(reason.to_owned());
     status.message = filled(message);
-    let Some(address) = shown_address(&observed.source, &observed.parsed) else { return status };
+    let Some(address) = shown_address(&observed.source, &observed.parsed) else {
+        return status;
+    };
     if outcomes.all_done() {
         let renewed = made_pod(verdict, outcomes);
-        status.registry_service = Some(registry_service(observed, status.registry_service.take(), renewed, now));
+        status.registry_service = Some(registry_service(
+            observed,
+            status.registry_service.take(),
+            renewed,
+            now,
+        ));
     }
     let trouble = verdict.trouble.is_some();
-    status.connection_state = Some(connection_state(observed, trouble, address, status.connection_state.take(), now));
+    status.connection_state = Some(connection_state(
+        observed,
+        trouble,
+        address,
+        status.connection_state.take(),
+        now,
+    ));
     status
 }
 
@@ -46,11 +64,17 @@ fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'stati
     }
     if let Some((index, failure)) = outcomes.failure().filter(|(_, failure)| lasts(failure)) {
         let purpose = verdict.purposes.get(index);
-        let text = format!("couldn't ensure registry server - {}", failure_text(observed, purpose, failure));
+        let text = format!(
+            "couldn't ensure registry server - {}",
+            failure_text(observed, purpose, failure)
+        );
         return (words::REGISTRY_SERVER_ERROR, text);
     }
     if let Some(trouble) = &verdict.trouble {
-        return (words::REGISTRY_SERVER_ERROR, format!("registry server is not ready - {trouble}"));
+        return (
+            words::REGISTRY_SERVER_ERROR,
+            format!("registry server is not ready - {trouble}"),
+        );
     }
     match &observed.connection {
         ConnectionState::Failing { error, .. } => (
@@ -87,7 +111,9 @@ fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failur
 
 fn made_pod(verdict: &Verdict, outcomes: &Outcomes) -> bool {
     let results = verdict.purposes.iter().zip(outcomes.iter());
-    results.into_iter().any(|(purpose, outcome)| *purpose == Purpose::NewPod && matches!(outcome, Outcome::Done(_)))
+    results
+        .into_iter()
+        .any(|(purpose, outcome)| *purpose == Purpose::NewPod && matches!(outcome, Outcome::Done(_)))
 }
 
 /// `createdAt` tells when the present pod was made, so it moves with a new one.
@@ -103,14 +129,21 @@ fn registry_service(
     };
     if matches!(observed.parsed, Source::Image { .. }) {
         wanted.service_name = Some(service_name(&observed.source));
-        wanted.service_namespace.clone_from(&observed.source.metadata.namespace);
+        wanted
+            .service_namespace
+            .clone_from(&observed.source.metadata.namespace);
         wanted.port = Some(GRPC_PORT.to_string());
     }
     let created = old.as_ref().and_then(|old| old.created_at.clone());
     let same = old.is_some_and(|old| {
-        RegistryServiceStatus { created_at: None, ..old } == wanted
+        RegistryServiceStatus {
+            created_at: None,
+            ..old
+        } == wanted
     });
-    wanted.created_at = created.filter(|_| same && !renewed).or_else(|| Some(stored_time(now)));
+    wanted.created_at = created
+        .filter(|_| same && !renewed)
+        .or_else(|| Some(stored_time(now)));
     wanted
 }
 
@@ -147,7 +180,9 @@ fn connection_state(
 /// A new connection has its own time, every other state that goes on keeps its first.
 fn first_time(old: Option<GrpcConnectionState>, state: &str, since: Time) -> Time {
     match old {
-        Some(old) if state != words::READY && old.last_observed_state == state => old.last_connect.unwrap_or(since),
+        Some(old) if state != words::READY && old.last_observed_state == state => {
+            old.last_connect.unwrap_or(since)
+        }
         _ => since,
     }
 }

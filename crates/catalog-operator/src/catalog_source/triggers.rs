@@ -13,7 +13,9 @@ pub fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
         let namespace = meta.namespace.clone().unwrap_or_default();
         let owners = meta.owner_references.iter().flatten();
         owners
-            .filter(|owner| owner.kind == "CatalogSource" && owner.api_version.starts_with("operators.coreos.com/"))
+            .filter(|owner| {
+                owner.kind == "CatalogSource" && owner.api_version.starts_with("operators.coreos.com/")
+            })
             .map(move |owner| NamespacedName::new(namespace.clone(), owner.name.clone()))
             .collect::<Vec<_>>()
     });
@@ -24,7 +26,15 @@ pub fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
 pub fn relabelled_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
     let levels: BTreeSet<Option<&String>> = change
         .versions()
-        .map(|namespace| namespace.meta().labels.as_ref()?.get(olm_api::labels::POD_SECURITY_ENFORCE))
+        .map(|namespace| {
+            namespace
+                .meta()
+                .labels
+                .as_ref()?
+                .get(olm_api::labels::POD_SECURITY_ENFORCE)
+        })
         .collect();
-    (levels.len() > 1).then(|| change.object().meta().name.clone()).flatten()
+    (levels.len() > 1)
+        .then(|| change.object().meta().name.clone())
+        .flatten()
 }

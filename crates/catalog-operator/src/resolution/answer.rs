@@ -39,14 +39,30 @@ pub fn answer(question: &Question, problem: &Problem) -> Answer {
     let deprecations = question
         .subscriptions
         .iter()
-        .filter_map(|subscription| Some((subscription.name.clone(), find_deprecation(subscription, problem)?)))
+        .filter_map(|subscription| {
+            Some((
+                subscription.name.clone(),
+                find_deprecation(subscription, problem)?,
+            ))
+        })
         .collect();
     if !question.resolve {
-        return Answer { deprecations, ..Answer::default() };
+        return Answer {
+            deprecations,
+            ..Answer::default()
+        };
     }
     match olm_resolver::resolve(problem) {
-        Ok(resolution) => Answer { resolution, error: None, deprecations },
-        Err(error) => Answer { error: Some(chain(&error)), deprecations, ..Answer::default() },
+        Ok(resolution) => Answer {
+            resolution,
+            error: None,
+            deprecations,
+        },
+        Err(error) => Answer {
+            error: Some(chain(&error)),
+            deprecations,
+            ..Answer::default()
+        },
     }
 }
 
@@ -63,7 +79,10 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// Deprecations that concern the installed version of a Subscription; none if its catalog does not have that version.
 fn find_deprecation(subscription: &Subscription, problem: &Problem) -> Option<DeprecationFact> {
-    let catalog = problem.catalogs.iter().find(|catalog| catalog.key == subscription.catalog)?;
+    let catalog = problem
+        .catalogs
+        .iter()
+        .find(|catalog| catalog.key == subscription.catalog)?;
     let content = catalog.content.as_ref().ok()?;
     let mut entries = content.entries().iter().filter(|entry| {
         *entry.name == *subscription.installed_csv
@@ -102,7 +121,10 @@ impl Memory {
 
     /// Forgets a namespace.
     pub fn forget(&self, namespace: &str) {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(namespace);
+        self.answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(namespace);
     }
 }
 

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::subscription as words;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 use olm_resolver::SubscriptionUpdate;
-use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Requeue, Target, status_patch, to_value};
+use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, status_patch, to_value};
 
 use super::observe::{Bundles, Observed, Progress};
 use super::plan_object::{GENERATE_NAME, WantedPlan};
+use super::standing::{quiet_subscriptions, quiet_time, resolution_event, standings, unpack_event};
 use crate::install_plan::retention::find_surplus;
 use crate::subscription::install_plan::phase;
 use crate::subscription::{self, Assignment, Facts, Standing, Surroundings};
@@ -38,7 +38,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         around: observed.around.clone(),
         standings: standings(observed),
         assignments: BTreeMap::new(),
-        untouched: BTreeSet::new(),
+        untouched: quiet_subscriptions(observed),
         plan: Plan::default(),
     };
     round.plan.requeue = quiet_time(observed);
@@ -46,7 +46,10 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     round.write_subscriptions();
     let creation = creation.map(|create| {
         round.plan.actions.push(create);
-        round.plan.requeue = Requeue::After { delay: Duration::ZERO, reason: "adoption of the new InstallPlan" };
+        round.plan.requeue = Requeue::After {
+            delay: Duration::ZERO,
+            reason: "adoption of the new InstallPlan",
+        };
         round.plan.actions.len() - 1
     });
     round.collect_garbage(creation.is_some());
@@ -69,12 +72,18 @@ impl Round<'_> {
     /// Adopts the plan for the parts that are ready, or returns the action that creates it.
     fn settle_plan(&mut self) -> Option<Action> {
         let (wanted, updates) = wanted_plan(self.observed)?;
-        let moved: Vec<&Arc<Subscription>> = updates.iter().filter_map(|update| self.find(&update.subscription)).collect();
+        let moved: Vec<&Arc<Subscription>> = updates
+            .iter()
+            .filter_map(|update| self.find(&update.subscription))
+            .collect();
         match find_adoptable(self.observed, &wanted, &moved) {
             Some(found) => {
                 let adopted = self.give_status(found, &wanted);
                 for update in updates {
-                    let assignment = Assignment { plan: Arc::clone(&adopted), csv: update.current_csv };
+                    let assignment = Assignment {
+                        plan: Arc::clone(&adopted),
+                        csv: update.current_csv,
+                    };
                     self.assignments.insert(update.subscription, assignment);
                 }
                 None
@@ -82,9 +91,15 @@ impl Round<'_> {
             None => {
                 match &self.observed.refusal {
                     Some(refusal) => self.tell_refusal(&updates, refusal),
-                    None => self.untouched.extend(updates.into_iter().map(|update| update.subscription)),
+                    None => self
+                        .untouched
+                        .extend(updates.into_iter().map(|update| update.subscription)),
                 }
-                let object = wanted.object(&self.observed.namespace, self.next_generation(), &self.observed.subscriptions);
+                let object = wanted.object(
+                    &self.observed.namespace,
+                    self.next_generation(),
+                    &self.observed.subscriptions,
+                );
                 Some(Action::Create {
                     target: Target::of::<InstallPlan>(&self.observed.namespace, ""),
                     object: to_value(&object),
@@ -96,13 +111,19 @@ impl Round<'_> {
     }
 
     fn find(&self, name: &str) -> Option<&'_ Arc<Subscription>> {
-        self.observed.subscriptions.iter().find(|subscription| subscription.name_any() == name)
+        self.observed
+            .subscriptions
+            .iter()
+            .find(|subscription| subscription.name_any() == name)
     }
 
     fn next_generation(&self) -> i64 {
         let plans = self.observed.plans().filter_map(|plan| plan.spec.generation);
         let known = self.observed.subscriptions.iter().filter_map(|subscription| {
-            subscription.status.as_ref().and_then(|status| status.install_plan_generation)
+            subscription
+                .status
+                .as_ref()
+                .and_then(|status| status.install_plan_generation)
         });
         plans.chain(known).max().unwrap_or(0) + 1
     }
@@ -115,10 +136,18 @@ impl Round<'_> {
         let target = Target::of::<InstallPlan>(&self.observed.namespace, &found.name_any());
         let status = wanted.status(found.spec.approved);
         let empty = serde_json::Map::new();
-        let old = found.status.as_ref().map_or_else(|| empty.clone().into(), to_value);
-        self.plan.actions.extend(status_patch(target, found.metadata.uid.as_deref(), &old, &status));
+        let old = found
+            .status
+            .as_ref()
+            .map_or_else(|| empty.clone().into(), to_value);
+        self.plan
+            .actions
+            .extend(status_patch(target, found.metadata.uid.as_deref(), &old, &status));
         let mut adopted = InstallPlan::clone(found);
-        adopted.status = Some(InstallPlanStatus { plan: Vec::new().into(), ..status });
+        adopted.status = Some(InstallPlanStatus {
+            plan: Vec::new().into(),
+            ..status
+        });
         let adopted = Arc::new(adopted);
         self.around.plans.insert(adopted.name_any(), Arc::clone(&adopted));
         adopted
@@ -130,7 +159,8 @@ impl Round<'_> {
             message: format!("error ensuring InstallPlan: {refusal}"),
         };
         for update in updates {
-            self.standings.insert(update.subscription.clone(), standing.clone());
+            self.standings
+                .insert(update.subscription.clone(), standing.clone());
         }
     }
 
@@ -150,21 +180,40 @@ impl Round<'_> {
             if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
                 continue;
             }
-            self.plan.events.extend(unpack_event(subscription, facts.standing));
+            self.plan
+                .events
+                .extend(unpack_event(subscription, facts.standing));
             let old = subscription.status.clone().unwrap_or_default();
             let target = Target::of::<Subscription>(&self.observed.namespace, &name);
-            self.plan.actions.extend(status_patch(target, subscription.metadata.uid.as_deref(), &old, &next));
+            self.plan.actions.extend(status_patch(
+                target,
+                subscription.metadata.uid.as_deref(),
+                &old,
+                &next,
+            ));
         }
-        self.plan.events.extend(resolution_event(self.observed, &self.standings));
+        self.plan
+            .events
+            .extend(resolution_event(self.observed, &self.standings));
     }
 
     /// Removes surplus plans, and plans that were created for an answer that is no longer wanted before they were adopted.
     fn collect_garbage(&mut self, creating: bool) {
-        let assigned: BTreeSet<String> = self.assignments.values().map(|assignment| assignment.plan.name_any()).collect();
+        let assigned: BTreeSet<String> = self
+            .assignments
+            .values()
+            .map(|assignment| assignment.plan.name_any())
+            .collect();
         let plans: Vec<Arc<InstallPlan>> = self.around.plans.values().cloned().collect();
         let surplus = find_surplus(&plans, &self.observed.subscriptions);
-        let abandoned = plans.into_iter().filter(|plan| creating && is_unadopted(plan, self.observed));
-        for plan in surplus.into_iter().chain(abandoned).filter(|plan| !assigned.contains(&plan.name_any())) {
+        let abandoned = plans
+            .into_iter()
+            .filter(|plan| creating && is_unadopted(plan, self.observed));
+        for plan in surplus
+            .into_iter()
+            .chain(abandoned)
+            .filter(|plan| !assigned.contains(&plan.name_any()))
+        {
             let target = Target::of::<InstallPlan>(&self.observed.namespace, &plan.name_any());
             self.plan.actions.push(Action::delete(target, plan.uid()));
         }
@@ -173,16 +222,29 @@ impl Round<'_> {
 
 /// The plan for all parts that are ready, with the Subscriptions it moves on.
 fn wanted_plan(observed: &Observed) -> Option<(WantedPlan, Vec<SubscriptionUpdate>)> {
-    let Progress::Resolved { parts, .. } = &observed.progress else { return None };
+    let Progress::Resolved { parts, .. } = &observed.progress else {
+        return None;
+    };
     let mut wanted = WantedPlan {
         csv_names: Vec::new(),
-        manual: observed.subscriptions.iter().any(|subscription| subscription.spec.is_manual()),
+        manual: observed
+            .subscriptions
+            .iter()
+            .any(|subscription| subscription.spec.is_manual()),
         steps: Vec::new(),
         lookups: Vec::new(),
     };
     let (mut updates, mut bundle_steps) = (Vec::new(), Vec::new());
     for part in parts {
-        let Bundles::Ready { csv_names, subscription_steps, steps, lookups } = &part.bundles else { continue };
+        let Bundles::Ready {
+            csv_names,
+            subscription_steps,
+            steps,
+            lookups,
+        } = &part.bundles
+        else {
+            continue;
+        };
         wanted.csv_names.extend(csv_names.iter().cloned());
         wanted.steps.extend(subscription_steps.iter().cloned());
         bundle_steps.extend(steps.iter().cloned());
@@ -209,122 +271,45 @@ fn find_adoptable<'a>(
             InstallPlanPhase::Failed => false,
             _ => wanted.csv_names.iter().all(|name| names.contains(name)),
         };
-        content && moved.iter().all(|subscription| is_owned_by(plan, subscription) && is_newer(plan, subscription))
+        content
+            && moved
+                .iter()
+                .all(|subscription| is_owned_by(plan, subscription) && is_newer(plan, subscription))
     };
-    observed.plans().filter(fits).max_by_key(|plan| plan.spec.generation)
+    observed
+        .plans()
+        .filter(fits)
+        .max_by_key(|plan| plan.spec.generation)
 }
 
 /// Made here, by its name and its owners, and without a status.
 fn is_unadopted(plan: &InstallPlan, observed: &Observed) -> bool {
     phase(plan) == InstallPlanPhase::None
-        && plan.status.as_ref().is_none_or(|status| status.plan.is_empty() && status.bundle_lookups.is_empty())
+        && plan
+            .status
+            .as_ref()
+            .is_none_or(|status| status.plan.is_empty() && status.bundle_lookups.is_empty())
         && plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
-        && observed.subscriptions.iter().any(|subscription| is_owned_by(plan, subscription))
+        && observed
+            .subscriptions
+            .iter()
+            .any(|subscription| is_owned_by(plan, subscription))
 }
 
 fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
     let uid = subscription.metadata.uid.as_deref();
-    plan.metadata.owner_references.iter().flatten().any(|owner| Some(owner.uid.as_str()) == uid)
+    plan.metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| Some(owner.uid.as_str()) == uid)
 }
 
 fn is_newer(plan: &InstallPlan, subscription: &Subscription) -> bool {
-    let had = subscription.status.as_ref().and_then(|status| status.install_plan_generation).unwrap_or(0);
+    let had = subscription
+        .status
+        .as_ref()
+        .and_then(|status| status.install_plan_generation)
+        .unwrap_or(0);
     plan.spec.generation.unwrap_or(0) > had
-}
-
-/// What each Subscription is told of the resolution.
-fn standings(observed: &Observed) -> BTreeMap<String, Standing> {
-    let names = || observed.subscriptions.iter().map(|subscription| subscription.name_any());
-    let (failures, parts, pending) = match &observed.progress {
-        Progress::NotNeeded => return names().map(|name| (name, Standing::Resolved)).collect(),
-        Progress::Prevented(message) => {
-            let reason = words::ERROR_PREVENTED_RESOLUTION;
-            let standing = Standing::ResolutionFailed { reason, message: message.clone() };
-            return names().map(|name| (name, standing.clone())).collect();
-        }
-        Progress::Resolved { failures, parts, catalogs_pending } => (failures, parts, *catalogs_pending),
-    };
-    let mut standings: BTreeMap<String, Standing> = names().map(|name| (name, Standing::Resolved)).collect();
-    for failure in failures {
-        let standing = if pending {
-            Standing::Unknown
-        } else {
-            Standing::ResolutionFailed { reason: failure.reason, message: failure.message.clone() }
-        };
-        let concerned = standings
-            .iter_mut()
-            .filter(|(name, _)| failure.subscriptions.is_empty() || failure.subscriptions.contains(name));
-        concerned.for_each(|(_, told)| *told = standing.clone());
-    }
-    for part in parts {
-        let standing = match &part.bundles {
-            Bundles::Ready { .. } => Standing::Resolved,
-            Bundles::Unpacking { quiet: Some(_), .. } => Standing::Unknown,
-            Bundles::Unpacking { message, quiet: None } => Standing::Unpacking { message: message.clone() },
-            Bundles::Failed { reason, message } => Standing::UnpackFailed { reason, message: message.clone() },
-        };
-        standings.extend(part.subscriptions.iter().map(|name| (name.clone(), standing.clone())));
-    }
-    standings
-}
-
-/// The next moment at which work that was not mentioned so far has to be.
-fn quiet_time(observed: &Observed) -> Requeue {
-    let Progress::Resolved { parts, .. } = &observed.progress else { return Requeue::AwaitChange };
-    let quiet = parts.iter().filter_map(|part| match part.bundles {
-        Bundles::Unpacking { quiet, .. } => quiet,
-        _ => None,
-    });
-    quiet.min().map_or(Requeue::AwaitChange, |delay| Requeue::After { delay, reason: "bundle being unpacked" })
-}
-
-/// One warning for the namespace when a failure is new to any of its Subscriptions.
-fn resolution_event(observed: &Observed, standings: &BTreeMap<String, Standing>) -> Option<EventDraft> {
-    let mut news: Vec<&str> = Vec::new();
-    for subscription in &observed.subscriptions {
-        let standing = standings.get(&subscription.name_any());
-        if let Some(Standing::ResolutionFailed { message, .. }) = standing
-            && !tells(subscription, words::RESOLUTION_FAILED, message)
-            && !news.contains(&message.as_str())
-        {
-            news.push(message);
-        }
-    }
-    (!news.is_empty()).then(|| EventDraft {
-        regarding: ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Namespace".to_owned()),
-            name: Some(observed.namespace.clone()),
-            namespace: Some(observed.namespace.clone()),
-            ..ObjectReference::default()
-        },
-        warning: true,
-        reason: words::RESOLUTION_FAILED.to_owned(),
-        message: news.join("; "),
-    })
-}
-
-fn unpack_event(subscription: &Subscription, standing: &Standing) -> Option<EventDraft> {
-    let Standing::UnpackFailed { message, .. } = standing else { return None };
-    (!tells(subscription, words::BUNDLE_UNPACK_FAILED, message)).then(|| EventDraft {
-        regarding: ObjectReference {
-            api_version: Some("operators.coreos.com/v1alpha1".to_owned()),
-            kind: Some("Subscription".to_owned()),
-            name: Some(subscription.name_any()),
-            namespace: subscription.namespace(),
-            uid: subscription.uid(),
-            ..ObjectReference::default()
-        },
-        warning: true,
-        reason: words::BUNDLE_UNPACK_FAILED.to_owned(),
-        message: message.clone(),
-    })
-}
-
-/// Whether the Subscription's status says so already.
-fn tells(subscription: &Subscription, type_: &str, message: &str) -> bool {
-    let conditions = subscription.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|condition| condition.type_ == type_ && condition.message.as_deref() == Some(message))
 }

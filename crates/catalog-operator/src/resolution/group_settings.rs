@@ -56,13 +56,20 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
 
 /// A negative duration means: not set.
 fn duration(group: &OperatorGroup, key: &str, what: &str) -> Result<Option<Duration>, String> {
-    let Some(text) = group.annotations().get(key) else { return Ok(None) };
-    if let Some(positive) = text.strip_prefix('-').filter(|rest| parse_go_duration(rest).is_ok()) {
+    let Some(text) = group.annotations().get(key) else {
+        return Ok(None);
+    };
+    if let Some(positive) = text
+        .strip_prefix('-')
+        .filter(|rest| parse_go_duration(rest).is_ok())
+    {
         tracing::debug!(duration = positive, key, "negative duration ignored");
         return Ok(None);
     }
     let parsed = parse_go_duration(text);
-    parsed.map(Some).map_err(|error| format!("failed to parse unpack {what} annotation({key}: {text}): {error}"))
+    parsed
+        .map(Some)
+        .map_err(|error| format!("failed to parse unpack {what} annotation({key}: {text}): {error}"))
 }
 
 #[cfg(test)]
@@ -71,7 +78,9 @@ mod tests {
 
     fn group(name: &str, annotations: &[(&str, &str)]) -> Arc<OperatorGroup> {
         let mut group = OperatorGroup::new(name, olm_api::v1::OperatorGroupSpec::default());
-        let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let annotations = annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         group.metadata.annotations = Some(annotations.collect());
         Arc::new(group)
     }
@@ -93,15 +102,23 @@ mod tests {
         let settings = read("ns", &[group("a", &[(timeout, "-1m")])]).unwrap();
         assert_eq!(settings.unpack_deadline, None);
         let error = read("ns", &[group("a", &[(timeout, "soon")])]).unwrap_err();
-        insta::assert_snapshot!(error, @r#"failed to parse unpack timeout annotation(operatorframework.io/bundle-unpack-timeout: soon): missing unit in duration "soon""#);
+        insta::assert_snapshot!(error, @r#"failed to parse unpack timeout annotation(operatorframework.io/bundle-unpack-timeout: soon): time: invalid duration "soon""#);
         let error = read("ns", &[group("a", &[(retry, "3x")])]).unwrap_err();
-        insta::assert_snapshot!(error, @r#"failed to parse unpack retry annotation(operatorframework.io/bundle-unpack-min-retry-interval: 3x): unknown unit "x" in duration "3x""#);
+        insta::assert_snapshot!(error, @r#"failed to parse unpack retry annotation(operatorframework.io/bundle-unpack-min-retry-interval: 3x): time: unknown unit "x" in duration "3x""#);
     }
 
     #[test]
     fn global_catalogs_are_excluded_by_the_exact_value_only() {
         let key = labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION;
-        assert!(read("ns", &[group("a", &[(key, "true")])]).unwrap().exclude_global);
-        assert!(!read("ns", &[group("a", &[(key, "True")])]).unwrap().exclude_global);
+        assert!(
+            read("ns", &[group("a", &[(key, "true")])])
+                .unwrap()
+                .exclude_global
+        );
+        assert!(
+            !read("ns", &[group("a", &[(key, "True")])])
+                .unwrap()
+                .exclude_global
+        );
     }
 }

@@ -51,8 +51,10 @@ pub enum Progress {
         failures: Vec<Failure>,
         /// Parts that can be installed once their bundles are there.
         parts: Vec<PartProgress>,
-        /// A catalog has not come up yet, so that failures may not last.
+        /// A catalog has not come up or been read yet, so that failures may not last.
         catalogs_pending: bool,
+        /// A catalog is being read, and how much longer not to speak of what lacks without it.
+        reading: Option<Duration>,
     },
 }
 

@@ -16,8 +16,14 @@ pub struct Part {
 impl Part {
     /// Subscriptions that any bundle of the part is for.
     pub fn subscriptions(&self) -> BTreeSet<&str> {
-        let served = self.operators.iter().flat_map(|operator| &operator.subscriptions).map(String::as_str);
-        served.chain(self.updates.iter().map(|update| update.subscription.as_str())).collect()
+        let served = self
+            .operators
+            .iter()
+            .flat_map(|operator| &operator.subscriptions)
+            .map(String::as_str);
+        served
+            .chain(self.updates.iter().map(|update| update.subscription.as_str()))
+            .collect()
     }
 }
 
@@ -29,9 +35,17 @@ pub fn split(solution: &Solution) -> Vec<Part> {
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut by_subscription: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, operator) in operators.iter().enumerate() {
-        join(&mut leader, *by_name.entry(&operator.entry.name).or_insert(index), index);
+        join(
+            &mut leader,
+            *by_name.entry(&operator.entry.name).or_insert(index),
+            index,
+        );
         for subscription in &operator.subscriptions {
-            join(&mut leader, *by_subscription.entry(subscription).or_insert(index), index);
+            join(
+                &mut leader,
+                *by_subscription.entry(subscription).or_insert(index),
+                index,
+            );
         }
     }
     for (index, operator) in operators.iter().enumerate() {
@@ -43,14 +57,21 @@ pub fn split(solution: &Solution) -> Vec<Part> {
     }
     let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
     for (index, operator) in operators.iter().enumerate() {
-        let part = parts.entry(find(&leader, index)).or_insert_with(|| Part { operators: Vec::new(), updates: Vec::new() });
+        let part = parts.entry(find(&leader, index)).or_insert_with(|| Part {
+            operators: Vec::new(),
+            updates: Vec::new(),
+        });
         let own = |update: &&SubscriptionUpdate| {
-            operator.subscriptions.contains(&update.subscription) && *update.current_csv == *operator.entry.name
+            operator.subscriptions.contains(&update.subscription)
+                && *update.current_csv == *operator.entry.name
         };
         part.updates.extend(solution.updates.iter().filter(own).cloned());
         part.operators.push(operator.clone());
     }
-    parts.into_values().filter(|part| !part.updates.is_empty()).collect()
+    parts
+        .into_values()
+        .filter(|part| !part.updates.is_empty())
+        .collect()
 }
 
 fn find(leader: &[usize], mut index: usize) -> usize {

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt;
 use olm_api::hash;
 use olm_api::v1alpha1::{
-    Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, Step, StepResource, StepStatus,
-    Subscription,
+    Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, Step,
+    StepResource, StepStatus, Subscription,
 };
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::{GeneratedSubscription, Operator};
@@ -45,7 +45,11 @@ impl WantedPlan {
             },
             spec: InstallPlanSpec {
                 cluster_service_version_names: self.csv_names.clone(),
-                approval: if self.manual { Approval::Manual } else { Approval::Automatic },
+                approval: if self.manual {
+                    Approval::Manual
+                } else {
+                    Approval::Automatic
+                },
                 approved: !self.manual,
                 generation: Some(generation),
                 ..InstallPlanSpec::default()
@@ -56,9 +60,17 @@ impl WantedPlan {
 
     /// The status to give it once it exists. `approved` is the plan's own: somebody may have been quick.
     pub fn status(&self, approved: bool) -> InstallPlanStatus {
-        let catalogs: BTreeSet<&str> = self.steps.iter().map(|step| step.resource.source_name.as_str()).collect();
+        let catalogs: BTreeSet<&str> = self
+            .steps
+            .iter()
+            .map(|step| step.resource.source_name.as_str())
+            .collect();
         InstallPlanStatus {
-            phase: if approved { InstallPlanPhase::Installing } else { InstallPlanPhase::RequiresApproval },
+            phase: if approved {
+                InstallPlanPhase::Installing
+            } else {
+                InstallPlanPhase::RequiresApproval
+            },
             catalog_sources: catalogs.into_iter().map(str::to_owned).collect(),
             plan: self.steps.clone().into(),
             bundle_lookups: self.lookups.clone().into(),
@@ -107,7 +119,10 @@ pub fn properties_text(properties: &[EntryProperty]) -> String {
         .iter()
         .filter_map(|property| {
             let value = RawValue::from_string(without_spaces(&property.value)).ok()?;
-            Some(Property { kind: &property.kind, value })
+            Some(Property {
+                kind: &property.kind,
+                value,
+            })
         })
         .collect();
     if list.is_empty() {

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
     CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionState, SubscriptionStatus,
 };
-use olm_fbc::property::Gvk;
-use olm_resolver::{Catalog, CatalogKey, InstalledCsv, Problem};
+use olm_resolver::{Catalog, CatalogKey, Problem};
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -23,10 +22,11 @@ use olm_runtime::store::Store;
 use super::answer::{self, Answer, Memory, Question};
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
-use super::observe::{Failure, Observed, Progress};
+use super::observe::{Failure, Observed, Progress, QUIET};
+use super::question::{installed_csv, is_copied, resolver_subscription};
 use super::{parts, unpacking};
 use crate::bundle_unpack::Unpacker;
-use crate::snapshots::{ContentState, Snapshots};
+use crate::snapshots::{Content, ContentState, Snapshots};
 use crate::subscription::{self, Surroundings, catalog_health};
 
 /// Stores that namespaces are observed from.
@@ -58,7 +58,12 @@ pub struct ResolutionReconciler {
 
 impl ResolutionReconciler {
     /// `global_namespace` is that of the catalogs everyone sees.
-    pub fn new(stores: ResolutionStores, snapshots: Snapshots, unpacker: Unpacker, global_namespace: &str) -> Self {
+    pub fn new(
+        stores: ResolutionStores,
+        snapshots: Snapshots,
+        unpacker: Unpacker,
+        global_namespace: &str,
+    ) -> Self {
         Self {
             stores,
             snapshots,
@@ -71,7 +76,8 @@ impl ResolutionReconciler {
 
     fn live_subscriptions(&self, namespace: &str) -> Vec<Arc<Subscription>> {
         let all = self.stores.subscriptions.list_in(namespace).into_iter();
-        all.filter(|subscription| subscription.metadata.deletion_timestamp.is_none()).collect()
+        all.filter(|subscription| subscription.metadata.deletion_timestamp.is_none())
+            .collect()
     }
 
     fn surroundings(&self, namespace: &str, fail_forward: bool) -> Surroundings {
@@ -83,7 +89,10 @@ impl ResolutionReconciler {
                 .filter(|plan| plan.metadata.deletion_timestamp.is_none())
                 .map(|plan| (plan.name_any(), plan))
                 .collect(),
-            csvs: csvs.filter(|csv| !is_copied(csv)).map(|csv| csv.name_any()).collect(),
+            csvs: csvs
+                .filter(|csv| !is_copied(csv))
+                .map(|csv| csv.name_any())
+                .collect(),
             fail_forward,
         }
     }
@@ -97,15 +106,14 @@ impl ResolutionReconciler {
         sources
     }
 
-    /// What is to be resolved, with the contents of catalogs by identity only. The second value tells whether a catalog
-    /// has yet to come up.
+    /// What is to be resolved, with the contents of catalogs by identity only, and which catalogs have yet to come up.
     fn question(
         &self,
         namespace: &str,
         subscriptions: &[(Arc<Subscription>, SubscriptionStatus)],
         settings: &GroupSettings,
-    ) -> (Question, bool) {
-        let mut pending = false;
+    ) -> (Question, Pending) {
+        let mut pending = Pending::default();
         let mut catalogs = Vec::new();
         let mut used = BTreeSet::new();
         for source in self.visible_sources(namespace) {
@@ -113,27 +121,56 @@ impl ResolutionReconciler {
             if settings.exclude_global && key.namespace != namespace {
                 continue;
             }
+            used.insert(key.clone());
             let content = match self.snapshots.get(&key, namespace) {
+                // The object is new: what is known under its name is of an earlier one.
+                _ if source
+                    .status
+                    .as_ref()
+                    .is_none_or(|status| status.registry_service.is_none()) =>
+                {
+                    pending.any |= catalog_health::is_starting(&source);
+                    Err(unreachable_text(&source))
+                }
                 ContentState::Known(id) => Ok(id),
-                ContentState::Loading(_) => {
-                    pending = true;
+                ContentState::Loading(since) => {
+                    pending.any = true;
+                    let left = QUIET.checked_sub(since.elapsed()).filter(|left| !left.is_zero());
+                    pending.reading = pending.reading.max(left);
                     Err("its content is being read".to_owned())
                 }
                 ContentState::Failed(text) => Err(text),
                 ContentState::Unreachable => {
-                    pending |= catalog_health::is_starting(&source);
+                    // A catalog whose status knows no ailment is just being connected, after a start of this process.
+                    pending.any |=
+                        catalog_health::is_starting(&source) || catalog_health::ailment(&source).is_none();
                     Err(unreachable_text(&source))
                 }
             };
             let priority = source.spec.priority.unwrap_or(0);
             let priority = i32::try_from(priority).unwrap_or(if priority < 0 { i32::MIN } else { i32::MAX });
-            catalogs.push((CatalogKey { name: key.name.clone(), namespace: key.namespace.clone() }, priority, content));
-            used.insert(key);
+            catalogs.push((
+                CatalogKey {
+                    name: key.name,
+                    namespace: key.namespace,
+                },
+                priority,
+                content,
+            ));
         }
         self.snapshots.retain(namespace, &used);
         let question = Question {
-            subscriptions: subscriptions.iter().map(|(object, status)| resolver_subscription(object, status)).collect(),
-            installed: self.stores.csvs.list_in(namespace).iter().map(|csv| installed_csv(csv)).collect(),
+            subscriptions: subscriptions
+                .iter()
+                .map(|(object, status)| resolver_subscription(object, status))
+                .collect(),
+            installed: self
+                .stores
+                .csvs
+                .list_in(namespace)
+                .iter()
+                .map(|csv| installed_csv(csv))
+                .collect(),
             operator_group: olm_resolver::OperatorGroup {
                 count: 1,
                 fail_forward: settings.fail_forward,
@@ -156,15 +193,22 @@ impl ResolutionReconciler {
             let source = NamespacedName::new(&key.namespace, &key.name);
             let content = match content {
                 Ok(id) => match self.snapshots.content(&source, *id) {
-                    Some(content) => Ok(content),
-                    None => {
+                    Content::Here(content) => Ok(content),
+                    Content::Lost => Err(format!(
+                        "no registry client established for catalogsource {source}"
+                    )),
+                    Content::Reading => {
                         missing = true;
                         continue;
                     }
                 },
                 Err(text) => Err(text.clone()),
             };
-            catalogs.push(Catalog { key: key.clone(), priority: *priority, content });
+            catalogs.push(Catalog {
+                key: key.clone(),
+                priority: *priority,
+                content,
+            });
         }
         if missing {
             return Ok(None);
@@ -182,11 +226,20 @@ impl ResolutionReconciler {
         let answer = tokio::task::spawn_blocking(move || Arc::new(answer::answer(&asked, &problem)))
             .await
             .map_err(|error| ObserveError::read(format!("resolution of namespace {namespace}"), error))?;
+        for text in &answer.resolution.set_aside {
+            tracing::warn!(namespace, "{text}");
+        }
         self.memory.remember(namespace, question, Arc::clone(&answer));
         Ok(Some(answer))
     }
 
-    fn progress(&self, namespace: &str, answer: &Answer, settings: &GroupSettings, pending: bool) -> Progress {
+    fn progress(
+        &self,
+        namespace: &str,
+        answer: &Answer,
+        settings: &GroupSettings,
+        pending: Pending,
+    ) -> Progress {
         if let Some(error) = &answer.error {
             return Progress::Prevented(error.clone());
         }
@@ -194,17 +247,29 @@ impl ResolutionReconciler {
         let parts = parts::split(&answer.resolution.solution);
         let failures = answer.resolution.failures.iter().map(|explanation| {
             let (reason, message) = answer::failure_words(explanation);
-            Failure { subscriptions: explanation.subscriptions.clone(), reason, message }
+            Failure {
+                subscriptions: explanation.subscriptions.clone(),
+                reason,
+                message,
+            }
         });
         Progress::Resolved {
             failures: failures.collect(),
-            parts: parts.iter().map(|part| unpacking::progress(part, &self.unpacker, namespace, settings, now)).collect(),
-            catalogs_pending: pending,
+            parts: parts
+                .iter()
+                .map(|part| unpacking::progress(part, &self.unpacker, namespace, settings, now))
+                .collect(),
+            catalogs_pending: pending.any,
+            reading: pending.reading,
         }
     }
 
     fn refusal(&self, namespace: &str) -> Option<String> {
-        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+        self.refusals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(namespace)
+            .cloned()
     }
 }
 
@@ -223,10 +288,17 @@ impl Reconciler for ResolutionReconciler {
             self.memory.forget(namespace);
         }
         let settings = group_settings::read(namespace, &self.stores.groups.list_in(namespace));
-        let around = self.surroundings(namespace, settings.as_ref().is_ok_and(|settings| settings.fail_forward));
+        let around = self.surroundings(
+            namespace,
+            settings.as_ref().is_ok_and(|settings| settings.fail_forward),
+        );
         let mut observed = Observed {
             namespace: namespace.clone(),
-            catalogs: self.visible_sources(namespace).iter().map(|source| catalog_health::CatalogFact::of(source)).collect(),
+            catalogs: self
+                .visible_sources(namespace)
+                .iter()
+                .map(|source| catalog_health::CatalogFact::of(source))
+                .collect(),
             refusal: self.refusal(namespace),
             subscriptions,
             around,
@@ -248,7 +320,12 @@ impl Reconciler for ResolutionReconciler {
         let (question, pending) = self.question(namespace, &settled, &settings);
         let resolve = question.resolve;
         let Some(answer) = self.ask(namespace, question).await? else {
-            observed.progress = Progress::Resolved { failures: everything_pending(), parts: Vec::new(), catalogs_pending: true };
+            observed.progress = Progress::Resolved {
+                failures: everything_pending(),
+                parts: Vec::new(),
+                catalogs_pending: true,
+                reading: Some(QUIET),
+            };
             return Ok(Some(observed));
         };
         observed.deprecations.clone_from(&answer.deprecations);
@@ -262,7 +339,13 @@ impl Reconciler for ResolutionReconciler {
         decide::decide(observed, now)
     }
 
-    fn status(&self, observed: &Observed, verdict: Verdict, outcomes: &Outcomes, _now: Timestamp) -> StatusUpdate {
+    fn status(
+        &self,
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        _now: Timestamp,
+    ) -> StatusUpdate {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let refusal = verdict.creation.and_then(|index| match outcomes.get(index) {
             Outcome::Failed(failure) => Some(failure),
@@ -282,10 +365,22 @@ impl Reconciler for ResolutionReconciler {
     }
 }
 
+/// Catalogs that have not come up yet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pending {
+    any: bool,
+    /// Time for which to be silent about those being read.
+    reading: Option<Duration>,
+}
+
 /// A stand-in for failures nothing is known of yet: no Subscription's conditions change by it.
 fn everything_pending() -> Vec<Failure> {
     let reason = olm_api::condition::subscription::ERROR_PREVENTED_RESOLUTION;
-    vec![Failure { subscriptions: Vec::new(), reason, message: String::new() }]
+    vec![Failure {
+        subscriptions: Vec::new(),
+        reason,
+        message: String::new(),
+    }]
 }
 
 /// Whether a Subscription waits for its plan, so that it needs no resolution.
@@ -293,51 +388,10 @@ fn is_on_its_way(status: &SubscriptionStatus) -> bool {
     status.install_plan_ref.is_some() && status.state == SubscriptionState::UpgradePending
 }
 
-fn is_copied(csv: &ClusterServiceVersion) -> bool {
-    let home = csv.annotations().get(labels::OPERATOR_NAMESPACE);
-    csv.labels().contains_key(labels::COPIED_FROM) || home.is_some_and(|home| csv.namespace().as_ref() != Some(home))
-}
-
 /// Why a catalog without connection and without content cannot be used: upstream's words, and the catalog's own.
 fn unreachable_text(source: &CatalogSource) -> String {
     let name = format!("{}/{}", source.namespace().unwrap_or_default(), source.name_any());
-    let ailment = catalog_health::ailment(source).unwrap_or_else(|| "its connection is not made yet".to_owned());
+    let ailment =
+        catalog_health::ailment(source).unwrap_or_else(|| "its connection is not made yet".to_owned());
     format!("no registry client established for catalogsource {name}: {ailment}")
-}
-
-fn resolver_subscription(object: &Subscription, status: &SubscriptionStatus) -> olm_resolver::Subscription {
-    let spec = &object.spec;
-    olm_resolver::Subscription {
-        name: object.name_any(),
-        package: spec.name.clone(),
-        channel: spec.channel().unwrap_or_default().to_owned(),
-        starting_csv: spec.starting_csv().unwrap_or_default().to_owned(),
-        catalog: CatalogKey { name: spec.source.clone(), namespace: spec.source_namespace.clone() },
-        current_csv: status.current_csv.clone().unwrap_or_default(),
-        installed_csv: status.installed_csv.clone().unwrap_or_default(),
-    }
-}
-
-fn installed_csv(csv: &ClusterServiceVersion) -> InstalledCsv {
-    let spec = &csv.spec;
-    let crd = |crd: &olm_api::v1alpha1::CrdDescription| {
-        // The group is what follows the plural in the CRD's name.
-        let group = crd.name.split_once('.').map_or("", |(_, group)| group);
-        Gvk { group: group.to_owned(), version: crd.version.clone(), kind: crd.kind.clone() }
-    };
-    let api = |api: &olm_api::v1alpha1::ApiServiceDescription| Gvk {
-        group: api.group.clone(),
-        version: api.version.clone(),
-        kind: api.kind.clone(),
-    };
-    InstalledCsv {
-        name: csv.name_any(),
-        version: spec.version.clone().unwrap_or_default(),
-        replaces: spec.replaces().unwrap_or_default().to_owned(),
-        phase: csv.status.as_ref().map(|status| status.phase.to_string()).unwrap_or_default(),
-        copied: is_copied(csv),
-        properties: csv.annotations().get(labels::PROPERTIES).cloned(),
-        owned: spec.owned_crds().iter().map(crd).chain(spec.owned_api_services().iter().map(api)).collect(),
-        required: spec.required_crds().iter().map(crd).chain(spec.required_api_services().iter().map(api)).collect(),
-    }
 }

@@ -39,9 +39,15 @@ pub fn catalog_namespaces(
     {
         return BTreeSet::new();
     }
-    let Some(own) = own_namespace(change) else { return BTreeSet::new() };
-    let users = subscriptions.iter().filter_map(|subscription| subscription.namespace());
-    users.filter(|namespace| own == global_namespace || *namespace == own).collect()
+    let Some(own) = own_namespace(change) else {
+        return BTreeSet::new();
+    };
+    let users = subscriptions
+        .iter()
+        .filter_map(|subscription| subscription.namespace());
+    users
+        .filter(|namespace| own == global_namespace || *namespace == own)
+        .collect()
 }
 
 /// The time of a connection says nothing new: what was read over it is told by the snapshots.

@@ -19,7 +19,13 @@ use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, UnpackedBund
 use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
 
 /// Asks for the bundles of `part`. Nothing is awaited; the unpacker wakes the namespace when an answer changes.
-pub fn progress(part: &Part, unpacker: &Unpacker, namespace: &str, settings: &GroupSettings, now: Timestamp) -> PartProgress {
+pub fn progress(
+    part: &Part,
+    unpacker: &Unpacker,
+    namespace: &str,
+    settings: &GroupSettings,
+    now: Timestamp,
+) -> PartProgress {
     let results = part.operators.iter().map(|operator| {
         let Some(image) = operator.entry.bundle_path.as_deref() else {
             return inline_result(operator, namespace);
@@ -44,8 +50,14 @@ pub fn progress(part: &Part, unpacker: &Unpacker, namespace: &str, settings: &Gr
 /// What has come of one bundle.
 enum BundleResult {
     Steps(Vec<Step>, Option<BundleLookup>),
-    Pending { trouble: Option<UnpackError>, quiet: Option<Duration> },
-    Failed { content: bool, text: String },
+    Pending {
+        trouble: Option<UnpackError>,
+        quiet: Option<Duration>,
+    },
+    Failed {
+        content: bool,
+        text: String,
+    },
 }
 
 fn image_result(operator: &Operator, state: UnpackState, namespace: &str, now: Timestamp) -> BundleResult {
@@ -63,24 +75,38 @@ fn image_result(operator: &Operator, state: UnpackState, namespace: &str, now: T
 
 fn image_steps(operator: &Operator, bundle: &Arc<UnpackedBundle>, namespace: &str) -> BundleResult {
     let Some(lookup) = lookup(operator) else {
-        return BundleResult::Failed { content: true, text: format!("bundle {}: has no image", operator.entry.name) };
+        return BundleResult::Failed {
+            content: true,
+            text: format!("bundle {}: has no image", operator.entry.name),
+        };
     };
     match plan_steps(bundle, &lookup, namespace) {
         Ok(steps) => BundleResult::Steps(steps, Some(lookup)),
-        Err(error) => BundleResult::Failed { content: true, text: error.to_string() },
+        Err(error) => BundleResult::Failed {
+            content: true,
+            text: error.to_string(),
+        },
     }
 }
 
 /// A bundle that the catalog carries itself: its steps hold their objects, for there is no image to find them in.
 fn inline_result(operator: &Operator, namespace: &str) -> BundleResult {
     let name = &operator.entry.name;
-    let inline = operator.entry.inline.clone().unwrap_or_else(|| Arc::new(InlineBundle::default()));
+    let inline = operator
+        .entry
+        .inline
+        .clone()
+        .unwrap_or_else(|| Arc::new(InlineBundle::default()));
     let bundle = match read_inline(&inline) {
         Ok(bundle) => bundle,
         Err(error) => return failed(&error.of_bundle(name)),
     };
     let properties = properties_text(&operator.entry.properties);
-    let projection = Projection { namespace, replaces: &operator.replaces, properties: &properties };
+    let projection = Projection {
+        namespace,
+        replaces: &operator.replaces,
+        properties: &properties,
+    };
     let step = |step: crate::install_plan::steps::BundleStep| Step {
         resolving: name.to_string(),
         resource: StepResource {
@@ -98,18 +124,29 @@ fn inline_result(operator: &Operator, namespace: &str) -> BundleResult {
     };
     match bundle_steps(&bundle, &projection) {
         Ok(steps) => BundleResult::Steps(steps.into_iter().map(step).collect(), None),
-        Err(error) => BundleResult::Failed { content: true, text: error.to_string() },
+        Err(error) => BundleResult::Failed {
+            content: true,
+            text: error.to_string(),
+        },
     }
 }
 
 fn read_inline(inline: &InlineBundle) -> Result<UnpackedBundle, UnpackError> {
-    let names: Vec<String> = (0..inline.objects.len()).map(|index| format!("object {index:04}")).collect();
-    let files = names.iter().zip(&inline.objects).map(|(name, object)| (name.as_str(), object.as_bytes()));
+    let names: Vec<String> = (0..inline.objects.len())
+        .map(|index| format!("object {index:04}"))
+        .collect();
+    let files = names
+        .iter()
+        .zip(&inline.objects)
+        .map(|(name, object)| (name.as_str(), object.as_bytes()));
     read_files("", files)
 }
 
 fn failed(error: &UnpackError) -> BundleResult {
-    BundleResult::Failed { content: error.class.is_content(), text: format!("{}: {error}", error.class.reason()) }
+    BundleResult::Failed {
+        content: error.class.is_content(),
+        text: format!("{}: {error}", error.class.reason()),
+    }
 }
 
 /// A part is ready when all of its bundles are. A failure counts more than bundles still on their way.
@@ -134,16 +171,35 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>) -> Bundles 
         }
     }
     if !texts.is_empty() {
-        let reason = if content_failure { words::ERROR_PREVENTED_UNPACKING } else { words::REASON_BUNDLE_UNPACK_FAILED };
-        return Bundles::Failed { reason, message: format!("Bundle unpacking failed - {}", texts.join("; ")) };
+        let reason = if content_failure {
+            words::ERROR_PREVENTED_UNPACKING
+        } else {
+            words::REASON_BUNDLE_UNPACK_FAILED
+        };
+        return Bundles::Failed {
+            reason,
+            message: format!("Bundle unpacking failed - {}", texts.join("; ")),
+        };
     }
     if pending {
-        return Bundles::Unpacking { message: troubles.join("; "), quiet };
+        return Bundles::Unpacking {
+            message: troubles.join("; "),
+            quiet,
+        };
     }
-    let generated = part.operators.iter().filter_map(|operator| operator.generated_subscription.as_ref());
+    let generated = part
+        .operators
+        .iter()
+        .filter_map(|operator| operator.generated_subscription.as_ref());
     Bundles::Ready {
-        csv_names: part.operators.iter().map(|operator| operator.entry.name.to_string()).collect(),
-        subscription_steps: generated.map(|generated| subscription_step(namespace, generated)).collect(),
+        csv_names: part
+            .operators
+            .iter()
+            .map(|operator| operator.entry.name.to_string())
+            .collect(),
+        subscription_steps: generated
+            .map(|generated| subscription_step(namespace, generated))
+            .collect(),
         steps,
         lookups,
     }

@@ -39,7 +39,9 @@ pub(super) fn wake(queues: &Queues, waiter: &Waiter) {
 }
 
 fn resolve(queue: &Queue<String>, namespaces: impl IntoIterator<Item = String>) {
-    namespaces.into_iter().for_each(|namespace| queue.add_after(namespace, GATHER));
+    namespaces
+        .into_iter()
+        .for_each(|namespace| queue.add_after(namespace, GATHER));
 }
 
 fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global_namespace: &str) {
@@ -61,13 +63,19 @@ fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global
 
 fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {
     let queue = queues.sources.clone();
-    store.on_change(move |change| catalog_triggers::owners(change).into_iter().for_each(|key| queue.add(key)));
+    store.on_change(move |change| {
+        catalog_triggers::owners(change)
+            .into_iter()
+            .for_each(|key| queue.add(key))
+    });
 }
 
 fn connect_namespaces(stores: &Stores, queues: &Queues) {
     let (sources, queue) = (stores.sources.clone(), queues.sources.clone());
     stores.namespaces.on_change(move |change| {
-        let Some(namespace) = catalog_triggers::relabelled_namespace(change) else { return };
+        let Some(namespace) = catalog_triggers::relabelled_namespace(change) else {
+            return;
+        };
         for source in sources.list_in(&namespace) {
             queue.add(NamespacedName::new(&namespace, source.name_any()));
         }
@@ -76,14 +84,23 @@ fn connect_namespaces(stores: &Stores, queues: &Queues) {
 
 fn connect_resolution(stores: &Stores, queues: &Queues) {
     let queue = queues.namespaces.clone();
-    stores.subscriptions.on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
+    stores
+        .subscriptions
+        .on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
     let queue = queues.namespaces.clone();
-    stores.plans.on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
+    stores
+        .plans
+        .on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
     let queue = queues.namespaces.clone();
-    stores.csvs.on_change(move |change| resolve(&queue, resolution_triggers::csv_namespace(change)));
+    stores
+        .csvs
+        .on_change(move |change| resolve(&queue, resolution_triggers::csv_namespace(change)));
     let (subscriptions, queue) = (stores.subscriptions.clone(), queues.namespaces.clone());
     stores.groups.on_change(move |change| {
         let namespace = resolution_triggers::own_namespace(change);
-        resolve(&queue, namespace.filter(|namespace| !subscriptions.list_in(namespace).is_empty()));
+        resolve(
+            &queue,
+            namespace.filter(|namespace| !subscriptions.list_in(namespace).is_empty()),
+        );
     });
 }

@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicUsize;
 
 use olm_fbc::entry::BundleEntry;
-use tokio::net::TcpListener;
 
 use super::*;
+use crate::catalog_source::connection::testing::{self, Answering};
 use crate::catalog_source::connection::{ConnectionState, Endpoint};
 
 /// A catalog with as many bundles as the counter of reads says, or always one.
@@ -23,7 +23,10 @@ impl CatalogReader for Fake {
             return Err("failed to list bundles: down".to_owned());
         }
         let count = if self.grows { read + 1 } else { 1 };
-        Ok(CatalogSnapshot::new(BTreeMap::new(), (0..count).map(entry).collect()))
+        Ok(CatalogSnapshot::new(
+            BTreeMap::new(),
+            (0..count).map(entry).collect(),
+        ))
     }
 }
 
@@ -52,6 +55,7 @@ struct Rig {
     reader: Arc<Fake>,
     woken: Arc<Mutex<Vec<String>>>,
     port: u16,
+    _server: Answering,
 }
 
 fn key() -> NamespacedName {
@@ -60,23 +64,27 @@ fn key() -> NamespacedName {
 
 impl Rig {
     async fn new(grows: bool, fails: usize) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        tokio::spawn(async move {
-            let mut kept = Vec::new();
-            while let Ok((socket, _)) = listener.accept().await {
-                kept.push(socket);
-            }
-        });
+        let (server, port) = testing::answer_anywhere().await;
         let connections = Connections::new(|_: &NamespacedName| {});
-        let reader = Arc::new(Fake { reads: AtomicUsize::new(0), grows, fails: AtomicUsize::new(fails) });
+        let reader = Arc::new(Fake {
+            reads: AtomicUsize::new(0),
+            grows,
+            fails: AtomicUsize::new(fails),
+        });
         let woken: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&woken);
         let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&reader);
         let snapshots = Snapshots::new(connections.clone(), reading, move |namespace: &str| {
             told.lock().unwrap().push(namespace.to_owned());
         });
-        Self { connections, snapshots, reader, woken, port }
+        Self {
+            connections,
+            snapshots,
+            reader,
+            woken,
+            port,
+            _server: server,
+        }
     }
 
     async fn connect(&self, epoch: &str) {
@@ -85,7 +93,10 @@ impl Rig {
             dial: format!("127.0.0.1:{}", self.port),
             epoch: epoch.to_owned(),
         };
-        while !matches!(self.connections.aim(&key(), Some(endpoint())), ConnectionState::Ready(_)) {
+        while !matches!(
+            self.connections.aim(&key(), Some(endpoint())),
+            ConnectionState::Ready(_)
+        ) {
             sleep(Duration::from_millis(5)).await;
         }
     }
@@ -101,6 +112,13 @@ impl Rig {
         }
     }
 
+    fn here(&self, id: ContentId) -> Option<Arc<Snapshot>> {
+        match self.snapshots.content(&key(), id) {
+            Content::Here(content) => Some(content),
+            Content::Reading | Content::Lost => None,
+        }
+    }
+
     fn reads(&self) -> usize {
         self.reader.reads.load(Ordering::SeqCst)
     }
@@ -109,12 +127,18 @@ impl Rig {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_is_read_once_for_all_who_ask_and_they_are_woken() {
     let rig = Rig::new(false, 0).await;
-    assert!(matches!(rig.snapshots.get(&key(), "ns"), ContentState::Unreachable));
+    assert!(matches!(
+        rig.snapshots.get(&key(), "ns"),
+        ContentState::Unreachable
+    ));
     rig.connect("1").await;
-    assert!(matches!(rig.snapshots.get(&key(), "ns"), ContentState::Loading(_)));
+    assert!(matches!(
+        rig.snapshots.get(&key(), "ns"),
+        ContentState::Loading(_)
+    ));
     rig.snapshots.get(&key(), "other");
     let id = rig.known(None).await;
-    assert_eq!(rig.snapshots.content(&key(), id).unwrap().entries().len(), 1);
+    assert_eq!(rig.here(id).unwrap().entries().len(), 1);
     assert_eq!(rig.reads(), 1);
     let mut woken = rig.woken.lock().unwrap().clone();
     woken.sort();
@@ -128,14 +152,18 @@ async fn a_new_connection_is_read_again_and_only_new_content_has_a_new_identity(
         rig.connect("1").await;
         let first = rig.known(None).await;
         rig.connect("2").await;
-        assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(first), "the old content stands until the new is read");
+        assert_eq!(
+            rig.snapshots.get(&key(), "ns").id(),
+            Some(first),
+            "the old content stands until the new is read"
+        );
         while rig.reads() < 2 {
             sleep(Duration::from_millis(5)).await;
         }
         if grows {
             let next = rig.known(Some(first)).await;
-            assert!(rig.snapshots.content(&key(), first).is_none());
-            assert_eq!(rig.snapshots.content(&key(), next).unwrap().entries().len(), 2);
+            assert!(rig.here(first).is_none());
+            assert_eq!(rig.here(next).unwrap().entries().len(), 2);
         } else {
             sleep(Duration::from_millis(50)).await;
             assert_eq!(rig.known(None).await, first);
@@ -150,7 +178,7 @@ async fn the_last_good_content_outlives_the_connection() {
     let id = rig.known(None).await;
     rig.connections.aim(&key(), None);
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
-    assert!(rig.snapshots.content(&key(), id).is_some());
+    assert!(rig.here(id).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,7 +189,9 @@ async fn a_failed_read_is_told_and_tried_again_by_itself() {
     while rig.woken.lock().unwrap().is_empty() {
         sleep(Duration::from_millis(5)).await;
     }
-    let ContentState::Failed(text) = rig.snapshots.get(&key(), "ns") else { unreachable!() };
+    let ContentState::Failed(text) = rig.snapshots.get(&key(), "ns") else {
+        unreachable!()
+    };
     assert_eq!(text, "failed to list bundles: down");
     assert_eq!(rig.reads(), 1, "not asked again before its time");
     let started = Instant::now();
@@ -179,10 +209,10 @@ async fn what_nobody_uses_is_forgotten() {
     rig.snapshots.get(&key(), "other");
     let id = rig.known(None).await;
     rig.snapshots.retain("ns", &BTreeSet::new());
-    assert!(rig.snapshots.content(&key(), id).is_some(), "`other` still uses it");
+    assert!(rig.here(id).is_some(), "`other` still uses it");
     rig.snapshots.retain("other", &BTreeSet::from([key()]));
     rig.snapshots.retain("other", &BTreeSet::new());
-    assert!(rig.snapshots.content(&key(), id).is_none());
+    assert!(rig.here(id).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,11 +223,27 @@ async fn dropped_content_keeps_its_identity_and_comes_back() {
     rig.snapshots.shared.lock().get_mut(&key()).unwrap().content = None;
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
     assert_eq!(rig.reads(), 1, "knowing the identity needs no content");
-    assert!(rig.snapshots.content(&key(), id).is_none());
-    while rig.snapshots.content(&key(), id).is_none() {
+    assert!(matches!(rig.snapshots.content(&key(), id), Content::Reading));
+    while rig.here(id).is_none() {
         sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(rig.reads(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_dropped_without_a_connection_is_lost_and_not_waited_for() {
+    let rig = Rig::new(false, 0).await;
+    rig.connect("1").await;
+    let id = rig.known(None).await;
+    rig.snapshots.shared.lock().get_mut(&key()).unwrap().content = None;
+    rig.connections.aim(&key(), None);
+    assert!(matches!(rig.snapshots.content(&key(), id), Content::Lost));
+    rig.connect("2").await;
+    let next = rig.known(Some(id)).await;
+    assert!(
+        rig.here(next).is_some(),
+        "what may be another content has another identity"
+    );
 }
 
 impl ContentState {

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::{catalog_source as catalog_words, subscription as words};
-use olm_api::v1alpha1::{CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec, SubscriptionStatus};
+use olm_api::v1alpha1::{
+    CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec, SubscriptionStatus,
+};
 use olm_runtime::condition::stored_time;
 
 use super::conditions::{holds, holds_not};
@@ -46,7 +48,11 @@ impl CatalogFact {
 
     fn name(&self) -> String {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        format!("{}/{}", text(&self.reference.namespace), text(&self.reference.name))
+        format!(
+            "{}/{}",
+            text(&self.reference.namespace),
+            text(&self.reference.name)
+        )
     }
 
     fn is_same_as(&self, entry: &SubscriptionCatalogHealth) -> bool {
@@ -59,25 +65,34 @@ pub fn ailment(source: &CatalogSource) -> Option<String> {
     let status = source.status.clone().unwrap_or_default();
     let connection = status.connection_state.unwrap_or_default();
     let invalid = status.reason.as_deref() == Some(catalog_words::SPEC_INVALID_ERROR);
-    if !invalid && status.registry_service.is_some() && connection.last_observed_state == catalog_words::READY {
+    if !invalid && status.registry_service.is_some() && connection.last_observed_state == catalog_words::READY
+    {
         return None;
     }
     if source.metadata.deletion_timestamp.is_some() {
         return Some("it is being deleted".to_owned());
     }
     let message = status.message.filter(|message| !message.is_empty());
-    Some(message.unwrap_or_else(|| match connection.last_observed_state.as_str() {
-        "" => "its registry server is not set up yet".to_owned(),
-        state => format!("its connection is {state}"),
-    }))
+    Some(
+        message.unwrap_or_else(|| match connection.last_observed_state.as_str() {
+            "" => "its registry server is not set up yet".to_owned(),
+            state => format!("its connection is {state}"),
+        }),
+    )
 }
 
 /// Whether a catalog has merely not come up yet: nothing is known to be wrong with it.
 pub fn is_starting(source: &CatalogSource) -> bool {
     let Some(status) = &source.status else { return true };
-    let state = status.connection_state.as_ref().map(|state| state.last_observed_state.as_str());
+    let state = status
+        .connection_state
+        .as_ref()
+        .map(|state| state.last_observed_state.as_str());
     status.reason.as_deref().unwrap_or_default().is_empty()
-        && matches!(state, None | Some("" | catalog_words::IDLE | catalog_words::CONNECTING))
+        && matches!(
+            state,
+            None | Some("" | catalog_words::IDLE | catalog_words::CONNECTING)
+        )
         && source.metadata.deletion_timestamp.is_none()
 }
 
@@ -85,11 +100,18 @@ pub fn is_starting(source: &CatalogSource) -> bool {
 ///
 /// After such a change the condition has a reason that says so. It is replaced by the lasting reason when the status is
 /// written the next time; that alone is no cause for a write, see [`super::is_worth_writing`].
-pub fn put(status: &mut SubscriptionStatus, spec: &SubscriptionSpec, catalogs: &[CatalogFact], now: Timestamp) {
+pub fn put(
+    status: &mut SubscriptionStatus,
+    spec: &SubscriptionSpec,
+    catalogs: &[CatalogFact],
+    now: Timestamp,
+) {
     let known = &status.catalog_health;
     let count = known.len();
     let changed = count != catalogs.len()
-        || !catalogs.iter().all(|catalog| known.iter().any(|entry| catalog.is_same_as(entry)));
+        || !catalogs
+            .iter()
+            .all(|catalog| known.iter().any(|entry| catalog.is_same_as(entry)));
     let mut condition = condition(spec, catalogs);
     if catalogs.is_empty() && count > 0 {
         condition.reason = Some(words::CATALOG_SOURCES_DELETED.to_owned());
@@ -118,7 +140,11 @@ pub fn put(status: &mut SubscriptionStatus, spec: &SubscriptionSpec, catalogs: &
 /// The condition with its lasting reason.
 fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionCondition {
     let unhealthy = |message: &str| {
-        holds(words::CATALOG_SOURCES_UNHEALTHY, words::UNHEALTHY_CATALOG_SOURCE_FOUND, message)
+        holds(
+            words::CATALOG_SOURCES_UNHEALTHY,
+            words::UNHEALTHY_CATALOG_SOURCE_FOUND,
+            message,
+        )
     };
     if catalogs.is_empty() {
         return holds(
@@ -130,9 +156,15 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
     let target = catalogs.iter().find(|catalog| catalog.is_target_of(spec));
     match target {
         None => {
-            return unhealthy(&format!("targeted catalogsource {}/{} missing", spec.source_namespace, spec.source));
+            return unhealthy(&format!(
+                "targeted catalogsource {}/{} missing",
+                spec.source_namespace, spec.source
+            ));
         }
-        Some(CatalogFact { ailment: Some(ailment), .. }) => {
+        Some(CatalogFact {
+            ailment: Some(ailment),
+            ..
+        }) => {
             return unhealthy(&format!(
                 "targeted catalogsource {}/{} unhealthy: {ailment}",
                 spec.source_namespace, spec.source
@@ -142,7 +174,13 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
     }
     let others: Vec<String> = catalogs
         .iter()
-        .filter_map(|catalog| Some(format!("catalogsource {} unhealthy: {}", catalog.name(), catalog.ailment.as_ref()?)))
+        .filter_map(|catalog| {
+            Some(format!(
+                "catalogsource {} unhealthy: {}",
+                catalog.name(),
+                catalog.ailment.as_ref()?
+            ))
+        })
         .collect();
     if others.is_empty() {
         holds_not(
@@ -157,7 +195,12 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
 
 /// Whether a reason only says that the catalogs have changed.
 pub fn is_passing_reason(reason: &str) -> bool {
-    [words::CATALOG_SOURCES_ADDED, words::CATALOG_SOURCES_DELETED, words::CATALOG_SOURCES_UPDATED].contains(&reason)
+    [
+        words::CATALOG_SOURCES_ADDED,
+        words::CATALOG_SOURCES_DELETED,
+        words::CATALOG_SOURCES_UPDATED,
+    ]
+    .contains(&reason)
 }
 
 /// Catalogs in the order in which upstream lists them: by namespace and name written together.

@@ -19,7 +19,11 @@ pub struct DeprecationFact {
 
 /// Sets and removes the conditions; `names` are package, channel and installed ClusterServiceVersion.
 pub fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str; 3], now: Timestamp) {
-    let types = [words::PACKAGE_DEPRECATED, words::CHANNEL_DEPRECATED, words::BUNDLE_DEPRECATED];
+    let types = [
+        words::PACKAGE_DEPRECATED,
+        words::CHANNEL_DEPRECATED,
+        words::BUNDLE_DEPRECATED,
+    ];
     let levels = ["olm.package", "olm.channel", "olm.bundle"];
     let told = [&fact.package, &fact.channel, &fact.bundle];
     let mut messages = Vec::new();
@@ -36,6 +40,10 @@ pub fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str
     if messages.is_empty() {
         conditions::remove(&mut status.conditions, words::DEPRECATED);
     } else {
-        conditions::set(&mut status.conditions, holds(words::DEPRECATED, "", &messages.join("; ")), now);
+        conditions::set(
+            &mut status.conditions,
+            holds(words::DEPRECATED, "", &messages.join("; ")),
+            now,
+        );
     }
 }

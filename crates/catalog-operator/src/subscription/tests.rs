@@ -39,7 +39,10 @@ fn in_phase(phase: &str) -> Value {
 
 fn around(plans: &[Arc<InstallPlan>], csvs: &[&str]) -> Surroundings {
     Surroundings {
-        plans: plans.iter().map(|plan| (plan.name_any(), Arc::clone(plan))).collect(),
+        plans: plans
+            .iter()
+            .map(|plan| (plan.name_any(), Arc::clone(plan)))
+            .collect(),
         csvs: csvs.iter().map(|csv| (*csv).to_owned()).collect(),
         fail_forward: false,
     }
@@ -80,20 +83,39 @@ fn composed(object: &Subscription, around: &Surroundings, facts: &Facts<'_>) -> 
 }
 
 fn quiet<'a>(catalogs: &'a [CatalogFact]) -> Facts<'a> {
-    Facts { catalogs, standing: &Standing::Unknown, deprecation: None, assignment: None }
+    Facts {
+        catalogs,
+        standing: &Standing::Unknown,
+        deprecation: None,
+        assignment: None,
+    }
 }
 
 /// `type=status/reason: message` of all conditions.
 fn conditions_text(status: &SubscriptionStatus) -> String {
     let lines = status.conditions.iter().map(|condition| {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        format!("{}={}/{}: {}", condition.type_, condition.status, text(&condition.reason), text(&condition.message))
+        format!(
+            "{}={}/{}: {}",
+            condition.type_,
+            condition.status,
+            text(&condition.reason),
+            text(&condition.message)
+        )
     });
-    lines.collect::<Vec<_>>().join("\n").replace(": \n", "\n").trim_end_matches([':', ' ']).to_owned()
+    lines
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace(": \n", "\n")
+        .trim_end_matches([':', ' '])
+        .to_owned()
 }
 
 fn with(object: &Subscription, status: SubscriptionStatus) -> Subscription {
-    Subscription { status: Some(status), ..object.clone() }
+    Subscription {
+        status: Some(status),
+        ..object.clone()
+    }
 }
 
 // Plan and state ------------------------------------------------------------------------------------------------------
@@ -106,12 +128,25 @@ fn a_new_subscription_is_written_three_times() {
     let mut writes = Vec::new();
     let mut round = |plan_status: Value, csvs: &[&str], assign: bool| {
         let plan = plan("install-abc", plan_status);
-        let assignment = Assignment { plan: Arc::clone(&plan), csv: "demo.v1".to_owned() };
-        let facts = Facts { standing: &Standing::Resolved, assignment: assign.then_some(&assignment), ..quiet(&catalogs) };
+        let assignment = Assignment {
+            plan: Arc::clone(&plan),
+            csv: "demo.v1".to_owned(),
+        };
+        let facts = Facts {
+            standing: &Standing::Resolved,
+            assignment: assign.then_some(&assignment),
+            ..quiet(&catalogs)
+        };
         let next = composed(&object, &around(&[plan], csvs), &facts);
         if is_worth_writing(object.status.as_ref(), &next) {
             object = with(&object, next.clone());
-            writes.push(format!("{} {} {}\n{}", next.state, next.current_csv.clone().unwrap_or_default(), next.installed_csv.clone().unwrap_or_default(), conditions_text(&next)));
+            writes.push(format!(
+                "{} {} {}\n{}",
+                next.state,
+                next.current_csv.clone().unwrap_or_default(),
+                next.installed_csv.clone().unwrap_or_default(),
+                conditions_text(&next)
+            ));
         }
     };
     round(in_phase("Installing"), &[], true);
@@ -137,9 +172,16 @@ fn a_new_subscription_is_written_three_times() {
 #[test]
 fn the_status_has_upstreams_fields() {
     let plan = plan("install-5xrf2", in_phase("RequiresApproval"));
-    let assignment = Assignment { plan: Arc::clone(&plan), csv: "demo.v1.0.0".to_owned() };
+    let assignment = Assignment {
+        plan: Arc::clone(&plan),
+        csv: "demo.v1.0.0".to_owned(),
+    };
     let catalogs = [healthy("cat")];
-    let facts = Facts { standing: &Standing::Resolved, assignment: Some(&assignment), ..quiet(&catalogs) };
+    let facts = Facts {
+        standing: &Standing::Resolved,
+        assignment: Some(&assignment),
+        ..quiet(&catalogs)
+    };
     let status = composed(&subscription(Value::Null), &around(&[plan], &[]), &facts);
     insta::assert_json_snapshot!(status, @r#"
     {
@@ -201,10 +243,20 @@ fn a_plan_lost_on_the_way_is_forgotten() {
         json!({"state": "UpgradePending", "currentCSV": "demo.v1", "installPlanGeneration": 1, "lastUpdated": "2026-01-01T00:00:00Z"}),
     ]));
     let status = settle(&object, &around(&[], &[]));
-    assert_eq!((status.install_plan_ref, status.install_plan, status.current_csv), (None, None, None));
+    assert_eq!(
+        (status.install_plan_ref, status.install_plan, status.current_csv),
+        (None, None, None)
+    );
     assert_eq!(status.state, SubscriptionState::None);
-    assert_eq!(status.install_plan_generation, Some(1), "the next plan still has a higher generation");
-    assert!(is_worth_writing(object.status.as_ref(), &composed(&object, &around(&[], &[]), &quiet(&[healthy("cat")]))));
+    assert_eq!(
+        status.install_plan_generation,
+        Some(1),
+        "the next plan still has a higher generation"
+    );
+    assert!(is_worth_writing(
+        object.status.as_ref(),
+        &composed(&object, &around(&[], &[]), &quiet(&[healthy("cat")]))
+    ));
 }
 
 /// Case 18.
@@ -228,10 +280,16 @@ fn a_plan_lost_later_is_reported_missing() {
 /// A plan made later under the old name is another plan.
 #[test]
 fn a_namesake_of_a_lost_plan_is_not_taken_for_it() {
-    let object = subscription(merged(&[reference("install-1"), json!({"state": "UpgradePending", "currentCSV": "demo.v1"})]));
+    let object = subscription(merged(&[
+        reference("install-1"),
+        json!({"state": "UpgradePending", "currentCSV": "demo.v1"}),
+    ]));
     let mut namesake = InstallPlan::clone(&plan("install-1", in_phase("Installing")));
     namesake.metadata.uid = Some("other".to_owned());
-    assert_eq!(settle(&object, &around(&[Arc::new(namesake)], &[])).state, SubscriptionState::None);
+    assert_eq!(
+        settle(&object, &around(&[Arc::new(namesake)], &[])).state,
+        SubscriptionState::None
+    );
 }
 
 /// Cases 19 to 22.
@@ -239,9 +297,15 @@ fn a_namesake_of_a_lost_plan_is_not_taken_for_it() {
 fn the_plan_condition_follows_the_plan() {
     let rows = [
         (Value::Null, "InstallPlanPending=True/InstallPlanNotYetReconciled"),
-        (in_phase(""), "InstallPlanPending=True/InstallPlanNotYetReconciled"),
+        (
+            in_phase(""),
+            "InstallPlanPending=True/InstallPlanNotYetReconciled",
+        ),
         (in_phase("Planning"), "InstallPlanPending=True/Planning"),
-        (in_phase("RequiresApproval"), "InstallPlanPending=True/RequiresApproval"),
+        (
+            in_phase("RequiresApproval"),
+            "InstallPlanPending=True/RequiresApproval",
+        ),
         (in_phase("Installing"), "InstallPlanPending=True/Installing"),
         (in_phase("Complete"), ""),
         (in_phase("Failed"), "InstallPlanFailed=True/InstallPlanFailed"),
@@ -271,8 +335,16 @@ fn the_plan_condition_follows_the_plan() {
     ]});
     for (plan_status, expected) in rows {
         let object = subscription(merged(&[reference("install-1"), stale.clone()]));
-        let status = composed(&object, &around(&[plan("install-1", plan_status)], &[]), &quiet(&[healthy("cat")]));
-        let told = conditions_text(&status).lines().filter(|line| !line.starts_with("Catalog")).collect::<Vec<_>>().join("\n");
+        let status = composed(
+            &object,
+            &around(&[plan("install-1", plan_status)], &[]),
+            &quiet(&[healthy("cat")]),
+        );
+        let told = conditions_text(&status)
+            .lines()
+            .filter(|line| !line.starts_with("Catalog"))
+            .collect::<Vec<_>>()
+            .join("\n");
         assert_eq!(told, expected);
     }
 }
@@ -282,13 +354,31 @@ fn the_plan_condition_follows_the_plan() {
 fn a_generated_subscription_adopts_its_plan() {
     let mut object = subscription(Value::Null);
     object.spec.starting_csv = Some("dep.v1".to_owned());
-    object.metadata.annotations = Some(BTreeMap::from([(labels::GENERATED_BY.to_owned(), "install-1".to_owned())]));
-    let adopted = settle(&object, &around(&[plan("install-1", in_phase("Installing"))], &[]));
+    object.metadata.annotations = Some(BTreeMap::from([(
+        labels::GENERATED_BY.to_owned(),
+        "install-1".to_owned(),
+    )]));
+    let adopted = settle(
+        &object,
+        &around(&[plan("install-1", in_phase("Installing"))], &[]),
+    );
     assert_eq!(install_plan::referenced(&adopted), Some("install-1"));
-    assert_eq!((adopted.state, adopted.current_csv.as_deref()), (SubscriptionState::UpgradePending, Some("dep.v1")));
-    assert_eq!(adopted.install_plan_generation, None, "set by its first own upgrade");
-    let arrived = settle(&object, &around(&[plan("install-1", in_phase("Complete"))], &["dep.v1"]));
-    assert_eq!((arrived.state, arrived.installed_csv.as_deref()), (SubscriptionState::AtLatestKnown, Some("dep.v1")));
+    assert_eq!(
+        (adopted.state, adopted.current_csv.as_deref()),
+        (SubscriptionState::UpgradePending, Some("dep.v1"))
+    );
+    assert_eq!(
+        adopted.install_plan_generation, None,
+        "set by its first own upgrade"
+    );
+    let arrived = settle(
+        &object,
+        &around(&[plan("install-1", in_phase("Complete"))], &["dep.v1"]),
+    );
+    assert_eq!(
+        (arrived.state, arrived.installed_csv.as_deref()),
+        (SubscriptionState::AtLatestKnown, Some("dep.v1"))
+    );
     assert_eq!(settle(&object, &around(&[], &[])), SubscriptionStatus::default());
 }
 
@@ -307,7 +397,10 @@ fn a_deleted_csv_makes_the_upgrade_pending_again() {
 /// Case 37, the part of the state.
 #[test]
 fn a_failed_plan_fails_the_upgrade_only_where_failing_forward_is_allowed() {
-    let object = subscription(merged(&[reference("install-1"), json!({"state": "UpgradePending", "currentCSV": "demo.v2"})]));
+    let object = subscription(merged(&[
+        reference("install-1"),
+        json!({"state": "UpgradePending", "currentCSV": "demo.v2"}),
+    ]));
     let mut around = around(&[plan("install-1", in_phase("Failed"))], &[]);
     assert_eq!(settle(&object, &around).state, SubscriptionState::UpgradePending);
     around.fail_forward = true;
@@ -323,7 +416,9 @@ fn health_text(object: &Subscription, catalogs: &[CatalogFact]) -> String {
 /// Cases 23 and 24.
 #[test]
 fn unhealthy_catalogs_are_named_with_their_ailment() {
-    let object = subscription(json!({"catalogHealth": [{"catalogSourceRef": {"uid": "uid-cat"}, "healthy": false, "lastUpdated": null}]}));
+    let object = subscription(
+        json!({"catalogHealth": [{"catalogSourceRef": {"uid": "uid-cat"}, "healthy": false, "lastUpdated": null}]}),
+    );
     let sick = |status: Value| [catalog("ns", "cat", status)];
     insta::assert_snapshot!(health_text(&object, &sick(json!({}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its registry server is not set up yet");
     insta::assert_snapshot!(health_text(&object, &sick(json!({"reason": "SpecInvalidError", "message": "unknown sourcetype: nope"}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: unknown sourcetype: nope");
@@ -335,7 +430,11 @@ fn unhealthy_catalogs_are_named_with_their_ailment() {
         {"catalogSourceRef": {"uid": "uid-cat"}, "healthy": true, "lastUpdated": null},
         {"catalogSourceRef": {"uid": "uid-other"}, "healthy": false, "lastUpdated": null},
     ]});
-    let other = catalog("olm", "other", json!({"message": "registry server is not ready - pod x"}));
+    let other = catalog(
+        "olm",
+        "other",
+        json!({"message": "registry server is not ready - pod x"}),
+    );
     insta::assert_snapshot!(health_text(&subscription(both), &[healthy("cat"), other]), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: catalogsource olm/other unhealthy: registry server is not ready - pod x");
 }
 
@@ -352,10 +451,21 @@ fn passing_reasons_do_not_cause_a_write() {
     assert!(!is_worth_writing(object.status.as_ref(), &next));
     let more = composed(&with(&object, next), &Surroundings::default(), &quiet(&catalogs));
     assert!(conditions_text(&more).contains("CatalogSourcesAdded"));
-    let fewer = composed(&with(&object, more), &Surroundings::default(), &quiet(&catalogs[..1]));
+    let fewer = composed(
+        &with(&object, more),
+        &Surroundings::default(),
+        &quiet(&catalogs[..1]),
+    );
     assert!(conditions_text(&fewer).contains("CatalogSourcesDeleted"));
-    let other = composed(&with(&object, fewer.clone()), &Surroundings::default(), &quiet(&[catalog("ns", "cat", json!({}))]));
-    assert!(conditions_text(&other).contains("True/CatalogSourcesUpdated: targeted catalogsource ns/cat unhealthy"));
+    let other = composed(
+        &with(&object, fewer.clone()),
+        &Surroundings::default(),
+        &quiet(&[catalog("ns", "cat", json!({}))]),
+    );
+    assert!(
+        conditions_text(&other)
+            .contains("True/CatalogSourcesUpdated: targeted catalogsource ns/cat unhealthy")
+    );
     assert!(is_worth_writing(Some(&fewer), &other));
 }
 
@@ -366,7 +476,10 @@ fn no_catalog_at_all_is_told_and_then_rests() {
     let status = composed(&object, &Surroundings::default(), &quiet(&[]));
     insta::assert_snapshot!(conditions_text(&status), @"CatalogSourcesUnhealthy=True/NoCatalogSourcesFound: dependency resolution requires at least one catalogsource");
     let object = with(&object, status);
-    assert!(!is_worth_writing(object.status.as_ref(), &composed(&object, &Surroundings::default(), &quiet(&[]))));
+    assert!(!is_worth_writing(
+        object.status.as_ref(),
+        &composed(&object, &Surroundings::default(), &quiet(&[]))
+    ));
 }
 
 // Standing and deprecation --------------------------------------------------------------------------------------------
@@ -374,15 +487,42 @@ fn no_catalog_at_all_is_told_and_then_rests() {
 /// Cases 8 to 10, 46, 47; W4: never two of the three.
 #[test]
 fn one_condition_tells_how_resolution_stands() {
-    let failed = Standing::ResolutionFailed { reason: words::CONSTRAINTS_NOT_SATISFIABLE, message: "constraints not satisfiable: x".to_owned() };
-    let unpacking = Standing::Unpacking { message: String::new() };
-    let unpack_failed = Standing::UnpackFailed { reason: words::REASON_BUNDLE_UNPACK_FAILED, message: "Bundle unpacking failed - x".to_owned() };
+    let failed = Standing::ResolutionFailed {
+        reason: words::CONSTRAINTS_NOT_SATISFIABLE,
+        message: "constraints not satisfiable: x".to_owned(),
+    };
+    let unpacking = Standing::Unpacking {
+        message: String::new(),
+    };
+    let unpack_failed = Standing::UnpackFailed {
+        reason: words::REASON_BUNDLE_UNPACK_FAILED,
+        message: "Bundle unpacking failed - x".to_owned(),
+    };
     let catalogs = [healthy("cat")];
     let mut object = subscription(Value::Null);
     let mut told = Vec::new();
-    for standing in [&failed, &Standing::Unknown, &unpacking, &unpack_failed, &Standing::Resolved] {
-        let status = composed(&object, &Surroundings::default(), &Facts { standing, ..quiet(&catalogs) });
-        told.push(conditions_text(&status).lines().skip(1).collect::<Vec<_>>().join(" & "));
+    for standing in [
+        &failed,
+        &Standing::Unknown,
+        &unpacking,
+        &unpack_failed,
+        &Standing::Resolved,
+    ] {
+        let status = composed(
+            &object,
+            &Surroundings::default(),
+            &Facts {
+                standing,
+                ..quiet(&catalogs)
+            },
+        );
+        told.push(
+            conditions_text(&status)
+                .lines()
+                .skip(1)
+                .collect::<Vec<_>>()
+                .join(" & "),
+        );
         object = with(&object, status);
     }
     insta::assert_snapshot!(told.join("\n"), @r"
@@ -396,13 +536,35 @@ fn one_condition_tells_how_resolution_stands() {
 #[test]
 fn the_transition_time_moves_with_the_status_only() {
     let catalogs = [healthy("cat")];
-    let failed = |message: &str| Standing::ResolutionFailed { reason: words::ERROR_PREVENTED_RESOLUTION, message: message.to_owned() };
+    let failed = |message: &str| Standing::ResolutionFailed {
+        reason: words::ERROR_PREVENTED_RESOLUTION,
+        message: message.to_owned(),
+    };
     let object = subscription(Value::Null);
-    let first = compose(&object, &Surroundings::default(), &Facts { standing: &failed("a"), ..quiet(&catalogs) }, now());
+    let first = compose(
+        &object,
+        &Surroundings::default(),
+        &Facts {
+            standing: &failed("a"),
+            ..quiet(&catalogs)
+        },
+        now(),
+    );
     let later = "2026-11-20T23:00:00Z".parse().unwrap();
-    let next = compose(&with(&object, first.clone()), &Surroundings::default(), &Facts { standing: &failed("b"), ..quiet(&catalogs) }, later);
+    let next = compose(
+        &with(&object, first.clone()),
+        &Surroundings::default(),
+        &Facts {
+            standing: &failed("b"),
+            ..quiet(&catalogs)
+        },
+        later,
+    );
     assert_eq!(next.conditions[1].message.as_deref(), Some("b"));
-    assert_eq!(next.conditions[1].last_transition_time, first.conditions[1].last_transition_time);
+    assert_eq!(
+        next.conditions[1].last_transition_time,
+        first.conditions[1].last_transition_time
+    );
     assert_eq!(next.last_updated, Some(stored_time(later)));
 }
 
@@ -411,10 +573,23 @@ fn the_transition_time_moves_with_the_status_only() {
 fn deprecations_come_go_and_are_summed_up() {
     let catalogs = [healthy("cat")];
     let text = |message: &str| Some(message.to_owned());
-    let all = DeprecationFact { package: text("p"), channel: text("c"), bundle: text("b") };
+    let all = DeprecationFact {
+        package: text("p"),
+        channel: text("c"),
+        bundle: text("b"),
+    };
     let object = subscription(json!({"installedCSV": "demo.v1", "currentCSV": "demo.v1"}));
     let around = around(&[], &["demo.v1"]);
-    let told = |object: &Subscription, fact: Option<&DeprecationFact>| composed(object, &around, &Facts { deprecation: fact, ..quiet(&catalogs) });
+    let told = |object: &Subscription, fact: Option<&DeprecationFact>| {
+        composed(
+            object,
+            &around,
+            &Facts {
+                deprecation: fact,
+                ..quiet(&catalogs)
+            },
+        )
+    };
     let first = told(&object, Some(&all));
     insta::assert_snapshot!(conditions_text(&first), @r"
     CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy
@@ -424,10 +599,19 @@ fn deprecations_come_go_and_are_summed_up() {
     Deprecated=True/: olm.package/demo: p; olm.channel/stable: c; olm.bundle/demo.v1: b
     ");
     let object = with(&object, first.clone());
-    assert_eq!(conditions_text(&told(&object, None)).lines().count(), 5, "a catalog that does not tell changes nothing");
+    assert_eq!(
+        conditions_text(&told(&object, None)).lines().count(),
+        5,
+        "a catalog that does not tell changes nothing"
+    );
     let fixed = told(&object, Some(&DeprecationFact { bundle: None, ..all }));
     assert!(!conditions_text(&fixed).contains("olm.bundle"));
-    assert_eq!(conditions_text(&told(&with(&object, fixed), Some(&DeprecationFact::default()))).lines().count(), 1);
+    assert_eq!(
+        conditions_text(&told(&with(&object, fixed), Some(&DeprecationFact::default())))
+            .lines()
+            .count(),
+        1
+    );
 }
 
 /// The law of rest: what was composed and written is composed again.
@@ -435,23 +619,45 @@ fn deprecations_come_go_and_are_summed_up() {
 fn composing_twice_is_composing_once() {
     let catalogs = [healthy("cat")];
     let plans = [plan("install-1", in_phase("Installing"))];
-    let fact = DeprecationFact { package: Some("p".to_owned()), ..DeprecationFact::default() };
+    let fact = DeprecationFact {
+        package: Some("p".to_owned()),
+        ..DeprecationFact::default()
+    };
     let standings = [
         Standing::Unknown,
         Standing::Resolved,
-        Standing::Unpacking { message: "m".to_owned() },
-        Standing::ResolutionFailed { reason: words::ERROR_PREVENTED_RESOLUTION, message: "m".to_owned() },
-        Standing::UnpackFailed { reason: words::ENSURE_INSTALL_PLAN_FAILED, message: "m".to_owned() },
+        Standing::Unpacking {
+            message: "m".to_owned(),
+        },
+        Standing::ResolutionFailed {
+            reason: words::ERROR_PREVENTED_RESOLUTION,
+            message: "m".to_owned(),
+        },
+        Standing::UnpackFailed {
+            reason: words::ENSURE_INSTALL_PLAN_FAILED,
+            message: "m".to_owned(),
+        },
     ];
-    for status in [Value::Null, merged(&[reference("install-1"), json!({"currentCSV": "demo.v1"})]), reference("gone")] {
+    for status in [
+        Value::Null,
+        merged(&[reference("install-1"), json!({"currentCSV": "demo.v1"})]),
+        reference("gone"),
+    ] {
         for standing in &standings {
             for csvs in [&[][..], &["demo.v1"]] {
                 let object = subscription(status.clone());
                 let around = around(&plans, csvs);
-                let facts = Facts { standing, deprecation: Some(&fact), ..quiet(&catalogs) };
+                let facts = Facts {
+                    standing,
+                    deprecation: Some(&fact),
+                    ..quiet(&catalogs)
+                };
                 let once = composed(&object, &around, &facts);
                 let twice = composed(&with(&object, once.clone()), &around, &facts);
-                assert!(!is_worth_writing(Some(&once), &twice), "{standing:?} {csvs:?} {status}");
+                assert!(
+                    !is_worth_writing(Some(&once), &twice),
+                    "{standing:?} {csvs:?} {status}"
+                );
             }
         }
     }

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use tokio::net::TcpListener;
 
+use super::testing;
 use super::*;
 
 fn endpoint(port: u16, epoch: &str) -> Endpoint {
@@ -46,12 +47,6 @@ fn is_ready(state: &ConnectionState) -> bool {
     matches!(state, ConnectionState::Ready(_))
 }
 
-async fn listener() -> (TcpListener, u16) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    (listener, port)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_tried_without_an_endpoint() {
     let (connections, woken) = connections();
@@ -64,69 +59,98 @@ async fn nothing_is_tried_without_an_endpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_address_fails_and_connects_when_it_appears() {
-    let (gone, port) = listener().await;
-    drop(gone);
+    let (gone, port) = testing::answer_anywhere().await;
+    gone.end().await;
     let (connections, woken) = connections();
     let endpoint = endpoint(port, "1");
     let failing = wait_for(&connections, &endpoint, |state| {
         matches!(state, ConnectionState::Failing { .. })
     })
     .await;
-    let ConnectionState::Failing { error, .. } = failing else { unreachable!() };
-    assert!(error.starts_with(&format!("cannot connect to cat.ns.svc:{port}: ")), "{error}");
+    let ConnectionState::Failing { error, .. } = failing else {
+        unreachable!()
+    };
+    assert!(
+        error.starts_with(&format!("cannot connect to cat.ns.svc:{port}: ")),
+        "{error}"
+    );
     assert!(woken.try_recv().is_ok());
     assert!(woken.try_recv().is_err(), "the same failure again is no news");
 
-    let _back = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let _back = testing::answer(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
     wait_for(&connections, &endpoint, is_ready).await;
-    assert!(woken.try_recv().is_ok());
+    assert!(woken.recv_timeout(Duration::from_secs(5)).is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_connection_is_noticed_and_made_anew() {
-    let (listener, port) = listener().await;
+    let (server, port) = testing::answer_anywhere().await;
     let (connections, _woken) = connections();
     let endpoint = endpoint(port, "1");
-    connections.aim(&key(), Some(endpoint.clone()));
-    let (server, _) = listener.accept().await.unwrap();
     let ConnectionState::Ready(first) = wait_for(&connections, &endpoint, is_ready).await else {
         unreachable!()
     };
-    drop(server);
-    let (_server, _) = listener.accept().await.unwrap();
-    let next = wait_for(&connections, &endpoint, |state| {
-        matches!(state, ConnectionState::Ready(link) if link.generation != first.generation)
-    })
-    .await;
-    assert!(is_ready(&next));
+    server.end().await;
+    wait_for(&connections, &endpoint, |state| !is_ready(state)).await;
+    assert!(connections.link(&key()).is_none());
+    let _back = testing::answer(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
+    let ConnectionState::Ready(next) = wait_for(&connections, &endpoint, is_ready).await else {
+        unreachable!()
+    };
+    assert_ne!(next.generation, first.generation);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replaced_pod_behind_the_same_address_gives_a_new_generation() {
-    let (listener, port) = listener().await;
-    tokio::spawn(async move {
-        let mut kept = Vec::new();
-        while let Ok((socket, _)) = listener.accept().await {
-            kept.push(socket);
-        }
-    });
+    let (_server, port) = testing::answer_anywhere().await;
     let (connections, _woken) = connections();
     wait_for(&connections, &endpoint(port, "pod-1"), is_ready).await;
     let first = connections.link(&key()).unwrap().generation;
     let moved = connections.aim(&key(), Some(endpoint(port, "pod-2")));
-    assert!(matches!(moved, ConnectionState::Connecting), "the old pod's state is not told of the new: {moved:?}");
+    assert!(
+        matches!(moved, ConnectionState::Connecting),
+        "the old pod's state is not told of the new: {moved:?}"
+    );
     wait_for(&connections, &endpoint(port, "pod-2"), is_ready).await;
     assert_ne!(connections.link(&key()).unwrap().generation, first);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_source_has_no_connection() {
-    let (listener, port) = listener().await;
+    let (server, port) = testing::answer_anywhere().await;
     let (connections, _woken) = connections();
     wait_for(&connections, &endpoint(port, "1"), is_ready).await;
     connections.forget(&key());
     assert!(connections.link(&key()).is_none());
-    let (mut server, _) = listener.accept().await.unwrap();
-    let mut all = Vec::new();
-    tokio::io::AsyncReadExt::read_to_end(&mut server, &mut all).await.unwrap();
+    // It would wait for an open connection.
+    server.end().await;
+}
+
+/// What accepts and then says nothing, or something else, is no registry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_another_kind_is_not_ready() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let _ =
+                tokio::io::AsyncWriteExt::write_all(&mut socket, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            kept.push(socket);
+        }
+    });
+    let (connections, _woken) = connections();
+    let endpoint = endpoint(port, "1");
+    let state = wait_for(&connections, &endpoint, |state| {
+        assert!(!is_ready(state));
+        matches!(state, ConnectionState::Failing { .. })
+    })
+    .await;
+    let ConnectionState::Failing { error, .. } = state else {
+        unreachable!()
+    };
+    assert!(
+        error.starts_with(&format!("cannot connect to cat.ns.svc:{port}: ")),
+        "{error}"
+    );
 }

@@ -22,7 +22,9 @@ fn settings() -> PodSettings {
 }
 
 fn build(source: &CatalogSource, settings: &PodSettings) -> Pod {
-    let Source::Image { image, config, .. } = parse_source(source) else { unreachable!("an image source") };
+    let Source::Image { image, config, .. } = parse_source(source) else {
+        unreachable!("an image source")
+    };
     build_pod(source, &image, &config, settings)
 }
 
@@ -34,8 +36,19 @@ fn spec_of(spec: &Value) -> PodSpec {
 #[test]
 fn pod_of_a_restricted_source_is_upstreams() {
     let golden = json!({"sourceType": "grpc", "image": "192.168.77.1:5000/cat1:4", "grpcPodConfig": {"securityContextConfig": "restricted"}});
-    let mut pod = build(&source(&golden), &PodSettings { user_id: Some(1001), ..settings() });
-    let hash = pod.metadata.labels.as_mut().unwrap().insert(labels::POD_SPEC_HASH.to_owned(), "hash".to_owned());
+    let mut pod = build(
+        &source(&golden),
+        &PodSettings {
+            user_id: Some(1001),
+            ..settings()
+        },
+    );
+    let hash = pod
+        .metadata
+        .labels
+        .as_mut()
+        .unwrap()
+        .insert(labels::POD_SPEC_HASH.to_owned(), "hash".to_owned());
     assert!(hash.is_some_and(|hash| hash.len() > 30));
     insta::assert_yaml_snapshot!(pod, @r#"
     apiVersion: v1
@@ -106,12 +119,20 @@ fn pod_of_a_restricted_source_is_upstreams() {
 
 #[test]
 fn a_digest_is_pulled_once_and_a_tag_each_time() {
-    let policy = |image: &str| spec_of(&json!({"sourceType": "grpc", "image": image})).containers[0].image_pull_policy.clone().unwrap();
+    let policy = |image: &str| {
+        spec_of(&json!({"sourceType": "grpc", "image": image})).containers[0]
+            .image_pull_policy
+            .clone()
+            .unwrap()
+    };
     assert_eq!(policy("quay.io/a/b@sha256:00"), "IfNotPresent");
     assert_eq!(policy("quay.io/a/b:v1"), "Always");
     // What serves the extracted content is the opm image.
     let extract = json!({"sourceType": "grpc", "image": "quay.io/a/b@sha256:00", "grpcPodConfig": {"extractContent": {"catalogDir": "/configs"}}});
-    assert_eq!(spec_of(&extract).containers[0].image_pull_policy.as_deref(), Some("Always"));
+    assert_eq!(
+        spec_of(&extract).containers[0].image_pull_policy.as_deref(),
+        Some("Always")
+    );
 }
 
 /// Explicit setting, then the namespace's level; only the restricted mode adds anything.
@@ -119,8 +140,19 @@ fn a_digest_is_pulled_once_and_a_tag_each_time() {
 fn security_follows_the_setting_then_the_namespace() {
     let restricted = |config: Value, namespace_restricted: bool| {
         let source = source(&json!({"sourceType": "grpc", "image": "i", "grpcPodConfig": config}));
-        let spec = build(&source, &PodSettings { namespace_restricted, ..settings() }).spec.unwrap();
-        let drops = spec.containers[0].security_context.as_ref().is_some_and(|context| context.capabilities.is_some());
+        let spec = build(
+            &source,
+            &PodSettings {
+                namespace_restricted,
+                ..settings()
+            },
+        )
+        .spec
+        .unwrap();
+        let drops = spec.containers[0]
+            .security_context
+            .as_ref()
+            .is_some_and(|context| context.capabilities.is_some());
         assert_eq!(spec.security_context.is_some(), drops);
         drops
     };
@@ -130,7 +162,11 @@ fn security_follows_the_setting_then_the_namespace() {
         (json!({"securityContextConfig": "legacy"}), true, false),
         (json!({"securityContextConfig": "restricted"}), false, true),
     ] {
-        assert_eq!(restricted(config.clone(), namespace), expected, "{config} {namespace}");
+        assert_eq!(
+            restricted(config.clone(), namespace),
+            expected,
+            "{config} {namespace}"
+        );
     }
 }
 
@@ -143,21 +179,32 @@ fn overrides_appear_literally_and_the_rest_stays() {
         "priorityClassName": "",
         "memoryTarget": "5Mi",
     }}));
-    assert_eq!(spec.node_selector.unwrap(), BTreeMap::from([("zone".to_owned(), "a".to_owned())]));
+    assert_eq!(
+        spec.node_selector.unwrap(),
+        BTreeMap::from([("zone".to_owned(), "a".to_owned())])
+    );
     assert_eq!(spec.tolerations.unwrap()[0].key.as_deref(), Some("k"));
     assert!(spec.affinity.unwrap().node_affinity.is_some());
     assert_eq!(spec.priority_class_name.as_deref(), Some(""));
     let server = &spec.containers[0];
     assert_eq!(server.env.as_ref().unwrap()[0].value.as_deref(), Some("5MiB"));
     let requests = server.resources.as_ref().unwrap().requests.as_ref().unwrap();
-    assert_eq!((requests["cpu"].0.as_str(), requests["memory"].0.as_str()), ("10m", "5Mi"));
+    assert_eq!(
+        (requests["cpu"].0.as_str(), requests["memory"].0.as_str()),
+        ("10m", "5Mi")
+    );
 }
 
 #[test]
 fn a_priority_class_annotation_wins_unless_it_is_empty() {
     let class = |annotation: &str| {
-        let mut source = source(&json!({"sourceType": "grpc", "image": "i", "grpcPodConfig": {"priorityClassName": "spec"}}));
-        source.metadata.annotations = Some(BTreeMap::from([(labels::PRIORITY_CLASS.to_owned(), annotation.to_owned())]));
+        let mut source = source(
+            &json!({"sourceType": "grpc", "image": "i", "grpcPodConfig": {"priorityClassName": "spec"}}),
+        );
+        source.metadata.annotations = Some(BTreeMap::from([(
+            labels::PRIORITY_CLASS.to_owned(),
+            annotation.to_owned(),
+        )]));
         build(&source, &settings()).spec.unwrap().priority_class_name
     };
     assert_eq!(class("annotated").as_deref(), Some("annotated"));
@@ -174,24 +221,54 @@ fn annotations_are_copied_but_not_kubectls_own() {
     source.metadata.annotations = Some(annotations.clone());
     let copied = build(&source, &settings()).metadata.annotations.unwrap();
     assert_eq!(copied.keys().collect::<Vec<_>>(), [labels::SAFE_TO_EVICT, "team"]);
-    assert_eq!(source.metadata.annotations, Some(annotations), "the source's own map is left alone");
+    assert_eq!(
+        source.metadata.annotations,
+        Some(annotations),
+        "the source's own map is left alone"
+    );
 }
 
 #[test]
 fn extracted_content_with_and_without_a_cache() {
-    let extract = |content: Value| spec_of(&json!({"sourceType": "grpc", "image": "cat:1", "grpcPodConfig": {"extractContent": content}}));
+    let extract = |content: Value| {
+        spec_of(
+            &json!({"sourceType": "grpc", "image": "cat:1", "grpcPodConfig": {"extractContent": content}}),
+        )
+    };
     let summary = |spec: PodSpec| {
         let server = spec.containers[0].clone();
         let init = spec.init_containers.unwrap();
-        let mounts: Vec<String> = server.volume_mounts.unwrap().into_iter().map(|mount| mount.mount_path).collect();
-        let volumes: Vec<String> = spec.volumes.unwrap().into_iter().map(|volume| volume.name).collect();
+        let mounts: Vec<String> = server
+            .volume_mounts
+            .unwrap()
+            .into_iter()
+            .map(|mount| mount.mount_path)
+            .collect();
+        let volumes: Vec<String> = spec
+            .volumes
+            .unwrap()
+            .into_iter()
+            .map(|volume| volume.name)
+            .collect();
         assert!(init.iter().chain([&spec.containers[0]]).all(|container| {
-            container.security_context.as_ref().unwrap().read_only_root_filesystem == Some(true)
+            container
+                .security_context
+                .as_ref()
+                .unwrap()
+                .read_only_root_filesystem
+                == Some(true)
         }));
-        let images: Vec<String> = init.iter().map(|container| container.image.clone().unwrap()).collect();
+        let images: Vec<String> = init
+            .iter()
+            .map(|container| container.image.clone().unwrap())
+            .collect();
         format!(
             "{} {:?} {:?}\nfrom {images:?}: {:?} {:?}\n{mounts:?} {volumes:?}",
-            server.image.unwrap(), server.command.unwrap(), server.args.unwrap(), init[0].command, init[1].args.clone().unwrap(),
+            server.image.unwrap(),
+            server.command.unwrap(),
+            server.args.unwrap(),
+            init[0].command,
+            init[1].args.clone().unwrap(),
         )
     };
     insta::assert_snapshot!(summary(extract(json!({"catalogDir": "/configs", "cacheDir": "/tmp/cache"}))), @r#"
@@ -223,17 +300,33 @@ fn whatever_must_replace_the_pod_changes_its_hash() {
     ] {
         assert!(seen.insert(hash(&source(&spec), &settings())), "{spec}");
     }
-    assert!(seen.insert(hash(&base, &PodSettings { namespace_restricted: true, ..settings() })));
+    assert!(seen.insert(hash(
+        &base,
+        &PodSettings {
+            namespace_restricted: true,
+            ..settings()
+        }
+    )));
     let mut annotated = base.clone();
     annotated.metadata.annotations = Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]));
-    assert!(!seen.insert(hash(&annotated, &settings())), "an annotation is no reason to restart the catalog");
+    assert!(
+        !seen.insert(hash(&annotated, &settings())),
+        "an annotation is no reason to restart the catalog"
+    );
 }
 
 #[test]
 fn quantities_take_the_form_the_go_runtime_reads() {
     for (text, binary) in [
-        ("5Mi", "5Mi"), ("1Gi", "1Gi"), ("1024Ki", "1Mi"), ("100M", "100000000"), ("0", "0"), ("1.5Gi", "1536Mi"),
-        ("1048576", "1Mi"), ("10k", "10000"), ("odd", "odd"),
+        ("5Mi", "5Mi"),
+        ("1Gi", "1Gi"),
+        ("1024Ki", "1Mi"),
+        ("100M", "100000000"),
+        ("0", "0"),
+        ("1.5Gi", "1536Mi"),
+        ("1048576", "1Mi"),
+        ("10k", "10000"),
+        ("odd", "odd"),
     ] {
         assert_eq!(binary_quantity(text), binary, "{text}");
     }

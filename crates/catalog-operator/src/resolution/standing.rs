@@ -1,0 +1,170 @@
+//! What each Subscription is told of the resolution, and the events that go with it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
+use olm_api::condition::subscription as words;
+use olm_api::v1alpha1::Subscription;
+use olm_runtime::plan::{EventDraft, Requeue};
+
+use super::observe::{Bundles, Observed, Progress};
+use crate::subscription::Standing;
+
+/// What each Subscription is told of the resolution.
+pub fn standings(observed: &Observed) -> BTreeMap<String, Standing> {
+    let names = || {
+        observed
+            .subscriptions
+            .iter()
+            .map(|subscription| subscription.name_any())
+    };
+    let (failures, parts, pending) = match &observed.progress {
+        Progress::NotNeeded => return names().map(|name| (name, Standing::Resolved)).collect(),
+        Progress::Prevented(message) => {
+            let reason = words::ERROR_PREVENTED_RESOLUTION;
+            let standing = Standing::ResolutionFailed {
+                reason,
+                message: message.clone(),
+            };
+            return names().map(|name| (name, standing.clone())).collect();
+        }
+        Progress::Resolved {
+            failures,
+            parts,
+            catalogs_pending,
+            ..
+        } => (failures, parts, *catalogs_pending),
+    };
+    let mut standings: BTreeMap<String, Standing> = names().map(|name| (name, Standing::Resolved)).collect();
+    for failure in failures {
+        let standing = if pending {
+            Standing::Unknown
+        } else {
+            Standing::ResolutionFailed {
+                reason: failure.reason,
+                message: failure.message.clone(),
+            }
+        };
+        let concerned = standings
+            .iter_mut()
+            .filter(|(name, _)| failure.subscriptions.is_empty() || failure.subscriptions.contains(name));
+        concerned.for_each(|(_, told)| *told = standing.clone());
+    }
+    for part in parts {
+        let standing = match &part.bundles {
+            Bundles::Ready { .. } => Standing::Resolved,
+            Bundles::Unpacking { quiet: Some(_), .. } => Standing::Unknown,
+            Bundles::Unpacking { message, quiet: None } => Standing::Unpacking {
+                message: message.clone(),
+            },
+            Bundles::Failed { reason, message } => Standing::UnpackFailed {
+                reason,
+                message: message.clone(),
+            },
+        };
+        standings.extend(
+            part.subscriptions
+                .iter()
+                .map(|name| (name.clone(), standing.clone())),
+        );
+    }
+    standings
+}
+
+/// The next moment at which work that was not mentioned so far has to be.
+pub fn quiet_time(observed: &Observed) -> Requeue {
+    let Progress::Resolved { parts, reading, .. } = &observed.progress else {
+        return Requeue::AwaitChange;
+    };
+    let quiet = parts.iter().filter_map(|part| match part.bundles {
+        Bundles::Unpacking { quiet, .. } => quiet,
+        _ => None,
+    });
+    let reason = "bundle or catalog being fetched";
+    quiet
+        .chain(*reading)
+        .min()
+        .map_or(Requeue::AwaitChange, |delay| Requeue::After { delay, reason })
+}
+
+/// Subscriptions of which more will be known in a moment: writing them now would be a write too many.
+pub fn quiet_subscriptions(observed: &Observed) -> BTreeSet<String> {
+    let Progress::Resolved {
+        failures,
+        parts,
+        reading,
+        ..
+    } = &observed.progress
+    else {
+        return BTreeSet::new();
+    };
+    let mut quiet: BTreeSet<String> = parts
+        .iter()
+        .filter(|part| matches!(part.bundles, Bundles::Unpacking { quiet: Some(_), .. }))
+        .flat_map(|part| part.subscriptions.iter().cloned())
+        .collect();
+    for failure in failures.iter().filter(|_| reading.is_some()) {
+        let names = observed
+            .subscriptions
+            .iter()
+            .map(|subscription| subscription.name_any());
+        quiet.extend(
+            names.filter(|name| failure.subscriptions.is_empty() || failure.subscriptions.contains(name)),
+        );
+    }
+    quiet
+}
+
+/// One warning for the namespace when a failure is new to any of its Subscriptions.
+pub fn resolution_event(observed: &Observed, standings: &BTreeMap<String, Standing>) -> Option<EventDraft> {
+    let mut news: Vec<&str> = Vec::new();
+    for subscription in &observed.subscriptions {
+        let standing = standings.get(&subscription.name_any());
+        if let Some(Standing::ResolutionFailed { message, .. }) = standing
+            && !tells(subscription, words::RESOLUTION_FAILED, message)
+            && !news.contains(&message.as_str())
+        {
+            news.push(message);
+        }
+    }
+    (!news.is_empty()).then(|| EventDraft {
+        regarding: ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Namespace".to_owned()),
+            name: Some(observed.namespace.clone()),
+            namespace: Some(observed.namespace.clone()),
+            ..ObjectReference::default()
+        },
+        warning: true,
+        reason: words::RESOLUTION_FAILED.to_owned(),
+        message: news.join("; "),
+    })
+}
+
+pub fn unpack_event(subscription: &Subscription, standing: &Standing) -> Option<EventDraft> {
+    let Standing::UnpackFailed { message, .. } = standing else {
+        return None;
+    };
+    (!tells(subscription, words::BUNDLE_UNPACK_FAILED, message)).then(|| EventDraft {
+        regarding: ObjectReference {
+            api_version: Some("operators.coreos.com/v1alpha1".to_owned()),
+            kind: Some("Subscription".to_owned()),
+            name: Some(subscription.name_any()),
+            namespace: subscription.namespace(),
+            uid: subscription.uid(),
+            ..ObjectReference::default()
+        },
+        warning: true,
+        reason: words::BUNDLE_UNPACK_FAILED.to_owned(),
+        message: message.clone(),
+    })
+}
+
+/// Whether the Subscription's status says so already.
+fn tells(subscription: &Subscription, type_: &str, message: &str) -> bool {
+    let conditions = subscription.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == type_ && condition.message.as_deref() == Some(message))
+}
