@@ -48,16 +48,24 @@ pub enum WriteError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct FileSpec {
-    bytes: Option<Bytes>,
+struct EntrySpec {
+    body: Body,
     mode: u32,
     uid: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Body {
+    File(Bytes),
+    Folder,
+    /// A symbolic link and where it leads.
+    Link(String),
 }
 
 /// Files of one layer. Folders above them are made as needed, mode 0755, owned by root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LayerSpec {
-    entries: BTreeMap<String, FileSpec>,
+    entries: BTreeMap<String, EntrySpec>,
 }
 
 impl LayerSpec {
@@ -79,8 +87,8 @@ impl LayerSpec {
     ) -> Result<(), WriteError> {
         self.insert(
             path,
-            FileSpec {
-                bytes: Some(bytes.into()),
+            EntrySpec {
+                body: Body::File(bytes.into()),
                 mode,
                 uid,
             },
@@ -94,10 +102,25 @@ impl LayerSpec {
     pub fn folder(&mut self, path: &str, mode: u32, uid: u64) -> Result<(), WriteError> {
         self.insert(
             path,
-            FileSpec {
-                bytes: None,
+            EntrySpec {
+                body: Body::Folder,
                 mode,
                 uid,
+            },
+        )
+    }
+
+    /// Adds a symbolic link at `path` that leads to `target`, from the link's own folder unless it starts with a slash.
+    ///
+    /// # Errors
+    /// [`WriteError::Path`].
+    pub fn link(&mut self, path: &str, target: &str) -> Result<(), WriteError> {
+        self.insert(
+            path,
+            EntrySpec {
+                body: Body::Link(target.to_owned()),
+                mode: 0o777,
+                uid: 0,
             },
         )
     }
@@ -131,7 +154,7 @@ impl LayerSpec {
         Ok(())
     }
 
-    fn insert(&mut self, path: &str, spec: FileSpec) -> Result<(), WriteError> {
+    fn insert(&mut self, path: &str, spec: EntrySpec) -> Result<(), WriteError> {
         let clean = path.trim_matches('/');
         if clean.is_empty() || clean.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(WriteError::Path(path.to_owned()));
@@ -146,31 +169,38 @@ impl LayerSpec {
         let mut all = self.entries.clone();
         for path in self.entries.keys() {
             for (at, _) in path.match_indices('/') {
-                all.entry(path[..at].to_owned()).or_insert(FileSpec {
-                    bytes: None,
+                all.entry(path[..at].to_owned()).or_insert(EntrySpec {
+                    body: Body::Folder,
                     mode: 0o755,
                     uid: 0,
                 });
             }
         }
         let mut builder = tar::Builder::new(Vec::new());
-        // Sorted with a slash behind folders, so that a folder always comes right before its content.
+        // A folder's path is the beginning of its content's, so in this order it comes before.
         for (path, spec) in all {
             let mut header = tar::Header::new_gnu();
             header.set_mode(spec.mode);
             header.set_uid(spec.uid);
             header.set_gid(spec.uid);
             header.set_mtime(0);
-            let body = spec.bytes.as_deref().unwrap_or_default();
-            header.set_size(body.len() as u64);
-            let name = if spec.bytes.is_some() {
-                header.set_entry_type(tar::EntryType::Regular);
-                path
-            } else {
-                header.set_entry_type(tar::EntryType::Directory);
-                format!("{path}/")
-            };
-            builder.append_data(&mut header, name, body)?;
+            match spec.body {
+                Body::File(bytes) => {
+                    header.set_size(bytes.len() as u64);
+                    header.set_entry_type(tar::EntryType::Regular);
+                    builder.append_data(&mut header, path, &bytes[..])?;
+                }
+                Body::Folder => {
+                    header.set_size(0);
+                    header.set_entry_type(tar::EntryType::Directory);
+                    builder.append_data(&mut header, format!("{path}/"), io::empty())?;
+                }
+                Body::Link(target) => {
+                    header.set_size(0);
+                    header.set_entry_type(tar::EntryType::Symlink);
+                    builder.append_link(&mut header, path, target)?;
+                }
+            }
         }
         builder.into_inner()
     }
@@ -359,6 +389,18 @@ mod tests {
         }
         layer.file("a", "", 0o644, 0).expect("file");
         assert!(layer.file("/a", "", 0o644, 0).is_err());
+    }
+
+    #[test]
+    fn links_are_read_back() {
+        let mut layer = LayerSpec::new();
+        layer.file("bin/opm", "program", 0o755, 0).expect("file");
+        layer.link("bin/probe", "opm").expect("link");
+        let mut flattened = crate::layer::Flattened::new(&["bin".to_owned()], crate::Limits::BUNDLE);
+        flattened
+            .add_layer(io::Cursor::new(layer.to_tar().expect("archive")))
+            .expect("layer");
+        assert_eq!(flattened.into_files().expect("files")["bin/probe"], "program");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -52,37 +52,13 @@ fn fail(code: u8, text: &str) -> ExitCode {
 }
 
 async fn check(probe: &Probe) -> Result<(), (u8, String)> {
-    // Go takes an empty host for this machine.
-    let host = if probe.address.starts_with(':') {
-        "localhost"
-    } else {
-        ""
-    };
-    let address = &probe.address;
-    let endpoint = Endpoint::from_shared(format!("http://{host}{address}"))
-        .map_err(|error| {
-            (
-                INVALID_ARGUMENTS,
-                format!("error: invalid -addr {address:?}: {error}"),
-            )
-        })?
-        .timeout(probe.request_timeout);
-    let waited = probe.connect_timeout;
-    let channel = match tokio::time::timeout(waited, endpoint.connect()).await {
-        Ok(Ok(channel)) => channel,
-        Ok(Err(error)) => {
-            let cause =
-                std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-            return Err((
-                CONNECTION_FAILED,
-                format!("error: failed to connect service at {address:?}: {error}{cause}"),
-            ));
-        }
-        Err(_) => {
+    let channel = tokio::time::timeout(probe.connect_timeout, connect(probe))
+        .await
+        .unwrap_or_else(|_| {
+            let (address, waited) = (&probe.address, probe.connect_timeout);
             let text = format!("timeout: failed to connect service {address:?} within {waited:?}");
-            return Err((CONNECTION_FAILED, text));
-        }
-    };
+            Err((CONNECTION_FAILED, text))
+        })?;
     let request = HealthCheckRequest {
         service: probe.service.clone(),
     };
@@ -112,6 +88,39 @@ async fn check(probe: &Probe) -> Result<(), (u8, String)> {
             format!("service unhealthy (responded with {:?})", other.as_str_name()),
         )),
     }
+}
+
+/// The server, at the first address that answers.
+async fn connect(probe: &Probe) -> Result<Channel, (u8, String)> {
+    let address = &probe.address;
+    // Go takes an empty host for this machine. Not by the name `localhost`: an image need not have /etc/hosts.
+    let hosts: &[&str] = if address.starts_with(':') {
+        &["127.0.0.1", "[::1]"]
+    } else {
+        &[""]
+    };
+    let mut refusal = String::new();
+    for host in hosts {
+        let endpoint = Endpoint::from_shared(format!("http://{host}{address}"))
+            .map_err(|error| {
+                (
+                    INVALID_ARGUMENTS,
+                    format!("error: invalid -addr {address:?}: {error}"),
+                )
+            })?
+            .timeout(probe.request_timeout);
+        match endpoint.connect().await {
+            Ok(channel) => return Ok(channel),
+            Err(error) => {
+                refusal =
+                    std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            }
+        }
+    }
+    Err((
+        CONNECTION_FAILED,
+        format!("error: failed to connect service at {address:?}: {refusal}"),
+    ))
 }
 
 fn parse(arguments: &[String]) -> Result<Probe, String> {

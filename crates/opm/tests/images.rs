@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use registry::Registry;
-use support::{bundle, opm, text};
+use support::{bundle, catalog, opm, text};
 
 /// A registry configuration in which this registry answers for every name.
 fn mirror(dir: &Path, registry: &Registry) -> String {
@@ -111,5 +111,41 @@ fn images_that_hold_neither_bundle_nor_catalog_are_told() {
     assert!(
         error.contains("not found (HTTP 404): manifest unknown") && error.contains(&missing),
         "{error}"
+    );
+}
+
+#[test]
+fn a_catalog_image_renders_like_its_directory() {
+    let Some(registry) = Registry::start(None) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0", "1.1.0"]);
+    let base = dir.path().join("opm.tar");
+    let mut layer = olm_oci::LayerSpec::new();
+    layer.file("bin/opm", "program", 0o755, 0).expect("file");
+    let image = olm_oci::ImageSpec {
+        layers: vec![layer],
+        ..Default::default()
+    }
+    .build()
+    .expect("image");
+    image.write(&base, None).expect("written");
+    let name = format!("{}/demo/catalog:v1", registry.address);
+    opm(&[
+        "alpha",
+        "image",
+        "catalog",
+        text(&catalog),
+        "--opm-image",
+        text(&base),
+        "-t",
+        &name,
+        "--push",
+    ])
+    .ok();
+    assert_eq!(
+        opm(&["render", &name]).ok(),
+        opm(&["render", text(&catalog)]).ok()
     );
 }

@@ -47,7 +47,7 @@ impl Serving {
         let dir = tempfile::tempdir().expect("folder");
         let probe = dir.path().join("grpc_health_probe");
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_opm"), &probe).expect("link");
-        let address = format!("-addr=localhost:{}", self.port);
+        let address = format!("-addr=:{}", self.port);
         ran(&Command::new(probe)
             .arg(address)
             .args(more)

@@ -118,7 +118,8 @@ fn cache_layer(directory: &Path) -> anyhow::Result<LayerSpec> {
     let mut layer = LayerSpec::new();
     // The folder exists in the base with this mode; a layer that names it anew must not take that away.
     layer.folder("tmp", 0o1777, 0)?;
-    layer.folder(CACHE, 0o770, USER)?;
+    // Readable by all: some platforms run pods as a user of their own choice.
+    layer.folder(CACHE, 0o755, USER)?;
     for entry in std::fs::read_dir(cache.path()).context("cannot read the cache")? {
         let path = entry.context("cannot read the cache")?.path();
         let name = path
@@ -126,7 +127,7 @@ fn cache_layer(directory: &Path) -> anyhow::Result<LayerSpec> {
             .and_then(|name| name.to_str())
             .context("the cache has an odd file name")?;
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        layer.file(&format!("{CACHE}/{name}"), bytes, 0o660, USER)?;
+        layer.file(&format!("{CACHE}/{name}"), bytes, 0o644, USER)?;
     }
     Ok(layer)
 }
@@ -143,8 +144,8 @@ fn own_image() -> anyhow::Result<ImageArchive> {
     }
     let mut layer = LayerSpec::new();
     layer.folder("tmp", 0o1777, 0)?;
-    layer.file("bin/grpc_health_probe", program.clone(), 0o755, 0)?;
     layer.file("bin/opm", program, 0o755, 0)?;
+    layer.link("bin/grpc_health_probe", "opm")?;
     match std::fs::read(AUTHORITIES) {
         Ok(bytes) => layer.file(AUTHORITIES, bytes, 0o644, 0)?,
         Err(error) => printer::warning(&format!(
