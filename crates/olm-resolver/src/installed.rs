@@ -43,6 +43,7 @@ pub enum InstalledError {
 }
 
 const REPLACING: &str = "Replacing";
+const DELETING: &str = "Deleting";
 const FAILED: &str = "Failed";
 
 /// The entries, in the order in which they are preferred as providers: by package, newest first along `replaces`,
@@ -115,7 +116,8 @@ fn is_being_replaced(
         let Some(&next) = successors.get(current.name.as_str()) else {
             break;
         };
-        if current.phase != REPLACING {
+        // Deleting follows Replacing, and lasts until the finalizer is through.
+        if ![REPLACING, DELETING].contains(&current.phase.as_str()) {
             return false;
         }
         current = next;
@@ -304,6 +306,16 @@ mod tests {
         assert_eq!(check(true, &[], &[csv("v1", "", "Failed")]), "v1");
         let ends_well = [csv("v1", "", "Replacing"), csv("v2", "v1", "Succeeded")];
         assert_eq!(check(true, &[], &ends_well), "v2 v1");
+    }
+
+    #[test]
+    fn what_was_replaced_does_not_count_while_it_is_deleted() {
+        for phase in ["Replacing", "Deleting"] {
+            let chain = [csv("v1", "", phase), csv("v2", "v1", "Succeeded")];
+            assert_eq!(check(false, &[owner("s", "p", "v2")], &chain), "v2", "{phase}");
+        }
+        let beside = [csv("v1", "", "Succeeded"), csv("v2", "v1", "Pending")];
+        assert_eq!(check(false, &[owner("s", "p", "v2")], &beside), "v1 v2");
     }
 
     #[test]
