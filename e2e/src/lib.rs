@@ -5,6 +5,7 @@
 //! run inside and can speak to the cluster's addresses themselves.
 
 pub mod cluster;
+pub mod corpus;
 pub mod lab;
 pub mod normalise;
 pub mod operator;

@@ -1,0 +1,112 @@
+//! A bundle folder as the test sees it: its ClusterServiceVersion and the objects beside it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+/// A bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bundle {
+    /// The ClusterServiceVersion.
+    pub csv: Value,
+    /// All other manifests, in the order of their file names.
+    pub objects: Vec<Value>,
+}
+
+impl Bundle {
+    /// Reads the manifests of a bundle folder.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is no YAML, or there is not exactly one ClusterServiceVersion.
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        let home = folder.join("manifests");
+        let mut files: Vec<_> = fs::read_dir(&home)
+            .with_context(|| format!("cannot read {}", home.display()))?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        files.sort();
+        let mut manifests = Vec::new();
+        for file in files {
+            let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let (manifest, _) = olm_fbc::yaml::parse_first(&text)
+                .with_context(|| format!("{} is no YAML", file.display()))?;
+            manifests.push(manifest);
+        }
+        Self::new(manifests).with_context(|| format!("{} is no bundle", folder.display()))
+    }
+
+    /// A bundle of these manifests.
+    ///
+    /// # Errors
+    /// When there is not exactly one ClusterServiceVersion among them.
+    pub fn new(manifests: Vec<Value>) -> anyhow::Result<Self> {
+        let (mut csvs, objects): (Vec<_>, Vec<_>) = manifests
+            .into_iter()
+            .partition(|manifest| manifest["kind"] == "ClusterServiceVersion");
+        match (csvs.pop(), csvs.len()) {
+            (Some(csv), 0) => Ok(Self { csv, objects }),
+            (last, rest) => bail!(
+                "it has {} ClusterServiceVersions",
+                rest + usize::from(last.is_some())
+            ),
+        }
+    }
+
+    /// Name of the ClusterServiceVersion.
+    pub fn name(&self) -> &str {
+        self.csv["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// The Deployments of the install strategy: name and spec.
+    pub fn deployments(&self) -> impl Iterator<Item = (&str, &Value)> {
+        list(&self.csv["spec"]["install"]["spec"]["deployments"])
+            .iter()
+            .map(|deployment| {
+                (
+                    deployment["name"].as_str().unwrap_or_default(),
+                    &deployment["spec"],
+                )
+            })
+    }
+
+    /// The entries of `permissions` or `clusterPermissions`.
+    pub fn permissions(&self, field: &str) -> &[Value] {
+        list(&self.csv["spec"]["install"]["spec"][field])
+    }
+
+    /// Every image its Deployments run.
+    pub fn images(&self) -> impl Iterator<Item = &str> {
+        self.deployments()
+            .flat_map(|(_, spec)| containers(spec))
+            .filter_map(|(_, container)| container["image"].as_str())
+    }
+}
+
+/// The containers of a Deployment spec; true for those that run before the others.
+pub fn containers(spec: &Value) -> impl Iterator<Item = (bool, &Value)> {
+    let pod = &spec["template"]["spec"];
+    let first = list(&pod["initContainers"])
+        .iter()
+        .map(|container| (true, container));
+    first.chain(
+        list(&pod["containers"])
+            .iter()
+            .map(|container| (false, container)),
+    )
+}
+
+/// The items of a list; none when it is absent.
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The texts of a list.
+pub fn words(value: &Value) -> Vec<String> {
+    list(value)
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
