@@ -9,4 +9,5 @@ pub mod corpus;
 pub mod lab;
 pub mod normalise;
 pub mod operator;
+pub mod variant;
 pub mod writes;

@@ -1,0 +1,246 @@
+//! Bundles like the demo operator's under other names, so that tests do not meet, and with faults.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use xtask::catalog::{Bundle, Entry, Package};
+use xtask::oci_layout::{self, ImageConfig, LayerFile};
+use xtask::{manifest, workspace};
+
+/// What the demo operator's bundle is a variant of.
+const ORIGINAL: &str = "e2e/demo-operator/bundles/1.0.0";
+/// File of the bundle with the ClusterServiceVersion.
+pub const CSV_FILE: &str = "manifests/demo-operator.clusterserviceversion.yaml";
+/// File of the bundle with the CustomResourceDefinition.
+pub const DEFINITION_FILE: &str = "manifests/greetings.demo.example.com.crd.yaml";
+
+/// A copy of the demo operator's first bundle with names of its own: package, ClusterServiceVersion, group of its kind.
+/// The operator's image stays, so it runs.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    name: String,
+    folder: PathBuf,
+}
+
+impl Variant {
+    /// Makes the variant `name` in `folder`, which must not exist.
+    ///
+    /// # Errors
+    /// When files cannot be copied.
+    pub fn new(name: &str, folder: &Path) -> anyhow::Result<Self> {
+        let original = workspace::root().join(ORIGINAL);
+        copy(&original, folder, &|text| renamed(text, name))?;
+        Ok(Self {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// A copy in `folder` to make faults in.
+    ///
+    /// # Errors
+    /// When files cannot be copied.
+    pub fn copy_to(&self, folder: &Path) -> anyhow::Result<Self> {
+        copy(&self.folder, folder, &str::to_owned)?;
+        Ok(Self {
+            name: self.name.clone(),
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// Name of its package, Deployment and ServiceAccount.
+    pub fn package_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Name of its ClusterServiceVersion.
+    pub fn csv(&self) -> String {
+        format!("{}.v1.0.0", self.name)
+    }
+
+    /// Name of its CustomResourceDefinition.
+    pub fn definition(&self) -> String {
+        format!("greetings.{}.example.com", self.name)
+    }
+
+    /// A reference for its image, with `tag`.
+    pub fn image(&self, tag: &str) -> String {
+        format!("{}{}-bundle:{tag}", manifest::IMAGE_PREFIX, self.name)
+    }
+
+    /// The package with this bundle under `image`.
+    pub fn package(&self, image: &str) -> Package {
+        Package {
+            name: self.name.clone(),
+            default_channel: "stable".to_owned(),
+            channels: vec![(
+                "stable".to_owned(),
+                vec![Entry {
+                    name: self.csv(),
+                    ..Entry::default()
+                }],
+            )],
+            bundles: vec![Bundle {
+                folder: self.folder.clone(),
+                image: image.to_owned(),
+            }],
+        }
+    }
+
+    /// Changes the text of a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or nothing changes, which is a mistake of the test's.
+    pub fn edit(&self, file: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<()> {
+        let path = self.folder.join(file);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let changed = change(&text);
+        ensure!(changed != text, "{} did not change", path.display());
+        fs::write(&path, changed).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&self, file: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.folder.join(file);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Text of a file.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&self, file: &str) -> anyhow::Result<String> {
+        let path = self.folder.join(file);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// Removes a folder.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove_folder(&self, folder: &str) -> anyhow::Result<()> {
+        let path = self.folder.join(folder);
+        fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))
+    }
+
+    /// Writes the image of whatever the folder holds to `tar`, with the labels every bundle image has. `opm` would
+    /// refuse to make one of a faulty bundle; other tools do not.
+    ///
+    /// # Errors
+    /// When a file cannot be read or the tar not be written.
+    pub fn write_image(&self, tar: &Path) -> anyhow::Result<()> {
+        let mut files = Vec::new();
+        list(&self.folder, "", &mut files)?;
+        let prefix = "operators.operatorframework.io.bundle";
+        let labels = [
+            ("mediatype.v1", "registry+v1"),
+            ("manifests.v1", "manifests/"),
+            ("metadata.v1", "metadata/"),
+            ("package.v1", &self.name),
+            ("channels.v1", "stable"),
+        ];
+        let config = ImageConfig {
+            labels: labels
+                .map(|(key, value)| (format!("{prefix}.{key}"), value.to_owned()))
+                .to_vec(),
+            ..ImageConfig::default()
+        };
+        oci_layout::write(tar, &files, &config)?;
+        Ok(())
+    }
+}
+
+fn renamed(text: &str, name: &str) -> String {
+    const IMAGE: &str = "olm.local/demo-operator:";
+    text.replace(IMAGE, "\0")
+        .replace("demo-operator", name)
+        .replace("demo.example.com", &format!("{name}.example.com"))
+        .replace('\0', IMAGE)
+}
+
+fn copy(from: &Path, to: &Path, change: &dyn Fn(&str) -> String) -> anyhow::Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target, change)?;
+        } else {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            fs::write(&target, change(&text))
+                .with_context(|| format!("cannot write {}", target.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn list(folder: &Path, inside: &str, files: &mut Vec<LayerFile>) -> anyhow::Result<()> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    paths.sort();
+    for path in paths {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("a file name is not UTF-8")?;
+        let inside = if inside.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{inside}/{name}")
+        };
+        if path.is_dir() {
+            list(&path, &inside, files)?;
+        } else {
+            files.push(LayerFile {
+                path: inside,
+                source: path,
+                mode: 0o644,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_shares_no_name_with_the_original_but_the_operators_image() {
+        let home = tempfile::tempdir().unwrap();
+        let variant = Variant::new("other", &home.path().join("other")).unwrap();
+        let csv = variant.read(CSV_FILE).unwrap();
+        assert!(csv.contains("name: other.v1.0.0"));
+        assert!(csv.contains("image: olm.local/demo-operator:1.0.0"));
+        assert_eq!(
+            csv.matches("demo-operator").count(),
+            csv.matches("olm.local/demo-operator:1.0.0").count()
+        );
+        let definition = variant.read(DEFINITION_FILE).unwrap();
+        assert!(definition.contains(&format!("name: {}", variant.definition())));
+        assert!(!definition.contains("demo"));
+        let annotations = variant.read("metadata/annotations.yaml").unwrap();
+        assert!(annotations.contains("package.v1: other"));
+    }
+
+    #[test]
+    fn faults_are_made_in_a_copy() {
+        let home = tempfile::tempdir().unwrap();
+        let good = Variant::new("v", &home.path().join("good")).unwrap();
+        let bad = good.copy_to(&home.path().join("bad")).unwrap();
+        bad.edit(CSV_FILE, |text| text.replace("kind:", "kind")).unwrap();
+        assert!(bad.edit(CSV_FILE, str::to_owned).is_err(), "nothing changed");
+        assert_ne!(good.read(CSV_FILE).unwrap(), bad.read(CSV_FILE).unwrap());
+        let tar = home.path().join("bad.tar");
+        bad.write_image(&tar).unwrap();
+        bad.remove_folder("manifests").unwrap();
+        bad.write_image(&tar).unwrap();
+    }
+}
