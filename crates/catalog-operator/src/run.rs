@@ -146,7 +146,7 @@ fn build_services(args: &Args, client: &Client, stores: &Stores, queues: &Queues
     };
     let woken = queues.clone();
     let unpacker = Unpacker::new(Arc::new(bundles), config, move |waiter| {
-        wiring::wake(&woken, waiter)
+        wiring::wake(&woken, waiter);
     });
     Services {
         connections,

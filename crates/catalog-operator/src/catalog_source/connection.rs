@@ -35,7 +35,7 @@ use tonic::transport::{Channel, Uri};
 use tonic::{Code, Status};
 
 /// How long a connection may take to come (back) before its source counts as failing.
-pub const GRACE: Duration = Duration::from_secs(1);
+pub const GRACE: Duration = Duration::from_secs(2);
 const ATTEMPT_DEADLINE: Duration = Duration::from_secs(5);
 const EAGER_FOR: Duration = Duration::from_secs(10);
 const EAGER_DELAY: Duration = Duration::from_millis(50);
@@ -237,7 +237,7 @@ impl Keeper {
                     }
                     tracing::info!(catalog = %self.key, address = %endpoint.address, "connection to registry lost");
                     // The dead channel must not be handed out; the reconciler hears of what follows.
-                    *lock(&self.state) = ConnectionState::Connecting;
+                    self.note(endpoint, ConnectionState::Connecting);
                     pace.lost(connected.elapsed());
                 }
                 Err(error) => self.failed(endpoint, &pace, error),
@@ -258,23 +258,28 @@ impl Keeper {
         }
     }
 
-    /// Records the state and wakes the reconciler, unless it is the failure already known.
+    /// Records the state and wakes the reconciler, if it is news.
     fn publish(&self, endpoint: &Endpoint, next: ConnectionState) {
-        {
-            let mut state = lock(&self.state);
-            // `aim` moved the endpoint while this was on its way: it is about the old one.
-            if self.target.borrow().as_ref() != Some(endpoint) {
-                return;
-            }
-            if let (ConnectionState::Failing { error: known, .. }, ConnectionState::Failing { error, .. }) =
-                (&*state, &next)
-                && known == error
-            {
-                return;
-            }
-            *state = next;
+        if self.note(endpoint, next) {
+            (self.wake)(&self.key);
         }
-        (self.wake)(&self.key);
+    }
+
+    /// Records the state. Returns whether it is another than before; the same failure again is none.
+    fn note(&self, endpoint: &Endpoint, next: ConnectionState) -> bool {
+        let mut state = lock(&self.state);
+        // `aim` moved the endpoint while this was on its way: it is about the old one.
+        if self.target.borrow().as_ref() != Some(endpoint) {
+            return false;
+        }
+        if let (ConnectionState::Failing { error: known, .. }, ConnectionState::Failing { error, .. }) =
+            (&*state, &next)
+            && known == error
+        {
+            return false;
+        }
+        *state = next;
+        true
     }
 }
 

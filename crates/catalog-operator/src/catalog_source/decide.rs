@@ -149,16 +149,16 @@ impl Draft {
         };
         match live.map(|live| (live, ownership(live.meta(), meta))) {
             None => self.actions.push((purpose, create)),
-            Some((live, Owned::ByNamesake)) => {
+            Some((live, Owner::Namesake)) => {
                 let delete = Action::delete(target, live.meta().uid.clone());
                 self.actions.push((purpose.clone(), delete));
                 self.actions.push((purpose, create));
             }
             // The server's refusal names the object, which is what the status has to tell.
-            Some((_, Owned::ByOthers)) if exists == Exists::Fail => self.actions.push((purpose, create)),
-            Some((_, Owned::ByOthers)) => {}
-            Some((live, Owned::ByUs)) if has_labels(live.meta(), meta) && same(live, wanted) => {}
-            Some((_, Owned::ByUs)) => {
+            Some((_, Owner::Others)) if exists == Exists::Fail => self.actions.push((purpose, create)),
+            Some((_, Owner::Others)) => {}
+            Some((live, Owner::Us)) if has_labels(live.meta(), meta) && same(live, wanted) => {}
+            Some((_, Owner::Us)) => {
                 let apply = Action::apply(target, to_value(wanted), labels::FIELD_MANAGER_REGISTRY);
                 self.actions.push((purpose, apply));
             }
@@ -173,7 +173,9 @@ impl Draft {
             .filter(|pod| pod.metadata.deletion_timestamp.is_none());
         let (mut right, wrong): (Vec<_>, Vec<_>) = living.partition(|pod| pod_state::matches(pod, wanted));
         right.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
-        for pod in dead {
+        // One that is being deleted by force already is not deleted again at each of its changes.
+        let forced = |pod: &&Arc<Pod>| pod.metadata.deletion_grace_period_seconds == Some(0);
+        for pod in dead.into_iter().filter(|pod| !forced(pod)) {
             self.delete_pod(pod, 0);
         }
         let kept = right.first();
@@ -263,25 +265,25 @@ impl Draft {
     }
 }
 
-/// Whose an object is.
-enum Owned {
-    ByUs,
-    /// By an object of our kind and name with another uid: one that was deleted and made again.
-    ByNamesake,
-    ByOthers,
+/// Whom an object belongs to.
+enum Owner {
+    Us,
+    /// An object of our kind and name with another uid: one that was deleted and made again.
+    Namesake,
+    Others,
 }
 
-fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owned {
+fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     let owners = || live.owner_references.iter().flatten();
     let Some(us) = wanted.owner_references.iter().flatten().next() else {
-        return Owned::ByOthers;
+        return Owner::Others;
     };
     if owners().any(|owner| owner.uid == us.uid) {
-        Owned::ByUs
+        Owner::Us
     } else if owners().any(|owner| owner.kind == us.kind && owner.name == us.name) {
-        Owned::ByNamesake
+        Owner::Namesake
     } else {
-        Owned::ByOthers
+        Owner::Others
     }
 }
 

@@ -1,5 +1,8 @@
 //! decide and status of CatalogSources: a fixture in, plan and status out. Cases: `spec/catalogsource.md` §9.
 
+// Fixtures read better with literals.
+#![allow(clippy::needless_pass_by_value)]
+
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -305,7 +308,8 @@ fn the_service_hash_is_upstreams() {
 
 #[test]
 fn what_differs_is_put_right() {
-    let rows: Vec<(&str, fn(&mut Observed), &str)> = vec![
+    type Row = (&'static str, fn(&mut Observed), &'static str);
+    let rows: Vec<Row> = vec![
         (
             "policy deleted",
             |o| o.server_policy = None,
@@ -375,7 +379,7 @@ fn what_differs_is_put_right() {
                 o.pods = vec![Arc::new(with_status(
                     Pod::clone(&o.pods[0]),
                     json!({"phase": "Failed"}),
-                ))]
+                ))];
             },
             "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n",
         ),
@@ -383,7 +387,7 @@ fn what_differs_is_put_right() {
             "two pods",
             |o| {
                 o.pods
-                    .push(Arc::new(starting(named(Pod::clone(&o.pods[0]), "cat-0"))))
+                    .push(Arc::new(starting(named(Pod::clone(&o.pods[0]), "cat-0"))));
             },
             "delete Pod ns/cat-0\n",
         ),

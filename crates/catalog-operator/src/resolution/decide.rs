@@ -7,16 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as words;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 use olm_resolver::SubscriptionUpdate;
-use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, status_patch, to_value};
+use olm_runtime::plan::{Action, Exists, Identity, Plan, Target, status_patch, to_value};
 
-use super::observe::{Bundles, Observed, Progress};
+use super::observe::{Bundles, Observed, PartProgress, Progress, ReadyBundles};
 use super::plan_object::{GENERATE_NAME, WantedPlan};
 use super::standing::{quiet_subscriptions, quiet_time, resolution_event, standings, unpack_event};
 use crate::install_plan::retention::find_surplus;
@@ -26,8 +25,8 @@ use crate::subscription::{self, Assignment, Facts, Standing, Surroundings};
 /// What the round did beside the writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Index of the action that creates a plan.
-    pub creation: Option<usize>,
+    /// Actions that make a plan: its creation, or its first status. When they are refused, Subscriptions are to hear of it.
+    pub making: Vec<usize>,
 }
 
 /// Decides what to write for one namespace.
@@ -40,20 +39,15 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         assignments: BTreeMap::new(),
         untouched: quiet_subscriptions(observed),
         plan: Plan::default(),
+        verdict: Verdict::default(),
     };
     round.plan.requeue = quiet_time(observed);
-    let creation = round.settle_plan();
+    let last = round.settle_plan();
     round.write_subscriptions();
-    let creation = creation.map(|create| {
-        round.plan.actions.push(create);
-        round.plan.requeue = Requeue::After {
-            delay: Duration::ZERO,
-            reason: "adoption of the new InstallPlan",
-        };
-        round.plan.actions.len() - 1
-    });
-    round.collect_garbage(creation.is_some());
-    (round.plan, Verdict { creation })
+    let creating = matches!(last, Some(Action::Create { .. }));
+    last.into_iter().for_each(|action| round.make(action));
+    round.collect_garbage(creating);
+    (round.plan, round.verdict)
 }
 
 struct Round<'a> {
@@ -66,47 +60,106 @@ struct Round<'a> {
     /// Subscriptions that the next round will write, so that this one leaves them alone.
     untouched: BTreeSet<String>,
     plan: Plan,
+    verdict: Verdict,
 }
 
 impl Round<'_> {
     /// Adopts the plan for the parts that are ready, or returns the action that creates it.
+    ///
+    /// After a refusal the Subscriptions are told first, and what was refused is tried last: it would stop the round.
     fn settle_plan(&mut self) -> Option<Action> {
-        let (wanted, updates) = wanted_plan(self.observed)?;
+        let mut ready = ready_parts(self.observed);
+        for (part, _) in take_late_parts(self.observed, &mut ready) {
+            self.untouched
+                .extend(part.updates.iter().map(|update| update.subscription.clone()));
+        }
+        let (wanted, updates) = wanted_plan(self.observed, &ready)?;
         let moved: Vec<&Arc<Subscription>> = updates
             .iter()
             .filter_map(|update| self.find(&update.subscription))
             .collect();
-        match find_adoptable(self.observed, &wanted, &moved) {
-            Some(found) => {
-                let adopted = self.give_status(found, &wanted);
-                for update in updates {
-                    let assignment = Assignment {
-                        plan: Arc::clone(&adopted),
-                        csv: update.current_csv,
-                    };
-                    self.assignments.insert(update.subscription, assignment);
-                }
+        let found = find_adoptable(self.observed, &wanted, &moved).cloned();
+        let write = match &found {
+            None => Some(self.creation(&wanted)),
+            Some(found) => self.first_status(found, &wanted),
+        };
+        match (&self.observed.refusal, write, found) {
+            (Some(refusal), Some(write), _) => {
+                self.tell_refusal(&updates, refusal);
+                Some(write)
+            }
+            (None, Some(creation), None) => {
+                self.untouched
+                    .extend(updates.into_iter().map(|update| update.subscription));
+                Some(creation)
+            }
+            (_, first_status, found) => {
+                first_status.into_iter().for_each(|write| self.make(write));
+                found
+                    .into_iter()
+                    .for_each(|found| self.adopt(&found, &wanted, updates.clone()));
                 None
             }
-            None => {
-                match &self.observed.refusal {
-                    Some(refusal) => self.tell_refusal(&updates, refusal),
-                    None => self
-                        .untouched
-                        .extend(updates.into_iter().map(|update| update.subscription)),
-                }
-                let object = wanted.object(
-                    &self.observed.namespace,
-                    self.next_generation(),
-                    &self.observed.subscriptions,
-                );
-                Some(Action::Create {
-                    target: Target::of::<InstallPlan>(&self.observed.namespace, ""),
-                    object: to_value(&object),
-                    exists: Exists::Fail,
-                    identity: Identity::Operator,
-                })
-            }
+        }
+    }
+
+    fn make(&mut self, write: Action) {
+        self.verdict.making.push(self.plan.actions.len());
+        self.plan.actions.push(write);
+    }
+
+    fn creation(&self, wanted: &WantedPlan) -> Action {
+        let object = wanted.object(
+            &self.observed.namespace,
+            self.next_generation(),
+            &self.observed.subscriptions,
+        );
+        Action::Create {
+            target: Target::of::<InstallPlan>(&self.observed.namespace, ""),
+            object: to_value(&object),
+            exists: Exists::Fail,
+            identity: Identity::Operator,
+        }
+    }
+
+    /// The status of a plan that has none.
+    fn first_status(&self, found: &InstallPlan, wanted: &WantedPlan) -> Option<Action> {
+        if phase(found) != InstallPlanPhase::None {
+            return None;
+        }
+        let target = Target::of::<InstallPlan>(&self.observed.namespace, &found.name_any());
+        let old = found
+            .status
+            .as_ref()
+            .map_or_else(|| serde_json::Map::new().into(), to_value);
+        status_patch(
+            target,
+            found.metadata.uid.as_deref(),
+            &old,
+            &wanted.status(found.spec.approved),
+        )
+    }
+
+    /// Counts on the plan for the Subscriptions, with the status it has or is about to have.
+    fn adopt(&mut self, found: &Arc<InstallPlan>, wanted: &WantedPlan, updates: Vec<SubscriptionUpdate>) {
+        let mut plan = Arc::clone(found);
+        if phase(found) == InstallPlanPhase::None {
+            let status = InstallPlanStatus {
+                plan: Vec::new().into(),
+                ..wanted.status(found.spec.approved)
+            };
+            plan = Arc::new(InstallPlan {
+                status: Some(status),
+                ..InstallPlan::clone(found)
+            });
+            self.around.plans.insert(plan.name_any(), Arc::clone(&plan));
+        }
+        for update in updates {
+            let assignment = Assignment {
+                plan: Arc::clone(&plan),
+                csv: update.current_csv,
+            };
+            self.assignments.insert(update.subscription, assignment);
         }
     }
 
@@ -126,31 +179,6 @@ impl Round<'_> {
                 .and_then(|status| status.install_plan_generation)
         });
         plans.chain(known).max().unwrap_or(0) + 1
-    }
-
-    /// Writes the status of a plan that has none, and counts on it for the Subscriptions.
-    fn give_status(&mut self, found: &Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
-        if phase(found) != InstallPlanPhase::None {
-            return Arc::clone(found);
-        }
-        let target = Target::of::<InstallPlan>(&self.observed.namespace, &found.name_any());
-        let status = wanted.status(found.spec.approved);
-        let empty = serde_json::Map::new();
-        let old = found
-            .status
-            .as_ref()
-            .map_or_else(|| empty.clone().into(), to_value);
-        self.plan
-            .actions
-            .extend(status_patch(target, found.metadata.uid.as_deref(), &old, &status));
-        let mut adopted = InstallPlan::clone(found);
-        adopted.status = Some(InstallPlanStatus {
-            plan: Vec::new().into(),
-            ..status
-        });
-        let adopted = Arc::new(adopted);
-        self.around.plans.insert(adopted.name_any(), Arc::clone(&adopted));
-        adopted
     }
 
     fn tell_refusal(&mut self, updates: &[SubscriptionUpdate], refusal: &str) {
@@ -220,11 +248,47 @@ impl Round<'_> {
     }
 }
 
-/// The plan for all parts that are ready, with the Subscriptions it moves on.
-fn wanted_plan(observed: &Observed) -> Option<(WantedPlan, Vec<SubscriptionUpdate>)> {
+/// A part whose bundles are there.
+type ReadyPart<'a> = (&'a PartProgress, &'a ReadyBundles);
+
+fn ready_parts(observed: &Observed) -> Vec<ReadyPart<'_>> {
     let Progress::Resolved { parts, .. } = &observed.progress else {
-        return None;
+        return Vec::new();
     };
+    if observed.progress.gathering().is_some() {
+        return Vec::new();
+    }
+    let mut ready = Vec::new();
+    for part in parts {
+        if let Bundles::Ready(bundles) = &part.bundles {
+            ready.push((part, bundles));
+        }
+    }
+    ready
+}
+
+/// Takes out the parts that a plan without status was not made for, if there is such a plan that was made for others:
+/// more bundles were there in the next round than in the one that created it. Their turn comes once it is adopted.
+fn take_late_parts<'a>(observed: &'a Observed, ready: &mut Vec<ReadyPart<'a>>) -> Vec<ReadyPart<'a>> {
+    for plan in observed.plans().filter(|plan| is_unadopted(plan, observed)) {
+        let names = &plan.spec.cluster_service_version_names;
+        let (planned, late): (Vec<ReadyPart<'_>>, Vec<_>) = ready
+            .iter()
+            .partition(|(_, bundles)| bundles.csv_names.iter().all(|name| names.contains(name)));
+        let covered = planned.iter().flat_map(|(_, bundles)| &bundles.csv_names);
+        if !planned.is_empty() && covered.eq(names) {
+            *ready = planned;
+            return late;
+        }
+    }
+    Vec::new()
+}
+
+/// The plan for these parts, with the Subscriptions it moves on.
+fn wanted_plan(
+    observed: &Observed,
+    parts: &[ReadyPart<'_>],
+) -> Option<(WantedPlan, Vec<SubscriptionUpdate>)> {
     let mut wanted = WantedPlan {
         csv_names: Vec::new(),
         manual: observed
@@ -234,24 +298,19 @@ fn wanted_plan(observed: &Observed) -> Option<(WantedPlan, Vec<SubscriptionUpdat
         steps: Vec::new(),
         lookups: Vec::new(),
     };
-    let (mut updates, mut bundle_steps) = (Vec::new(), Vec::new());
-    for part in parts {
-        let Bundles::Ready {
-            csv_names,
-            subscription_steps,
-            steps,
-            lookups,
-        } = &part.bundles
-        else {
-            continue;
-        };
-        wanted.csv_names.extend(csv_names.iter().cloned());
-        wanted.steps.extend(subscription_steps.iter().cloned());
-        bundle_steps.extend(steps.iter().cloned());
-        wanted.lookups.extend(lookups.iter().cloned());
-        updates.extend(part.updates.iter().cloned());
+    for (_, bundles) in parts {
+        wanted.csv_names.extend(bundles.csv_names.iter().cloned());
+        wanted.steps.extend(bundles.subscription_steps.iter().cloned());
+        wanted.lookups.extend(bundles.lookups.iter().cloned());
     }
-    wanted.steps.append(&mut bundle_steps);
+    wanted
+        .steps
+        .extend(parts.iter().flat_map(|(_, bundles)| &bundles.steps).cloned());
+    let updates: Vec<_> = parts
+        .iter()
+        .flat_map(|(part, _)| &part.updates)
+        .cloned()
+        .collect();
     (!updates.is_empty()).then_some((wanted, updates))
 }
 

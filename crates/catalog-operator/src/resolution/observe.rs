@@ -80,20 +80,24 @@ pub struct PartProgress {
     pub bundles: Bundles,
 }
 
+/// The steps that install the bundles of a part.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReadyBundles {
+    /// Names of the ClusterServiceVersions.
+    pub csv_names: Vec<String>,
+    /// Subscriptions to create for dependencies.
+    pub subscription_steps: Vec<Step>,
+    /// Steps of the bundles, in order.
+    pub steps: Vec<Step>,
+    /// The bundle images.
+    pub lookups: Vec<BundleLookup>,
+}
+
 /// Where the bundles of a part are.
 #[derive(Debug, Clone)]
 pub enum Bundles {
-    /// Unpacked: the steps that install them.
-    Ready {
-        /// Names of the ClusterServiceVersions.
-        csv_names: Vec<String>,
-        /// Subscriptions to create for dependencies.
-        subscription_steps: Vec<Step>,
-        /// Steps of the bundles, in order.
-        steps: Vec<Step>,
-        /// The bundle images.
-        lookups: Vec<BundleLookup>,
-    },
+    /// Unpacked.
+    Ready(ReadyBundles),
     /// On their way.
     Unpacking {
         /// What goes wrong while it is tried again; empty when all is well.
@@ -108,6 +112,22 @@ pub enum Bundles {
         /// Text of the condition.
         message: String,
     },
+}
+
+impl Progress {
+    /// How much longer to wait for bundles and catalogs that are most likely there in a moment.
+    ///
+    /// Until then nothing is planned or told of what hangs on them: what is asked for together shall be one plan.
+    pub fn gathering(&self) -> Option<Duration> {
+        let Self::Resolved { parts, reading, .. } = self else {
+            return None;
+        };
+        let unpacking = parts.iter().filter_map(|part| match part.bundles {
+            Bundles::Unpacking { quiet, .. } => quiet,
+            Bundles::Ready(_) | Bundles::Failed { .. } => None,
+        });
+        unpacking.chain(*reading).min()
+    }
 }
 
 impl Observed {

@@ -16,7 +16,7 @@ use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::Plan;
+use olm_runtime::plan::{Plan, Requeue};
 use olm_runtime::store::Store;
 
 use super::answer::{self, Answer, Memory, Question};
@@ -347,21 +347,35 @@ impl Reconciler for ResolutionReconciler {
         _now: Timestamp,
     ) -> StatusUpdate {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        let refusal = verdict.creation.and_then(|index| match outcomes.get(index) {
-            Outcome::Failed(failure) => Some(failure),
-            _ => None,
-        });
-        match refusal {
+        let failure = outcomes
+            .failure()
+            .filter(|(index, _)| verdict.making.contains(index));
+        match failure {
             // Those pass by themselves, and the next try comes soon.
-            Some(failure) if matches!(failure.class, FailureClass::Retry | FailureClass::Conflict) => {}
-            Some(failure) => {
+            Some((_, failure)) if matches!(failure.class, FailureClass::Retry | FailureClass::Conflict) => {}
+            Some((_, failure)) => {
                 refusals.insert(observed.namespace.clone(), failure.message.clone());
             }
             None => {
                 refusals.remove(&observed.namespace);
             }
         }
-        StatusUpdate::default()
+        let created = verdict
+            .making
+            .iter()
+            .any(|index| matches!(outcomes.get(*index), Outcome::Done(_)));
+        let requeue = if created {
+            Requeue::After {
+                delay: Duration::ZERO,
+                reason: "adoption of the new InstallPlan",
+            }
+        } else {
+            Requeue::AwaitChange
+        };
+        StatusUpdate {
+            requeue,
+            ..StatusUpdate::default()
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use olm_api::condition::subscription as words;
 use olm_api::v1alpha1::Subscription;
 use olm_runtime::plan::{EventDraft, Requeue};
 
-use super::observe::{Bundles, Observed, Progress};
+use super::observe::{Bundles, Observed, PartProgress, Progress};
 use crate::subscription::Standing;
 
 /// What each Subscription is told of the resolution.
@@ -53,7 +53,7 @@ pub fn standings(observed: &Observed) -> BTreeMap<String, Standing> {
     }
     for part in parts {
         let standing = match &part.bundles {
-            Bundles::Ready { .. } => Standing::Resolved,
+            Bundles::Ready(_) => Standing::Resolved,
             Bundles::Unpacking { quiet: Some(_), .. } => Standing::Unknown,
             Bundles::Unpacking { message, quiet: None } => Standing::Unpacking {
                 message: message.clone(),
@@ -74,17 +74,10 @@ pub fn standings(observed: &Observed) -> BTreeMap<String, Standing> {
 
 /// The next moment at which work that was not mentioned so far has to be.
 pub fn quiet_time(observed: &Observed) -> Requeue {
-    let Progress::Resolved { parts, reading, .. } = &observed.progress else {
-        return Requeue::AwaitChange;
-    };
-    let quiet = parts.iter().filter_map(|part| match part.bundles {
-        Bundles::Unpacking { quiet, .. } => quiet,
-        _ => None,
-    });
     let reason = "bundle or catalog being fetched";
-    quiet
-        .chain(*reading)
-        .min()
+    observed
+        .progress
+        .gathering()
         .map_or(Requeue::AwaitChange, |delay| Requeue::After { delay, reason })
 }
 
@@ -99,9 +92,13 @@ pub fn quiet_subscriptions(observed: &Observed) -> BTreeSet<String> {
     else {
         return BTreeSet::new();
     };
+    if observed.progress.gathering().is_none() {
+        return BTreeSet::new();
+    }
+    let fetched = |part: &&PartProgress| !matches!(part.bundles, Bundles::Failed { .. });
     let mut quiet: BTreeSet<String> = parts
         .iter()
-        .filter(|part| matches!(part.bundles, Bundles::Unpacking { quiet: Some(_), .. }))
+        .filter(fetched)
         .flat_map(|part| part.subscriptions.iter().cloned())
         .collect();
     for failure in failures.iter().filter(|_| reading.is_some()) {

@@ -11,7 +11,7 @@ use olm_resolver::Operator;
 use olm_runtime::NamespacedName;
 
 use super::group_settings::GroupSettings;
-use super::observe::{Bundles, PartProgress, QUIET};
+use super::observe::{Bundles, PartProgress, QUIET, ReadyBundles};
 use super::parts::Part;
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::content::read_files;
@@ -49,7 +49,7 @@ pub fn progress(
 
 /// What has come of one bundle.
 enum BundleResult {
-    Steps(Vec<Step>, Option<BundleLookup>),
+    Steps(Vec<Step>, Option<Box<BundleLookup>>),
     Pending {
         trouble: Option<UnpackError>,
         quiet: Option<Duration>,
@@ -81,7 +81,7 @@ fn image_steps(operator: &Operator, bundle: &Arc<UnpackedBundle>, namespace: &st
         };
     };
     match plan_steps(bundle, &lookup, namespace) {
-        Ok(steps) => BundleResult::Steps(steps, Some(lookup)),
+        Ok(steps) => BundleResult::Steps(steps, Some(Box::new(lookup))),
         Err(error) => BundleResult::Failed {
             content: true,
             text: error.to_string(),
@@ -157,7 +157,7 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>) -> Bundles 
         match result {
             BundleResult::Steps(more, lookup) => {
                 steps.extend(more);
-                lookups.extend(lookup);
+                lookups.extend(lookup.map(|lookup| *lookup));
             }
             BundleResult::Pending { trouble, quiet: left } => {
                 pending = true;
@@ -191,7 +191,7 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>) -> Bundles 
         .operators
         .iter()
         .filter_map(|operator| operator.generated_subscription.as_ref());
-    Bundles::Ready {
+    Bundles::Ready(ReadyBundles {
         csv_names: part
             .operators
             .iter()
@@ -202,5 +202,5 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>) -> Bundles 
             .collect(),
         steps,
         lookups,
-    }
+    })
 }

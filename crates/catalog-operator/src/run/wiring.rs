@@ -66,7 +66,7 @@ fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &
     store.on_change(move |change| {
         catalog_triggers::owners(change)
             .into_iter()
-            .for_each(|key| queue.add(key))
+            .for_each(|key| queue.add(key));
     });
 }
 

@@ -5,20 +5,18 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_words, subscription as words};
 use olm_api::v1alpha1::{
-    InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanReference, SubscriptionCondition, SubscriptionState,
-    SubscriptionStatus,
+    InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanReference, SubscriptionCondition,
+    SubscriptionState, SubscriptionStatus,
 };
 
 use super::conditions::{self, holds};
 
 /// The plan's phase; empty while it has no status.
 pub fn phase(plan: &InstallPlan) -> InstallPlanPhase {
-    plan.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default()
-}
-
-/// Whether the plan will not be carried out any further.
-pub fn is_over(plan: &InstallPlan) -> bool {
-    matches!(phase(plan), InstallPlanPhase::Complete | InstallPlanPhase::Failed)
+    plan.status
+        .as_ref()
+        .map(|status| status.phase.clone())
+        .unwrap_or_default()
 }
 
 /// Name of the plan that the status refers to.
@@ -29,7 +27,10 @@ pub fn referenced(status: &SubscriptionStatus) -> Option<&str> {
 /// Makes the status refer to `plan`, in both of its ways.
 pub fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
     let (name, uid) = (plan.name_any(), plan.uid().unwrap_or_default());
-    let known = status.install_plan_ref.as_ref().and_then(|reference| reference.uid.as_deref());
+    let known = status
+        .install_plan_ref
+        .as_ref()
+        .and_then(|reference| reference.uid.as_deref());
     // The reference keeps the resourceVersion it was made with.
     if known == Some(uid.as_str()) && status.install_plan.is_some() {
         return;
@@ -69,11 +70,19 @@ pub fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>) 
 pub fn put_condition(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, now: Timestamp) {
     let wanted = match (status.install_plan_ref.is_some(), plan) {
         (false, _) => None,
-        (true, None) => Some(holds(words::INSTALL_PLAN_MISSING, words::REFERENCED_INSTALL_PLAN_NOT_FOUND, "")),
+        (true, None) => Some(holds(
+            words::INSTALL_PLAN_MISSING,
+            words::REFERENCED_INSTALL_PLAN_NOT_FOUND,
+            "",
+        )),
         (true, Some(plan)) => condition(plan),
     };
     let kept = wanted.as_ref().map(|condition| condition.type_.clone());
-    for type_ in [words::INSTALL_PLAN_MISSING, words::INSTALL_PLAN_PENDING, words::INSTALL_PLAN_FAILED] {
+    for type_ in [
+        words::INSTALL_PLAN_MISSING,
+        words::INSTALL_PLAN_PENDING,
+        words::INSTALL_PLAN_FAILED,
+    ] {
         if kept.as_deref() != Some(type_) {
             conditions::remove(&mut status.conditions, type_);
         }
@@ -89,21 +98,33 @@ fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
         InstallPlanPhase::Complete => None,
         InstallPlanPhase::Failed => {
             let told = installed.filter(|condition| condition.status.as_deref() == Some(FALSE));
-            let reason = told.and_then(|condition| condition.reason.as_deref()).filter(|reason| !reason.is_empty());
-            let message = told.and_then(|condition| condition.message.as_deref()).unwrap_or_default();
+            let reason = told
+                .and_then(|condition| condition.reason.as_deref())
+                .filter(|reason| !reason.is_empty());
+            let message = told
+                .and_then(|condition| condition.message.as_deref())
+                .unwrap_or_default();
             let reason = reason.unwrap_or(words::REASON_INSTALL_PLAN_FAILED);
             Some(holds(words::INSTALL_PLAN_FAILED, reason, message))
         }
-        InstallPlanPhase::None => {
-            Some(holds(words::INSTALL_PLAN_PENDING, words::INSTALL_PLAN_NOT_YET_RECONCILED, &extract_message(plan)))
-        }
-        phase => Some(holds(words::INSTALL_PLAN_PENDING, phase.as_str(), &extract_message(plan))),
+        InstallPlanPhase::None => Some(holds(
+            words::INSTALL_PLAN_PENDING,
+            words::INSTALL_PLAN_NOT_YET_RECONCILED,
+            &extract_message(plan),
+        )),
+        phase => Some(holds(
+            words::INSTALL_PLAN_PENDING,
+            phase.as_str(),
+            &extract_message(plan),
+        )),
     }
 }
 
 fn installed_condition(plan: &InstallPlan) -> Option<&InstallPlanCondition> {
     let conditions = plan.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().find(|condition| condition.type_.as_deref() == Some(plan_words::INSTALLED))
+    conditions
+        .into_iter()
+        .find(|condition| condition.type_.as_deref() == Some(plan_words::INSTALLED))
 }
 
 /// What the plan waits for: its Installed condition's message, its own, or those of its pending bundles.
@@ -111,15 +132,28 @@ fn extract_message(plan: &InstallPlan) -> String {
     let installed = installed_condition(plan).and_then(|condition| condition.message.clone());
     let own = || plan.status.as_ref().and_then(|status| status.message.clone());
     let filled = |message: &String| !message.is_empty();
-    installed.filter(filled).or_else(|| own().filter(filled)).unwrap_or_else(|| pending_bundles(plan))
+    installed
+        .filter(filled)
+        .or_else(|| own().filter(filled))
+        .unwrap_or_else(|| pending_bundles(plan))
 }
 
 fn pending_bundles(plan: &InstallPlan) -> String {
     let lookups = plan.status.iter().flat_map(|status| &status.bundle_lookups);
-    let pending = lookups.flat_map(|lookup| &lookup.conditions).filter(|condition| condition.type_ == bundle_lookup::PENDING);
-    let messages = pending.filter_map(|condition| condition.message.as_deref()).filter(|message| !message.is_empty());
+    let pending = lookups
+        .flat_map(|lookup| &lookup.conditions)
+        .filter(|condition| condition.type_ == bundle_lookup::PENDING);
+    let messages = pending
+        .filter_map(|condition| condition.message.as_deref())
+        .filter(|message| !message.is_empty());
     let sentences: Vec<String> = messages
-        .map(|message| if message.ends_with('.') { message.to_owned() } else { format!("{message}.") })
+        .map(|message| {
+            if message.ends_with('.') {
+                message.to_owned()
+            } else {
+                format!("{message}.")
+            }
+        })
         .collect();
     sentences.join(" ")
 }

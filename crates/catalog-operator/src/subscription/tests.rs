@@ -1,5 +1,8 @@
 //! The status of one Subscription, row by row. Numbers are the cases of `spec/subscription-installplan.md` §9.
 
+// Fixtures read better with literals.
+#![allow(clippy::needless_pass_by_value)]
+
 use olm_api::v1alpha1::CatalogSource;
 use serde_json::{Value, json};
 

@@ -16,7 +16,10 @@ impl Answering {
     /// Ends the server and waits until it has let go of its port and connections.
     pub async fn end(self) {
         drop(self.stop);
-        tokio::time::timeout(std::time::Duration::from_secs(10), self.task).await.unwrap().unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(10), self.task)
+            .await
+            .unwrap()
+            .unwrap();
     }
 }
 

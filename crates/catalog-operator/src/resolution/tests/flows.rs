@@ -198,6 +198,34 @@ async fn an_abandoned_plan_is_removed() {
     );
 }
 
+/// A plan that was created for less than is ready now is taken up for what it was made for; the rest gets the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]).await;
+    world.break_image("reg/other:v1", UnpackClass::NotFound, "no such image");
+    world.subscribe("demo", &json!({}));
+    world.subscribe("other", &json!({}));
+    world.crash_after = Some(2);
+    world.settle().await;
+    assert_eq!(
+        world.writes.last().map(String::as_str),
+        Some("create InstallPlan ns/install-")
+    );
+    world.mend_images();
+    world.restart();
+    world.settle().await;
+    let told = world.describe();
+    assert!(
+        told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
+        "{told}"
+    );
+    assert!(
+        told.contains("plan gen=2 Automatic approved=true other.v1: Installing"),
+        "{told}"
+    );
+    assert_eq!(world.plans().len(), 2, "{told}");
+}
+
 /// Case 17: the plan is made anew under another name and still asks for approval.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_pending_plan_is_made_anew() {
@@ -439,6 +467,31 @@ async fn a_refused_plan_is_told_to_those_it_was_for() {
         !world.describe().contains("EnsureInstallPlanFailed"),
         "{}",
         world.describe()
+    );
+    assert_eq!(world.plans().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1")]).await;
+    world.subscribe("demo", &json!({}));
+    world.refuse_status = Some("Request entity too large".to_owned());
+    for _ in 0..50 {
+        world.round().await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let told = world.describe();
+    assert!(
+        told.contains("EnsureInstallPlanFailed error ensuring InstallPlan: Request entity too large"),
+        "{told}"
+    );
+    assert_eq!(world.writes.len(), 2, "{:#?}", world.writes);
+    world.refuse_status = None;
+    world.settle().await;
+    let told = world.describe();
+    assert!(
+        told.contains("state=UpgradePending") && !told.contains("EnsureInstallPlanFailed"),
+        "{told}"
     );
     assert_eq!(world.plans().len(), 1);
 }

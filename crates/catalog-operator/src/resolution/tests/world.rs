@@ -163,6 +163,8 @@ pub struct World {
     pub crash_after: Option<usize>,
     /// Refuses creations with this text.
     pub refuse: Option<String>,
+    /// Refuses statuses of InstallPlans with this text.
+    pub refuse_status: Option<String>,
     reconciler: ResolutionReconciler,
     snapshots: Snapshots,
     unpacker: Unpacker,
@@ -204,6 +206,7 @@ impl World {
             writes: Vec::new(),
             crash_after: None,
             refuse: None,
+            refuse_status: None,
             reconciler,
             snapshots,
             unpacker,
@@ -398,14 +401,8 @@ impl World {
     fn perform(&mut self, action: &Action) -> Outcome {
         match action {
             Action::Create { object, .. } => {
-                if let Some(text) = &self.refuse {
-                    let message = text.clone();
-                    return Outcome::Failed(Failure {
-                        class: FailureClass::Forbidden,
-                        code: 403,
-                        message,
-                        action: action.to_string(),
-                    });
+                if let Some(text) = self.refuse.clone() {
+                    return refused(action, text);
                 }
                 let version = self.next_version();
                 let mut object = object.clone();
@@ -425,13 +422,20 @@ impl World {
                 ..
             } => {
                 assert_eq!(*subresource, Some("status"));
+                if let Some(text) = self
+                    .refuse_status
+                    .clone()
+                    .filter(|_| target.api.kind == "InstallPlan")
+                {
+                    return refused(action, text);
+                }
                 self.writes
                     .push(format!("patch status of {} {}", target.api.kind, target.name));
                 let version = self.next_version();
                 let uid = guard.uid.clone();
                 match target.api.kind.as_str() {
                     "InstallPlan" => {
-                        patch_in(&self.stores.plans, &target.name, uid.as_ref(), patch, &version)
+                        patch_in(&self.stores.plans, &target.name, uid.as_ref(), patch, &version);
                     }
                     "Subscription" => patch_in(
                         &self.stores.subscriptions,
@@ -581,6 +585,15 @@ impl World {
             .collect::<Vec<_>>()
             .join("\n")
     }
+}
+
+fn refused(action: &Action, message: String) -> Outcome {
+    Outcome::Failed(Failure {
+        class: FailureClass::Forbidden,
+        code: 403,
+        message,
+        action: action.to_string(),
+    })
 }
 
 fn patch_in<K>(store: &Store<K>, name: &str, uid: Option<&String>, patch: &Value, version: &str)
