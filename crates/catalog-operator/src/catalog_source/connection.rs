@@ -331,9 +331,13 @@ impl Pace {
 /// One attempt. Returns the channel and a receiver that ends when the connection does.
 async fn connect(endpoint: &Endpoint) -> Result<(Channel, oneshot::Receiver<()>), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {}: {error}", endpoint.address);
-    let stream = TcpStream::connect(&endpoint.dial)
-        .await
-        .map_err(|error| failed(&error))?;
+    let stream = timeout(
+        socket_deadline(&endpoint.dial),
+        TcpStream::connect(&endpoint.dial),
+    )
+    .await
+    .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    .map_err(|error| failed(&error))?;
     keep_alive(&stream).map_err(|error| failed(&error))?;
     let (alive, lost) = oneshot::channel();
     let socket = Arc::new(Mutex::new(Some(TokioIo::new(Watched {
@@ -358,6 +362,17 @@ async fn connect(endpoint: &Endpoint) -> Result<(Channel, oneshot::Receiver<()>)
             None => failed(&status.message()),
         })?;
     Ok((channel, lost))
+}
+
+/// A packet that got lost while the cluster's proxies learned of a pod is repeated sooner by another try than by the
+/// kernel. A name takes as long as it takes to look up.
+fn socket_deadline(dial: &str) -> Duration {
+    let is_literal = dial.parse::<std::net::SocketAddr>().is_ok();
+    if is_literal {
+        Duration::from_secs(1)
+    } else {
+        ATTEMPT_DEADLINE
+    }
 }
 
 /// Whether a gRPC server answers. Registry servers have the health service; one without it answers all the same.
