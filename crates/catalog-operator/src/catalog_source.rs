@@ -84,16 +84,6 @@ impl CatalogSourceReconciler {
         }
     }
 
-    fn is_restricted(&self, namespace: &str) -> bool {
-        let level = self.stores.namespaces.get("", namespace);
-        level.is_some_and(|namespace| {
-            namespace
-                .labels()
-                .get(labels::POD_SECURITY_ENFORCE)
-                .is_some_and(|level| level == "restricted")
-        })
-    }
-
     fn pods_of(&self, source: &CatalogSource) -> Vec<Arc<Pod>> {
         let uid = source.metadata.uid.as_deref();
         let name = source.name_any();
@@ -118,7 +108,14 @@ impl Reconciler for CatalogSourceReconciler {
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let source = self.stores.sources.get_key(key);
-        let Some(source) = source.filter(|source| source.metadata.deletion_timestamp.is_none()) else {
+        let namespace_object = self.stores.namespaces.get("", &key.namespace);
+        // In a namespace that is being deleted nothing can be made, and everything goes by itself.
+        let terminating = namespace_object
+            .as_ref()
+            .is_some_and(|found| is_terminating(found));
+        let Some(source) =
+            source.filter(|source| !terminating && source.metadata.deletion_timestamp.is_none())
+        else {
             self.connections.forget(key);
             return Ok(None);
         };
@@ -139,7 +136,7 @@ impl Reconciler for CatalogSourceReconciler {
         };
         Ok(Some(Observed {
             settings: PodSettings {
-                namespace_restricted: self.is_restricted(namespace),
+                namespace_restricted: namespace_object.is_some_and(|found| is_restricted(&found)),
                 ..self.settings.clone()
             },
             service_account: self
@@ -176,6 +173,18 @@ impl Reconciler for CatalogSourceReconciler {
             ..StatusUpdate::default()
         }
     }
+}
+
+/// Whether a namespace is being deleted.
+pub fn is_terminating(namespace: &PartialObjectMeta<Namespace>) -> bool {
+    namespace.metadata.deletion_timestamp.is_some()
+}
+
+fn is_restricted(namespace: &PartialObjectMeta<Namespace>) -> bool {
+    namespace
+        .labels()
+        .get(labels::POD_SECURITY_ENFORCE)
+        .is_some_and(|level| level == "restricted")
 }
 
 #[cfg(test)]

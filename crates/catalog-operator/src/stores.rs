@@ -87,6 +87,7 @@ impl Stores {
             csvs: self.csvs.clone(),
             groups: self.groups.clone(),
             sources: self.sources.clone(),
+            namespaces: self.namespaces.clone(),
         }
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
     CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionState, SubscriptionStatus,
@@ -23,9 +25,10 @@ use super::answer::{self, Answer, Memory, Question};
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::observe::{Failure, Observed, Progress, QUIET};
-use super::question::{installed_csv, is_copied, resolver_subscription};
+use super::question::{installed_csv, is_copied, mark_replaced, resolver_subscription};
 use super::{parts, unpacking};
 use crate::bundle_unpack::Unpacker;
+use crate::catalog_source::is_terminating;
 use crate::snapshots::{Content, ContentState, Snapshots};
 use crate::subscription::{self, Surroundings, catalog_health};
 
@@ -42,6 +45,8 @@ pub struct ResolutionStores {
     pub groups: Store<OperatorGroup>,
     /// CatalogSources of all namespaces.
     pub sources: Store<CatalogSource>,
+    /// Namespaces, metadata only.
+    pub namespaces: Store<PartialObjectMeta<Namespace>>,
 }
 
 /// Reconciles namespaces that have Subscriptions.
@@ -159,18 +164,21 @@ impl ResolutionReconciler {
             ));
         }
         self.snapshots.retain(namespace, &used);
+        let subscribed: Vec<_> = subscriptions
+            .iter()
+            .map(|(object, status)| resolver_subscription(object, status))
+            .collect();
+        let mut installed: Vec<_> = self
+            .stores
+            .csvs
+            .list_in(namespace)
+            .iter()
+            .map(|csv| installed_csv(csv))
+            .collect();
+        mark_replaced(&mut installed, &subscribed);
         let question = Question {
-            subscriptions: subscriptions
-                .iter()
-                .map(|(object, status)| resolver_subscription(object, status))
-                .collect(),
-            installed: self
-                .stores
-                .csvs
-                .list_in(namespace)
-                .iter()
-                .map(|csv| installed_csv(csv))
-                .collect(),
+            subscriptions: subscribed,
+            installed,
             operator_group: olm_resolver::OperatorGroup {
                 count: 1,
                 fail_forward: settings.fail_forward,
@@ -283,9 +291,18 @@ impl Reconciler for ResolutionReconciler {
 
     async fn observe(&self, namespace: &String) -> Result<Option<Observed>, ObserveError> {
         let subscriptions = self.live_subscriptions(namespace);
-        if subscriptions.is_empty() {
+        // In a namespace that is being deleted nothing can be made, and everything goes by itself.
+        let terminating = self
+            .stores
+            .namespaces
+            .get("", namespace)
+            .is_some_and(|found| is_terminating(&found));
+        if subscriptions.is_empty() || terminating {
             self.snapshots.retain(namespace, &BTreeSet::new());
             self.memory.forget(namespace);
+        }
+        if terminating {
+            return Ok(None);
         }
         let settings = group_settings::read(namespace, &self.stores.groups.list_in(namespace));
         let around = self.surroundings(

@@ -72,6 +72,10 @@ pub fn ailment(source: &CatalogSource) -> Option<String> {
     if source.metadata.deletion_timestamp.is_some() {
         return Some("it is being deleted".to_owned());
     }
+    // One text for the whole start: each further one would be a write to every Subscription.
+    if is_starting(source) {
+        return Some("its registry server is starting".to_owned());
+    }
     let message = status.message.filter(|message| !message.is_empty());
     Some(
         message.unwrap_or_else(|| match connection.last_observed_state.as_str() {

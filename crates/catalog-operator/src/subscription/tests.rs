@@ -423,9 +423,9 @@ fn unhealthy_catalogs_are_named_with_their_ailment() {
         json!({"catalogHealth": [{"catalogSourceRef": {"uid": "uid-cat"}, "healthy": false, "lastUpdated": null}]}),
     );
     let sick = |status: Value| [catalog("ns", "cat", status)];
-    insta::assert_snapshot!(health_text(&object, &sick(json!({}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its registry server is not set up yet");
+    insta::assert_snapshot!(health_text(&object, &sick(json!({}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its registry server is starting");
     insta::assert_snapshot!(health_text(&object, &sick(json!({"reason": "SpecInvalidError", "message": "unknown sourcetype: nope"}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: unknown sourcetype: nope");
-    insta::assert_snapshot!(health_text(&object, &sick(json!({"registryService": {}, "connectionState": {"lastObservedState": "CONNECTING"}}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its connection is CONNECTING");
+    insta::assert_snapshot!(health_text(&object, &sick(json!({"registryService": {}, "connectionState": {"lastObservedState": "CONNECTING"}}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its registry server is starting");
     let known = json!({"catalogHealth": [{"catalogSourceRef": {"uid": "uid-other"}, "healthy": true, "lastUpdated": null}]});
     insta::assert_snapshot!(health_text(&subscription(known), &[healthy("other")]), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat missing");
     // W18: not the text of before.
@@ -436,7 +436,7 @@ fn unhealthy_catalogs_are_named_with_their_ailment() {
     let other = catalog(
         "olm",
         "other",
-        json!({"message": "registry server is not ready - pod x"}),
+        json!({"reason": "RegistryServerError", "message": "registry server is not ready - pod x"}),
     );
     insta::assert_snapshot!(health_text(&subscription(both), &[healthy("cat"), other]), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: catalogsource olm/other unhealthy: registry server is not ready - pod x");
 }

@@ -116,8 +116,8 @@ async fn a_manual_subscription_walks_its_channel_plan_by_plan() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dependency_gets_a_subscription() {
     let bundles = vec![
-        bundle("upper.v1").requires("Demo"),
-        bundle("demo.v1").provides("Demo"),
+        bundle("upper.v1").requires("Ofdemo"),
+        bundle("demo.v1").provides("Ofdemo"),
     ];
     let mut world = World::with_catalog(bundles).await;
     world.subscribe("upper", &json!({}));
@@ -283,6 +283,45 @@ async fn a_new_head_upgrades() {
         "{}",
         world.describe()
     );
+}
+
+/// Between the successor's creation and the moment olm-operator says so, the predecessor is nobody's and provides the
+/// same APIs: no failure is told in any of the states an upgrade goes through.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_never_shows_a_failed_resolution() {
+    let bundles = || {
+        vec![
+            bundle("demo.v1").provides("Ofdemo"),
+            bundle("demo.v2").replaces("demo.v1").provides("Ofdemo"),
+        ]
+    };
+    let mut world = World::with_catalog(bundles().into_iter().take(1)).await;
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    world.carry_out_plans();
+    world.settle().await;
+    world.serve(NAMESPACE, "cat", bundles()).await;
+    world.settle().await;
+    world.put_csv_beside("demo.v2", "demo.v1");
+    for phase in ["Succeeded", "Replacing", "Deleting"] {
+        world.set_csv_phase("demo.v1", phase);
+        world.settle().await;
+        let told = world.describe();
+        assert!(
+            told.contains("state=AtLatestKnown installed=demo.v2") && !told.contains("ResolutionFailed"),
+            "{phase}: {told}"
+        );
+    }
+    assert_eq!(world.events.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_is_being_deleted_is_left_alone() {
+    let mut world = World::with_catalog(demo()).await;
+    world.subscribe("demo", &json!({}));
+    world.terminate_namespace();
+    world.settle().await;
+    assert_eq!(world.writes, Vec::<String>::new());
 }
 
 // What goes wrong -----------------------------------------------------------------------------------------------------
@@ -499,7 +538,8 @@ async fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
 /// Cases 14 and 94 of the resolver: a broken global catalog that could matter blocks until it is excluded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
-    let mut world = World::with_catalog(vec![bundle("upper.v1").requires("Demo"), bundle("plain.v1")]).await;
+    let mut world =
+        World::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]).await;
     let failing = json!({"reason": "RegistryServerError", "message": "couldn't connect to registry - refused",
         "registryService": {}, "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}});
     world.put_source(
@@ -547,7 +587,7 @@ async fn a_starting_catalog_is_waited_for() {
     world.settle().await;
     insta::assert_snapshot!(world.describe(), @r"
     demo-sub: state= installed=- current=- gen=0
-      CatalogSourcesUnhealthy=True/CatalogSourcesAdded targeted catalogsource ns/cat unhealthy: its connection is CONNECTING
+      CatalogSourcesUnhealthy=True/CatalogSourcesAdded targeted catalogsource ns/cat unhealthy: its registry server is starting
     ");
     assert_eq!(world.writes.len(), 1);
     world.serve(NAMESPACE, "cat", demo()).await;

@@ -185,6 +185,7 @@ impl World {
             csvs: Store::new(),
             groups: Store::new(),
             sources: Store::new(),
+            namespaces: Store::new(),
         };
         let (contents, current) = (Contents::default(), Arc::<Mutex<Vec<String>>>::default());
         let connections = Connections::new(|_: &NamespacedName| {});
@@ -501,7 +502,10 @@ impl World {
         });
         let version = self.next_version();
         let (package, number) = name.split_once(".v").unwrap();
-        let properties = json!({"properties": [{"type": "olm.package", "value": {"packageName": package, "version": format!("{number}.0.0")}}]});
+        let properties = json!({"properties": [
+            {"type": "olm.package", "value": {"packageName": package, "version": format!("{number}.0.0")}},
+            {"type": "olm.gvk", "value": {"group": "example.com", "version": "v1", "kind": format!("Of{package}")}},
+        ]});
         let csv: ClusterServiceVersion = serde_json::from_value(json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": name, "namespace": NAMESPACE, "uid": format!("uid-{name}"), "resourceVersion": version,
@@ -517,6 +521,36 @@ impl World {
                 .csvs
                 .remove_for_tests(&NamespacedName::new(NAMESPACE, replaced));
         }
+    }
+
+    /// A ClusterServiceVersion that replaces another, which stays.
+    pub fn put_csv_beside(&mut self, name: &str, replaced: &str) {
+        let kept = self.stores.csvs.get(NAMESPACE, replaced).unwrap();
+        self.put_csv(name);
+        let mut csv = ClusterServiceVersion::clone(&self.stores.csvs.get(NAMESPACE, name).unwrap());
+        csv.spec.replaces = Some(replaced.to_owned());
+        csv.metadata.resource_version = Some(self.next_version());
+        self.stores.csvs.put(csv);
+        let mut kept = ClusterServiceVersion::clone(&kept);
+        kept.metadata.resource_version = Some(self.next_version());
+        self.stores.csvs.put(kept);
+    }
+
+    pub fn set_csv_phase(&mut self, name: &str, phase: &str) {
+        let version = self.next_version();
+        patch_in(
+            &self.stores.csvs,
+            name,
+            None,
+            &json!({"status": {"phase": phase}}),
+            &version,
+        );
+    }
+
+    pub fn terminate_namespace(&mut self) {
+        let version = self.next_version();
+        let meta = json!({"metadata": {"name": NAMESPACE, "resourceVersion": version, "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        self.stores.namespaces.put(serde_json::from_value(meta).unwrap());
     }
 
     pub fn set_phase(&mut self, plan: &str, phase: &str) {
