@@ -25,7 +25,10 @@ fn main() -> ExitCode {
     let args = args::Args::parse();
     if args.version {
         let version = env!("CARGO_PKG_VERSION");
-        print!("{}", olm_runtime::args::version_text(version, COMMIT.unwrap_or("unknown")));
+        print!(
+            "{}",
+            olm_runtime::args::version_text(version, COMMIT.unwrap_or("unknown"))
+        );
         return ExitCode::SUCCESS;
     }
     if let Some(complaint) = args.complaint() {
@@ -41,7 +44,9 @@ fn main() -> ExitCode {
     // One thread: the work is waiting for servers, and each further thread costs its own memory. What computes for long
     // (resolution, indexing a catalog) goes to the pool for blocking work.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(run::run(args)));
+    let outcome = runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(run::run(args)));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
