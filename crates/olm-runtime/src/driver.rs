@@ -137,7 +137,9 @@ impl<R: Reconciler> Worker<R> {
                 }
                 Next::Failed(Requeue::After { delay, .. }) => {
                     let backoff = self.backoff(&key);
-                    self.queue.add_after(key, delay.min(backoff));
+                    // Never at once, whatever the reconciler asks for: a failing round must not become a hot loop.
+                    self.queue
+                        .add_after(key, delay.clamp(FIRST_BACKOFF.min(backoff), backoff));
                 }
                 Next::Failed(Requeue::AwaitChange) => {
                     let backoff = self.backoff(&key);

@@ -12,11 +12,13 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, TryStreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
+use olm_api::labels;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::{sync::watch, task::JoinSet};
@@ -473,7 +475,7 @@ impl StoreSet {
             if let Ok(mut object) =
                 serde_json::from_value::<PartialObjectMeta<K>>(serde_json::json!({ "metadata": metadata }))
             {
-                object.metadata.managed_fields = None;
+                prepare_metadata(&mut object.metadata);
                 if selected(&requirements, object.labels()) {
                     absorbing.put(object);
                 }
@@ -488,7 +490,7 @@ impl StoreSet {
         self.starters.push(Box::new(move |tasks| {
             let api: Api<PartialObjectMeta<K>> = Api::all(client);
             let events = watcher(api, config)
-                .map_ok(|event| event.modify(|object| object.metadata.managed_fields = None));
+                .map_ok(|event| event.modify(|object| prepare_metadata(&mut object.metadata)));
             tasks.spawn(feed(feeding, name, events, Ok));
         }));
         store
@@ -547,6 +549,14 @@ impl Readiness {
         for absorb in self.absorbers.get(&key).into_iter().flatten() {
             absorb(object);
         }
+    }
+}
+
+/// Drops what nobody reads of an object kept for its metadata; kubectl's copy of the whole object would be most of it.
+fn prepare_metadata(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
     }
 }
 
@@ -612,6 +622,22 @@ mod tests {
         object.metadata.uid = Some(uid.to_owned());
         object.metadata.resource_version = Some(version.to_string());
         object
+    }
+
+    #[test]
+    fn metadata_is_kept_without_kubectls_copy_of_the_object() {
+        let mut object = config_map("a", "1", 1);
+        let annotations = [(labels::LAST_APPLIED_CONFIGURATION, "{}"), ("kept", "yes")];
+        object.metadata.annotations = Some(
+            annotations
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+        );
+        prepare_metadata(&mut object.metadata);
+        assert_eq!(
+            object.metadata.annotations,
+            Some([("kept".to_owned(), "yes".to_owned())].into())
+        );
     }
 
     fn known_version(store: &Store<ConfigMap>) -> Option<u64> {
