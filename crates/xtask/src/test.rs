@@ -13,6 +13,17 @@ use crate::progress::Progress;
 use crate::results::Results;
 use crate::{deploy, images, workspace};
 
+/// Tests that are written but not part of the run yet, and why.
+const NOT_RUN: [(&str, &str); 2] = [
+    (
+        "corpus",
+        "ten real operators: the last run ended with some that differ from what their bundles say",
+    ),
+    (
+        "crash",
+        "SIGKILL after every k-th write: has not been through as a whole yet",
+    ),
+];
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
@@ -60,6 +71,9 @@ fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) ->
         .and_then(|()| deploy::deploy(&Destination::Embedded(cluster), None, progress))
         .and_then(|()| {
             progress.note("tests against the embedded cluster");
+            for (name, why) in NOT_RUN {
+                progress.note(&format!("not run: e2e/tests/{name}.rs, {why}"));
+            }
             let mut command = cargo_test();
             command
                 .args(["--package", "e2e"])

@@ -4,8 +4,10 @@
 //! The same function runs twice: when the plan is made, for the list of steps, and when a step is carried out, for its object.
 //! Whatever it does must therefore depend on nothing but bundle, lookup and namespace.
 
+use olm_api::manifest::decode_csv_manifest;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
 use olm_api::{hash, labels};
+use olm_runtime::plan::to_value;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -50,6 +52,9 @@ pub enum StepsError {
     /// The ClusterServiceVersion has no `kind`.
     #[error("bundle CSV {0} missing Kind")]
     CsvWithoutKind(String),
+    /// The ClusterServiceVersion has a field that cannot be understood.
+    #[error("{0}")]
+    Csv(String),
     /// The properties of the catalog entry are not JSON.
     #[error("failed to load bundle properties for \"{csv}\": {cause}")]
     Properties {
@@ -143,7 +148,10 @@ fn projected_csv(csv: &Value, projection: &Projection<'_>) -> Result<Value, Step
     if object::kind(csv).is_empty() {
         return Err(StepsError::CsvWithoutKind(name));
     }
-    let mut csv = csv.clone();
+    // Through the type: authors leave out required texts and write field names with other capital letters, which the API
+    // server would refuse or drop.
+    let mut csv =
+        to_value(&decode_csv_manifest(csv.clone()).map_err(|error| StepsError::Csv(error.to_string()))?);
     object::strip_server_fields(&mut csv);
     object::map_mut(&mut csv, "metadata").insert("namespace".to_owned(), projection.namespace.into());
     let spec = object::map_mut(&mut csv, "spec");
@@ -247,6 +255,33 @@ mod tests {
         for (csv, expected) in rows {
             assert_eq!(steps(csv, ""), Err(expected.to_owned()));
         }
+    }
+
+    #[test]
+    fn csv_is_written_as_the_api_server_takes_it() {
+        let csv = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"},
+            "spec": {
+                "customresourcedefinitions": {"owned": [
+                    {"name": "as.example.com", "version": "v1", "kind": "A", "resources": [{"kind": "Pod", "version": "v1"}]}
+                ]},
+                "install": {"strategy": "deployment", "spec": {"clusterpermissions": [
+                    {"serviceAccountName": "a", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+                ]}}
+            }
+        });
+        let steps = steps(csv, "").unwrap();
+        let csv = &steps[0].object["spec"];
+        assert_eq!(
+            csv["customresourcedefinitions"]["owned"][0]["resources"][0]["name"],
+            ""
+        );
+        assert_eq!(
+            csv["install"]["spec"]["clusterPermissions"][0]["serviceAccountName"],
+            "a"
+        );
+        let kinds: Vec<&str> = steps.iter().map(|step| step.kind.as_str()).collect();
+        assert!(kinds.contains(&"ClusterRole"), "{kinds:?}");
     }
 
     /// The values stand in the annotation as they stand in the catalog, in Go's escaping.
