@@ -347,13 +347,23 @@ impl World {
     }
 
     fn leftovers(&self, csv: &NamespacedName) -> Vec<Leftover> {
-        let cluster_scoped = |kind: &str| matches!(kind, "ClusterRole" | "ClusterRoleBinding");
-        let labelled = self.objects.iter().filter(|(key, object)| {
-            cluster_scoped(&key.0) && owner::is_labelled(&metadata(object), &csv.namespace, &csv.name)
-        });
+        let labelled = self
+            .objects
+            .iter()
+            .filter(|((kind, ..), object)| match kind.as_str() {
+                "ClusterRole" | "ClusterRoleBinding" => {
+                    owner::is_labelled(&metadata(object), &csv.namespace, &csv.name)
+                }
+                "Role" | "RoleBinding" => reading::is_spread(&metadata(object), csv),
+                _ => false,
+            });
         labelled
             .map(|(key, object)| Leftover {
-                target: Target::dynamic(rbac_kind(&key.0), None, &key.2),
+                target: Target::dynamic(
+                    rbac_kind(&key.0),
+                    Some(key.1.as_str()).filter(|namespace| !namespace.is_empty()),
+                    &key.2,
+                ),
                 uid: object["metadata"]["uid"].as_str().map(str::to_owned),
             })
             .collect()
@@ -468,10 +478,12 @@ fn metadata(object: &Value) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::O
 }
 
 fn rbac_kind(kind: &str) -> kube::core::ApiResource {
-    use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+    use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
     match kind {
         "ClusterRole" => kube::core::ApiResource::erase::<ClusterRole>(&()),
-        _ => kube::core::ApiResource::erase::<ClusterRoleBinding>(&()),
+        "ClusterRoleBinding" => kube::core::ApiResource::erase::<ClusterRoleBinding>(&()),
+        "Role" => kube::core::ApiResource::erase::<Role>(&()),
+        _ => kube::core::ApiResource::erase::<RoleBinding>(&()),
     }
 }
 

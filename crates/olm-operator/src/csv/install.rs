@@ -11,7 +11,7 @@ use crate::{
         deployment::{self, Built},
         health::{self, Problem, Rollout},
         observe::Observed,
-        rbac::{lift, repair},
+        rbac::{self, repair},
     },
     owner,
 };
@@ -79,10 +79,10 @@ pub fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
         .is_some_and(|live| health::is_just_changed(live))
 }
 
-/// What an install has to write: rights everywhere if the group wants that, the Deployments that are not as they
+/// What an install has to write: rights in the namespaces the group targets, the Deployments that are not as they
 /// should be, and the end of those that fell out of the strategy.
 pub fn actions(observed: &Observed) -> Vec<Action> {
-    let mut actions = lift::actions(observed);
+    let mut actions = rbac::reach(observed);
     for Built { deployment, wanted } in wanted(observed) {
         let live = observed.deployments.get(&wanted.name);
         if live.is_none_or(|live| health::drift(&wanted, live).is_some()) {

@@ -37,6 +37,8 @@ pub struct Observed {
     pub namespace_terminating: bool,
     /// Its install strategy, or why that cannot be used.
     pub strategy: Result<Strategy, String>,
+    /// Namespaces its group targets, other than its own, in which something can be created.
+    pub open_targets: BTreeSet<String>,
     /// The OperatorGroups of its namespace, by name.
     pub groups: Vec<Group>,
     /// The OperatorGroups of other namespaces that provide APIs.
@@ -57,7 +59,7 @@ pub struct Observed {
     pub accounts: BTreeMap<String, Account>,
     /// RBAC objects that concern it.
     pub rbac: Rbac,
-    /// Cluster-scoped objects that carry its owner labels; read only while it is being deleted.
+    /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
     pub leftovers: Vec<Leftover>,
 }
 
@@ -164,6 +166,10 @@ pub struct Rbac {
     pub cluster_roles: Vec<Arc<ClusterRole>>,
     /// ClusterRoleBindings with its owner labels.
     pub cluster_role_bindings: Vec<Arc<ClusterRoleBinding>>,
+    /// Roles with its owner labels that were made for it in other namespaces.
+    pub spread_roles: Vec<Arc<Role>>,
+    /// RoleBindings with its owner labels that were made for it in other namespaces.
+    pub spread_bindings: Vec<Arc<RoleBinding>>,
     /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
     pub granted_by_others: Option<Grants>,
 }
@@ -177,7 +183,7 @@ pub struct Grants {
     pub roles: BTreeMap<RoleKey, Vec<PolicyRule>>,
 }
 
-/// A cluster-scoped object that has to go before its owner does.
+/// An object that no garbage collection finds, because its owner is in a namespace and it is not in that one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leftover {
     /// The object.

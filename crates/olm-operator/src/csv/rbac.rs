@@ -6,6 +6,7 @@
 pub mod coverage;
 pub mod lift;
 pub mod repair;
+pub mod spread;
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,12 @@ use kube::ResourceExt;
 
 use olm_api::{permission as recipe, v1alpha1::ClusterServiceVersion};
 
-use crate::csv::{observe::Rbac, strategy::Permission};
+use olm_runtime::plan::Action;
+
+use crate::csv::{
+    observe::{Observed, Rbac},
+    strategy::Permission,
+};
 
 /// API group of all RBAC kinds.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -41,6 +47,13 @@ pub struct WantedRole {
     pub rules: Vec<PolicyRule>,
     /// Hash of what it allows, for the label.
     pub rules_hash: String,
+}
+
+/// What has to be written so that an operator has its rights wherever its group sends it, beyond its own namespace.
+pub fn reach(observed: &Observed) -> Vec<Action> {
+    let mut actions = lift::actions(observed);
+    actions.extend(spread::actions(observed));
+    actions
 }
 
 /// The roles for these permissions, each once.

@@ -5,7 +5,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{
-    api::core::v1::ServiceAccount, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+    api::core::v1::{Namespace, ServiceAccount},
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
@@ -163,6 +164,27 @@ pub fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
         csv.namespace() == namespace
             || provided_apis(&csv.spec).is_ok_and(|provided| !provided.is_disjoint(&listed))
     })
+}
+
+/// A namespace that came or is on its way out: the members of the groups that target it.
+pub fn by_namespace(
+    change: &Change<PartialObjectMeta<Namespace>>,
+    groups: &[Arc<OperatorGroup>],
+    csvs: &Csvs,
+) -> Keys {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        && old.metadata.uid == new.metadata.uid
+    {
+        return Keys::new();
+    }
+    let name = change.object().name_any();
+    let concerned: BTreeSet<Option<String>> = groups
+        .iter()
+        .filter(|group| targets(group).any(|target| *target == name))
+        .map(|group| group.namespace())
+        .collect();
+    select(csvs, |csv| concerned.contains(&csv.namespace()))
 }
 
 fn targets(group: &OperatorGroup) -> impl Iterator<Item = &String> {

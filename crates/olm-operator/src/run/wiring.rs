@@ -69,13 +69,17 @@ fn connect_groups(stores: &Stores, queues: &Queues) {
         );
         add_all(&all.namespaces, namespace::triggers::by_group(change));
     });
-    let (groups, all) = (stores.groups.clone(), queues.clone());
+    let (csvs, groups, all) = (stores.csvs.clone(), stores.groups.clone(), queues.clone());
     stores.namespaces.on_change(move |change| {
         add_all(
             &all.groups,
             operator_group::triggers::by_namespace(change, &groups.list()),
         );
         add_all(&all.namespaces, namespace::triggers::by_namespace(change));
+        add_all(
+            &all.csvs,
+            csv::triggers::by_namespace(change, &groups.list(), &csvs.list()),
+        );
     });
 }
 

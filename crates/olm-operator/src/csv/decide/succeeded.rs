@@ -41,7 +41,7 @@ fn health(observed: &Observed, _now: Timestamp) -> Step {
         return Step::go(super::bad_calculation());
     }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
-        return Step::act(Stage::Lift, rbac::lift::actions(observed), None);
+        return Step::act(Stage::Lift, rbac::reach(observed), None);
     };
     let (phase, reason, message) = match found.problem {
         Problem::Stuck(text) => (

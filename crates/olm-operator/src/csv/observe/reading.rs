@@ -14,10 +14,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-    core::v1::ServiceAccount,
-    rbac::v1::{ClusterRole, ClusterRoleBinding},
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        core::v1::ServiceAccount,
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -44,7 +47,7 @@ use crate::{
         replacement, requirements,
         strategy::{self, Strategy},
     },
-    operator_group::{self, Group, intersection::NamespaceSet},
+    operator_group::{self, Group, Targets, intersection::NamespaceSet},
     owner,
     stores::{CustomResourceDefinition, Stores},
 };
@@ -181,6 +184,9 @@ impl Reader {
         found.extend(self.labelled::<ClusterRole>(&selector).await?);
         found.extend(self.labelled::<MutatingWebhookConfiguration>(&selector).await?);
         found.extend(self.labelled::<ValidatingWebhookConfiguration>(&selector).await?);
+        let namespaced = format!("{selector},{}={}", labels::COPIED_FROM, observed.namespace());
+        found.extend(self.labelled::<RoleBinding>(&namespaced).await?);
+        found.extend(self.labelled::<Role>(&namespaced).await?);
         Ok(found)
     }
 
@@ -196,7 +202,7 @@ impl Reader {
             .items
             .iter()
             .map(|item| Leftover {
-                target: Target::dynamic(kind.clone(), None, &item.name_any()),
+                target: Target::dynamic(kind.clone(), item.namespace().as_deref(), &item.name_any()),
                 uid: item.uid(),
             })
             .collect())
@@ -208,6 +214,10 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
     let namespaces = operator_group::observe::namespaces(stores);
     let groups = stores.groups.list_in(&key.namespace);
+    let groups: Vec<Group> = groups
+        .iter()
+        .map(|group| Group::read(group, &namespaces))
+        .collect();
     let replaces = csv.spec.replaces().filter(|replaces| *replaces != key.name);
     let strategy = strategy::read(&csv);
     let deployments = owned(stores.deployments.list_in(&key.namespace), key);
@@ -216,10 +226,8 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             .namespaces
             .get_key(&NamespacedName::cluster(&key.namespace))
             .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
-        groups: groups
-            .iter()
-            .map(|group| Group::read(group, &namespaces))
-            .collect(),
+        open_targets: open_targets(stores, &key.namespace, &groups),
+        groups,
         foreign_groups: foreign_groups(stores, &key.namespace),
         siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
         previous_condition: replaces.and_then(|name| stores.conditions.get(&key.namespace, name)),
@@ -243,6 +251,25 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
         strategy,
         csv,
     })
+}
+
+/// Namespaces that do not exist (yet) may be targets, too; what is in one that goes, goes with it.
+fn open_targets(stores: &Stores, own: &str, groups: &[Group]) -> BTreeSet<String> {
+    let [
+        Group {
+            targets: Targets::Namespaces(targets),
+            ..
+        },
+    ] = groups
+    else {
+        return BTreeSet::new();
+    };
+    let is_open = |name: &&String| {
+        let found = stores.namespaces.get_key(&NamespacedName::cluster(*name));
+        found.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_none())
+    };
+    let others = targets.iter().filter(|name| *name != own);
+    others.filter(is_open).cloned().collect()
 }
 
 fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
@@ -363,8 +390,27 @@ fn own_rbac(stores: &Stores, key: &NamespacedName) -> Rbac {
         role_bindings: owned(stores.role_bindings.list_in(namespace), key),
         cluster_roles: owned(stores.cluster_roles.list(), &NamespacedName::new(namespace, name)),
         cluster_role_bindings: owned(stores.cluster_role_bindings.list(), key),
+        spread_roles: spread(stores.roles.list(), key),
+        spread_bindings: spread(stores.role_bindings.list(), key),
         granted_by_others: None,
     }
+}
+
+/// Only what says that it was made for the namespace it is in: nobody else's object with these labels is touched.
+fn spread<K: Resource>(mut objects: Vec<Arc<K>>, key: &NamespacedName) -> Vec<Arc<K>> {
+    objects.retain(|object| is_spread(object.meta(), key));
+    objects
+}
+
+/// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion.
+pub fn is_spread(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
+    let copied_from = metadata
+        .labels
+        .as_ref()
+        .and_then(|all| all.get(labels::COPIED_FROM));
+    metadata.namespace.as_ref() != Some(&csv.namespace)
+        && copied_from == Some(&csv.namespace)
+        && owner::is_labelled(metadata, &csv.namespace, &csv.name)
 }
 
 fn owned<K: Resource>(mut objects: Vec<Arc<K>>, key: &NamespacedName) -> Vec<Arc<K>> {

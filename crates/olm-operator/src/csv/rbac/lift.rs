@@ -8,7 +8,6 @@ use kube::ResourceExt;
 use olm_runtime::plan::{Action, Target};
 
 use crate::csv::{
-    FIELD_MANAGER,
     observe::Observed,
     rbac::{
         Scope, WantedRole,
@@ -37,7 +36,7 @@ pub fn actions(observed: &Observed) -> Vec<Action> {
 }
 
 /// True when ClusterRoles of this ClusterServiceVersion already allow all of it in every namespace.
-fn holds_everywhere(observed: &Observed, role: &WantedRole) -> bool {
+pub(super) fn holds_everywhere(observed: &Observed, role: &WantedRole) -> bool {
     let bindings: Vec<Binding> = observed
         .rbac
         .cluster_role_bindings
@@ -73,12 +72,7 @@ fn lift(observed: &Observed, role: &WantedRole) -> Vec<Action> {
     let subjects = vec![repair::subject(&role.service_account, observed.namespace())];
     // The hash stays that of the Role it was lifted from, as on clusters today.
     repair::cluster_role(&observed.csv, role, rules, subjects)
-        .map(|(target, object)| Action::Apply {
-            target,
-            object,
-            manager: FIELD_MANAGER,
-            identity: repair::identity(observed),
-        })
+        .map(|(target, object)| repair::apply(observed, target, &object))
         .into()
 }
 

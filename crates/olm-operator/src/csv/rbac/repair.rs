@@ -15,6 +15,7 @@ use k8s_openapi::{
 };
 use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::{Action, Exists, Guard, Identity, Target, to_value};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -156,36 +157,39 @@ fn share_account(observed: &Observed, name: &str, account: &crate::csv::observe:
 fn make(observed: &Observed, wanted: &WantedRole) -> [Action; 2] {
     let csv = &observed.csv;
     let namespace = observed.namespace();
-    let subjects = vec![subject(&wanted.service_account, namespace)];
+    let name = wanted.name.as_str();
     match wanted.scope {
         Scope::Namespace => {
-            let role_ref = role_ref("Role", &wanted.name);
-            let binding_hash = binding_hash(&role_ref, &subjects);
-            let role = Role {
-                metadata: namespaced(csv, &wanted.name, &wanted.rules_hash),
-                rules: Some(wanted.rules.clone()),
-            };
-            let binding = RoleBinding {
-                metadata: namespaced(csv, &wanted.name, &binding_hash),
-                role_ref,
-                subjects: Some(subjects),
-            };
+            let (role, binding) = self::role(csv, wanted);
             [
-                apply(
-                    observed,
-                    Target::of::<Role>(namespace, &wanted.name),
-                    to_value(&role),
-                ),
-                apply(
-                    observed,
-                    Target::of::<RoleBinding>(namespace, &wanted.name),
-                    to_value(&binding),
-                ),
+                apply(observed, Target::of::<Role>(namespace, name), &role),
+                apply(observed, Target::of::<RoleBinding>(namespace, name), &binding),
             ]
         }
-        Scope::Cluster => cluster_role(csv, wanted, wanted.rules.clone(), subjects)
-            .map(|(target, object)| apply(observed, target, object)),
+        Scope::Cluster => {
+            let subjects = vec![subject(&wanted.service_account, namespace)];
+            cluster_role(csv, wanted, wanted.rules.clone(), subjects)
+                .map(|(target, object)| apply(observed, target, &object))
+        }
     }
+}
+
+/// A Role and its binding in the namespace of the ClusterServiceVersion.
+pub(super) fn role(csv: &ClusterServiceVersion, wanted: &WantedRole) -> (Role, RoleBinding) {
+    let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
+    let role_ref = role_ref("Role", &wanted.name);
+    let subjects = vec![subject(&wanted.service_account, namespace)];
+    let binding_hash = binding_hash(&role_ref, &subjects);
+    let role = Role {
+        metadata: namespaced(csv, &wanted.name, &wanted.rules_hash),
+        rules: Some(wanted.rules.clone()),
+    };
+    let binding = RoleBinding {
+        metadata: namespaced(csv, &wanted.name, &binding_hash),
+        role_ref,
+        subjects: Some(subjects),
+    };
+    (role, binding)
 }
 
 /// A ClusterRole and its binding for the accounts of a ClusterServiceVersion.
@@ -256,10 +260,11 @@ fn cluster(csv: &ClusterServiceVersion, name: &str, hash: &str) -> ObjectMeta {
     }
 }
 
-fn apply(observed: &Observed, target: Target, object: serde_json::Value) -> Action {
+/// Writes `object` with the rights that count for this ClusterServiceVersion.
+pub(super) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
     Action::Apply {
         target,
-        object,
+        object: to_value(object),
         manager: FIELD_MANAGER,
         identity: identity(observed),
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{changed, installed, prepared};
-use crate::world::{World, crd, csv, group, subscription};
+use crate::world::{World, crd, csv, group, namespace_object, subscription};
 
 fn deployment_of(world: &World) -> Value {
     let mut found = world
@@ -162,6 +162,97 @@ fn an_all_namespaces_group_lifts_the_permissions_and_a_narrower_one_takes_them_b
     world.settle();
     assert_eq!(world.get("ClusterRole", "", role.trim_start_matches("ns/")), None);
     assert_eq!(world.names("ClusterRoleBinding").len(), 1);
+}
+
+/// Roles and RoleBindings outside `ns`.
+fn spread(world: &World) -> Vec<String> {
+    let mut names = world.names("Role");
+    names.extend(world.names("RoleBinding"));
+    names.retain(|name| !name.starts_with("ns/"));
+    names
+}
+
+#[test]
+fn other_targets_get_the_permissions_and_lose_them_again() {
+    let mut world = World::new();
+    world.put(namespace_object("one"));
+    world.put(group("ns", "og", &["one", "ns", "later"]));
+    world.put(crd("demos.example.com"));
+    world.put(csv("a", ""));
+    world.settle_for(5);
+    assert!(
+        world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+    let role = world
+        .names("Role")
+        .into_iter()
+        .find(|name| name.starts_with("ns/a-demo-"));
+    let name = role.unwrap().trim_start_matches("ns/").to_owned();
+    assert_eq!(spread(&world), [format!("one/{name}"), format!("one/{name}")]);
+
+    let made = world.get("Role", "one", &name).unwrap();
+    let rules = made["rules"].clone();
+    assert_eq!(rules, world.get("Role", "ns", &name).unwrap()["rules"]);
+    assert_eq!(made["metadata"].get("ownerReferences"), None);
+    let labels = &made["metadata"]["labels"];
+    assert_eq!(
+        [
+            &labels["olm.copiedFrom"],
+            &labels["olm.owner"],
+            &labels["olm.managed"]
+        ],
+        ["ns", "a", "true"]
+    );
+    let binding = world.get("RoleBinding", "one", &name).unwrap();
+    assert_eq!(
+        binding["subjects"],
+        json!([{"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}])
+    );
+    assert_eq!(binding["roleRef"]["name"], *name);
+
+    world.put(namespace_object("later"));
+    world.settle();
+    assert_eq!(
+        spread(&world).len(),
+        4,
+        "a namespace that comes later is a target, too"
+    );
+    world.edit("Role", "one", &name, json!({"rules": []}));
+    world.delete("RoleBinding", "later", &name);
+    world.settle();
+    assert_eq!(world.get("Role", "one", &name).unwrap()["rules"], rules);
+    assert_eq!(spread(&world).len(), 4, "it is repaired");
+
+    world.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": ["later", "ns"]}}),
+    );
+    world.settle();
+    assert_eq!(spread(&world), [format!("later/{name}"), format!("later/{name}")]);
+    world.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": null}}),
+    );
+    world.settle();
+    assert_eq!(spread(&world), [""; 0], "rights in all namespaces include these");
+    world.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": ["later", "ns"]}}),
+    );
+    world.settle();
+    assert_eq!(spread(&world).len(), 2);
+    world.delete("ClusterServiceVersion", "ns", "a");
+    world.settle();
+    assert_eq!(world.status("a"), "gone");
+    assert_eq!(spread(&world), [""; 0]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
 use olm_runtime::store::Change;
@@ -143,4 +144,23 @@ fn a_condition_wakes_those_that_replace_its_operator() {
         names(triggers::by_condition(&applied(None, condition), &all)),
         set(&["b"])
     );
+}
+
+#[test]
+fn a_namespace_that_comes_wakes_the_members_of_groups_that_target_it() {
+    let mut targeting = group("ns", "og", &["later"]);
+    targeting["status"] = json!({"namespaces": ["later"], "lastUpdated": null});
+    let mut elsewhere = csv("b", "");
+    elsewhere["metadata"]["namespace"] = json!("other");
+    let all = [typed(csv("a", "")), typed(elsewhere)];
+    let groups = [Arc::new(decode(targeting))];
+    let namespace = |name: &str| -> PartialObjectMeta<Namespace> {
+        decode(json!({"metadata": {"name": name, "uid": name}}))
+    };
+    let came = applied(None, namespace("later"));
+    assert_eq!(names(triggers::by_namespace(&came, &groups, &all)), set(&["a"]));
+    let same = applied(Some(namespace("later")), namespace("later"));
+    assert_eq!(names(triggers::by_namespace(&same, &groups, &all)), set(&[]));
+    let other = applied(None, namespace("unrelated"));
+    assert_eq!(names(triggers::by_namespace(&other, &groups, &all)), set(&[]));
 }
