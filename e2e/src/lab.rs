@@ -48,13 +48,9 @@ impl Lab {
         let progress = Progress::start();
         let built = images::build(&progress)?;
         let destination = Destination::Embedded(cluster.clone());
-        let deployed = deploy::OPERATORS
-            .iter()
-            .map(|operator| destination.get(&["deployment", "-n", "olm", operator]))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        if deployed.iter().any(Option::is_none) {
+        if !deploy::is_deployed(&destination, &built)? {
             built.load(&cluster, &progress)?;
-            deploy::deploy(&destination, None, &progress)?;
+            deploy::deploy(&destination, &built, None, &progress)?;
         }
         Ok(Self {
             cluster,

@@ -36,7 +36,9 @@ const HASH_LABELS: [&str; 4] = [
     "olm.service-spec-hash",
     "pod-template-hash",
 ];
-/// Start of annotations whose key ends in a hash of namespace and name.
+/// Label of roles and their bindings; a binding's has the namespace of its account in it.
+const PERMISSIONS_HASH: &str = "olm.permissions.hash";
+/// Start of annotations whose key ends in a hash of their value, which has the namespace in it.
 const HASHED_KEY: &str = "operatorframework.io/installed-alongside-";
 /// Longest value shown in a difference.
 const SHOWN: usize = 300;
@@ -125,6 +127,19 @@ impl Words {
             if let Some(stem) = stem(object) {
                 words.insert(name.to_owned(), stem);
             }
+            // Steps also name roles of operators that are gone.
+            for step in object
+                .pointer("/status/plan")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
+                let resource = &step["resource"];
+                let (kind, name) = (text(resource, "/kind"), text(resource, "/name"));
+                if let Some(stem) = cluster_role_stem(kind, name) {
+                    words.insert(name.to_owned(), stem);
+                }
+            }
             let hash = text(object, "/metadata/labels/pod-template-hash");
             if !hash.is_empty() {
                 words.insert(hash.to_owned(), "HASH".to_owned());
@@ -186,7 +201,11 @@ fn stem(object: &Value) -> Option<String> {
         };
         return Some(format!("{prefix}*"));
     }
-    // Names of an operator's cluster-scoped roles end in a hash over the namespace, too.
+    cluster_role_stem(kind, name)
+}
+
+/// Names of an operator's cluster-scoped roles end in a hash over the namespace, too.
+fn cluster_role_stem(kind: &str, name: &str) -> Option<String> {
     let is_cluster_role = kind == "ClusterRole" || kind == "ClusterRoleBinding";
     let (stem, hash) = name.rsplit_once('-')?;
     (is_cluster_role && hash.len() > 5).then(|| format!("{stem}-HASH"))
@@ -254,6 +273,11 @@ fn reduce(object: &Value) -> Value {
         "Service" => remove(&mut object, "/spec", &["clusterIP", "clusterIPs"]),
         "CustomResourceDefinition" => keep(&mut object, "/status", &["storedVersions", "acceptedNames"]),
         "Pod" => reduce_pod(&mut object),
+        "RoleBinding" | "ClusterRoleBinding" => {
+            if let Some(hash) = object["metadata"]["labels"].get_mut(PERMISSIONS_HASH) {
+                *hash = json!("HASH");
+            }
+        }
         _ => {}
     }
     object
@@ -286,8 +310,8 @@ fn strip(value: &mut Value) {
                     if HASH_LABELS.contains(&key.as_str()) {
                         value = json!("HASH");
                     }
-                    match key.strip_prefix(HASHED_KEY) {
-                        Some(_) => (format!("{HASHED_KEY}HASH"), value),
+                    match value.as_str().filter(|_| key.starts_with(HASHED_KEY)) {
+                        Some(text) => (format!("{HASHED_KEY}{text}"), value),
                         None => (key, value),
                     }
                 })
@@ -320,7 +344,8 @@ mod tests {
             json!({"kind": "InstallPlan", "metadata": {"name": format!("install-{tag}xyz"), "generateName": "install-",
                    "uid": format!("plan-{tag}"), "generation": 2, "namespace": namespace},
                    "spec": {"generation": 1, "clusterServiceVersionNames": ["a.v1"]},
-                   "status": {"plan": [{"status": "Created", "resource": {"manifest": format!("{{\"ns\":\"{namespace}\"}}")}}],
+                   "status": {"plan": [{"status": "Created", "resource": {"manifest": format!("{{\"ns\":\"{namespace}\"}}")}},
+                                       {"status": "Present", "resource": {"kind": "ClusterRole", "name": format!("a.v0-{tag}hash00")}}],
                               "startTime": "2026-01-02T03:04:05Z"}}),
             json!({"kind": "Subscription", "metadata": {"name": "sub", "labels": {format!("operators.coreos.com/a.{namespace}"): ""}},
                    "status": {"installPlanRef": {"name": format!("install-{tag}xyz"), "uid": format!("plan-{tag}")}}}),
@@ -330,6 +355,11 @@ mod tests {
                    "labels": {"pod-template-hash": format!("{tag}template")}},
                    "spec": {"containers": [{"name": "c", "volumeMounts": [{"name": format!("token-{tag}")}]}], "nodeName": tag},
                    "status": {"phase": "Running", "podIP": tag, "conditions": [{"type": "Ready", "status": "True"}]}}),
+            json!({"kind": "ClusterRoleBinding", "metadata": {"name": format!("a.v1-{tag}hash01"),
+                   "labels": {"olm.permissions.hash": tag}}}),
+            json!({"kind": "CustomResourceDefinition", "metadata": {"name": "crd", "annotations": {
+                   format!("operatorframework.io/installed-alongside-{tag}1"): format!("{namespace}/a.v0"),
+                   format!("operatorframework.io/installed-alongside-{tag}2"): format!("{namespace}/a.v1")}}}),
             json!({"kind": "Event", "metadata": {"name": tag}}),
         ];
         (objects, namespace)
@@ -350,6 +380,8 @@ mod tests {
             names,
             [
                 "ClusterRole a.v1-HASH",
+                "ClusterRoleBinding a.v1-HASH",
+                "CustomResourceDefinition crd",
                 "InstallPlan install-*(a.v1)",
                 "Pod a-HASH-*",
                 "Subscription sub"
@@ -360,7 +392,7 @@ mod tests {
     #[test]
     fn what_matters_is_a_difference() {
         type Change = fn(&mut Vec<Value>);
-        let rows: [(Change, &str); 9] = [
+        let rows: [(Change, &str); 10] = [
             (
                 |all| all[0]["spec"]["generation"] = json!(2),
                 "InstallPlan install-*(a.v1) .spec.generation: expected 1, found 2",
@@ -384,6 +416,13 @@ mod tests {
             (
                 |all| all[3]["status"]["conditions"] = json!([]),
                 "Pod a-HASH-* .status.ready: expected true, found false",
+            ),
+            (
+                |all| {
+                    let annotations = all[5]["metadata"]["annotations"].as_object_mut().unwrap();
+                    annotations.retain(|_, value| !value.as_str().unwrap().ends_with("v0"));
+                },
+                "CustomResourceDefinition crd .metadata.annotations.operatorframework.io/installed-alongside-NAMESPACE/a.v0: expected \"NAMESPACE/a.v0\", found \"(absent)\"",
             ),
             (
                 |all| {

@@ -1,16 +1,18 @@
 //! Wherever in the demo's way an operator is killed, the end is the same.
 //!
 //! The main job runs undisturbed first: its end state is the reference, and the API server's audit log tells how many
-//! writes each operator made. Then it runs once for each operator and each of these writes, and SIGKILL follows the
-//! write. [`e2e::normalise`] says what is compared.
+//! writes each operator made. Then it runs again and again, each time in a new namespace, and SIGKILL follows a write:
+//! in run k the catalog operator is killed after its k-th write and the OLM operator after another one of its own, half
+//! its way apart, so that every write of both is followed by a kill in some run. [`e2e::normalise`] says what is
+//! compared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
 use e2e::normalise::{State, differences, normalise};
 use e2e::operator::Operator;
@@ -24,29 +26,33 @@ const SECOND: &str = "demo-operator.v1.1.0";
 const DEFINITION: &str = "greetings.demo.example.com";
 
 /// Without a write for so long, with everything ready, a run is over.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::from_millis(2500);
 /// How long the reference run is watched for writes at rest.
 const REST: Duration = Duration::from_secs(30);
+/// How long the other runs are, after [`QUIET`].
+const SHORT_REST: Duration = Duration::from_secs(1);
 /// How long a run may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Writes that a crash may cost beyond those of the reference run, for each operator: the write whose answer was lost is
-/// made again, and a status may be written in two parts.
-const EXTRA_WRITES: usize = 3;
+/// Writes that an operator may make beyond those of the reference run. Its own crash costs up to three: the write whose
+/// answer was lost is made again, and a status is written in two parts. While the other operator is away, it tells of
+/// states it would not have seen, at most one write for each phase of each of the two versions.
+const EXTRA_WRITES: usize = 8;
 /// A series with so many failed runs is given up.
 const ENOUGH: usize = 6;
 
 #[test]
-fn a_killed_operator_ends_where_an_undisturbed_one_does() -> anyhow::Result<()> {
-    series("crash-auto", "Automatic")
+fn killed_operators_end_where_undisturbed_ones_do() -> anyhow::Result<()> {
+    series("crash-auto", "Automatic", 1)
 }
 
+/// The same way with a plan approved by hand at each end of it; every third write is enough to tell.
 #[test]
-fn a_killed_operator_ends_there_also_with_plans_approved_by_hand() -> anyhow::Result<()> {
-    series("crash-hand", "Manual")
+fn killed_operators_end_there_also_with_plans_approved_by_hand() -> anyhow::Result<()> {
+    series("crash-hand", "Manual", 3)
 }
 
-/// Kills each operator after each of its writes, one run each.
-fn series(prefix: &str, approval: &'static str) -> anyhow::Result<()> {
+/// Kills each operator after every `step`-th of its writes.
+fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<()> {
     // The operators are the cluster's: two series at once would kill each other's.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,8 +64,8 @@ fn series(prefix: &str, approval: &'static str) -> anyhow::Result<()> {
         approval,
     };
 
-    let reference = bench.run(&format!("{prefix}-ref-1"), None)?;
-    let again = bench.run(&format!("{prefix}-ref-2"), None)?;
+    let reference = bench.run(&format!("{prefix}-ref-1"), &Kills::new())?;
+    let again = bench.run(&format!("{prefix}-ref-2"), &Kills::new())?;
     let differences = differences(&reference.state, &again.state);
     ensure!(
         differences.is_empty(),
@@ -67,40 +73,35 @@ fn series(prefix: &str, approval: &'static str) -> anyhow::Result<()> {
         differences.join("\n")
     );
     check_shape(&reference)?;
+    eprintln!("{approval}: undisturbed: {}; {}", reference.told(), again.told());
 
-    let mut failures = Vec::new();
-    let mut runs = 0;
+    let mut counts = Kills::new();
     for program in OPERATORS {
-        let writes = reference.writes.count(program).max(again.writes.count(program));
-        ensure!(writes > 5, "the audit log has only {writes} writes of {program}");
+        let count = reference.writes.count(program).max(again.writes.count(program));
+        ensure!(count > 5, "the audit log has only {count} writes of {program}");
         eprintln!(
-            "{approval}: {program} makes {writes} writes: {:#?}",
+            "{approval}: {program} makes {count} writes: {:#?}",
             reference.writes.by_program[program]
         );
-        for after in 1..=writes {
-            let short = &program[..3];
-            let kill = Kill { program, after };
-            let outcome = bench.run(&format!("{prefix}-{short}-{after:03}"), Some(kill));
-            runs += 1;
-            let verdict = outcome.and_then(|outcome| {
-                eprintln!(
-                    "{approval}: {program} killed after write {after}: {}",
-                    outcome.told()
-                );
-                check_crashed(&reference, &outcome)
-            });
-            if let Err(error) = verdict {
-                let text = format!("{program} killed after write {after}: {error:#}");
-                eprintln!("FAILED: {text}");
-                failures.push(text);
-            }
-            if failures.len() >= ENOUGH {
-                bail!(
-                    "{} of {runs} runs failed, more were not tried:\n{}",
-                    failures.len(),
-                    failures.join("\n\n")
-                );
-            }
+        counts.insert(program, count);
+    }
+    let rounds = counts.values().copied().max().unwrap_or_default();
+    let (mut runs, mut failures) = (0, Vec::new());
+    for round in (0..rounds).step_by(step) {
+        let kills = kills(&counts, round);
+        let outcome = bench.run(&format!("{prefix}-{round:03}"), &kills);
+        runs += 1;
+        let verdict = outcome.and_then(|outcome| {
+            eprintln!("{approval}: killed after {kills:?}: {}", outcome.told());
+            check_crashed(&reference, &outcome)
+        });
+        if let Err(error) = verdict {
+            let text = format!("killed after {kills:?}: {error:#}");
+            eprintln!("FAILED: {text}");
+            failures.push(text);
+        }
+        if failures.len() >= ENOUGH {
+            break;
         }
     }
     eprintln!(
@@ -114,6 +115,15 @@ fn series(prefix: &str, approval: &'static str) -> anyhow::Result<()> {
         failures.join("\n\n")
     );
     Ok(())
+}
+
+/// After which of its writes each program is killed: the second half its way apart from the first. Over all rounds every
+/// write of every program has its turn.
+fn kills(counts: &Kills, round: usize) -> Kills {
+    let turns = counts.iter().enumerate();
+    turns
+        .map(|(index, (program, count))| (*program, (round + index * count / 2) % count + 1))
+        .collect()
 }
 
 /// What the reference itself has to look like, so that comparing with it means something.
@@ -188,19 +198,15 @@ fn check_crashed(reference: &Outcome, outcome: &Outcome) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which program is killed, after which of its writes.
-#[derive(Debug, Clone, Copy)]
-struct Kill {
-    program: &'static str,
-    after: usize,
-}
+/// Which programs are killed, after which of their writes.
+type Kills = BTreeMap<&'static str, usize>;
 
 /// What came of a run.
 struct Outcome {
     state: State,
     writes: Writes,
-    /// Writes the killed program had made when it was gone.
-    written: usize,
+    /// Writes that killed programs had made when they were gone.
+    written: BTreeMap<String, usize>,
     /// Writes after the end state was taken.
     at_rest: Vec<String>,
     /// Phases the ClusterServiceVersion remembers.
@@ -217,7 +223,7 @@ impl Outcome {
             .map(|(name, list)| format!("{} {name}", list.len()))
             .collect();
         format!(
-            "{:.1} s, gone after {}, writes: {}",
+            "{:.1} s, gone after {:?}, writes: {}",
             self.took.as_secs_f64(),
             self.written,
             counts.join(", ")
@@ -229,11 +235,11 @@ impl Outcome {
 struct Seen {
     writes: Writes,
     last: Instant,
-    /// Whether a kill is to come, after which everything is waited for again.
+    /// Whether all kills have happened and what they cost is yet to be waited for.
     to_come: bool,
-    killed: Option<Instant>,
-    /// Writes of the killed program that were finished when it was gone.
-    written: usize,
+    killed: BTreeMap<String, Instant>,
+    /// Writes of killed programs that were finished when they were gone.
+    written: BTreeMap<String, usize>,
     failed: Option<anyhow::Error>,
 }
 
@@ -246,7 +252,7 @@ struct Bench {
 
 impl Bench {
     /// The main job in a namespace of its own.
-    fn run(&self, name: &str, kill: Option<Kill>) -> anyhow::Result<Outcome> {
+    fn run(&self, name: &str, kills: &Kills) -> anyhow::Result<Outcome> {
         self.lab.kubectl().run(&[
             "delete",
             "crd",
@@ -260,16 +266,16 @@ impl Bench {
         let seen = Mutex::new(Seen {
             writes: Writes::of(name),
             last: Instant::now(),
-            to_come: kill.is_some(),
-            killed: None,
-            written: 0,
+            to_come: !kills.is_empty(),
+            killed: BTreeMap::new(),
+            written: BTreeMap::new(),
             failed: None,
         });
         let tail = AuditTail::from_now(&self.lab.cluster().audit_log())?;
         let over = AtomicBool::new(false);
         let outcome = thread::scope(|scope| {
-            scope.spawn(|| watch(tail, &operators, kill, &seen, &over));
-            let outcome = self.observe(&namespace, &operators, kill, &seen);
+            scope.spawn(|| watch(tail, &operators, kills, &seen, &over));
+            let outcome = self.observe(&namespace, &operators, kills, &seen);
             over.store(true, Ordering::Relaxed);
             outcome
         });
@@ -290,31 +296,30 @@ impl Bench {
         &self,
         namespace: &Namespace<'_>,
         operators: &[Operator],
-        kill: Option<Kill>,
+        kills: &Kills,
         seen: &Mutex<Seen>,
     ) -> anyhow::Result<Outcome> {
         let began = Instant::now();
         self.start(namespace)?;
-        self.settle(namespace, seen)?;
-        if let Some(kill) = kill {
-            // A run may have got by with fewer writes than the reference; then the operator is killed at rest.
-            self.kill_late(operators, kill, seen)?;
-            self.wait_restarted(operators, kill)?;
+        self.settle(namespace, kills, seen)?;
+        if !kills.is_empty() {
+            self.kill_late(operators, kills, seen)?;
+            self.wait_restarted(operators, kills)?;
             {
-                // What it has to say after its start it may say from now on.
+                // What they have to say after their start they may say from now on.
                 let mut seen = locked(seen);
                 (seen.last, seen.to_come) = (Instant::now(), false);
             }
-            self.settle(namespace, seen)?;
+            self.settle(namespace, kills, seen)?;
         }
         let took = began.elapsed();
         let (objects, phases) = self.collect(namespace)?;
         let state = normalise(&objects, namespace.name());
         let (writes, written) = {
             let seen = locked(seen);
-            (seen.writes.clone(), seen.written)
+            (seen.writes.clone(), seen.written.clone())
         };
-        thread::sleep(if kill.is_some() { QUIET / 3 } else { REST });
+        thread::sleep(if kills.is_empty() { REST } else { SHORT_REST });
         let seen = locked(seen);
         let at_rest = seen
             .writes
@@ -349,7 +354,7 @@ impl Bench {
     }
 
     /// Waits until the upgrade is done, approving plans on the way, and nothing is written any more.
-    fn settle(&self, namespace: &Namespace<'_>, seen: &Mutex<Seen>) -> anyhow::Result<()> {
+    fn settle(&self, namespace: &Namespace<'_>, kills: &Kills, seen: &Mutex<Seen>) -> anyhow::Result<()> {
         let mut approved = BTreeSet::new();
         let what = format!("{} to be done in {}", self.approval, namespace.name());
         self.lab.kubectl().wait(&what, PATIENCE, |destination| {
@@ -371,37 +376,38 @@ impl Bench {
             }
             let seen = locked(seen);
             let since = seen.last.elapsed();
-            if since >= QUIET || (seen.to_come && seen.killed.is_some()) {
+            if since >= QUIET || (seen.to_come && seen.killed.len() == kills.len()) {
                 return Ok(Ok(()));
             }
             Ok(Err(format!("a write {} ms ago", since.as_millis())))
         })
     }
 
-    fn kill_late(&self, operators: &[Operator], kill: Kill, seen: &Mutex<Seen>) -> anyhow::Result<()> {
+    /// A run may have got by with fewer writes than the reference; then an operator is killed at rest.
+    fn kill_late(&self, operators: &[Operator], kills: &Kills, seen: &Mutex<Seen>) -> anyhow::Result<()> {
         let mut seen = locked(seen);
-        if seen.killed.is_none() {
-            find(operators, kill.program)?.kill()?;
-            seen.killed = Some(Instant::now());
-            seen.written = seen.writes.count(kill.program);
+        for program in kills.keys() {
+            if !seen.killed.contains_key(*program) {
+                find(operators, program)?.kill()?;
+                seen.note_kill(program);
+            }
         }
         Ok(())
     }
 
-    /// The killed program comes back once; the other one has not noticed.
-    fn wait_restarted(&self, operators: &[Operator], kill: Kill) -> anyhow::Result<()> {
+    /// A killed program comes back, once; one that was not killed has not noticed.
+    fn wait_restarted(&self, operators: &[Operator], kills: &Kills) -> anyhow::Result<()> {
         for before in operators {
-            let expected = before.restarts + u64::from(before.name == kill.program);
-            self.lab
-                .kubectl()
-                .wait(&format!("{} to be back", before.name), PATIENCE, |destination| {
-                    let now = Operator::ready(destination, before.name)?;
-                    Ok(if now.restarts == expected {
-                        Ok(())
-                    } else {
-                        Err(format!("{} restarts, not {expected}", now.restarts))
-                    })
-                })?;
+            let expected = before.restarts + u64::from(kills.contains_key(before.name));
+            let what = format!("{} to be back", before.name);
+            self.lab.kubectl().wait(&what, PATIENCE, |destination| {
+                let restarts = Operator::ready(destination, before.name)?.restarts;
+                Ok(if restarts == expected {
+                    Ok(())
+                } else {
+                    Err(format!("{restarts} restarts, not {expected}"))
+                })
+            })?;
         }
         Ok(())
     }
@@ -435,14 +441,16 @@ impl Bench {
     }
 }
 
+impl Seen {
+    fn note_kill(&mut self, program: &str) {
+        self.killed.insert(program.to_owned(), Instant::now());
+        self.written
+            .insert(program.to_owned(), self.writes.count(program));
+    }
+}
+
 /// Follows the audit log until the run is over and kills when it is time.
-fn watch(
-    mut tail: AuditTail,
-    operators: &[Operator],
-    kill: Option<Kill>,
-    seen: &Mutex<Seen>,
-    over: &AtomicBool,
-) {
+fn watch(mut tail: AuditTail, operators: &[Operator], kills: &Kills, seen: &Mutex<Seen>, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let step = tail.read().and_then(|events| {
             let mut seen = locked(seen);
@@ -451,19 +459,17 @@ fn watch(
                     continue;
                 };
                 seen.last = Instant::now();
-                let Some(kill) = kill.filter(|kill| kill.program == program) else {
-                    continue;
-                };
-                if seen.killed.is_none() && seen.writes.count(&program) == kill.after {
-                    find(operators, kill.program)?.kill()?;
-                    seen.killed = Some(Instant::now());
-                }
-                // The log is a moment behind; nobody comes back within half a second.
-                if seen
-                    .killed
-                    .is_some_and(|killed| killed.elapsed() < Duration::from_millis(500))
-                {
-                    seen.written = seen.writes.count(&program);
+                let count = seen.writes.count(&program);
+                match seen.killed.get(&program).copied() {
+                    None if kills.get(program.as_str()) == Some(&count) => {
+                        find(operators, &program)?.kill()?;
+                        seen.note_kill(&program);
+                    }
+                    // The log is a moment behind, and nobody comes back within half a second.
+                    Some(killed) if killed.elapsed() < Duration::from_millis(500) => {
+                        seen.written.insert(program, count);
+                    }
+                    _ => {}
                 }
             }
             Ok(())
@@ -538,4 +544,14 @@ fn listable(lab: &Lab) -> anyhow::Result<String> {
         "api-resources lacks our kinds: {names:?}"
     );
     Ok(names.join(","))
+}
+
+#[test]
+fn every_write_of_every_operator_has_its_turn() {
+    let counts = Kills::from([("a", 37), ("b", 26)]);
+    for (program, count) in &counts {
+        let turns: BTreeSet<usize> = (0..37).map(|round| kills(&counts, round)[program]).collect();
+        assert_eq!(turns, (1..=*count).collect());
+    }
+    assert_eq!(kills(&counts, 0), Kills::from([("a", 1), ("b", 14)]));
 }

@@ -51,7 +51,7 @@ pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     let built = images::build(&progress)?;
     built.load(&cluster, &progress)?;
     let destination = Destination::Embedded(cluster.clone());
-    deploy::deploy(&destination, None, &progress)?;
+    deploy::deploy(&destination, &built, None, &progress)?;
     demo::publish(
         &Opm::new(built.opm_program()),
         &built.opm_image(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::images::Built;
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
 use crate::{manifest, workspace};
@@ -14,12 +15,18 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The Deployments that make up OLM.
 pub const OPERATORS: [&str; 2] = ["catalog-operator", "olm-operator"];
 
-/// Installs OLM on `destination`. `registry` replaces the registry of our images when given.
+/// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of
+/// our images when given. What runs there is replaced exactly when it is not what was built.
 ///
 /// # Errors
 /// When an object is refused or an operator does not become ready; the text says which, and what its
 /// pod last said.
-pub fn deploy(destination: &Destination, registry: Option<&str>, progress: &Progress) -> anyhow::Result<()> {
+pub fn deploy(
+    destination: &Destination,
+    built: &Built,
+    registry: Option<&str>,
+    progress: &Progress,
+) -> anyhow::Result<()> {
     let folder = workspace::root().join("manifests");
     progress.stage("CustomResourceDefinitions applied", || {
         destination.apply(&manifest::read_folder(&folder.join("crds"))?)?;
@@ -42,6 +49,10 @@ pub fn deploy(destination: &Destination, registry: Option<&str>, progress: &Prog
                 .count();
             objects.insert(namespaces, config);
         }
+        for image in &built.images {
+            let pin = |object| manifest::pin_image(object, &image.reference, &image.digest);
+            objects.iter_mut().for_each(pin);
+        }
         if let Some(registry) = registry {
             objects
                 .iter_mut()
@@ -53,6 +64,23 @@ pub fn deploy(destination: &Destination, registry: Option<&str>, progress: &Prog
         progress.stage(&format!("{name} ready"), || wait_ready(destination, name))?;
     }
     Ok(())
+}
+
+/// True when both operators are there and are what was built.
+///
+/// # Errors
+/// When the cluster cannot be asked.
+pub fn is_deployed(destination: &Destination, built: &Built) -> anyhow::Result<bool> {
+    for name in OPERATORS {
+        let found = destination.get(&["deployment", "-n", "olm", name])?;
+        let image = found
+            .as_ref()
+            .map_or("", |found| text(found, "/spec/template/spec/containers/0/image"));
+        if !built.images.iter().any(|built| image.ends_with(&built.digest)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn wait_ready(destination: &Destination, name: &str) -> anyhow::Result<()> {

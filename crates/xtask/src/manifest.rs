@@ -52,6 +52,18 @@ pub fn rename_images(value: &mut Value, registry: &str) {
     }
 }
 
+/// Adds its digest to `image`, where `value` names it: a tag alone would leave a running pod with what it once was.
+pub fn pin_image(value: &mut Value, image: &str, digest: &str) {
+    match value {
+        Value::String(text) if text.ends_with(image) => *text = format!("{text}@{digest}"),
+        Value::Array(items) => items.iter_mut().for_each(|item| pin_image(item, image, digest)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| pin_image(field, image, digest)),
+        _ => {}
+    }
+}
+
 /// Gives the catalog operator the registry configuration of the nodes: a ConfigMap made of the
 /// `hosts.toml` files below `folder`, mounted into its Deployment. Returns the ConfigMap.
 ///
@@ -132,6 +144,18 @@ mod tests {
         assert_eq!(
             pod["volumes"][1]["configMap"]["items"][0]["path"],
             "example.com:5000/hosts.toml"
+        );
+    }
+
+    #[test]
+    fn an_image_is_pinned_wherever_it_is_named_and_no_other() {
+        let mut value =
+            json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "olm.local/olm:0.1.0-rc"]});
+        pin_image(&mut value, "olm.local/opm:0.1.0", "sha256:1");
+        pin_image(&mut value, "olm.local/olm:0.1.0", "sha256:2");
+        assert_eq!(
+            value,
+            json!({"a": ["olm.local/olm:0.1.0@sha256:2", "--opmImage=olm.local/opm:0.1.0@sha256:1", "olm.local/olm:0.1.0-rc"]})
         );
     }
 

@@ -23,7 +23,7 @@ pub fn demo(options: &TargetOptions) -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
     let destination = open(options, &progress)?;
     let images = publish_ours(&destination, options, &progress)?;
-    installation::deploy(&destination, options.registry.as_deref(), &progress)?;
+    installation::deploy(&destination, &images, options.registry.as_deref(), &progress)?;
     let opm = Opm::new(images.opm_program());
     progress.stage("demo bundles and catalog made by opm and pushed", || {
         let registry = options.registry.as_deref();
@@ -49,8 +49,8 @@ pub fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
     let destination = open(options, &progress)?;
-    publish_ours(&destination, options, &progress)?;
-    installation::deploy(&destination, options.registry.as_deref(), &progress)?;
+    let images = publish_ours(&destination, options, &progress)?;
+    installation::deploy(&destination, &images, options.registry.as_deref(), &progress)?;
     Ok(ExitCode::SUCCESS)
 }
 

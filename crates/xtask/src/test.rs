@@ -13,17 +13,6 @@ use crate::progress::Progress;
 use crate::results::Results;
 use crate::{deploy, images, workspace};
 
-/// Tests that are written but not part of the run yet, and why.
-const NOT_RUN: [(&str, &str); 2] = [
-    (
-        "corpus",
-        "ten real operators: the last run ended with some that differ from what their bundles say",
-    ),
-    (
-        "crash",
-        "SIGKILL after every k-th write: has not been through as a whole yet",
-    ),
-];
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
@@ -67,13 +56,12 @@ fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) ->
         "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
     )?;
     let outcome = images::build(progress)
-        .and_then(|built| built.load(&cluster, progress))
-        .and_then(|()| deploy::deploy(&Destination::Embedded(cluster), None, progress))
+        .and_then(|built| {
+            built.load(&cluster, progress)?;
+            deploy::deploy(&Destination::Embedded(cluster), &built, None, progress)
+        })
         .and_then(|()| {
             progress.note("tests against the embedded cluster");
-            for (name, why) in NOT_RUN {
-                progress.note(&format!("not run: e2e/tests/{name}.rs, {why}"));
-            }
             let mut command = cargo_test();
             command
                 .args(["--package", "e2e"])

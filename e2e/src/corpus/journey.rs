@@ -191,7 +191,7 @@ impl Journey {
                 status("phase") == *phase
                     && status("reason") == *reason
                     && says.iter().all(|part| message.contains(part))
-                    && (gone || self.at + 1 < self.legs.len())
+                    && (gone || self.at + 1 < self.legs.len() || !leg.expectation.is_success())
             }
             Expectation::Subscription {
                 condition: kind,
