@@ -3,7 +3,7 @@
 //! The API types and their test know how the files look. This command only runs that test, once to write and otherwise to
 //! compare, so that xtask itself stays free of the Kubernetes crates and quick to build.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
@@ -17,9 +17,8 @@ const UPDATE: &str = "OLM_UPDATE_GENERATED";
 /// # Errors
 /// When cargo cannot be run, the types do not compile, or a file is stale.
 pub fn run(check: bool) -> anyhow::Result<ExitCode> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = workspace::cargo();
     command
-        .current_dir(workspace::root())
         .args(["test", "--quiet", "--package", "olm-api", "--test", "crds", "--"])
         .args(["--exact", "crd_manifests_are_fresh"])
         .env_remove(UPDATE);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context as _, bail};
 
@@ -148,9 +148,8 @@ pub fn build(progress: &Progress) -> anyhow::Result<Built> {
 /// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
 /// scripts and procedural macros dynamic, which they must be.
 fn compile(target: &str) -> anyhow::Result<()> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = workspace::cargo();
     command
-        .current_dir(workspace::root())
         .args(["build", "--quiet", "--release", "--target", target])
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .stdin(Stdio::null());

@@ -80,10 +80,8 @@ fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) ->
 }
 
 fn cargo_test() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .current_dir(workspace::root())
-        .args(["test", "--no-fail-fast"]);
+    let mut command = workspace::cargo();
+    command.args(["test", "--no-fail-fast"]);
     command
 }
 

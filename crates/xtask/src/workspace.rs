@@ -1,6 +1,8 @@
 //! Where things are in this checkout.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The workspace's root folder: the one with the top `Cargo.toml`.
 ///
@@ -10,7 +12,57 @@ pub fn root() -> PathBuf {
     manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
 }
 
+/// What cargo tells the programs it runs about their own package. Build scripts declare that they depend on it, so a
+/// cargo that inherits it from a program of another package compiles most dependencies anew.
+const ABOUT_A_PACKAGE: [&str; 4] = [
+    "CARGO_PKG_",
+    "CARGO_MANIFEST_",
+    "CARGO_BIN_",
+    "CARGO_PRIMARY_PACKAGE",
+];
+
+/// Cargo in the workspace's root, as a user would start it.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    for name in about_a_package(std::env::vars_os().map(|(name, _)| name)) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn about_a_package(names: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    names.filter(|name| {
+        let name = name.to_string_lossy();
+        ABOUT_A_PACKAGE.iter().any(|start| name.starts_with(start))
+    })
+}
+
 /// Where everything about clusters is kept: built programs in `bin`, beside one folder for each cluster.
 pub fn clusters() -> PathBuf {
     root().join("target/cluster")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cargo_within_does_not_take_the_package_of_its_caller_for_its_own() {
+        let names = [
+            "CARGO_PKG_NAME",
+            "CARGO_MANIFEST_DIR",
+            "CARGO_HOME",
+            "CARGO_TARGET_DIR",
+            "PATH",
+        ];
+        let left_out: Vec<OsString> = about_a_package(names.into_iter().map(OsString::from)).collect();
+        assert_eq!(left_out, ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"]);
+        let removed = |wanted: &str| {
+            cargo()
+                .get_envs()
+                .any(|(name, value)| name == wanted && value.is_none())
+        };
+        assert!(removed("CARGO_PKG_NAME"), "this test has it from cargo");
+    }
 }
