@@ -11,6 +11,7 @@ use crate::yaml;
 
 mod apis;
 mod blob;
+pub mod object;
 
 pub use apis::CrdVersion;
 

@@ -53,16 +53,22 @@ pub fn write(blobs: &mut [Blob], format: Format, mut out: impl Write) -> io::Res
 /// Those of the writer.
 pub fn write_blob(blob: &Blob, format: Format, mut out: impl Write) -> io::Result<()> {
     match format {
-        Format::Json => {
-            let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-            blob.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
-            out.write_all(b"\n")
-        }
+        Format::Json => write_json(blob, out),
         Format::Yaml => {
             let text = yaml::to_string(blob).map_err(io::Error::other)?;
             write!(out, "---\n{text}")
         }
     }
+}
+
+/// Writes any value as catalogs are: JSON indented by four blanks, and a line break.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_json(value: &impl Serialize, mut out: impl Write) -> io::Result<()> {
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
+    out.write_all(b"\n")
 }
 
 #[cfg(test)]

@@ -40,13 +40,23 @@ pub struct GlobalArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Generate various artifacts for file-based catalogs
+    #[command(subcommand)]
+    Generate(GenerateCommand),
     /// Generate an olm.package declarative config blob
     Init(InitArgs),
+    /// Migrate a file-based catalog to a new file-based catalog applying optional migrations
+    ///
+    /// The catalog may be a container image or a directory; a new directory with one file a package is written. The JSON
+    /// files are streams of objects, as opm and jq read them.
+    #[command(after_help = MIGRATIONS)]
+    Migrate(MigrateArgs),
     /// Generate a stream of file-based catalog objects from catalogs and bundles
     ///
     /// Sources are catalog images, catalog directories, bundle images and bundle directories. Where a source does not
     /// carry an image reference (bundle directories), --alpha-image-ref-template makes one. Variables: {{.Package}},
     /// {{.Name}} (the name of the ClusterServiceVersion) and {{.Version}}.
+    #[command(after_help = MIGRATIONS)]
     Render(RenderArgs),
     /// Serve a file-based catalog via gRPC
     ///
@@ -54,7 +64,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Validate the file-based catalog in a directory
     Validate(ValidateArgs),
-    /// Commands that may change or go away
+    /// Run an alpha subcommand: these may change or go away
     #[command(subcommand)]
     Alpha(AlphaCommand),
     /// Generate the autocompletion script for a shell
@@ -74,6 +84,12 @@ pub enum Format {
     /// YAML documents, each after `---`
     Yaml,
 }
+
+/// Help on migrations.
+pub(crate) const MIGRATIONS: &str = "Migrations, of which all up to the chosen level run:
+  none                           do nothing
+  bundle-object-to-csv-metadata  migrates bundles' \"olm.bundle.object\" to \"olm.csv.metadata\"
+  all                            all of these";
 
 /// `opm init`
 #[derive(Debug, ClapArgs)]
@@ -103,10 +119,87 @@ pub struct RenderArgs {
     /// When bundle image reference information is unavailable, populate it with this template (may change without notice)
     #[arg(long, value_name = "TEMPLATE")]
     pub alpha_image_ref_template: Option<String>,
+    /// Perform all available schema migrations on the rendered catalog
+    #[arg(long, conflicts_with = "migrate_level")]
+    pub migrate: bool,
+    /// Name of the last migration to run (default: none)
+    #[arg(long, value_name = "LEVEL")]
+    pub migrate_level: Option<String>,
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]
     pub output: Format,
 }
+
+/// `opm migrate`
+#[derive(Debug, ClapArgs)]
+pub struct MigrateArgs {
+    /// Catalog image or directory
+    #[arg(value_name = "CATALOG")]
+    pub catalog: String,
+    /// Directory to write to; it must be empty or not exist
+    #[arg(value_name = "OUTPUT_DIR")]
+    pub output_dir: PathBuf,
+    /// Name of the last migration to run (default: none)
+    #[arg(long, value_name = "LEVEL")]
+    pub migrate_level: Option<String>,
+    /// Output format
+    #[arg(short = 'o', long, default_value = "json")]
+    pub output: Format,
+}
+
+/// `opm generate`
+#[derive(Debug, Subcommand)]
+pub enum GenerateCommand {
+    /// Make a catalog from a directory of bundles
+    ///
+    /// Each directory below is a package: bundle directories, and a package.json with the package's name, default
+    /// channel and, for each channel, its entries (name, replaces, skips, skipRange). The catalog goes to stdout.
+    Catalog(GenerateCatalogArgs),
+    /// Generate a Dockerfile for a file-based catalog
+    ///
+    /// The file is <CATALOG_DIR>.Dockerfile, beside the directory; if it exists the command fails. Of an extra label given
+    /// twice the last value counts.
+    Dockerfile(DockerfileArgs),
+}
+
+/// `opm generate catalog`
+#[derive(Debug, ClapArgs)]
+pub struct GenerateCatalogArgs {
+    /// Directory of a package, or of several
+    pub directory: PathBuf,
+    /// Image of each bundle. Variables: {{.Package}}, {{.Name}} and {{.Version}}
+    #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
+    pub image_ref_template: String,
+    /// Name of the last migration to run (default: none)
+    #[arg(long, value_name = "LEVEL")]
+    pub migrate_level: Option<String>,
+    /// Output format
+    #[arg(short = 'o', long, default_value = "json")]
+    pub output: Format,
+}
+
+/// `opm generate dockerfile`
+#[derive(Debug, ClapArgs)]
+pub struct DockerfileArgs {
+    /// Directory of the catalog
+    #[arg(value_name = "CATALOG_DIR")]
+    pub directory: PathBuf,
+    /// Image base to use to build catalog
+    #[arg(short = 'i', long, value_name = "IMAGE", default_value = OPM_IMAGE)]
+    pub base_image: String,
+    /// Image to use as a build stage
+    #[arg(short = 'b', long, value_name = "IMAGE")]
+    pub builder_image: Option<String>,
+    /// Deprecated: sets both images
+    #[arg(long, value_name = "IMAGE", hide = true, conflicts_with = "base_image")]
+    pub binary_image: Option<String>,
+    /// Extra labels to include in the generated Dockerfile, of the form key=value
+    #[arg(short = 'l', long, value_name = "LABELS", value_delimiter = ',')]
+    pub extra_labels: Vec<String>,
+}
+
+/// Image with opm that Dockerfiles build on unless told otherwise.
+pub(crate) const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
 
 /// `opm validate`
 #[derive(Debug, ClapArgs)]
@@ -161,9 +254,119 @@ pub struct ServeArgs {
 /// `opm alpha`
 #[derive(Debug, Subcommand)]
 pub enum AlphaCommand {
+    /// Convert existing FBC to a supported template type
+    #[command(subcommand)]
+    ConvertTemplate(ConvertTemplateCommand),
     /// Make images of bundles and catalogs without a container engine
     #[command(subcommand)]
     Image(ImageCommand),
+    /// List contents of a catalog, for people to read
+    #[command(subcommand)]
+    List(ListCommand),
+    /// Generate a mermaid view of the upgrade graphs of a catalog
+    RenderGraph(RenderGraphArgs),
+    /// Render a catalog template
+    ///
+    /// The template's type is one of basic, semver and substitutes; without it the schema of the template decides. Without
+    /// a file, or with '-', the template is read from standard input.
+    #[command(after_help = MIGRATIONS)]
+    RenderTemplate(RenderTemplateArgs),
+}
+
+/// `opm alpha list`
+#[derive(Debug, Subcommand)]
+pub enum ListCommand {
+    /// List packages in a catalog
+    Packages {
+        /// Catalog image or directory
+        #[arg(value_name = "CATALOG")]
+        catalog: String,
+    },
+    /// List package channels in a catalog
+    Channels(ListArgs),
+    /// List package bundles in a catalog
+    ///
+    /// Bundles that are in several channels are listed once for each.
+    Bundles(ListArgs),
+}
+
+/// `opm alpha list channels|bundles`
+#[derive(Debug, ClapArgs)]
+pub struct ListArgs {
+    /// Catalog image or directory
+    #[arg(value_name = "CATALOG")]
+    pub catalog: String,
+    /// Only this package
+    pub package: Option<String>,
+}
+
+/// `opm alpha render-graph`
+#[derive(Debug, ClapArgs)]
+pub struct RenderGraphArgs {
+    /// Catalog images or directories
+    #[arg(required = true, value_name = "CATALOG")]
+    pub catalogs: Vec<String>,
+    /// The bundle to take as the lower bound of the graph; default is to include all
+    #[arg(long, value_name = "BUNDLE", default_value = "", hide_default_value = true)]
+    pub minimum_edge: String,
+    /// Only this package
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "PACKAGE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub package_name: String,
+    /// Mark what OLM v0 skips
+    #[arg(long)]
+    pub draw_v0_semantics: bool,
+}
+
+/// `opm alpha render-template`
+#[derive(Debug, ClapArgs)]
+pub struct RenderTemplateArgs {
+    /// Type of the template
+    #[arg(value_name = "TYPE")]
+    pub kind: Option<String>,
+    /// The template
+    pub file: Option<String>,
+    /// Name of the last migration to run (default: none)
+    #[arg(long, value_name = "LEVEL")]
+    pub migrate_level: Option<String>,
+    /// Output format
+    #[arg(short = 'o', long, default_value = "json")]
+    pub output: TemplateFormat,
+}
+
+/// How a rendered template is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TemplateFormat {
+    /// JSON documents, one after the other
+    Json,
+    /// YAML documents, each after `---`
+    Yaml,
+    /// The upgrade graph
+    Mermaid,
+}
+
+/// `opm alpha convert-template`
+#[derive(Debug, Subcommand)]
+pub enum ConvertTemplateCommand {
+    /// Generate a basic template from existing FBC
+    Basic(ConvertTemplateArgs),
+    /// Generate a substitutes template from existing FBC
+    Substitutes(ConvertTemplateArgs),
+}
+
+/// `opm alpha convert-template basic|substitutes`
+#[derive(Debug, ClapArgs)]
+pub struct ConvertTemplateArgs {
+    /// The catalog file; standard input without it or with '-'
+    pub file: Option<String>,
+    /// Output format
+    #[arg(short = 'o', long, default_value = "json")]
+    pub output: Format,
 }
 
 /// `opm alpha image`
@@ -211,4 +414,95 @@ pub struct CatalogImageArgs {
     /// Image file with opm to put the catalog on; without it an image is made around this very program
     #[arg(long, value_name = "FILE")]
     pub opm_image: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command as ClapCommand, CommandFactory as _};
+
+    use super::*;
+
+    /// A flag of upstream's help: short form, name, default.
+    fn flag(line: &str) -> Option<(Option<char>, String, Option<String>)> {
+        let line = line.trim_start();
+        let (short, line) = match line.strip_prefix('-')?.strip_prefix('-') {
+            Some(_) => (None, line),
+            None => (line.chars().nth(1), line.get(2..)?.strip_prefix(", ")?),
+        };
+        let name = line.strip_prefix("--")?.split_whitespace().next()?.to_owned();
+        let default = line
+            .rsplit_once("(default \"")
+            .map(|(_, rest)| rest.trim_end_matches(')').trim_end_matches('"').to_owned());
+        Some((short, name, default))
+    }
+
+    fn command(path: &[&str]) -> ClapCommand {
+        let mut command = Args::command();
+        command.build();
+        for name in path {
+            command = command.find_subcommand(name).expect("command").clone();
+        }
+        command
+    }
+
+    /// Every flag and default of the recorded help texts is there; scripts go on working.
+    #[test]
+    fn flags_are_upstreams() {
+        let mut count = 0;
+        for (file, path) in [
+            ("help", &[][..]),
+            ("help-alpha-convert-template", &["alpha", "convert-template"]),
+            ("help-alpha-list-channels", &["alpha", "list", "channels"]),
+            ("help-alpha-render-graph", &["alpha", "render-graph"]),
+            ("help-alpha-render-template", &["alpha", "render-template"]),
+            ("help-generate-dockerfile", &["generate", "dockerfile"]),
+            ("help-init", &["init"]),
+            ("help-migrate", &["migrate"]),
+            ("help-render", &["render"]),
+            ("help-serve", &["serve"]),
+            ("help-validate", &["validate"]),
+        ] {
+            let Some(path_of_file) = olm_testing::shared::shared_path(&format!("golden/opm/{file}.txt"))
+            else {
+                return;
+            };
+            let help = std::fs::read_to_string(path_of_file).expect("help");
+            let command = command(path);
+            for (short, name, default) in help.lines().filter_map(flag) {
+                count += 1;
+                let found = command
+                    .get_arguments()
+                    .find(|argument| argument.get_long() == Some(name.as_str()))
+                    .unwrap_or_else(|| panic!("{path:?} lacks --{name}"));
+                assert_eq!(found.get_short(), short, "{path:?} --{name}");
+                // What another flag's value stands in for has no default of its own here.
+                if let Some(default) = default.filter(|_| name != "builder-image") {
+                    let ours: Vec<_> = found
+                        .get_default_values()
+                        .iter()
+                        .map(|value| value.to_string_lossy())
+                        .collect();
+                    assert!(
+                        ours == [default.as_str()] || name == "pprof-addr",
+                        "{path:?} --{name}: {ours:?}"
+                    );
+                }
+            }
+            for line in help
+                .lines()
+                .skip_while(|line| !line.starts_with("Available Commands"))
+            {
+                let Some(name) = line
+                    .strip_prefix("  ")
+                    .and_then(|line| line.split_whitespace().next())
+                else {
+                    continue;
+                };
+                if !name.starts_with('-') && line.starts_with("  ") && !line.starts_with("   ") {
+                    assert!(command.find_subcommand(name).is_some(), "{path:?} lacks {name}");
+                }
+            }
+        }
+        assert!(count > 40, "only {count} flags were looked at");
+    }
 }

@@ -8,10 +8,15 @@ use crate::args::{AlphaCommand, Args, Command};
 use crate::settings::Settings;
 
 mod completion;
+mod generate;
 mod image;
 mod init;
+mod list;
+mod migrate;
 mod render;
+mod render_graph;
 mod serve;
+mod template;
 mod validate;
 mod version;
 
@@ -22,13 +27,25 @@ mod version;
 pub fn run(args: Args) -> anyhow::Result<()> {
     let settings = Settings::new(&args.global)?;
     match args.command {
+        Command::Generate(command) => generate::run(&command),
         Command::Init(args) => init::run(&args),
+        Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &settings)),
         Command::Render(args) => runtime()?.block_on(render::run(&args, &settings)),
         Command::Validate(args) => validate::run(&args),
         Command::Serve(serve_args) => serve::run(&serve_args, args.global.debug),
-        Command::Alpha(AlphaCommand::Image(command)) => runtime()?.block_on(image::run(command, &settings)),
+        Command::Alpha(command) => alpha(command, &settings),
         Command::Completion { shell } => completion::run(shell),
         Command::Version => version::run(),
+    }
+}
+
+fn alpha(command: AlphaCommand, settings: &Settings) -> anyhow::Result<()> {
+    match command {
+        AlphaCommand::ConvertTemplate(command) => template::convert(&command),
+        AlphaCommand::Image(command) => runtime()?.block_on(image::run(command, settings)),
+        AlphaCommand::List(command) => runtime()?.block_on(list::run(&command, settings)),
+        AlphaCommand::RenderGraph(args) => runtime()?.block_on(render_graph::run(&args, settings)),
+        AlphaCommand::RenderTemplate(args) => runtime()?.block_on(template::render(&args, settings)),
     }
 }
 

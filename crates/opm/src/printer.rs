@@ -24,6 +24,11 @@ pub fn stream(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyho
     }
 }
 
+/// Tells what was done, on stderr.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Tells something the user should know, on stderr.
 pub fn warning(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");

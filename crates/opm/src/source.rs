@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use olm_fbc::bundle::{BundleContent, annotations};
+use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;
 use olm_oci::{ImageContent, Reference};
 
@@ -67,6 +68,52 @@ impl Source {
             Self::BundleDirectory(path) => Ok(vec![bundle_blob(&read_bundle_directory(path)?, "")?]),
             Self::CatalogDirectory(path) => load_catalog(path),
             Self::Image(reference) => load_image(reference, settings).await,
+        }
+    }
+}
+
+/// What was named is a bundle where a catalog is needed.
+#[derive(Debug)]
+pub struct NotACatalog(String);
+
+impl std::fmt::Display for NotACatalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: not allowed", self.0)
+    }
+}
+
+impl std::error::Error for NotACatalog {}
+
+/// The blobs of a catalog, image or directory, in the form `render` shows them.
+///
+/// # Errors
+/// What cannot be read, named; [`NotACatalog`] for bundles.
+pub async fn load_catalog_reference(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
+    let rendering = || format!("render reference {text:?}");
+    let source = Source::parse(text).with_context(rendering)?;
+    if let Source::BundleDirectory(path) = &source {
+        let refused = NotACatalog(format!("cannot render bundle directory {path:?}"));
+        return Err(anyhow::Error::new(refused).context(rendering()));
+    }
+    let is_image = matches!(source, Source::Image(_));
+    let mut blobs = source.load(settings).await.with_context(rendering)?;
+    if is_image && matches!(blobs.as_slice(), [Blob::Bundle(_)]) {
+        let refused = NotACatalog("cannot render bundle image".to_owned());
+        return Err(anyhow::Error::new(refused).context(rendering()));
+    }
+    normalise(&mut blobs);
+    Ok(blobs)
+}
+
+/// Brings bundles into the form rendering gives them: manifests and metadata after all other properties, related images by
+/// image.
+pub fn normalise(blobs: &mut [Blob]) {
+    for blob in blobs {
+        if let Blob::Bundle(bundle) = blob {
+            bundle.properties.sort_by_key(|property| {
+                matches!(property.kind.as_str(), kinds::BUNDLE_OBJECT | kinds::CSV_METADATA)
+            });
+            bundle.related_images.sort_by(|a, b| a.image.cmp(&b.image));
         }
     }
 }

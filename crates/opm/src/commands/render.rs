@@ -1,6 +1,7 @@
 //! `opm render`: blobs of catalogs and bundles, as one stream.
 
 use anyhow::Context as _;
+use olm_fbc::migrate::Level;
 use olm_fbc::property::Typed;
 use olm_fbc::schema::{Blob, Bundle};
 
@@ -8,7 +9,7 @@ use crate::args::{Format, RenderArgs};
 use crate::image_template::ImageTemplate;
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::Source;
+use crate::source::{Source, normalise};
 
 pub async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Result<()> {
     let template = args
@@ -16,21 +17,39 @@ pub async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Result<()> {
         .as_deref()
         .map(ImageTemplate::parse)
         .transpose()?;
+    let level = match args.migrate {
+        true => Level::ALL,
+        false => migration_level(args.migrate_level.as_deref())?,
+    };
     let mut blobs = Vec::new();
     for text in &args.sources {
         let rendering = || format!("render reference {text:?}");
         let source = Source::parse(text).with_context(rendering)?;
         blobs.extend(source.load(settings).await.with_context(rendering)?);
     }
+    normalise(&mut blobs);
     for blob in &mut blobs {
         if let (Blob::Bundle(bundle), Some(template)) = (blob, &template) {
             fill_image(bundle, template);
         }
     }
+    level.apply(&mut blobs);
     print(&mut blobs, args.output)
 }
 
-fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
+/// The level of `--migrate-level`.
+///
+/// # Errors
+/// There is none of this name.
+pub fn migration_level(name: Option<&str>) -> anyhow::Result<Level> {
+    Ok(match name {
+        None | Some("") => Level::None,
+        Some(name) => Level::parse(name)?,
+    })
+}
+
+/// Gives a bundle without an image one.
+pub fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
     if !bundle.image.is_empty() {
         return;
     }
@@ -49,9 +68,13 @@ fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
 /// # Errors
 /// When stdout cannot be written to.
 pub fn print(blobs: &mut [Blob], format: Format) -> anyhow::Result<()> {
-    let format = match format {
+    printer::stream(|out| olm_fbc::render::write(blobs, format_of(format), out))
+}
+
+/// The format of a flag.
+pub fn format_of(format: Format) -> olm_fbc::render::Format {
+    match format {
         Format::Json => olm_fbc::render::Format::Json,
         Format::Yaml => olm_fbc::render::Format::Yaml,
-    };
-    printer::stream(|out| olm_fbc::render::write(blobs, format, out))
+    }
 }

@@ -1,0 +1,152 @@
+//! `opm generate`: Dockerfiles for catalogs, and catalogs from bundle directories.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::args::{DockerfileArgs, GenerateCommand, OPM_IMAGE};
+use crate::source::CONFIGS_LABEL;
+
+mod catalog;
+
+pub fn run(command: &GenerateCommand) -> anyhow::Result<()> {
+    match command {
+        GenerateCommand::Catalog(args) => catalog::run(args),
+        GenerateCommand::Dockerfile(args) => dockerfile(args),
+    }
+}
+
+fn dockerfile(args: &DockerfileArgs) -> anyhow::Result<()> {
+    let base = args.binary_image.as_ref().unwrap_or(&args.base_image);
+    let builder = args
+        .builder_image
+        .as_deref()
+        .unwrap_or_else(|| args.binary_image.as_deref().unwrap_or(OPM_IMAGE));
+    if builder == "scratch" {
+        bail!("invalid builder image: {builder:?}");
+    }
+    if base.is_empty() {
+        bail!("base image is unset");
+    }
+    let labels = parse_labels(&args.extra_labels)?;
+    // As `./catalog/` and `a/../catalog`: the name of the file must be that of the directory.
+    let directory: PathBuf = args.directory.components().collect();
+    let name = match directory.components().next_back() {
+        Some(Component::Normal(name)) => name.to_string_lossy().into_owned(),
+        _ => bail!("{} has no name to call a Dockerfile after", directory.display()),
+    };
+    let path = directory.with_file_name(format!("{name}.Dockerfile"));
+    if path.exists() {
+        bail!("path {:?}: file already exists", path.display().to_string());
+    }
+    if !directory.is_dir() {
+        bail!(
+            "provided root path {:?} is not a directory",
+            directory.display().to_string()
+        );
+    }
+    write_new(&path, &dockerfile_text(&name, base, builder, &labels))
+}
+
+fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Of a key given twice the last value counts.
+fn parse_labels(labels: &[String]) -> anyhow::Result<BTreeMap<&str, &str>> {
+    labels
+        .iter()
+        .map(|label| {
+            label
+                .split_once('=')
+                .with_context(|| format!("invalid label {label:?}"))
+        })
+        .collect()
+}
+
+fn dockerfile_text(directory: &str, base: &str, builder: &str, labels: &BTreeMap<&str, &str>) -> String {
+    let mut text = format!(
+        "# Checks the catalog and makes the cache that it is served from. Needs /bin/opm.
+FROM {builder} as builder
+ADD {directory} /configs
+RUN [\"/bin/opm\", \"serve\", \"/configs\", \"--cache-dir=/tmp/cache\", \"--cache-only\"]
+
+FROM {base}
+"
+    );
+    text.push_str(if base == "scratch" {
+        "# There is no program in this image. A CatalogSource for it needs:
+# spec:
+#   grpcPodConfig:
+#     extractContent:
+#       catalogDir: /configs
+#       cacheDir: /tmp/cache
+"
+    } else {
+        "# Needs /bin/opm and /bin/grpc_health_probe.
+ENTRYPOINT [\"/bin/opm\"]
+CMD [\"serve\", \"/configs\", \"--cache-dir=/tmp/cache\"]
+"
+    });
+    let _ = write!(
+        text,
+        "
+COPY --from=builder /configs /configs
+COPY --from=builder /tmp/cache /tmp/cache
+
+# Where tools find the catalog
+LABEL {CONFIGS_LABEL}=/configs
+"
+    );
+    for (key, value) in labels {
+        let _ = writeln!(text, "LABEL \"{key}\"=\"{value}\"");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dockerfile_makes_a_catalog_image() {
+        let labels = BTreeMap::from([("a", "b"), ("c", "d=e")]);
+        insta::assert_snapshot!(dockerfile_text("catalog", "base:1", "builder:1", &labels), @r#"
+        # Checks the catalog and makes the cache that it is served from. Needs /bin/opm.
+        FROM builder:1 as builder
+        ADD catalog /configs
+        RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
+
+        FROM base:1
+        # Needs /bin/opm and /bin/grpc_health_probe.
+        ENTRYPOINT ["/bin/opm"]
+        CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]
+
+        COPY --from=builder /configs /configs
+        COPY --from=builder /tmp/cache /tmp/cache
+
+        # Where tools find the catalog
+        LABEL operators.operatorframework.io.index.configs.v1=/configs
+        LABEL "a"="b"
+        LABEL "c"="d=e"
+        "#);
+        let scratch = dockerfile_text("catalog", "scratch", "builder:1", &BTreeMap::new());
+        assert!(scratch.contains("extractContent") && !scratch.contains("ENTRYPOINT"));
+    }
+
+    #[test]
+    fn labels_are_key_and_value() {
+        let labels = ["a=1".to_owned(), "b=x=y".to_owned(), "a=2".to_owned()];
+        assert_eq!(
+            parse_labels(&labels).expect("labels"),
+            BTreeMap::from([("a", "2"), ("b", "x=y")])
+        );
+        assert!(parse_labels(&["a".to_owned()]).is_err());
+    }
+}

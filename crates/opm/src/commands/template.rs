@@ -1,0 +1,109 @@
+//! `opm alpha render-template` and `opm alpha convert-template`: catalogs from templates, and back.
+
+use std::io::Read as _;
+
+use anyhow::{Context as _, bail};
+use olm_fbc::mermaid::{self, Options};
+use olm_fbc::schema::Blob;
+use olm_fbc::template::{Kind, Rendered, Template, from_catalog};
+use olm_fbc::yaml;
+
+use super::render::{migration_level, print};
+use crate::args::{ConvertTemplateCommand, Format, RenderTemplateArgs, TemplateFormat};
+use crate::printer;
+use crate::settings::Settings;
+use crate::source::{Source, normalise};
+
+pub async fn render(args: &RenderTemplateArgs, settings: &Settings) -> anyhow::Result<()> {
+    let (kind, file) = kind_and_file(args)?;
+    let level = migration_level(args.migrate_level.as_deref())?;
+    let input = read_input(file)?;
+    let template = Template::parse(&input, kind).context("rendering template")?;
+    let mut rendered = Rendered::new();
+    for image in template.images() {
+        let mut blobs = load_bundle(&image, settings)
+            .await
+            .with_context(|| format!("rendering template: render reference {image:?}"))?;
+        level.apply(&mut blobs);
+        let bundles = blobs.into_iter().filter_map(|blob| match blob {
+            Blob::Bundle(bundle) => Some(bundle),
+            _ => None,
+        });
+        rendered.insert(image, bundles.collect());
+    }
+    let mut blobs = template.render(&rendered).context("rendering template")?;
+    match args.output {
+        TemplateFormat::Json => print(&mut blobs, Format::Json),
+        TemplateFormat::Yaml => print(&mut blobs, Format::Yaml),
+        TemplateFormat::Mermaid => printer::data(&mermaid::draw(&blobs, &Options::default())?.text),
+    }
+}
+
+/// One argument may be either: the name of a type is taken for a type.
+fn kind_and_file(args: &RenderTemplateArgs) -> anyhow::Result<(Option<Kind>, &str)> {
+    match (&args.kind, &args.file) {
+        (Some(kind), Some(file)) => Ok((Some(Kind::parse(kind)?), file)),
+        (Some(either), None) => match Kind::parse(either) {
+            Ok(kind) => Ok((Some(kind), "-")),
+            Err(_) => Ok((None, either)),
+        },
+        (None, _) => Ok((None, "-")),
+    }
+}
+
+/// Templates name bundle images; bundle directories do as well, for those who have no registry at hand.
+async fn load_bundle(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
+    let source = Source::parse(text)?;
+    if let Source::CatalogDirectory(_) = source {
+        bail!("cannot render declarative config directory: not allowed");
+    }
+    let mut blobs = source.load(settings).await?;
+    if !blobs.iter().all(|blob| matches!(blob, Blob::Bundle(_))) {
+        bail!("cannot render declarative config image: not allowed");
+    }
+    for blob in &mut blobs {
+        if let Blob::Bundle(bundle) = blob
+            && bundle.image.is_empty()
+        {
+            text.clone_into(&mut bundle.image);
+        }
+    }
+    normalise(&mut blobs);
+    Ok(blobs)
+}
+
+pub fn convert(command: &ConvertTemplateCommand) -> anyhow::Result<()> {
+    let (kind, args) = match command {
+        ConvertTemplateCommand::Basic(args) => (Kind::Basic, args),
+        ConvertTemplateCommand::Substitutes(args) => (Kind::Substitutes, args),
+    };
+    let input = read_input(args.file.as_deref().unwrap_or("-"))?;
+    let mut blobs = Vec::new();
+    for (index, document) in yaml::parse_all(&input)
+        .context("converting")?
+        .into_iter()
+        .enumerate()
+    {
+        let blob = Blob::from_value(document);
+        blobs.push(blob.with_context(|| format!("converting: document {}", index + 1))?);
+    }
+    let document = from_catalog(&blobs, kind)?;
+    match args.output {
+        Format::Json => printer::stream(|out| {
+            olm_fbc::render::write_json(&document, &mut *out)?;
+            Ok(())
+        }),
+        Format::Yaml => printer::data(&format!("---\n{}", yaml::to_string(&document)?)),
+    }
+}
+
+fn read_input(file: &str) -> anyhow::Result<Vec<u8>> {
+    if file == "-" {
+        let mut input = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut input)
+            .context("cannot read standard input")?;
+        return Ok(input);
+    }
+    std::fs::read(file).with_context(|| format!("unable to open {file:?}"))
+}
