@@ -1,14 +1,16 @@
 //! Immutable catalog snapshots, indexed and in order of preference.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use olm_fbc::entry::{BundleEntry, CatalogSnapshot};
+use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
 use olm_fbc::property::Gvk;
 
+use crate::cel::{Budget, TooCostly};
 use crate::chain::{self, ChainError, Link};
 use crate::entry::Entry;
 use crate::predicate::Predicate;
@@ -53,7 +55,12 @@ pub struct Snapshot {
     by_package: BTreeMap<Arc<str>, Vec<usize>>,
     by_api: BTreeMap<Gvk, Vec<usize>>,
     by_label: BTreeMap<String, Vec<usize>>,
+    /// Answers for tests that no index helps with. They are asked again in every resolution.
+    looked_through: Mutex<BTreeMap<Predicate, Found>>,
 }
+
+/// Entries that pass a test, or why that cannot be told.
+type Found = Result<Arc<[usize]>, TooCostly>;
 
 /// One channel of a package.
 #[derive(Debug)]
@@ -178,12 +185,37 @@ impl Snapshot {
     }
 
     /// Entries that stand in their channel's chain and pass the test, most preferred first.
-    pub(crate) fn candidates(&self, predicate: &Predicate) -> Vec<usize> {
+    pub(crate) fn candidates(&self, predicate: &Predicate) -> Found {
         let passes = |&index: &usize| self.in_chain[index] && predicate.test(&self.entries[index]);
         match self.seeds(predicate) {
-            Some(seeds) => seeds.iter().copied().filter(passes).collect(),
-            None => (0..self.entries.len()).filter(passes).collect(),
+            Some(seeds) if !has_rule(predicate) => Ok(seeds.iter().copied().filter(passes).collect()),
+            seeds => self.look_through(predicate, seeds),
         }
+    }
+
+    /// Tests whatever may pass. A bundle in several channels is tested once, as its properties are the same.
+    fn look_through(&self, predicate: &Predicate, seeds: Option<Cow<'_, [usize]>>) -> Found {
+        let known = |answers: &BTreeMap<Predicate, Found>| answers.get(predicate).cloned();
+        if let Some(found) = known(&self.looked_through.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return found;
+        }
+        let budget = Budget::of_catalog(self.entries.len());
+        let mut tested: BTreeMap<(*const EntryProperty, &str), bool> = BTreeMap::new();
+        let mut passes = |&index: &usize| {
+            let entry = &self.entries[index];
+            self.in_chain[index]
+                && *tested
+                    .entry((entry.properties.as_ptr(), &entry.package))
+                    .or_insert_with(|| predicate.test_within(entry, &budget))
+        };
+        let passing: Arc<[usize]> = match seeds {
+            Some(seeds) => seeds.iter().copied().filter(|index| passes(index)).collect(),
+            None => (0..self.entries.len()).filter(|index| passes(index)).collect(),
+        };
+        let found = budget.check().map(|()| passing);
+        let mut answers = self.looked_through.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.insert(predicate.clone(), found.clone());
+        found
     }
 
     /// Channels without an order although an entry of theirs passes the test.
@@ -195,19 +227,36 @@ impl Snapshot {
             .map(|(_, error)| error)
     }
 
-    /// An index list that holds at least every entry the predicate accepts.
-    fn seeds<'a>(&'a self, predicate: &Predicate) -> Option<&'a [usize]> {
-        let listed = |found: Option<&'a Vec<usize>>| Some(found.map_or(&[][..], Vec::as_slice));
+    /// An ascending list that holds at least every entry the predicate accepts.
+    fn seeds(&self, predicate: &Predicate) -> Option<Cow<'_, [usize]>> {
+        fn listed(found: Option<&Vec<usize>>) -> Cow<'_, [usize]> {
+            Cow::Borrowed(found.map_or(&[][..], Vec::as_slice))
+        }
         match predicate {
-            Predicate::ProvidesApi(api) => listed(self.by_api.get(api)),
-            Predicate::Package(package) => listed(self.by_package.get(package.as_str())),
-            Predicate::Label(label) => listed(self.by_label.get(label)),
+            Predicate::ProvidesApi(api) => Some(listed(self.by_api.get(api))),
+            Predicate::Package(package) => Some(listed(self.by_package.get(package.as_str()))),
+            Predicate::Label(label) => Some(listed(self.by_label.get(label))),
             Predicate::All(parts) => parts
                 .iter()
                 .filter_map(|p| self.seeds(p))
                 .min_by_key(|seeds| seeds.len()),
-            Predicate::VersionInRange(_) | Predicate::Any(_) | Predicate::Not(_) => None,
+            Predicate::Any(parts) => {
+                let lists: Option<Vec<_>> = parts.iter().map(|p| self.seeds(p)).collect();
+                let union: BTreeSet<usize> = lists?.iter().flat_map(|list| list.iter().copied()).collect();
+                Some(union.into_iter().collect())
+            }
+            Predicate::Told(_, test) => self.seeds(test),
+            Predicate::VersionInRange(_) | Predicate::Not(_) | Predicate::Cel(..) => None,
         }
+    }
+}
+
+fn has_rule(predicate: &Predicate) -> bool {
+    match predicate {
+        Predicate::Cel(..) => true,
+        Predicate::Told(_, test) => has_rule(test),
+        Predicate::All(parts) | Predicate::Any(parts) | Predicate::Not(parts) => parts.iter().any(has_rule),
+        _ => false,
     }
 }
 

@@ -10,6 +10,7 @@
 //! the order in which its parts come. The rules are those of `spec/resolver.md`.
 
 pub mod catalog;
+pub mod cel;
 pub mod chain;
 pub mod entry;
 pub mod explain;

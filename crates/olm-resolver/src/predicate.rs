@@ -7,6 +7,7 @@ use std::fmt;
 use olm_fbc::property::Gvk;
 use olm_fbc::version::Range;
 
+use crate::cel::{Budget, Rule};
 use crate::entry::Entry;
 
 /// A version range and the text it was written as, which identifies it.
@@ -62,11 +63,21 @@ pub enum Predicate {
     Any(Vec<Predicate>),
     /// No part holds; without parts, true.
     Not(Vec<Predicate>),
+    /// The rule holds for the properties; with the message its author gave it, which may be empty.
+    Cel(Rule, String),
+    /// The test, with what its author wants the user to be told when it cannot be met. Texts as upstream's leave it out.
+    Told(String, Box<Predicate>),
 }
 
 impl Predicate {
-    /// Whether the bundle passes.
+    /// Whether the bundle passes. What costs more than one bundle may is a no.
     pub fn test(&self, entry: &Entry) -> bool {
+        self.test_within(entry, &Budget::of_bundle())
+    }
+
+    /// Whether the bundle passes; rules in CEL are paid for from the budget, which knows afterwards whether it was
+    /// enough.
+    pub fn test_within(&self, entry: &Entry, budget: &Budget) -> bool {
         match self {
             Predicate::ProvidesApi(api) => entry.apis().contains(api),
             Predicate::Package(package) => {
@@ -79,9 +90,26 @@ impl Predicate {
                     .any(|version| range.contains(version))
             }
             Predicate::Label(label) => entry.labels().contains(label),
-            Predicate::All(parts) => parts.iter().all(|part| part.test(entry)),
-            Predicate::Any(parts) => parts.iter().any(|part| part.test(entry)),
-            Predicate::Not(parts) => !parts.iter().any(|part| part.test(entry)),
+            Predicate::All(parts) => parts.iter().all(|part| part.test_within(entry, budget)),
+            Predicate::Any(parts) => parts.iter().any(|part| part.test_within(entry, budget)),
+            Predicate::Not(parts) => !parts.iter().any(|part| part.test_within(entry, budget)),
+            Predicate::Cel(rule, _) => rule.test(&entry.properties, budget),
+            Predicate::Told(_, test) => test.test_within(entry, budget),
+        }
+    }
+
+    /// What its author wants the user to be told, its own message first, then those of its parts.
+    pub fn messages(&self) -> Vec<&str> {
+        match self {
+            Predicate::Cel(_, message) if !message.is_empty() => vec![message],
+            Predicate::Told(message, test) => {
+                let inner = test.messages();
+                std::iter::once(message.as_str()).chain(inner).collect()
+            }
+            Predicate::All(parts) | Predicate::Any(parts) | Predicate::Not(parts) => {
+                parts.iter().flat_map(Predicate::messages).collect()
+            }
+            _ => Vec::new(),
         }
     }
 }
@@ -102,8 +130,34 @@ impl fmt::Display for Predicate {
             Predicate::Any(parts) => join(f, parts, " or "),
             // Upstream prints no leading "not"; its users' texts are matched word for word.
             Predicate::Not(parts) => join(f, parts, " and not "),
+            Predicate::Cel(rule, message) => {
+                let (rule, message) = (quote(rule.text()), quote(message));
+                write!(f, "with constraint: {rule} and message: {message}")
+            }
+            Predicate::Told(_, test) => write!(f, "{test}"),
         }
     }
+}
+
+/// A text as Go's `%q` writes it.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\t' => quoted.push_str("\\t"),
+            '\n' => quoted.push_str("\\n"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\r' => quoted.push_str("\\r"),
+            c if c < ' ' || c == '\u{7f}' => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 fn join(f: &mut fmt::Formatter<'_>, parts: &[Predicate], separator: &str) -> fmt::Result {

@@ -4,10 +4,15 @@ use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::{Gvk, PackageRequired, PropertyError, Typed, kinds};
 use serde_json::{Map, Value};
 
+use crate::cel::{Rule, RuleError};
 use crate::predicate::{Predicate, VersionRange};
 
 /// Largest `olm.constraint` value in bytes.
 pub const MAX_CONSTRAINT_SIZE: usize = 2 << 16;
+
+/// Deepest nesting of objects and lists in an `olm.constraint`: what the JSON parser follows. A constraint within a
+/// constraint takes three.
+pub const MAX_NESTING: usize = 127;
 
 /// A property that cannot be understood. A bundle with one is never selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,15 +33,23 @@ pub enum MalformedProperty {
     /// An `olm.constraint` is too large to be looked at.
     #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
     TooLarge,
+    /// An `olm.constraint` is nested deeper than anything readable.
+    #[error("olm.constraint nests more than {MAX_NESTING} objects and lists within each other")]
+    TooDeep,
     /// An `olm.constraint` names nothing to test.
     #[error("constraint is empty")]
     EmptyConstraint,
     /// An `olm.constraint` has a field nobody knows.
     #[error("parse olm.constraint: json: unknown field {0:?}")]
     UnknownField(String),
-    /// An `olm.constraint` is written in CEL, which is not evaluated yet.
-    #[error("olm.constraint with a cel rule is not supported")]
-    Cel,
+    /// The CEL rule of an `olm.constraint` cannot be used.
+    #[error("cel rule {rule:?}: {cause}")]
+    Cel {
+        /// The rule as written, shortened if it is long.
+        rule: String,
+        /// What is wrong with it.
+        cause: RuleError,
+    },
 }
 
 /// The predicate of a requirement property; none for every other type.
@@ -77,13 +90,24 @@ pub(crate) fn failure_message(property: &EntryProperty) -> Option<String> {
         .filter(|message| !message.is_empty())
 }
 
-/// Parts are tried in the order in which upstream looks at them, should several be given.
 fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedProperty> {
     only(
         fields,
         &["failureMessage", "gvk", "package", "all", "any", "not", "cel"],
     )?;
-    text(fields, "failureMessage")?;
+    let message = text(fields, "failureMessage")?;
+    let test = test(fields, &message)?;
+    // A rule prints its message itself, as it has no other words.
+    let told = message.is_empty() || matches!(test, Predicate::Cel(..));
+    Ok(if told {
+        test
+    } else {
+        Predicate::Told(message, Box::new(test))
+    })
+}
+
+/// Parts are tried in the order in which upstream looks at them, should several be given.
+fn test(fields: &Map<String, Value>, message: &str) -> Result<Predicate, MalformedProperty> {
     if let Some(value) = part(fields, "gvk")? {
         only(value, &["group", "version", "kind"])?;
         let (group, version, kind) = (
@@ -113,10 +137,27 @@ fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedPropert
     if let Some(value) = part(fields, "not")? {
         return compound(value).map(Predicate::Not);
     }
-    if part(fields, "cel")?.is_some() {
-        return Err(MalformedProperty::Cel);
+    if let Some(value) = part(fields, "cel")? {
+        only(value, &["rule"])?;
+        let rule = text(value, "rule")?;
+        return match Rule::compile(&rule) {
+            Ok(rule) => Ok(Predicate::Cel(rule, message.to_owned())),
+            Err(cause) => Err(MalformedProperty::Cel {
+                rule: shorten(&rule),
+                cause,
+            }),
+        };
     }
     Err(MalformedProperty::EmptyConstraint)
+}
+
+/// Long rules are cut, as the error goes into conditions.
+fn shorten(rule: &str) -> String {
+    const MAX_CHARACTERS: usize = 120;
+    match rule.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &rule[..end]),
+        None => rule.to_owned(),
+    }
 }
 
 fn compound(fields: &Map<String, Value>) -> Result<Vec<Predicate>, MalformedProperty> {
@@ -155,6 +196,10 @@ fn object(value: &str) -> Result<Map<String, Value>, MalformedProperty> {
         Some(Ok(Value::Object(fields))) => Ok(fields),
         Some(Ok(Value::Null)) => Ok(Map::new()),
         Some(Ok(other)) => Err(malformed(format!("expected an object, found {other}"))),
+        // The parser has no other way to tell this error from others.
+        Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
+            Err(MalformedProperty::TooDeep)
+        }
         Some(Err(error)) => Err(malformed(error.to_string())),
         None => Err(malformed("the value is empty".to_owned())),
     }
@@ -275,8 +320,13 @@ mod tests {
             ),
             (
                 "olm.constraint",
-                r#"{"cel":{"rule":"true"}}"#,
-                "olm.constraint with a cel rule is not supported",
+                r#"{"cel":{"rule":"1"}}"#,
+                "cel rule \"1\": cel expressions must have type Bool, this one has type int",
+            ),
+            (
+                "olm.constraint",
+                r#"{"cel":{"rules":"true"}}"#,
+                "parse olm.constraint: json: unknown field \"rules\"",
             ),
         ] {
             assert_eq!(read(kind, value), expected, "{kind} {value}");
@@ -296,10 +346,7 @@ mod tests {
 
     #[test]
     fn a_constraint_may_be_as_large_as_the_limit_and_no_larger() {
-        let sized = |size: usize| {
-            let rest = r#"{"failureMessage":"","any":{}}"#.len();
-            format!(r#"{{"failureMessage":"{}","any":{{}}}}"#, "x".repeat(size - rest))
-        };
+        let sized = |size: usize| format!(r#"{}{{"any":{{}}}}"#, " ".repeat(size - r#"{"any":{}}"#.len()));
         assert_eq!(constraint_text(&sized(131_072)), Ok(Predicate::Any(Vec::new())));
         assert_eq!(constraint_text(&sized(131_073)), Err(MalformedProperty::TooLarge));
     }
@@ -312,6 +359,6 @@ mod tests {
             r#"{"any":{}}"#,
             "]}}".repeat(5000)
         );
-        assert!(matches!(constraint_text(&deep), Err(MalformedProperty::Value(_))));
+        assert_eq!(constraint_text(&deep), Err(MalformedProperty::TooDeep));
     }
 }

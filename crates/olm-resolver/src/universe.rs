@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
+use crate::cel::{Budget, TooCostly};
 use crate::chain::ChainError;
 use crate::entry::Entry;
 use crate::installed::{self, InstalledError};
@@ -131,26 +132,31 @@ impl<'a> Universe<'a> {
 
     /// Entries that pass the test, most preferred first for a requirement of `holder`: installed ones, those of the
     /// holder's own catalog, then the other catalogs.
-    pub(crate) fn candidates(&self, holder: EntryRef, predicate: &Predicate) -> Vec<EntryRef> {
+    ///
+    /// # Errors
+    /// A rule in CEL that takes too many steps on them.
+    pub(crate) fn candidates(
+        &self,
+        holder: EntryRef,
+        predicate: &Predicate,
+    ) -> Result<Vec<EntryRef>, TooCostly> {
         let own = match holder {
             EntryRef::Installed(_) => None,
             EntryRef::Catalog { catalog, .. } => Some(catalog),
         };
         let others = (0..self.catalogs.len()).filter(|position| Some(*position) != own);
+        let budget = Budget::of_catalog(self.installed.len());
         let passing = self
             .installed()
-            .filter(|(_, entry)| predicate.test(entry))
+            .filter(|(_, entry)| predicate.test_within(entry, &budget))
             .map(|(reference, _)| reference);
         let mut candidates: Vec<EntryRef> = passing.collect();
+        budget.check()?;
         for catalog in own.into_iter().chain(others) {
-            let entries = self.catalogs[catalog].1.candidates(predicate);
-            candidates.extend(
-                entries
-                    .into_iter()
-                    .map(|entry| EntryRef::Catalog { catalog, entry }),
-            );
+            let entries = self.catalogs[catalog].1.candidates(predicate)?;
+            candidates.extend(entries.iter().map(|&entry| EntryRef::Catalog { catalog, entry }));
         }
-        candidates
+        Ok(candidates)
     }
 
     /// Channels that were left aside for lack of an order although they hold entries that pass the test.

@@ -6,6 +6,7 @@ mod subscriptions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::cel::TooCostly;
 use crate::predicate::Predicate;
 use crate::problem::{Problem, Subscription};
 use crate::solver::{Constraint, ConstraintRef, Instance, VariableId};
@@ -137,7 +138,7 @@ struct Builder<'a, 'u> {
     /// Bundles whose requirements have not been followed yet.
     unexplored: VecDeque<EntryRef>,
     /// Candidates already looked up, by catalog of the requirer (none for installed ones) and requirement.
-    candidates: BTreeMap<(Option<usize>, Predicate), Vec<EntryRef>>,
+    candidates: BTreeMap<(Option<usize>, Predicate), Result<Vec<EntryRef>, TooCostly>>,
 }
 
 impl<'a> Builder<'a, '_> {
@@ -227,7 +228,17 @@ impl<'a> Builder<'a, '_> {
             self.variables.broken_channels.extend(broken);
             self.candidates.insert(key.clone(), found);
         }
-        let found = self.candidates[&key].clone();
+        let found = match self.candidates[&key].clone() {
+            Ok(found) => found,
+            Err(error) => {
+                self.constrain(
+                    variable,
+                    Constraint::Prohibited,
+                    Cause::LeftOut(error.to_string()),
+                );
+                return;
+            }
+        };
         let candidates = found
             .into_iter()
             .map(|candidate| self.bundle(candidate))

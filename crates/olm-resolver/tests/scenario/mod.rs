@@ -83,6 +83,8 @@ struct Requirement {
     range: String,
     label: Option<String>,
     constraint: Option<Value>,
+    /// An `olm.constraint` of so many `not` within each other.
+    nested_not: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -188,30 +190,42 @@ fn api_value(text: &str) -> Value {
 
 /// The properties that say what a bundle offers and needs.
 fn properties(provides: &[String], requires: &[Requirement], raw: &[RawProperty]) -> Vec<EntryProperty> {
-    let provided = provides.iter().map(|api| ("olm.gvk".to_owned(), api_value(api)));
+    let provided = provides
+        .iter()
+        .map(|api| ("olm.gvk".to_owned(), api_value(api).to_string()));
     let required = requires.iter().map(|r| match r {
-        Requirement { api: Some(api), .. } => ("olm.gvk.required".to_owned(), api_value(api)),
+        Requirement { api: Some(api), .. } => ("olm.gvk.required".to_owned(), api_value(api).to_string()),
         Requirement {
             package: Some(package),
             range,
             ..
         } => (
             "olm.package.required".to_owned(),
-            json!({"packageName": package, "versionRange": range}),
+            json!({"packageName": package, "versionRange": range}).to_string(),
         ),
         Requirement {
             label: Some(label), ..
-        } => ("olm.label.required".to_owned(), json!({"label": label})),
+        } => (
+            "olm.label.required".to_owned(),
+            json!({"label": label}).to_string(),
+        ),
         Requirement {
             constraint: Some(value),
             ..
-        } => ("olm.constraint".to_owned(), value.clone()),
+        } => ("olm.constraint".to_owned(), value.to_string()),
+        Requirement {
+            nested_not: Some(depth),
+            ..
+        } => {
+            let open = r#"{"not":{"constraints":["#.repeat(*depth);
+            let value = format!(r#"{open}{{"any":{{}}}}{}"#, "]}}".repeat(*depth));
+            ("olm.constraint".to_owned(), value)
+        }
         _ => panic!("a requirement names an api, package, label or constraint"),
     });
-    let raw = raw.iter().map(|p| (p.r#type.clone(), p.value.clone()));
+    let raw = raw.iter().map(|p| (p.r#type.clone(), p.value.to_string()));
     let all = provided.chain(required).chain(raw);
-    all.map(|(kind, value)| EntryProperty::new(kind, value.to_string()))
-        .collect()
+    all.map(|(kind, value)| EntryProperty::new(kind, value)).collect()
 }
 
 /// `name.v1.2.3` as `name` and `1.2.3`.

@@ -1,0 +1,220 @@
+//! CEL rules of `olm.constraint` properties (`spec/resolver.md` section 7).
+//!
+//! A rule sees one variable, `properties`: the candidate's properties as a list of `{type, value}`. Beside the standard
+//! functions and macros it may call `semver_compare(a, b)`. It must be of type bool by its text alone.
+//!
+//! # Limits
+//! A rule comes from whoever publishes a catalog, so what it may cost is bounded twice:
+//!
+//! * before, by its text: [`MAX_RULE_SIZE`] bytes, nesting of [`MAX_RULE_DEPTH`], and an estimate of [`MAX_ESTIMATE`]
+//!   steps for a bundle with [`ASSUMED_PROPERTIES`] properties, which admits a loop within a loop but no third one;
+//! * while it runs, by a [`Budget`] of steps for each bundle and another one for a whole catalog. A step is an element
+//!   that a loop goes over or a piece of a text or list that is put together. Steps and not seconds, so that a rule is
+//!   too costly on every machine or on none.
+//!
+//! A rule that breaks a limit makes the bundle that carries it unusable, with the reason; nothing else suffers.
+
+mod check;
+mod meter;
+mod signatures;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use ::cel::objects::{Key, Map};
+use ::cel::{Context, Env, ExecutionError, IdedExpr, Value};
+use olm_fbc::entry::EntryProperty;
+use olm_fbc::version::Version;
+
+pub use self::meter::{BUNDLE_STEPS, Budget, CATALOG_STEPS, CATALOG_STEPS_PER_ENTRY, TooCostly};
+
+/// Longest rule, in bytes.
+pub const MAX_RULE_SIZE: usize = 16 << 10;
+
+/// Deepest nesting of a rule, as the parser counts it.
+pub const MAX_RULE_DEPTH: u16 = 96;
+
+/// Highest estimate of steps for one bundle.
+pub const MAX_ESTIMATE: u64 = 1_000_000;
+
+/// How many elements the estimate assumes in a list that the rule does not spell out.
+pub const ASSUMED_PROPERTIES: u64 = 100;
+
+/// Why a text is no usable rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// Not CEL, or with names or types that do not fit.
+    #[error("{0}")]
+    Compile(String),
+    /// It yields something else than a bool.
+    #[error("cel expressions must have type Bool, this one has type {0}")]
+    NotBool(String),
+    /// It is too long to be looked at.
+    #[error("the rule has {0} bytes, more than {MAX_RULE_SIZE}")]
+    TooLong(usize),
+    /// It would take too many steps.
+    #[error(
+        "the rule may take {0} steps for one bundle, more than {MAX_ESTIMATE}: use fewer loops within loops"
+    )]
+    TooCostly(u64),
+}
+
+/// A compiled rule. Two rules are the same if their texts are.
+#[derive(Clone)]
+pub struct Rule {
+    text: Arc<str>,
+    expression: Arc<IdedExpr>,
+}
+
+impl Rule {
+    /// Compiles a rule and checks its type and cost.
+    ///
+    /// # Errors
+    /// What makes it unusable.
+    pub fn compile(text: &str) -> Result<Self, RuleError> {
+        if text.len() > MAX_RULE_SIZE {
+            return Err(RuleError::TooLong(text.len()));
+        }
+        let parser = environment().parser().max_recursion_depth(MAX_RULE_DEPTH);
+        let expression = parser.parse(text).map_err(|errors| {
+            let texts: Vec<String> = errors.errors.iter().map(ToString::to_string).collect();
+            RuleError::Compile(first_line(&texts.join("; ")))
+        })?;
+        let found = check::infer(&expression).map_err(RuleError::Compile)?;
+        if found != check::Type::Bool {
+            return Err(RuleError::NotBool(found.to_string()));
+        }
+        let estimate = meter::estimate(&expression);
+        if estimate > MAX_ESTIMATE {
+            return Err(RuleError::TooCostly(estimate));
+        }
+        Ok(Rule {
+            text: text.into(),
+            expression: Arc::new(meter::metered(expression)),
+        })
+    }
+
+    /// The rule as written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the properties meet the rule. An error of evaluation, such as a missing field, is a no; so is a budget
+    /// that runs out, which the budget remembers.
+    pub fn test(&self, properties: &[EntryProperty], budget: &Budget) -> bool {
+        let steps = budget.begin();
+        let mut context = Context::with_env(environment());
+        context.add_variable_from_value("properties", Value::List(Arc::new(values(properties))));
+        // These names are not taken, so that adding them cannot fail.
+        let _ = context.add_function("semver_compare", semver_compare);
+        meter::add_functions(&mut context, &steps);
+        let met = matches!(Value::resolve(&self.expression, &context), Ok(Value::Bool(true)));
+        budget.end(&steps) && met
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rule").field(&self.text).finish()
+    }
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Rule {}
+
+impl PartialOrd for Rule {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rule {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+fn environment() -> Arc<Env> {
+    static ENVIRONMENT: LazyLock<Arc<Env>> =
+        LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
+    Arc::clone(&ENVIRONMENT)
+}
+
+/// Parser errors go on with the source and a pointer into it, which a condition has no room for.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A property whose value is no JSON becomes an empty map, so that looking at its fields is an error.
+fn values(properties: &[EntryProperty]) -> Vec<Value> {
+    let value = |property: &EntryProperty| {
+        let mut fields: HashMap<Key, Value> = HashMap::new();
+        if let Ok(parsed) = serde_json::from_str(&property.value) {
+            fields.insert("type".into(), Value::String(Arc::new(property.kind.to_string())));
+            fields.insert("value".into(), from_json(parsed));
+        }
+        Value::Map(Map {
+            map: Arc::new(fields),
+        })
+    };
+    properties.iter().map(value).collect()
+}
+
+/// Numbers are doubles, as Go reads JSON.
+fn from_json(value: serde_json::Value) -> Value {
+    match value {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(value) => Value::Bool(value),
+        serde_json::Value::Number(number) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        serde_json::Value::String(text) => Value::String(Arc::new(text)),
+        serde_json::Value::Array(items) => Value::List(Arc::new(items.into_iter().map(from_json).collect())),
+        serde_json::Value::Object(fields) => Value::Map(Map {
+            map: Arc::new(
+                fields
+                    .into_iter()
+                    .map(|(key, value)| (key.into(), from_json(value)))
+                    .collect(),
+            ),
+        }),
+    }
+}
+
+/// -1, 0 or 1, as the first version is lower than, equal to or higher than the second.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the interpreter hands over arguments by value"
+)]
+fn semver_compare(a: Value, b: Value) -> Result<i64, ExecutionError> {
+    let (a, b) = (version(&a)?, version(&b)?);
+    Ok(match a.cmp(&b) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    })
+}
+
+fn version(value: &Value) -> Result<Version, ExecutionError> {
+    let text = match value {
+        Value::String(text) => text.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        other => format!("{:?}", other.type_of()),
+    };
+    Version::parse_tolerant(&text).map_err(|_| {
+        ExecutionError::function_error(
+            "semver_compare",
+            format!("unable to parse '{text}' to semver format"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;
