@@ -264,6 +264,14 @@ fn require_root(what: &str, arguments: &str) -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
+    // The commands around a cluster compile as well, and need the user's toolchain for it.
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    if given.first().is_some_and(|command| command != "cluster") {
+        bail!(
+            "{what} needs root, for network namespaces, mounts and containers; run:\n  sudo -E env \"PATH=$PATH\" cargo xtask {}",
+            given.join(" ")
+        );
+    }
     // Started by its path, the binary needs no cargo and no toolchain of root's.
     let program = workspace::root().join("target/debug/xtask");
     let program = if program.exists() {

@@ -218,7 +218,7 @@ fn refused(bundle: &Bundle) -> Option<Expectation> {
             (!known).then(|| format!("operators may not bring objects of kind {kind}"))
         })
         .collect();
-    (!says.is_empty()).then(|| Expectation::Subscription {
+    (!says.is_empty()).then_some(Expectation::Subscription {
         condition: "BundleUnpackFailed",
         reason: "ErrorPreventedUnpacking",
         says,
@@ -330,6 +330,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
     fn csv(spec: Value) -> Value {
         let mut csv = json!({
             "kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"},

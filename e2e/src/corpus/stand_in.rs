@@ -172,6 +172,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
     fn bundle(pod: Value) -> Bundle {
         Bundle::new(vec![json!({
             "kind": "ClusterServiceVersion", "metadata": {"name": "a"},
