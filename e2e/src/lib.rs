@@ -6,6 +6,7 @@
 
 pub mod cluster;
 pub mod corpus;
+pub mod demo;
 pub mod lab;
 pub mod normalise;
 pub mod operator;

@@ -2,34 +2,9 @@
 //! conflicts with every other group that provides the same API, as upstream has it.
 
 use anyhow::Context as _;
-use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
-use serde_json::{Value, json};
-use xtask::kubectl::text;
-
-const SECOND: &str = "demo-operator.v1.1.0";
-
-/// Catalog, group and subscription of the demo operator in `namespace`.
-fn install(namespace: &Namespace<'_>, targets: &[&str], change: impl Fn(&mut Value)) -> anyhow::Result<()> {
-    let image = Lab::shared()?.demo_catalog()?;
-    let mut wanted = subscription("demo", "demo-operator", "stable", "catalog", namespace.name());
-    change(&mut wanted);
-    namespace.apply(&[
-        catalog_source("catalog", image),
-        operator_group("group", targets),
-        wanted,
-    ])
-}
-
-fn greet(namespace: &Namespace<'_>, release: &str) -> anyhow::Result<()> {
-    namespace.apply(&[json!({
-        "apiVersion": "demo.example.com/v1", "kind": "Greeting", "metadata": {"name": "ada"}, "spec": {"name": "Ada"}
-    })])?;
-    namespace.wait_for("greeting", "ada", "an answer of the operator", |greeting| {
-        text(greeting, "/status/operatorRelease") == release
-            && text(greeting, "/status/message") == "Hello, Ada!"
-    })?;
-    Ok(())
-}
+use e2e::demo::{SECOND, greet, install};
+use e2e::lab::Lab;
+use serde_json::json;
 
 #[test]
 fn an_operator_for_all_namespaces_works_in_every_one() -> anyhow::Result<()> {

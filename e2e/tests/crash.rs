@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
+use e2e::demo::{FIRST, SECOND, install};
+use e2e::lab::{Lab, Namespace};
 use e2e::normalise::{State, differences, normalise};
 use e2e::operator::Operator;
 use e2e::writes::{AuditTail, Writes};
@@ -21,8 +22,6 @@ use serde_json::{Value, json};
 use xtask::deploy::OPERATORS;
 use xtask::kubectl::text;
 
-const FIRST: &str = "demo-operator.v1.0.0";
-const SECOND: &str = "demo-operator.v1.1.0";
 const DEFINITION: &str = "greetings.demo.example.com";
 
 /// Without a write for so long, with everything ready, a run is over.
@@ -349,15 +348,10 @@ impl Bench {
     }
 
     fn start(&self, namespace: &Namespace<'_>) -> anyhow::Result<()> {
-        let image = self.lab.demo_catalog()?;
-        let mut wanted = subscription("demo", "demo-operator", "stable", "catalog", namespace.name());
-        wanted["spec"]["startingCSV"] = json!(FIRST);
-        wanted["spec"]["installPlanApproval"] = json!(self.approval);
-        namespace.apply(&[
-            catalog_source("catalog", image),
-            operator_group("group", &[namespace.name()]),
-            wanted,
-        ])
+        install(namespace, &[namespace.name()], |wanted| {
+            wanted["spec"]["startingCSV"] = json!(FIRST);
+            wanted["spec"]["installPlanApproval"] = json!(self.approval);
+        })
     }
 
     /// Waits until the upgrade is done, approving plans on the way, and nothing is written any more.
