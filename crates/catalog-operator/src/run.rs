@@ -3,19 +3,14 @@
 mod wiring;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use anyhow::Context;
 use kube::Client;
 use olm_oci::RegistryConfig;
-use olm_runtime::apply::Executor;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
-use olm_runtime::event::Recorder;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::StoreSet;
-use olm_runtime::{NamespacedName, admin, client};
-use tokio::sync::watch;
+use olm_runtime::{NamespacedName, client, process};
 use tokio::task::JoinSet;
 
 use crate::args::Args;
@@ -34,8 +29,6 @@ use crate::stores::Stores;
 const WORKERS: usize = 2;
 /// Bundles fetched at a time.
 const PARALLEL_UNPACKS: usize = 4;
-/// How long rounds in hand may take after the signal to stop.
-const LAST_ROUNDS: Duration = Duration::from_secs(20);
 
 /// The queues of the controllers.
 #[derive(Clone, Default)]
@@ -71,37 +64,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let services = build_services(&args, &client, &stores, &queues);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
 
-    let mut watches = JoinSet::new();
-    let mut readiness = set.start(&mut watches);
-    let mut health = std::pin::pin!(admin::serve(args.health_addr, readiness.clone()));
-    let unhealthy = || format!("cannot serve health on {}", args.health_addr);
-    let (recorder, sending) = Recorder::new(client.clone());
-    watches.spawn(sending);
-
-    let (stop, shutdown) = watch::channel(false);
-    let mut signals = std::pin::pin!(stop_signal());
-    tokio::select! {
-        () = readiness.wait() => {}
-        () = &mut signals => return Ok(()),
-        ended = &mut health => return ended.with_context(unhealthy),
-    }
-    tracing::info!("all stores are ready");
-    let runner = Runner {
-        executor: Executor::new(client.clone(), readiness),
-        recorder,
-        shutdown,
-    };
-    let mut workers = start(&runner, &args, &client, &stores, &queues, &services);
-    tokio::select! {
-        () = signals => {}
-        ended = &mut health => return ended.with_context(unhealthy),
-    }
-    tracing::info!("stopping, rounds in hand are finished");
-    let _ = stop.send(true);
-    let finished = async { while workers.join_next().await.is_some() {} };
-    if tokio::time::timeout(LAST_ROUNDS, finished).await.is_err() {
-        tracing::warn!("rounds in hand took too long, stopping anyway");
-    }
+    process::run(client.clone(), set, args.health_addr, |runner| {
+        start(runner, &args, &client, &stores, &queues, &services)
+    })
+    .await?;
     Ok(())
 }
 
@@ -189,19 +155,4 @@ fn start(
     let plans = InstallPlanReconciler::new(stores.of_plans(), reads, args.install_plan_retry_timeout);
     runner.spawn(&mut workers, &Arc::new(plans), &queues.plans, WORKERS);
     workers
-}
-
-/// Ends with SIGTERM or SIGINT.
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::warn!("signals cannot be caught; the process stops only when killed");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

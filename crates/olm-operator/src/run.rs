@@ -2,14 +2,10 @@
 
 mod wiring;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use anyhow::Context;
-use olm_runtime::{
-    admin, apply::Executor, client, discovery::Discovery, driver::Runner, event::Recorder, queue::Queue,
-    store::StoreSet,
-};
-use tokio::{sync::watch, task::JoinSet};
+use olm_runtime::{client, discovery::Discovery, driver::Runner, process, queue::Queue, store::StoreSet};
+use tokio::task::JoinSet;
 
 use crate::{
     args::Args,
@@ -22,8 +18,6 @@ use crate::{
 
 /// Rounds of one controller at a time.
 const WORKERS: usize = 2;
-/// How long rounds in hand may take after the signal to stop.
-const LAST_ROUNDS: Duration = Duration::from_secs(20);
 
 /// The queues of the controllers.
 #[derive(Clone, Default)]
@@ -49,37 +43,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let queues = Queues::default();
     wiring::connect(&stores, &queues);
 
-    let mut watches = JoinSet::new();
-    let mut readiness = set.start(&mut watches);
-    let mut health = std::pin::pin!(admin::serve(args.health_addr, readiness.clone()));
-    let unhealthy = || format!("cannot serve health on {}", args.health_addr);
-    let (recorder, sending) = Recorder::new(client.clone());
-    watches.spawn(sending);
-
-    let (stop, shutdown) = watch::channel(false);
-    let mut signals = std::pin::pin!(stop_signal());
-    tokio::select! {
-        () = readiness.wait() => {}
-        () = &mut signals => return Ok(()),
-        ended = &mut health => return ended.with_context(unhealthy),
-    }
-    tracing::info!("all stores are ready");
-    let runner = Runner {
-        executor: Executor::new(client.clone(), readiness),
-        recorder,
-        shutdown,
-    };
-    let mut workers = start(&runner, &stores, &queues, client);
-    tokio::select! {
-        () = signals => {}
-        ended = &mut health => return ended.with_context(unhealthy),
-    }
-    tracing::info!("stopping, rounds in hand are finished");
-    let _ = stop.send(true);
-    let finished = async { while workers.join_next().await.is_some() {} };
-    if tokio::time::timeout(LAST_ROUNDS, finished).await.is_err() {
-        tracing::warn!("rounds in hand took too long, stopping anyway");
-    }
+    process::run(client.clone(), set, args.health_addr, |runner| {
+        start(runner, &stores, &queues, client)
+    })
+    .await?;
     Ok(())
 }
 
@@ -104,19 +71,4 @@ fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client
     };
     runner.spawn(&mut workers, &Arc::new(namespaces), &queues.namespaces, WORKERS);
     workers
-}
-
-/// Ends with SIGTERM or SIGINT.
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::warn!("signals cannot be caught; the process stops only when killed");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

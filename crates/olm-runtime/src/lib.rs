@@ -19,6 +19,7 @@ pub mod event;
 pub mod key;
 pub mod outcome;
 pub mod plan;
+pub mod process;
 pub mod queue;
 pub mod store;
 pub mod telemetry;

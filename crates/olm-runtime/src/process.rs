@@ -1,0 +1,161 @@
+//! The life of a process of controllers: start, stores, rounds, and an orderly end.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::apply::Executor;
+use crate::driver::Runner;
+use crate::event::Recorder;
+use crate::store::StoreSet;
+use crate::{admin, args, telemetry};
+
+/// The commit this was built from, when the build says so.
+const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
+/// How long rounds in hand may take after the signal to stop.
+const LAST_ROUNDS: Duration = Duration::from_secs(20);
+
+/// What the command line says about the process itself.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// Print the version and end.
+    pub version: bool,
+    /// Log what each round does.
+    pub debug: bool,
+    /// What is wrong with the flags; ends the process with exit code 2.
+    pub complaint: Option<String>,
+    /// Flags that were given and have no effect, for a warning each.
+    pub without_effect: Vec<&'static str>,
+}
+
+/// Runs `work` to its end on one thread and returns the exit code: 0, or 1 with a line of log when it fails.
+pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode {
+    if start.version {
+        let version = env!("CARGO_PKG_VERSION");
+        print!("{}", args::version_text(version, COMMIT.unwrap_or("unknown")));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(complaint) = start.complaint {
+        eprintln!("error: {complaint}");
+        return ExitCode::from(2);
+    }
+    if let Some(complaint) = telemetry::start(start.debug) {
+        tracing::warn!("{complaint}");
+    }
+    for flag in start.without_effect {
+        tracing::warn!(flag, "this flag has no effect in this build");
+    }
+    // The work is waiting for servers, and each further thread costs its own memory. What computes for long (resolution,
+    // indexing a catalog) goes to the pool for blocking work.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("cannot start the runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(work()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Health cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve health on {address}")]
+pub struct HealthError {
+    address: SocketAddr,
+    #[source]
+    source: std::io::Error,
+}
+
+/// Starts the watches of `set`, waits until all stores are ready, starts the controllers with `start`, and ends with
+/// SIGTERM or SIGINT, when the rounds in hand are finished.
+///
+/// # Errors
+/// When health cannot be served.
+pub async fn run(
+    client: Client,
+    set: StoreSet,
+    health_addr: SocketAddr,
+    start: impl FnOnce(&Runner) -> JoinSet<()>,
+) -> Result<(), HealthError> {
+    let mut watches = JoinSet::new();
+    let mut readiness = set.start(&mut watches);
+    let mut health = std::pin::pin!(admin::serve(health_addr, readiness.clone()));
+    let unhealthy = |source| HealthError {
+        address: health_addr,
+        source,
+    };
+    let (recorder, sending) = Recorder::new(client.clone());
+    watches.spawn(sending);
+
+    let (stop, shutdown) = watch::channel(false);
+    let mut signals = std::pin::pin!(stop_signal());
+    tokio::select! {
+        () = readiness.wait() => {}
+        () = &mut signals => return Ok(()),
+        ended = &mut health => return ended.map_err(unhealthy),
+    }
+    tracing::info!("all stores are ready");
+    let runner = Runner {
+        executor: Executor::new(client, readiness),
+        recorder,
+        shutdown,
+    };
+    let mut workers = start(&runner);
+    tokio::select! {
+        () = signals => {}
+        ended = &mut health => return ended.map_err(unhealthy),
+    }
+    tracing::info!("stopping, rounds in hand are finished");
+    let _ = stop.send(true);
+    let finished = async { while workers.join_next().await.is_some() {} };
+    if tokio::time::timeout(LAST_ROUNDS, finished).await.is_err() {
+        tracing::warn!("rounds in hand took too long, stopping anyway");
+    }
+    Ok(())
+}
+
+/// Ends with SIGTERM or SIGINT.
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::warn!("signals cannot be caught; the process stops only when killed");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_flags_and_failed_work_have_exit_codes_of_their_own() {
+        let complaining = Start {
+            complaint: Some("no".to_owned()),
+            ..Start::default()
+        };
+        let never = async || -> Result<(), &str> { unreachable!("flags are wrong") };
+        assert_eq!(main(complaining, never), ExitCode::from(2));
+        assert_eq!(main(Start::default(), async || Err("broken")), ExitCode::FAILURE);
+        assert_eq!(
+            main(Start::default(), async || Ok::<(), &str>(())),
+            ExitCode::SUCCESS
+        );
+    }
+}
