@@ -162,6 +162,15 @@ impl Snapshot {
         self.packages.contains_key(package)
     }
 
+    /// Names of a package's channels, in order of name.
+    pub fn channel_names<'s>(&'s self, package: &str) -> impl Iterator<Item = &'s str> {
+        self.packages
+            .get(package)
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| &**name)
+    }
+
     /// Entries of a channel, or of all channels of a package for the empty name: default channel first, head first,
     /// what stands in no chain last. None if there is no such channel.
     pub(crate) fn channel(&self, package: &str, channel: &str) -> Option<ChannelView> {

@@ -1,7 +1,14 @@
 //! Why a part of a namespace cannot be resolved, in upstream's words and as data.
 
+mod text;
+mod tree;
+
 use std::fmt;
 
+pub use self::text::{CONDITION_LIMIT, EVENT_LIMIT};
+pub(crate) use self::text::{cut, list};
+pub use self::tree::Tree;
+use crate::problem::Subscription;
 use crate::solver::{Constraint, ConstraintRef, VariableId};
 use crate::universe::{EntryRef, Universe};
 use crate::variables::{Cause, Subject, Variables};
@@ -34,6 +41,8 @@ pub enum Reason {
     SubscriptionExists {
         /// Its name.
         subscription: String,
+        /// What it asks for, in words.
+        asks: String,
     },
     /// Only these bundles can serve the Subscription, best first; there may be none.
     SubscriptionRequires {
@@ -48,6 +57,8 @@ pub enum Reason {
         subscription: String,
         /// The whole text.
         text: String,
+        /// What there is instead, in words.
+        hints: Vec<String>,
     },
     /// The installed operator must stay, as no Subscription answers for it.
     NotReferenced {
@@ -81,6 +92,8 @@ pub enum Reason {
         bundle: String,
         /// What is required, as the requirement prints itself.
         requirement: String,
+        /// What the bundle's author wants the user to be told.
+        messages: Vec<String>,
         /// Identifiers of the bundles that would do.
         candidates: Vec<String>,
     },
@@ -133,7 +146,9 @@ impl Explanation {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::SubscriptionExists { subscription } => write!(f, "subscription {subscription} exists"),
+            Reason::SubscriptionExists { subscription, .. } => {
+                write!(f, "subscription {subscription} exists")
+            }
             Reason::SubscriptionRequires {
                 subscription,
                 candidates,
@@ -201,6 +216,7 @@ pub(crate) fn explain(
             Cause::SubscriptionInvalid {
                 reason,
                 terminal: false,
+                ..
             } => Some(reason.clone()),
             _ => None,
         });
@@ -271,14 +287,21 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
         Subject::Api(_) | Subject::Package(_) => holder.clone(),
     };
     Some(match variables.cause(reference) {
-        Cause::SubscriptionExists => Reason::SubscriptionExists { subscription: name },
+        Cause::SubscriptionExists => Reason::SubscriptionExists {
+            asks: match subject {
+                Subject::Subscription(subscription) => asks(subscription),
+                _ => String::new(),
+            },
+            subscription: name,
+        },
         Cause::SubscriptionRequires => Reason::SubscriptionRequires {
             subscription: name,
             candidates: others(),
         },
-        Cause::SubscriptionInvalid { reason, .. } => Reason::SubscriptionInvalid {
+        Cause::SubscriptionInvalid { reason, hints, .. } => Reason::SubscriptionInvalid {
             subscription: name,
             text: reason.clone(),
+            hints: hints.clone(),
         },
         Cause::NotReferenced => Reason::NotReferenced { csv: name },
         Cause::Deprecated => Reason::Deprecated { bundle: holder },
@@ -294,6 +317,7 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
             csv: name,
             bundle: holder,
             requirement: requirement.to_string(),
+            messages: requirement.messages().into_iter().map(str::to_owned).collect(),
             candidates: others(),
         },
         Cause::Replaces => Reason::Replaces {
@@ -311,6 +335,32 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
             },
         },
     })
+}
+
+/// What a Subscription asks for.
+fn asks(subscription: &Subscription) -> String {
+    let Subscription {
+        package,
+        channel,
+        starting_csv,
+        installed_csv,
+        catalog,
+        ..
+    } = subscription;
+    let channel = match channel.as_str() {
+        "" => "any channel".to_owned(),
+        channel => format!("channel {channel}"),
+    };
+    let mut text = format!(
+        "package {package}, {channel} of catalog {}/{}",
+        catalog.namespace, catalog.name
+    );
+    if !installed_csv.is_empty() {
+        text.push_str(&format!(", with {installed_csv} installed"));
+    } else if !starting_csv.is_empty() {
+        text.push_str(&format!(", starting with {starting_csv}"));
+    }
+    text
 }
 
 fn api_text(api: &olm_fbc::property::Gvk) -> String {

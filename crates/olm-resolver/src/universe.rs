@@ -98,6 +98,31 @@ impl<'a> Universe<'a> {
         self.catalogs[position].0
     }
 
+    /// Where else a package could be had, or which catalogs there are at all.
+    pub(crate) fn catalog_hints(&self, package: &str) -> Vec<String> {
+        let name = |key: &CatalogKey| format!("{}/{}", key.namespace, key.name);
+        let offering: Vec<String> = self
+            .catalogs
+            .iter()
+            .filter(|(_, snapshot)| snapshot.has_package(package))
+            .map(|(key, _)| name(key))
+            .collect();
+        if !offering.is_empty() {
+            return vec![format!(
+                "package {package} is offered by catalog {}",
+                offering.join(", ")
+            )];
+        }
+        let all: Vec<String> = self.catalogs.iter().map(|(key, _)| name(key)).collect();
+        if all.is_empty() {
+            return vec!["no catalog can be used from this namespace".to_owned()];
+        }
+        vec![format!(
+            "no catalog offers package {package}; the namespace can use {}",
+            all.join(", ")
+        )]
+    }
+
     /// Why a catalog cannot be read, if that is so.
     pub(crate) fn unavailable(&self, key: &CatalogKey) -> Option<String> {
         self.unavailable

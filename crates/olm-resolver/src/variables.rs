@@ -33,6 +33,8 @@ pub(crate) enum Cause {
     SubscriptionInvalid {
         reason: String,
         terminal: bool,
+        /// What there is instead.
+        hints: Vec<String>,
     },
     NotReferenced,
     Deprecated,

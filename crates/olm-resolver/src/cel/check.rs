@@ -26,7 +26,7 @@ pub(super) enum Type {
     Timestamp,
     Duration,
     /// A type as a value.
-    TypeName,
+    Meta,
     List(Box<Type>),
     Map(Box<Type>, Box<Type>),
 }
@@ -59,7 +59,7 @@ impl Type {
             "bytes" => Type::Bytes,
             "timestamp" => Type::Timestamp,
             "duration" => Type::Duration,
-            "type" => Type::TypeName,
+            "type" => Type::Meta,
             "list" => Type::List(Box::new(Type::Dyn)),
             "map" => Type::Map(Box::new(Type::Dyn), Box::new(Type::Dyn)),
             _ => Type::Dyn,
@@ -102,7 +102,7 @@ impl fmt::Display for Type {
             Type::Null => "null",
             Type::Timestamp => "timestamp",
             Type::Duration => "duration",
-            Type::TypeName => "type",
+            Type::Meta => "type",
             Type::List(element) => return write!(f, "list({element})"),
             Type::Map(key, value) => return write!(f, "map({key}, {value})"),
         })
@@ -128,7 +128,7 @@ fn type_of(expression: &IdedExpr, scope: &Scope) -> Result<Type, String> {
         Expr::Ident(name) => scope
             .get(name)
             .cloned()
-            .or_else(|| TYPE_NAMES.contains(&name.as_str()).then_some(Type::TypeName))
+            .or_else(|| TYPE_NAMES.contains(&name.as_str()).then_some(Type::Meta))
             .ok_or_else(|| format!("undeclared reference to '{name}'")),
         Expr::Select(select) => select_type(select, scope),
         Expr::Call(call) => call_type(call, scope),

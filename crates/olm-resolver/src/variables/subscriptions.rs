@@ -7,6 +7,7 @@ use super::{Builder, Cause};
 use crate::catalog::Snapshot;
 use crate::chain::ChainError;
 use crate::entry::Entry;
+use crate::explain::list;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, VariableId};
 use crate::universe::EntryRef;
@@ -16,6 +17,8 @@ struct Invalid {
     reason: String,
     /// False if the reason lies outside the Subscription and its catalog's offer.
     terminal: bool,
+    /// What there is instead, for explanations.
+    hints: Vec<String>,
 }
 
 impl<'a> Builder<'a, '_> {
@@ -43,11 +46,19 @@ impl<'a> Builder<'a, '_> {
                     Cause::SubscriptionRequires,
                 );
             }
-            Err(Invalid { reason, terminal }) => {
+            Err(Invalid {
+                reason,
+                terminal,
+                hints,
+            }) => {
                 self.constrain(
                     holder,
                     Constraint::Prohibited,
-                    Cause::SubscriptionInvalid { reason, terminal },
+                    Cause::SubscriptionInvalid {
+                        reason,
+                        terminal,
+                        hints,
+                    },
                 );
                 // What is installed stays where it is: whoever depends on it, or cannot stand beside it, shares
                 // this Subscription's fate rather than being resolved as if it were gone.
@@ -77,14 +88,16 @@ impl<'a> Builder<'a, '_> {
             catalog: key,
             ..
         } = subscription;
-        let missing = |reason: String| Invalid {
+        let missing = |reason: String, hints: Vec<String>| Invalid {
             reason,
             terminal: true,
+            hints,
         };
         if let Some(cause) = self.universe.unavailable(key) {
             return Err(Invalid {
                 reason: cause,
                 terminal: false,
+                hints: Vec::new(),
             });
         }
         let Some((catalog, snapshot)) = self
@@ -92,21 +105,28 @@ impl<'a> Builder<'a, '_> {
             .catalog(key)
             .filter(|(_, s)| !s.entries().is_empty())
         else {
-            return Err(missing(format!(
+            let text = format!(
                 "no operators found from catalog {} in namespace {} referenced by subscription {name}",
                 key.name, key.namespace
-            )));
+            );
+            return Err(missing(text, self.universe.catalog_hints(package)));
         };
         if !snapshot.has_package(package) {
-            return Err(missing(format!(
+            let text = format!(
                 "no operators found in package {package} in the catalog referenced by subscription {name}"
-            )));
+            );
+            return Err(missing(text, self.universe.catalog_hints(package)));
         }
         let Some(view) = snapshot.channel(package, channel) else {
-            return Err(missing(format!(
+            let text = format!(
                 "no operators found in channel {channel} of package {package} in the catalog referenced by \
                  subscription {name}"
-            )));
+            );
+            let hint = format!(
+                "channels of package {package}: {}",
+                list(snapshot.channel_names(package))
+            );
+            return Err(missing(text, vec![hint]));
         };
         let refer = |entry: usize| EntryRef::Catalog { catalog, entry };
         let chain = |chain: Result<Vec<usize>, ChainError>| match chain {
@@ -114,18 +134,26 @@ impl<'a> Builder<'a, '_> {
             Err(error) => Err(Invalid {
                 reason: error.to_string(),
                 terminal: false,
+                hints: Vec::new(),
             }),
         };
         match installed {
             None if !starting_csv.is_empty() => {
                 // Only what bears the name is looked at, so that it does not matter whether others skip it.
                 let named = |&entry: &usize| *snapshot.entry(entry).name == **starting_csv;
-                let entries: Vec<usize> = view.entries.into_iter().filter(named).collect();
+                let entries: Vec<usize> = view.entries.iter().copied().filter(named).collect();
                 if entries.is_empty() {
-                    return Err(missing(format!(
+                    let text = format!(
                         "no operators found with name {starting_csv} in channel {channel} of package {package} in \
                          the catalog referenced by subscription {name}"
-                    )));
+                    );
+                    let names = view
+                        .chain
+                        .iter()
+                        .flatten()
+                        .map(|&entry| &*snapshot.entry(entry).name);
+                    let hint = format!("the channel has {}", list(names));
+                    return Err(missing(text, vec![hint]));
                 }
                 Ok(gather_names(snapshot, entries).into_iter().map(refer).collect())
             }

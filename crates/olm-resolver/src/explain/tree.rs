@@ -1,0 +1,306 @@
+//! The reasons of a contradiction as a tree: who asks for what, who could provide it, and what rules that out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Explanation, Failure, Reason};
+
+/// A statement and what it rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    /// The statement, in one line.
+    pub text: String,
+    /// Why it holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub because: Vec<Tree>,
+}
+
+impl Tree {
+    fn leaf(text: impl Into<String>) -> Self {
+        Tree {
+            text: text.into(),
+            because: Vec::new(),
+        }
+    }
+}
+
+/// Candidates told one by one; the rest are counted.
+const SHOWN_CANDIDATES: usize = 4;
+
+/// How far a chain of requirements is followed.
+const MAX_DEPTH: usize = 12;
+
+impl Explanation {
+    /// The reasons, one tree for each Subscription or installed operator that wants something.
+    pub fn tree(&self) -> Vec<Tree> {
+        match &self.failure {
+            Failure::Prevented(text) => vec![Tree::leaf(text.clone())],
+            Failure::Unsatisfiable(reasons) => Teller::new(reasons).roots(reasons),
+        }
+    }
+}
+
+/// The reasons by what they are about.
+struct Teller<'a> {
+    /// Reasons that a bundle carries, by its identifier.
+    of_bundle: BTreeMap<&'a str, Vec<&'a Reason>>,
+    /// Candidates of each Subscription and the words for it, by name.
+    wanted: BTreeMap<&'a str, (&'a str, &'a [String])>,
+    /// Bundles that are wanted, with who wants them.
+    wanted_by: BTreeMap<&'a str, BTreeSet<String>>,
+    /// Groups of which one member only may be there.
+    groups: Vec<(String, &'a [String])>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(reasons: &'a [Reason]) -> Self {
+        let mut teller = Teller {
+            of_bundle: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            wanted_by: BTreeMap::new(),
+            groups: Vec::new(),
+        };
+        for reason in reasons {
+            teller.add(reason);
+        }
+        teller
+    }
+
+    fn add(&mut self, reason: &'a Reason) {
+        match reason {
+            Reason::SubscriptionExists { subscription, asks } => {
+                self.wanted.entry(subscription).or_insert(("", &[])).0 = asks;
+            }
+            Reason::SubscriptionRequires {
+                subscription,
+                candidates,
+            } => {
+                self.wanted.entry(subscription).or_insert(("", &[])).1 = candidates;
+                self.want(candidates, &format!("subscription {subscription}"));
+            }
+            Reason::Requires {
+                bundle,
+                csv,
+                candidates,
+                ..
+            } => {
+                self.of_bundle.entry(bundle).or_default().push(reason);
+                self.want(candidates, csv);
+            }
+            Reason::Deprecated { bundle }
+            | Reason::RuntimeConstraint { bundle, .. }
+            | Reason::LeftOut { bundle, .. } => self.of_bundle.entry(bundle).or_default().push(reason),
+            Reason::Replaces { upgrade, installed } => {
+                self.of_bundle.entry(upgrade).or_default().push(reason);
+                self.of_bundle.entry(installed).or_default().push(reason);
+            }
+            Reason::OneProvider { api, members } => self.groups.push((format!("API {api}"), members)),
+            Reason::OnePackage { package, members } => {
+                self.groups.push((format!("package {package}"), members));
+            }
+            Reason::SubscriptionInvalid { .. } | Reason::NotReferenced { .. } => {}
+        }
+    }
+
+    fn want(&mut self, candidates: &'a [String], by: &str) {
+        for candidate in candidates {
+            self.wanted_by.entry(candidate).or_default().insert(by.to_owned());
+        }
+    }
+
+    fn roots(&self, reasons: &'a [Reason]) -> Vec<Tree> {
+        let mut roots = Vec::new();
+        for reason in reasons {
+            match reason {
+                Reason::SubscriptionInvalid {
+                    subscription,
+                    text,
+                    hints,
+                } => {
+                    let because = hints.iter().map(Tree::leaf).collect();
+                    let text = format!("subscription {subscription}: {text}");
+                    roots.push(Tree { text, because });
+                }
+                Reason::NotReferenced { csv } => roots.push(self.installed_root(csv)),
+                _ => {}
+            }
+        }
+        for (subscription, (asks, candidates)) in &self.wanted {
+            // One whose candidates take no part only stands beside the one that tells the reason.
+            if !asks.is_empty() && !candidates.is_empty() {
+                roots.push(Tree {
+                    text: format!("subscription {subscription} asks for {asks}"),
+                    because: self.candidates(candidates, &BTreeSet::new()),
+                });
+            }
+        }
+        if roots.is_empty() {
+            let no_candidates = self.wanted.iter().filter(|(_, (asks, _))| !asks.is_empty());
+            roots.extend(no_candidates.map(|(name, (asks, _))| Tree {
+                text: format!("subscription {name} asks for {asks}"),
+                because: vec![Tree::leaf("nothing in the channel can be chosen")],
+            }));
+        }
+        roots
+    }
+
+    fn installed_root(&self, csv: &str) -> Tree {
+        let identifier = self
+            .identifiers()
+            .find(|id| id.starts_with("@existing/") && id.rsplit('/').next() == Some(csv))
+            .map(str::to_owned);
+        let because = identifier.map_or_else(Vec::new, |id| self.why_not(&id, &BTreeSet::new()));
+        Tree {
+            text: format!("{csv} is installed and must stay, as no subscription answers for it"),
+            because,
+        }
+    }
+
+    fn identifiers(&self) -> impl Iterator<Item = &str> {
+        let members = self
+            .groups
+            .iter()
+            .flat_map(|(_, members)| members.iter().map(String::as_str));
+        self.of_bundle
+            .keys()
+            .copied()
+            .chain(members)
+            .chain(self.wanted_by.keys().copied())
+    }
+
+    /// Each candidate with what rules it out; those ruled out alike are told together.
+    fn candidates(&self, candidates: &[String], path: &BTreeSet<&str>) -> Vec<Tree> {
+        let mut told: Vec<(Vec<Tree>, Vec<&str>)> = Vec::new();
+        for candidate in candidates {
+            let because = self.why_not(candidate, path);
+            match told.iter_mut().find(|(known, _)| *known == because) {
+                Some((_, names)) => names.push(candidate),
+                None => told.push((because, vec![candidate])),
+            }
+        }
+        let more = told.len().saturating_sub(SHOWN_CANDIDATES);
+        let mut trees: Vec<Tree> = told
+            .into_iter()
+            .take(SHOWN_CANDIDATES)
+            .map(|(because, names)| Tree {
+                text: together(&names),
+                because,
+            })
+            .collect();
+        if more > 0 {
+            trees.push(Tree::leaf(format!(
+                "{more} more, each ruled out for reasons of its own"
+            )));
+        }
+        trees
+    }
+
+    /// What rules a bundle out, as far as it takes part in the contradiction.
+    fn why_not(&self, bundle: &str, path: &BTreeSet<&str>) -> Vec<Tree> {
+        if path.contains(bundle) || path.len() >= MAX_DEPTH {
+            return Vec::new();
+        }
+        let Some((bundle, _)) = self.key(bundle) else {
+            return Vec::new();
+        };
+        let mut path = path.clone();
+        path.insert(bundle);
+        let mut trees: Vec<Tree> = Vec::new();
+        for reason in self.of_bundle.get(bundle).into_iter().flatten() {
+            trees.extend(self.of_reason(bundle, reason, &path));
+        }
+        for (what, members) in &self.groups {
+            let others: Vec<&str> = members
+                .iter()
+                .map(String::as_str)
+                .filter(|m| *m != bundle)
+                .collect();
+            if others.len() < members.len() {
+                trees.push(self.rivals(what, &others, &path));
+            }
+        }
+        trees
+    }
+
+    /// The identifier as it is kept here, so that it lives long enough to be remembered.
+    fn key(&self, bundle: &str) -> Option<(&str, ())> {
+        self.identifiers().find(|id| *id == bundle).map(|id| (id, ()))
+    }
+
+    fn of_reason(&self, bundle: &str, reason: &Reason, path: &BTreeSet<&str>) -> Option<Tree> {
+        Some(match reason {
+            Reason::Deprecated { .. } => Tree::leaf("is deprecated by its catalog"),
+            Reason::RuntimeConstraint { message, .. } => {
+                Tree::leaf(format!("does not meet a constraint of the cluster: {message}"))
+            }
+            Reason::LeftOut { cause, .. } => Tree::leaf(format!("cannot be used: {cause}")),
+            Reason::Replaces { upgrade, installed } => {
+                let text = if bundle == upgrade {
+                    format!("would replace {installed}, which is needed")
+                } else {
+                    format!("would be replaced by {upgrade}, which is needed")
+                };
+                Tree::leaf(text)
+            }
+            Reason::Requires {
+                requirement,
+                messages,
+                candidates,
+                ..
+            } => {
+                let told = messages
+                    .iter()
+                    .map(|message| format!(" ({message})"))
+                    .collect::<String>();
+                let because = if candidates.is_empty() {
+                    vec![Tree::leaf(
+                        "no catalog in reach and nothing installed offers that",
+                    )]
+                } else {
+                    self.candidates(candidates, path)
+                };
+                Tree {
+                    text: format!("requires an operator {requirement}{told}"),
+                    because,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn rivals(&self, what: &str, others: &[&str], path: &BTreeSet<&str>) -> Tree {
+        let verb = if what.starts_with("API") {
+            "provides"
+        } else {
+            "is of"
+        };
+        let because = others
+            .iter()
+            .take(SHOWN_CANDIDATES)
+            .filter(|other| !path.contains(*other))
+            .filter_map(|other| {
+                let by = self.wanted_by.get(other)?;
+                let by: Vec<&str> = by.iter().map(String::as_str).collect();
+                Some(Tree::leaf(format!("{other} is wanted by {}", by.join(", "))))
+            })
+            .collect();
+        Tree {
+            text: format!(
+                "{verb} {what}, as does {}; only one may be there",
+                together(others)
+            ),
+            because,
+        }
+    }
+}
+
+/// The first of the names, and how many there are besides.
+fn together(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first, second] => format!("{first} and {second}"),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    }
+}

@@ -1,0 +1,219 @@
+//! What will happen to a namespace, step by step until nothing more is to be done, without doing it.
+
+mod target;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::target::{Target, TargetError, plan_to};
+use crate::catalog::CatalogKey;
+use crate::explain::{CONDITION_LIMIT, Explanation, Tree};
+use crate::problem::Problem;
+use crate::remedy::remedies;
+use crate::resolve::{Resolution, ResolveError, resolve};
+use crate::simulate;
+use crate::solution::Operator;
+
+/// Most steps looked ahead. A channel is longer only by mistake.
+pub const MAX_STEPS: usize = 1_000;
+
+/// What the plan needs to know beside the [`Problem`].
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// The namespace with its catalogs.
+    pub problem: Problem,
+    /// Names of Subscriptions that ask for manual approval.
+    pub manual: BTreeSet<String>,
+    /// How many steps to look ahead.
+    pub steps: Option<usize>,
+}
+
+/// The plan for a namespace. As JSON it has the fields `namespace`, `install` and `unsatisfiable`, and no others: `install`
+/// holds everything in the order in which it will be installed, over all steps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// The namespace.
+    pub namespace: String,
+    /// What is installed, in order.
+    pub install: Vec<Install>,
+    /// What cannot be resolved, one entry for each part of the namespace.
+    pub unsatisfiable: Vec<Unsatisfiable>,
+    /// Bundles and channels that were set aside as malformed, with the reason.
+    #[serde(skip)]
+    pub set_aside: Vec<String>,
+    /// Changes of Subscriptions that the way to a target needs first, in words, by the step before which they are made.
+    #[serde(skip)]
+    pub changes: BTreeMap<usize, Vec<String>>,
+    /// What else is to be said.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// One bundle that will be installed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Install {
+    /// Name of the ClusterServiceVersion.
+    pub name: String,
+    /// Its package.
+    pub package: String,
+    /// Channel it is taken from.
+    pub channel: String,
+    /// Catalog it is taken from, `name/namespace`.
+    pub catalog: String,
+    /// Its version; empty if it states none.
+    pub version: String,
+    /// The ClusterServiceVersion it takes the place of; empty if nothing like it is installed.
+    pub replaces: String,
+    /// Subscriptions it is for, separated by commas; the generated one for a dependency.
+    pub for_subscription: String,
+    /// Counted from 1. What is in one step is in one round of resolution.
+    #[serde(skip)]
+    pub step: usize,
+    /// Subscriptions that have to approve the step.
+    #[serde(skip)]
+    pub approval: Vec<String>,
+    /// Operators whose requirements brought it in.
+    #[serde(skip)]
+    pub required_by: Vec<String>,
+}
+
+/// A part of the namespace that cannot be resolved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsatisfiable {
+    /// Subscriptions of the part.
+    pub subscriptions: Vec<String>,
+    /// Upstream's message, and what would make it work.
+    pub message: String,
+    /// The reasons.
+    pub tree: Vec<Tree>,
+}
+
+impl Unsatisfiable {
+    fn new(problem: &Problem, explanation: &Explanation) -> Self {
+        let namespace = &problem.namespace;
+        let advice = remedies(problem, explanation).into_iter().map(|change| Tree {
+            text: format!("to resolve: {}", change.text(namespace)),
+            because: Vec::new(),
+        });
+        Unsatisfiable {
+            subscriptions: explanation.subscriptions.clone(),
+            message: crate::explain::cut(&explanation.message(), CONDITION_LIMIT),
+            tree: explanation.tree().into_iter().chain(advice).collect(),
+        }
+    }
+}
+
+/// Looks ahead until nothing more is to be installed.
+///
+/// # Errors
+/// When the namespace as a whole cannot be resolved.
+pub fn plan(question: &Question) -> Result<Plan, ResolveError> {
+    let mut problem = question.problem.clone();
+    let mut plan = Plan {
+        namespace: problem.namespace.clone(),
+        ..Plan::default()
+    };
+    let mut failed: BTreeSet<Vec<String>> = BTreeSet::new();
+    for step in 1..=question.steps.unwrap_or(MAX_STEPS).min(MAX_STEPS) {
+        let resolution = resolve(&problem)?;
+        for failure in &resolution.failures {
+            if failed.insert(failure.subscriptions.clone()) {
+                plan.unsatisfiable.push(Unsatisfiable::new(&problem, failure));
+            }
+        }
+        plan.set_aside.extend(resolution.set_aside.iter().cloned());
+        plan.add_step(&problem, &question.manual, step, &resolution);
+        if resolution.solution.operators.is_empty() {
+            break;
+        }
+        simulate::carry_out(&mut problem, &resolution.solution);
+    }
+    plan.set_aside.sort();
+    plan.set_aside.dedup();
+    Ok(plan)
+}
+
+impl Plan {
+    fn add_step(
+        &mut self,
+        problem: &Problem,
+        manual: &BTreeSet<String>,
+        step: usize,
+        resolution: &Resolution,
+    ) {
+        for operator in &resolution.solution.operators {
+            self.install
+                .push(install(problem, manual, step, operator, resolution));
+        }
+    }
+
+    /// How many steps it has.
+    pub fn steps(&self) -> usize {
+        self.install.iter().map(|install| install.step).max().unwrap_or(0)
+    }
+}
+
+fn install(
+    problem: &Problem,
+    manual: &BTreeSet<String>,
+    step: usize,
+    operator: &Operator,
+    resolution: &Resolution,
+) -> Install {
+    let generated = operator
+        .generated_subscription
+        .iter()
+        .map(|generated| generated.name.clone());
+    let subscriptions: Vec<String> = operator.subscriptions.iter().cloned().chain(generated).collect();
+    // The catalog's own word for what comes before it says nothing about this namespace.
+    let replaces = problem.installed.iter().find(|csv| csv.name == operator.replaces);
+    let CatalogKey { name, namespace } = &operator.catalog;
+    Install {
+        name: operator.entry.name.to_string(),
+        package: operator.entry.package.to_string(),
+        channel: operator.entry.channel.to_string(),
+        catalog: format!("{name}/{namespace}"),
+        version: operator
+            .entry
+            .version
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        replaces: replaces.map(|csv| csv.name.clone()).unwrap_or_default(),
+        for_subscription: subscriptions.join(","),
+        step,
+        approval: approvals(manual, operator, resolution),
+        required_by: operator.required_by.clone(),
+    }
+}
+
+/// Subscriptions that must approve: its own, and those of whoever brought it in, as they share an InstallPlan.
+fn approvals(manual: &BTreeSet<String>, operator: &Operator, resolution: &Resolution) -> Vec<String> {
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    let mut open = vec![operator];
+    while let Some(operator) = open.pop() {
+        if !seen.insert(&operator.entry.name) {
+            continue;
+        }
+        found.extend(
+            operator
+                .subscriptions
+                .iter()
+                .filter(|s| manual.contains(*s))
+                .cloned(),
+        );
+        let holders = resolution.solution.operators.iter();
+        open.extend(holders.filter(|holder| {
+            operator
+                .required_by
+                .iter()
+                .any(|name| **name == *holder.entry.name)
+        }));
+    }
+    found.into_iter().collect()
+}
