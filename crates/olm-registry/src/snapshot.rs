@@ -4,16 +4,19 @@
 //! named, as one broken bundle must not hide a catalog. Source: section 3 of the resolver's specification.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::sync::Arc;
 
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty, InlineBundle, PackageEntry};
 use olm_fbc::property::{self, Gvk, PropertyError, Typed, kinds};
 use olm_fbc::version::{Range, Version};
+use prost::Message as _;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 use tonic::Status;
 
 use crate::client::Client;
+use crate::index::Index;
 use crate::proto;
 
 /// Why there is no snapshot.
@@ -52,6 +55,27 @@ pub async fn fetch(client: &Client) -> Result<Fetched, SnapshotError> {
             Err(status) => builder
                 .skipped
                 .push(format!("package {name:?}: {}", status.message())),
+        }
+    }
+    Ok(builder.finish())
+}
+
+/// Reads an index as a client of its server would: what is listed, then each package once.
+///
+/// # Errors
+/// The file of the index cannot be read.
+pub fn of_index(index: &Index) -> io::Result<Fetched> {
+    let mut builder = Builder::default();
+    let mut position = 0;
+    while let Some(frame) = index.listed_bundle(position) {
+        let bundle = proto::Bundle::decode(frame?.to_bytes().as_slice());
+        builder.add_bundle(bundle.map_err(io::Error::other)?);
+        position += 1;
+    }
+    for name in builder.package_names() {
+        match index.package(&name) {
+            Ok(package) => builder.add_package(package),
+            Err(error) => builder.skipped.push(format!("package {name:?}: {error}")),
         }
     }
     Ok(builder.finish())

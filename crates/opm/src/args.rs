@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::commands::plan::PlanArgs;
+
 /// Heading of the flags that every command has.
 const GLOBAL: &str = "Global options";
 
@@ -62,6 +64,11 @@ pub enum Command {
     ///
     /// The catalog is loaded at startup. Later changes to its files are not served.
     Serve(ServeArgs),
+    /// Tell what OLM would install for the objects of a namespace, step by step, without a cluster
+    ///
+    /// The plan follows the channels of all Subscriptions to their heads, or to --target. Exit codes: 0 for a plan of
+    /// everything asked for, 2 for one without what cannot be resolved, 1 if no plan can be made.
+    Plan(PlanArgs),
     /// Validate the file-based catalog in a directory
     Validate(ValidateArgs),
     /// Run an alpha subcommand: these may change or go away

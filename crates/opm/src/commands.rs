@@ -13,6 +13,7 @@ mod image;
 mod init;
 mod list;
 mod migrate;
+pub(crate) mod plan;
 mod render;
 mod render_graph;
 mod serve;
@@ -30,6 +31,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::Generate(command) => generate::run(&command),
         Command::Init(args) => init::run(&args),
         Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &settings)),
+        Command::Plan(args) => plan::run(&args),
         Command::Render(args) => runtime()?.block_on(render::run(&args, &settings)),
         Command::Validate(args) => validate::run(&args),
         Command::Serve(serve_args) => serve::run(&serve_args, args.global.debug),
