@@ -11,6 +11,7 @@ use crate::yaml;
 
 mod apis;
 mod blob;
+pub mod check;
 pub mod object;
 
 pub use apis::CrdVersion;
@@ -315,8 +316,18 @@ fn read_annotations(
         .collect()
 }
 
+/// A list of `{type, value}`; each item may be wrapped in a key `property`, as documents of upstream show it.
 fn read_list(path: &str, field: &str, value: &Value) -> Result<Vec<crate::property::Property>, BundleError> {
-    serde_json::from_value(value[field].clone()).map_err(|error| BundleError::Content {
+    let mut list = value[field].clone();
+    for item in list.as_array_mut().into_iter().flatten() {
+        if let Value::Object(map) = item
+            && map.len() == 1
+            && let Some(wrapped) = map.remove("property")
+        {
+            *item = wrapped;
+        }
+    }
+    serde_json::from_value(list).map_err(|error| BundleError::Content {
         path: path.to_owned(),
         reason: format!("{field} must be a list of type and value: {error}"),
     })

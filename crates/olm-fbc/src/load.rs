@@ -58,6 +58,12 @@ pub enum LoadError {
         /// The link.
         path: String,
     },
+    /// A pipe or device: reading it might never end.
+    #[error("{path} is not a regular file")]
+    NotAFile {
+        /// The file.
+        path: String,
+    },
     /// A document is no JSON or YAML.
     #[error("{origin}")]
     Document {
@@ -118,12 +124,20 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Load
         let kind = entry.file_type().map_err(|source| read_error(&path, source))?;
         if kind.is_dir() {
             walk(root, &path, found)?;
-        } else if kind.is_symlink() && root.join(&path).is_dir() {
-            return Err(LoadError::LinkedDirectory {
+        } else if kind.is_symlink() {
+            let shown = || path.display().to_string();
+            match fs::metadata(root.join(&path)) {
+                Ok(target) if target.is_dir() => return Err(LoadError::LinkedDirectory { path: shown() }),
+                Ok(target) if !target.is_file() => return Err(LoadError::NotAFile { path: shown() }),
+                // A link to nothing is told when it is read.
+                _ => found.push(path),
+            }
+        } else if kind.is_file() {
+            found.push(path);
+        } else {
+            return Err(LoadError::NotAFile {
                 path: path.display().to_string(),
             });
-        } else if kind.is_file() || kind.is_symlink() {
-            found.push(path);
         }
     }
     Ok(())

@@ -28,8 +28,12 @@ pub struct Limits {
     pub document_bytes: usize,
     /// Nesting of mappings and sequences.
     pub depth: usize,
+    /// Values in one document, keys included: what makes memory grow beyond the size of the text.
+    pub nodes: usize,
     /// Nodes that aliases and merge keys may add to a document.
     pub alias_nodes: usize,
+    /// Bytes of text that anchors and aliases may add to a document.
+    pub alias_bytes: usize,
 }
 
 impl Default for Limits {
@@ -37,7 +41,9 @@ impl Default for Limits {
         Self {
             document_bytes: 64 << 20,
             depth: 128,
+            nodes: 2_000_000,
             alias_nodes: 400_000,
+            alias_bytes: 32 << 20,
         }
     }
 }
@@ -72,12 +78,24 @@ pub enum Error {
         message: String,
     },
     /// The document is larger than [`Limits::document_bytes`].
-    #[error("line {line}: the document starting here is larger than {limit} bytes")]
+    #[error("line {line}: the document starting here{name} is larger than {limit} bytes")]
     TooLarge {
         /// First line of the document, from 1.
         line: usize,
         /// The limit in bytes.
         limit: usize,
+        /// `, named "x",` where a name is found near its beginning.
+        name: String,
+    },
+    /// The document holds more than [`Limits::nodes`].
+    #[error("line {line}: the document starting here{name} holds more than {limit} values")]
+    TooManyValues {
+        /// First line of the document, from 1.
+        line: usize,
+        /// The limit.
+        limit: usize,
+        /// `, named "x",` where a name is found near its beginning.
+        name: String,
     },
     /// The bytes are not UTF-8.
     #[error("line {line}: not valid UTF-8")]
@@ -106,6 +124,7 @@ impl Error {
             | Self::Json { line, .. }
             | Self::Unsupported { line, .. }
             | Self::TooLarge { line, .. }
+            | Self::TooManyValues { line, .. }
             | Self::NotUtf8 { line } => *line += by,
             Self::UnexpectedEnd | Self::MoreThanOne | Self::Shape(_) | Self::Read(_) => {}
         }
@@ -322,6 +341,14 @@ impl<R: BufRead> Documents<R> {
                 return Err(Error::TooLarge {
                     line: self.line + 1,
                     limit: self.limits.document_bytes,
+                    name: named(&text),
+                });
+            }
+            if scan.values > self.limits.nodes {
+                return Err(Error::TooManyValues {
+                    line: self.line + 1,
+                    limit: self.limits.nodes,
+                    name: named(&text),
                 });
             }
             if complete {
@@ -342,6 +369,7 @@ impl<R: BufRead> Documents<R> {
                 return Err(Error::TooLarge {
                     line: first_line + 1,
                     limit: self.limits.document_bytes,
+                    name: named(&text),
                 });
             }
             if read == 0 {
@@ -377,6 +405,8 @@ impl<R: BufRead> Iterator for Documents<R> {
 /// Finds the end of a JSON object in a byte stream without parsing it.
 #[derive(Default)]
 pub(crate) struct JsonScan {
+    /// Values met so far, keys included; at least as many as there are.
+    values: usize,
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -399,7 +429,11 @@ impl JsonScan {
             } else {
                 match byte {
                     b'"' => self.in_string = true,
-                    b'{' | b'[' => self.depth += 1,
+                    b'{' | b'[' => {
+                        self.depth += 1;
+                        self.values += 1;
+                    }
+                    b',' | b':' => self.values += 1,
                     b'}' | b']' => {
                         self.depth = self.depth.saturating_sub(1);
                         if self.depth == 0 {
@@ -411,6 +445,32 @@ impl JsonScan {
             }
         }
         (at, false)
+    }
+}
+
+/// What a document that is refused calls itself, from its first bytes: good enough to find it by.
+fn named(text: &[u8]) -> String {
+    const BYTES: usize = 4096;
+    let head = String::from_utf8_lossy(text.get(..BYTES).unwrap_or(text));
+    let name = head.match_indices("name").find_map(|(at, key)| {
+        let before = head.get(..at)?.trim_end_matches(['"', '\'']);
+        if !(before.is_empty() || before.ends_with(['\n', ' ', '{', ',', '\t'])) {
+            return None;
+        }
+        let rest = head
+            .get(at + key.len()..)?
+            .trim_start_matches(['"', '\''])
+            .trim_start();
+        let value = rest
+            .strip_prefix(':')?
+            .trim_start()
+            .trim_start_matches(['"', '\'']);
+        let end = value.find(['"', '\'', ',', '}', '\n'])?;
+        Some(value[..end].trim().to_owned())
+    });
+    match name {
+        Some(name) if !name.is_empty() => format!(", named {name:?},"),
+        _ => String::new(),
     }
 }
 

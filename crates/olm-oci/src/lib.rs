@@ -36,4 +36,5 @@ pub use pull::{Image, Puller};
 pub use push::Pusher;
 pub use reference::{DEFAULT_REGISTRY, DEFAULT_TAG, Reference, ReferenceError};
 pub use registry_config::{Capabilities, Host, RegistryConfig, RegistryConfigError};
+pub use transport::install_tls_provider;
 pub use write::{ImageSpec, LayerSpec, WriteError};

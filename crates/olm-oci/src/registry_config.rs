@@ -28,6 +28,7 @@ pub struct RegistryConfig {
     dir: Option<PathBuf>,
     plain_http: bool,
     skip_tls_verify: bool,
+    root_ca: Vec<PathBuf>,
 }
 
 /// Why a registry's configuration cannot be used; names the file.
@@ -144,6 +145,13 @@ impl RegistryConfig {
         }
     }
 
+    /// Trust the certificate authorities of this PEM file too, for every host.
+    #[must_use]
+    pub fn with_root_ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.root_ca.push(path.into());
+        self
+    }
+
     /// The hosts that answer for `registry`: its mirrors in the order of the file, then the registry itself.
     ///
     /// # Errors
@@ -155,6 +163,9 @@ impl RegistryConfig {
         };
         if self.skip_tls_verify {
             hosts.iter_mut().for_each(|host| host.skip_verify = true);
+        }
+        for host in &mut hosts {
+            host.ca.extend(self.root_ca.iter().cloned());
         }
         Ok(hosts)
     }

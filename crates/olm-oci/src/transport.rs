@@ -21,7 +21,8 @@ use crate::reference::Reference;
 use crate::registry_config::{Host, RegistryConfig};
 
 use client::build_client;
-pub(crate) use client::{client_config, install_tls_provider, token_reference};
+pub use client::install_tls_provider;
+pub(crate) use client::{client_config, token_reference};
 pub(crate) use failure::{Failure, registry_failure};
 use failure::{
     accept_response, check_length, is_refusal, malformed, mismatch, told_digest, too_large, transport_failure,

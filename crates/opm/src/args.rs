@@ -7,6 +7,13 @@ use clap_complete::Shell;
 
 use crate::commands::plan::PlanArgs;
 
+mod bundle;
+
+pub use bundle::{
+    BundleBuildArgs, BundleCommand, BundleExtractArgs, BundleGenerateArgs, BundleUnpackArgs,
+    BundleValidateArgs,
+};
+
 /// Heading of the flags that every command has.
 const GLOBAL: &str = "Global options";
 
@@ -45,8 +52,15 @@ pub enum Command {
     /// Generate various artifacts for file-based catalogs
     #[command(subcommand)]
     Generate(GenerateCommand),
+    /// Draw the upgrade graph of a package, with deprecated and unreachable bundles marked
+    Graph(GraphArgs),
     /// Generate an olm.package declarative config blob
     Init(InitArgs),
+    /// Tell what validates but will hurt
+    ///
+    /// Looks for versions without upgrade path, a default channel without the newest version, CRDs of removed APIs,
+    /// missing related images, icons that cannot be shown and more. Exit code 1 if there is anything to tell.
+    Lint(LintArgs),
     /// Migrate a file-based catalog to a new file-based catalog applying optional migrations
     ///
     /// The catalog may be a container image or a directory; a new directory with one file a package is written. The JSON
@@ -208,6 +222,46 @@ pub struct DockerfileArgs {
 /// Image with opm that Dockerfiles build on unless told otherwise.
 pub(crate) const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
 
+/// `opm graph`
+#[derive(Debug, ClapArgs)]
+pub struct GraphArgs {
+    /// Catalog image or directory
+    #[arg(value_name = "CATALOG")]
+    pub catalog: String,
+    /// The package
+    pub package: String,
+    /// Only this channel
+    #[arg(short = 'c', long)]
+    pub channel: Option<String>,
+    /// Output format
+    #[arg(short = 'o', long, default_value = "svg")]
+    pub output: GraphFormat,
+}
+
+/// How a graph is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// A picture
+    Svg,
+    /// For Graphviz
+    Dot,
+    /// For documents in Markdown
+    Mermaid,
+}
+
+/// `opm lint`
+#[derive(Debug, ClapArgs)]
+pub struct LintArgs {
+    /// Directory of the catalog
+    pub directory: PathBuf,
+    /// Rules to leave out
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub allow: Vec<String>,
+    /// Output format; without it one finding a line
+    #[arg(short = 'o', long)]
+    pub output: Option<Format>,
+}
+
 /// `opm validate`
 #[derive(Debug, ClapArgs)]
 pub struct ValidateArgs {
@@ -261,6 +315,9 @@ pub struct ServeArgs {
 /// `opm alpha`
 #[derive(Debug, Subcommand)]
 pub enum AlphaCommand {
+    /// Operator bundle commands
+    #[command(subcommand)]
+    Bundle(BundleCommand),
     /// Convert existing FBC to a supported template type
     #[command(subcommand)]
     ConvertTemplate(ConvertTemplateCommand),

@@ -7,10 +7,13 @@ use anyhow::Context as _;
 use crate::args::{AlphaCommand, Args, Command};
 use crate::settings::Settings;
 
+mod bundle;
 mod completion;
 mod generate;
+mod graph;
 mod image;
 mod init;
+mod lint;
 mod list;
 mod migrate;
 pub(crate) mod plan;
@@ -29,7 +32,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let settings = Settings::new(&args.global)?;
     match args.command {
         Command::Generate(command) => generate::run(&command),
+        Command::Graph(args) => runtime()?.block_on(graph::run(&args, &settings)),
         Command::Init(args) => init::run(&args),
+        Command::Lint(args) => lint::run(&args),
         Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &settings)),
         Command::Plan(args) => plan::run(&args),
         Command::Render(args) => runtime()?.block_on(render::run(&args, &settings)),
@@ -43,6 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 fn alpha(command: AlphaCommand, settings: &Settings) -> anyhow::Result<()> {
     match command {
+        AlphaCommand::Bundle(command) => runtime()?.block_on(bundle::run(&command, settings)),
         AlphaCommand::ConvertTemplate(command) => template::convert(&command),
         AlphaCommand::Image(command) => runtime()?.block_on(image::run(command, settings)),
         AlphaCommand::List(command) => runtime()?.block_on(list::run(&command, settings)),

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 mod args;
+mod cluster;
 mod commands;
-mod icon;
 mod image_template;
 mod printer;
 mod probe;

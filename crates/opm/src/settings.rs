@@ -1,6 +1,6 @@
 //! Flags and environment, resolved to what commands need.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use olm_oci::{Credentials, Limits, Puller, Pusher, RegistryConfig};
@@ -33,6 +33,19 @@ impl Settings {
             .with_plain_http(global.use_http)
             .with_skip_tls_verify(global.skip_tls_verify);
         Ok(Self { registries })
+    }
+
+    /// The same, with a file of certificate authorities (PEM) that registries may be signed by.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn with_root_ca(&self, path: &Path) -> anyhow::Result<Self> {
+        if !path.is_file() {
+            bail!("failed to fetch root CA from {}", path.display());
+        }
+        Ok(Self {
+            registries: self.registries.clone().with_root_ca(path),
+        })
     }
 
     /// Pulls, with the limits for catalogs.

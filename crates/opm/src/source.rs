@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use olm_fbc::bundle::{BundleContent, annotations};
+use olm_fbc::load::Origin;
 use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;
+use olm_fbc::validate::{Checker, Model};
 use olm_oci::{ImageContent, Reference};
 
 use crate::printer;
@@ -17,8 +19,8 @@ pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1
 /// Catalog image label of the times of SQLite.
 const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 /// Directories of a bundle where its labels name none.
-const MANIFESTS: &str = "manifests";
-const METADATA: &str = "metadata";
+pub const MANIFESTS: &str = "manifests";
+pub const METADATA: &str = "metadata";
 
 /// Where catalog objects come from.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,6 +105,25 @@ pub async fn load_catalog_reference(text: &str, settings: &Settings) -> anyhow::
     }
     normalise(&mut blobs);
     Ok(blobs)
+}
+
+/// Checks blobs as `validate` does.
+///
+/// # Errors
+/// Every fault.
+pub fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> {
+    let mut checker = Checker::default();
+    for (index, blob) in blobs.iter().enumerate() {
+        let origin = Origin {
+            file: reference.into(),
+            document: index + 1,
+        };
+        match blob {
+            Blob::Bundle(bundle) => checker.add_bundle(bundle, &origin),
+            blob => checker.add(blob.clone(), &origin),
+        }
+    }
+    Ok(checker.finish()?)
 }
 
 /// Brings bundles into the form rendering gives them: manifests and metadata after all other properties, related images by

@@ -86,15 +86,24 @@ impl Pattern {
     }
 }
 
-/// Matches path components; `**` stands for any number of them.
+/// Matches path components; `**` stands for any number of them. For each part it is known which prefixes of the path the
+/// parts so far match, so many `**` are not slow.
 fn glob_path(parts: &[String], path: &[String]) -> bool {
-    match parts.split_first() {
-        None => path.is_empty(),
-        Some((part, rest)) if part == "**" => (0..=path.len()).any(|skip| glob_path(rest, &path[skip..])),
-        Some((part, rest)) => path
-            .split_first()
-            .is_some_and(|(name, below)| glob(part, name) && glob_path(rest, below)),
+    let mut matched = vec![false; path.len() + 1];
+    matched[0] = true;
+    for part in parts {
+        if part == "**" {
+            if let Some(first) = matched.iter().position(|matched| *matched) {
+                matched[first..].fill(true);
+            }
+            continue;
+        }
+        for length in (0..path.len()).rev() {
+            matched[length + 1] = matched[length] && glob(part, &path[length]);
+        }
+        matched[0] = false;
     }
+    matched[path.len()]
 }
 
 /// Matches one path component: `*`, `?`, `[a-z]`, `[!a]`, `\x`. Linear but for the last `*`, so no pattern is slow.

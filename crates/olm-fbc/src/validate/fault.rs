@@ -19,7 +19,14 @@ pub struct Fault {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     faults: Vec<Fault>,
+    /// Faults beyond [`MOST`].
+    more: usize,
 }
+
+/// So many faults are kept: nobody reads more, and a hostile catalog could have millions.
+const MOST: usize = 1000;
+/// Longest message; what catalogs say about themselves is quoted in them.
+const MESSAGE_BYTES: usize = 8 << 10;
 
 impl Faults {
     /// Whether there is none.
@@ -33,11 +40,24 @@ impl Faults {
     }
 
     pub(super) fn add(&mut self, message: String, origin: &Origin) {
-        self.faults.push(Fault {
+        self.push(Fault {
             path: Vec::new(),
             message,
             origin: Some(origin.clone()),
         });
+    }
+
+    fn push(&mut self, mut fault: Fault) {
+        if self.faults.len() >= MOST {
+            self.more += 1;
+            return;
+        }
+        if fault.message.len() > MESSAGE_BYTES {
+            let end = fault.message.floor_char_boundary(MESSAGE_BYTES);
+            fault.message.truncate(end);
+            fault.message.push('…');
+        }
+        self.faults.push(fault);
     }
 
     pub(super) fn add_error(&mut self, error: &LoadError) {
@@ -57,7 +77,7 @@ impl Faults {
             message.push_str(&cause.to_string());
             source = cause.source();
         }
-        self.faults.push(Fault {
+        self.push(Fault {
             path: Vec::new(),
             message,
             origin,
@@ -65,7 +85,7 @@ impl Faults {
     }
 
     pub(super) fn add_at(&mut self, path: &[String], message: String, origin: Option<&Origin>) {
-        self.faults.push(Fault {
+        self.push(Fault {
             path: path.to_vec(),
             message,
             origin: origin.cloned(),
@@ -97,14 +117,17 @@ impl fmt::Display for Faults {
             first = false;
             write!(f, "{fault}")?;
         }
-        if model.is_empty() {
-            return Ok(());
+        if !model.is_empty() {
+            if !first {
+                f.write_str("\n")?;
+            }
+            f.write_str("invalid index:")?;
+            write_level(f, &model, 0, "")?;
         }
-        if !first {
-            f.write_str("\n")?;
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} faults more"),
         }
-        f.write_str("invalid index:")?;
-        write_level(f, &model, 0, "")
     }
 }
 

@@ -118,6 +118,17 @@ pub(super) fn add_channels(
 
 pub(super) fn add_bundles(model: &mut Model, bundles: Vec<(Facts, Origin)>, faults: &mut Faults) -> Bundles {
     let mut origins = Bundles::new();
+    let listed: BTreeSet<(String, String)> = model
+        .packages
+        .iter()
+        .flat_map(|(package, known)| {
+            known
+                .channels
+                .values()
+                .flat_map(|channel| &channel.entries)
+                .map(|entry| (package.clone(), entry.name.clone()))
+        })
+        .collect();
     for (facts, origin) in bundles {
         let Facts {
             name,
@@ -147,11 +158,7 @@ pub(super) fn add_bundles(model: &mut Model, bundles: Vec<(Facts, Origin)>, faul
         for message in own {
             faults.add(message, &origin);
         }
-        let is_listed = known
-            .channels
-            .values()
-            .any(|channel| channel.entries.iter().any(|entry| entry.name == name));
-        if !is_listed {
+        if !listed.contains(&(package.clone(), name.clone())) {
             faults.add(
                 format!("package {package:?}, bundle {name:?} not found in any channel entries"),
                 &origin,

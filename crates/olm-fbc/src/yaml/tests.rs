@@ -1,3 +1,5 @@
+use std::io::Read as _;
+
 use serde_json::json;
 
 use super::*;
@@ -282,5 +284,64 @@ proptest::proptest! {
     #[test]
     fn no_input_panics(text in "\\PC{0,60}") {
         let _ = parse_all(text.as_bytes());
+    }
+}
+
+/// Small inputs that would expand to gigabytes, and large ones, end in an error at once.
+#[test]
+fn hostile_documents_are_refused_within_limits() {
+    let started = std::time::Instant::now();
+    let big = "x".repeat(1 << 20);
+    let copies = "*a,".repeat(100_000);
+    let text_bomb = format!("name: bomb\na: &a {big}\nb: [{copies}]\n");
+    let chain = (0..100).fold(big.clone(), |text, level| format!("&n{level} [{text}]"));
+    let cases: [(String, &str); 7] = [
+        (text_bomb, "aliases expand to too many nodes"),
+        (chain, "aliases expand to too many nodes"),
+        ("a: &a [*a]\n".to_owned(), "contains itself"),
+        (format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)), ""),
+        (
+            format!("{{\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000)),
+            "",
+        ),
+        (
+            format!(
+                "{{\"name\":\"huge.v1\",\"entries\":[{}1]}}",
+                "1,".repeat(2_500_000)
+            ),
+            "the document starting here, named \"huge.v1\", holds more than 2000000 values",
+        ),
+        (
+            format!("name: huge.v1\nentries: [{}1]\n", "1,".repeat(2_500_000)),
+            "the document starting here, named \"huge.v1\", holds more than 2000000 values",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = parse(text.as_bytes()).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(started.elapsed().as_secs() < 120, "took {:?}", started.elapsed());
+}
+
+/// Ten gigabytes that are never held: reading stops at the limit and names the bundle.
+#[test]
+fn an_endless_text_is_refused_by_name() {
+    for head in [
+        "{\"schema\": \"olm.bundle\", \"name\": \"huge.v1\", \"image\": \"",
+        "name: huge.v1\nimage: ",
+    ] {
+        let endless = std::io::BufReader::new(head.as_bytes().chain(std::io::repeat(b'x').take(10 << 30)));
+        let limits = Limits {
+            document_bytes: 1 << 20,
+            ..Limits::default()
+        };
+        let error = Documents::with_limits(endless, limits)
+            .next()
+            .expect("an item")
+            .expect_err("too large");
+        assert_eq!(
+            error.to_string(),
+            "line 1: the document starting here, named \"huge.v1\", is larger than 1048576 bytes"
+        );
     }
 }

@@ -7,16 +7,19 @@ use serde_saphyr::granit_parser::{
     self, ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag,
 };
 
-use super::{Error, Limits, scalar};
+use super::{Error, Limits, named, scalar};
 
 /// How often a document is read again with continuation lines indented; see [`indent_continuation`].
 const MAX_REPAIRS: usize = 64;
+/// Bytes that all these readings together may take.
+const REPAIR_BYTES: usize = 128 << 20;
 
 /// Parses every document of `text` into `out`. A document without any node is left out.
 pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) -> Result<(), Error> {
     let mut repaired: Option<String> = None;
     let mut last_line = 0;
-    for _ in 0..MAX_REPAIRS {
+    let repairs = (REPAIR_BYTES / text.len().max(1)).clamp(1, MAX_REPAIRS);
+    for _ in 0..repairs {
         let current = repaired.as_deref().unwrap_or(text);
         let mut values = Vec::new();
         let failure = match read(current, limits, &mut values) {
@@ -70,7 +73,7 @@ fn indent_continuation(text: &str, line: usize) -> String {
     out
 }
 
-fn read(text: &str, limits: &Limits, out: &mut Vec<Value>) -> Result<(), Failure> {
+fn read<'a>(text: &'a str, limits: &'a Limits, out: &mut Vec<Value>) -> Result<(), Failure> {
     let mut options = granit_parser::options! {
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
@@ -79,7 +82,11 @@ fn read(text: &str, limits: &Limits, out: &mut Vec<Value>) -> Result<(), Failure
     let mut builder = Builder {
         parser: Parser::new_from_str_with_options(text, options),
         anchors: HashMap::new(),
+        limits,
+        nodes_left: limits.nodes,
+        text,
         alias_budget: limits.alias_nodes,
+        bytes_left: limits.alias_bytes,
         depth_left: limits.depth,
         length: text.len(),
         unterminated: text
@@ -107,12 +114,25 @@ fn read(text: &str, limits: &Limits, out: &mut Vec<Value>) -> Result<(), Failure
 struct Anchored {
     value: Value,
     nodes: usize,
+    bytes: usize,
+}
+
+/// Size of what was built: an upper bound of what a copy of it costs.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    nodes: usize,
+    /// Bytes of text.
+    bytes: usize,
 }
 
 struct Builder<'a> {
     parser: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Anchored>,
+    limits: &'a Limits,
+    nodes_left: usize,
+    text: &'a str,
     alias_budget: usize,
+    bytes_left: usize,
     depth_left: usize,
     /// Bytes of the input.
     length: usize,
@@ -139,10 +159,7 @@ impl<'a> Builder<'a> {
             Event::DocumentEnd => return Ok(None),
             // The parser stands a null scalar without any text in for a missing node.
             Event::Scalar(_, ScalarStyle::Plain, 0, None) if span.is_empty() => None,
-            other => {
-                let mut nodes = 0;
-                Some(self.node(other, &span, &mut nodes)?)
-            }
+            other => Some(self.node(other, &span, &mut Size::default())?),
         };
         match self.next_event()? {
             (Event::DocumentEnd, _) => Ok(value),
@@ -150,31 +167,45 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Builds the node that `event` starts. `nodes` grows by the nodes built.
-    fn node(&mut self, event: Event<'a>, span: &Span, nodes: &mut usize) -> Result<Value, Failure> {
-        let before = *nodes;
-        *nodes += 1;
+    /// Builds the node that `event` starts. `size` grows by what is built.
+    fn node(&mut self, event: Event<'a>, span: &Span, size: &mut Size) -> Result<Value, Failure> {
+        let before = *size;
+        size.nodes += 1;
+        self.nodes_left = self.nodes_left.checked_sub(1).ok_or_else(|| {
+            Failure::Refused(Error::TooManyValues {
+                line: 1,
+                limit: self.limits.nodes,
+                name: named(self.text.as_bytes()),
+            })
+        })?;
         let (value, anchor) = match event {
             Event::Scalar(mut text, style, anchor, tag) => {
                 let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if is_block && text.ends_with('\n') && self.ends_input(span) {
                     text.to_mut().pop();
                 }
+                size.bytes += text.len();
                 (scalar_value(text, style, tag.as_deref(), span)?, anchor)
             }
-            Event::SequenceStart(_, anchor, _) => (self.nested(span, |this| this.sequence(nodes))?, anchor),
-            Event::MappingStart(_, anchor, _) => (self.nested(span, |this| this.mapping(nodes))?, anchor),
+            Event::SequenceStart(_, anchor, _) => (self.nested(span, |this| this.sequence(size))?, anchor),
+            Event::MappingStart(_, anchor, _) => (self.nested(span, |this| this.mapping(size))?, anchor),
             Event::Alias(id) => {
                 let anchored = self.alias(id, span)?;
-                *nodes += anchored.nodes;
+                size.nodes += anchored.nodes;
+                size.bytes += anchored.bytes;
                 (anchored.value, 0)
             }
             other => return Err(unexpected(&other, span)),
         };
         if anchor != 0 {
+            // Anchors within anchors are copies of copies.
+            let bytes = size.bytes - before.bytes;
+            let nodes = size.nodes - before.nodes;
+            self.charge(nodes, bytes, span)?;
             let anchored = Anchored {
                 value: value.clone(),
-                nodes: *nodes - before,
+                nodes,
+                bytes,
             };
             self.anchors.insert(anchor, anchored);
         }
@@ -200,18 +231,18 @@ impl<'a> Builder<'a> {
         value
     }
 
-    fn sequence(&mut self, nodes: &mut usize) -> Result<Value, Failure> {
+    fn sequence(&mut self, size: &mut Size) -> Result<Value, Failure> {
         let mut items = Vec::new();
         loop {
             let (event, span) = self.next_event()?;
             if event == Event::SequenceEnd {
                 return Ok(Value::Array(items));
             }
-            items.push(self.node(event, &span, nodes)?);
+            items.push(self.node(event, &span, size)?);
         }
     }
 
-    fn mapping(&mut self, nodes: &mut usize) -> Result<Value, Failure> {
+    fn mapping(&mut self, size: &mut Size) -> Result<Value, Failure> {
         let mut map = Map::new();
         loop {
             let (event, span) = self.next_event()?;
@@ -219,9 +250,9 @@ impl<'a> Builder<'a> {
                 return Ok(Value::Object(map));
             }
             let is_merge = is_merge_key(&event);
-            let key = self.node(event, &span, nodes)?;
+            let key = self.node(event, &span, size)?;
             let (event, value_span) = self.next_event()?;
-            let value = self.node(event, &value_span, nodes)?;
+            let value = self.node(event, &value_span, size)?;
             if is_merge {
                 merge(&mut map, value, &value_span)?;
                 continue;
@@ -241,11 +272,25 @@ impl<'a> Builder<'a> {
         let Some(anchored) = self.anchors.get(&id) else {
             return Err(unsupported(span, "an anchor's value contains itself"));
         };
-        match self.alias_budget.checked_sub(anchored.nodes) {
-            Some(left) => self.alias_budget = left,
-            None => return Err(unsupported(span, "aliases expand to too many nodes")),
-        }
-        Ok(anchored.clone())
+        let (nodes, bytes) = (anchored.nodes, anchored.bytes);
+        self.charge(nodes, bytes, span)?;
+        self.anchors
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| unsupported(span, "an anchor's value contains itself"))
+    }
+
+    /// Pays for a copy.
+    fn charge(&mut self, nodes: usize, bytes: usize, span: &Span) -> Result<(), Failure> {
+        let left = (
+            self.alias_budget.checked_sub(nodes),
+            self.bytes_left.checked_sub(bytes),
+        );
+        let (Some(nodes), Some(bytes)) = left else {
+            return Err(unsupported(span, "aliases expand to too many nodes"));
+        };
+        (self.alias_budget, self.bytes_left) = (nodes, bytes);
+        Ok(())
     }
 }
 

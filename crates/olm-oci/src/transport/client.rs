@@ -19,7 +19,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const USER_AGENT: &str = concat!("olm-oci/", env!("CARGO_PKG_VERSION"));
 
 /// Makes *ring* the process's TLS implementation, unless the program chose one already.
-pub(crate) fn install_tls_provider() {
+pub fn install_tls_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Err means that there is one, which is all that is needed.

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
+use olm_fbc::icon;
 use olm_fbc::schema::{Blob, Icon, Package};
 
 use super::render::print;
 use crate::args::InitArgs;
-use crate::icon;
 
 pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     let description = match &args.description {

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use olm_fbc::bundle::object;
 use olm_fbc::channel::Graph;
-use olm_fbc::load::Origin;
 use olm_fbc::schema::{Blob, Bundle};
-use olm_fbc::validate::{Checker, Model, PackageModel};
+use olm_fbc::validate::{Model, PackageModel};
 
 use crate::args::ListCommand;
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::load_catalog_reference;
+use crate::source::{checked, load_catalog_reference};
 
 pub async fn run(command: &ListCommand, settings: &Settings) -> anyhow::Result<()> {
     let (reference, package) = match command {
@@ -31,21 +30,6 @@ pub async fn run(command: &ListCommand, settings: &Settings) -> anyhow::Result<(
         ListCommand::Channels(_) => channels_table(&packages),
         ListCommand::Bundles(_) => bundles_table(&packages),
     }))
-}
-
-fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> {
-    let mut checker = Checker::default();
-    for (index, blob) in blobs.iter().enumerate() {
-        let origin = Origin {
-            file: reference.into(),
-            document: index + 1,
-        };
-        match blob {
-            Blob::Bundle(bundle) => checker.add_bundle(bundle, &origin),
-            blob => checker.add(blob.clone(), &origin),
-        }
-    }
-    Ok(checker.finish()?)
 }
 
 fn pick<'a>(model: &'a Model, package: Option<&str>) -> anyhow::Result<Vec<(&'a String, &'a PackageModel)>> {

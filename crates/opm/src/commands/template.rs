@@ -61,13 +61,6 @@ async fn load_bundle(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob
     if !blobs.iter().all(|blob| matches!(blob, Blob::Bundle(_))) {
         bail!("cannot render declarative config image: not allowed");
     }
-    for blob in &mut blobs {
-        if let Blob::Bundle(bundle) = blob
-            && bundle.image.is_empty()
-        {
-            text.clone_into(&mut bundle.image);
-        }
-    }
     normalise(&mut blobs);
     Ok(blobs)
 }

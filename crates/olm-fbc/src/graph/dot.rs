@@ -1,0 +1,80 @@
+//! The language of Graphviz.
+
+use std::fmt::Write as _;
+
+use super::{EdgeKind, Node, PackageGraph};
+
+/// The graph for `dot`: a cluster a channel.
+pub fn to_dot(graph: &PackageGraph) -> String {
+    let mut text = format!(
+        "digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\"];\n",
+        quoted(&graph.package)
+    );
+    for (index, channel) in graph.channels.iter().enumerate() {
+        let mut label = channel.name.clone();
+        if channel.is_default {
+            label += " (default)";
+        }
+        if channel.deprecated {
+            label += " (deprecated)";
+        }
+        let _ = writeln!(
+            text,
+            "  subgraph cluster_{index} {{\n    label={};",
+            quoted(&label)
+        );
+        let id = |node: &Node| quoted(&format!("{}/{}", channel.name, node.name));
+        for node in &channel.nodes {
+            let _ = writeln!(
+                text,
+                "    {} [label={}{}];",
+                id(node),
+                quoted(&label_of(node)),
+                style(node)
+            );
+        }
+        for edge in &channel.edges {
+            let style = match edge.kind {
+                EdgeKind::Replaces => "",
+                EdgeKind::Skips => " [style=dashed, label=skips]",
+                EdgeKind::SkipRange => " [style=dotted, label=skipRange]",
+            };
+            let (from, to) = (id(&channel.nodes[edge.from]), id(&channel.nodes[edge.to]));
+            let _ = writeln!(text, "    {from} -> {to}{style};");
+        }
+        text.push_str("  }\n");
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn label_of(node: &Node) -> String {
+    let marks = node.marks();
+    if marks.is_empty() {
+        node.name.clone()
+    } else {
+        format!("{}\n{}", node.name, marks.join(", "))
+    }
+}
+
+fn style(node: &Node) -> &'static str {
+    if node.unreachable {
+        ", fillcolor=\"#f4c7c3\", color=\"#b31412\", penwidth=2"
+    } else if node.deprecated {
+        ", fillcolor=\"#fde293\", color=\"#b06000\""
+    } else if node.version.is_none() {
+        ", style=\"rounded,dashed\", color=gray, fontcolor=gray"
+    } else if node.is_head {
+        ", fillcolor=\"#ceead6\""
+    } else {
+        ""
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let escaped = text
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}

@@ -1,0 +1,59 @@
+//! Mermaid text, with marks that `render-graph` of upstream does not have.
+
+use std::fmt::Write as _;
+
+use super::{EdgeKind, PackageGraph};
+
+/// The graph as mermaid text: a subgraph a channel, a class a mark.
+pub fn to_mermaid(graph: &PackageGraph) -> String {
+    let mut text = "graph LR
+  classDef head fill:#ceead6
+  classDef deprecated fill:#fde293,stroke:#b06000
+  classDef skipped stroke-dasharray:5
+  classDef unreachable fill:#f4c7c3,stroke:#b31412,stroke-width:3px
+  classDef absent fill:none,stroke:#9aa0a6,stroke-dasharray:3
+"
+    .to_owned();
+    let _ = writeln!(text, "  subgraph {:?}", graph.package);
+    for (number, channel) in graph.channels.iter().enumerate() {
+        let mut title = channel.name.clone();
+        if channel.deprecated {
+            title += " (deprecated)";
+        }
+        let _ = writeln!(text, "    subgraph c{number}[{}]", quoted(&title));
+        for (index, node) in channel.nodes.iter().enumerate() {
+            let _ = writeln!(text, "      c{number}n{index}[{}]", quoted(&node.name));
+        }
+        for edge in &channel.edges {
+            let arrow = match edge.kind {
+                EdgeKind::Replaces => "-- replaces -->",
+                EdgeKind::Skips => "-. skips .->",
+                EdgeKind::SkipRange => "-. skipRange .->",
+            };
+            let _ = writeln!(
+                text,
+                "      c{number}n{} {arrow} c{number}n{}",
+                edge.from, edge.to
+            );
+        }
+        text.push_str("    end\n");
+    }
+    text.push_str("  end\n");
+    for (number, channel) in graph.channels.iter().enumerate() {
+        for (index, node) in channel.nodes.iter().enumerate() {
+            // A node has one class: the gravest.
+            if let Some(mark) = ["unreachable", "deprecated", "absent", "skipped", "head"]
+                .into_iter()
+                .find(|mark| node.marks().contains(mark))
+            {
+                let _ = writeln!(text, "  class c{number}n{index} {mark}");
+            }
+        }
+    }
+    text
+}
+
+/// Mermaid knows no backslash: quotes are written as entities.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "#quot;").replace('\n', " "))
+}

@@ -1,0 +1,243 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn bundle(name: &str, version: &str) -> Value {
+    json!({"schema": "olm.bundle", "name": name, "package": "p", "image": "q.io/p:1",
+    "relatedImages": [{"image": "q.io/p:1"}],
+    "properties": [
+        {"type": "olm.package", "value": {"packageName": "p", "version": version}},
+        {"type": "olm.csv.metadata", "value": {"displayName": "P"}},
+    ]})
+}
+
+fn clean() -> Vec<Value> {
+    vec![
+        json!({"schema": "olm.package", "name": "p", "defaultChannel": "c"}),
+        json!({"schema": "olm.channel", "name": "c", "package": "p", "entries": [
+            {"name": "p.v2", "replaces": "p.v1", "skipRange": "<2.0.0"}, {"name": "p.v1"},
+        ]}),
+        bundle("p.v1", "1.0.0"),
+        bundle("p.v2", "2.0.0"),
+    ]
+}
+
+fn findings(change: impl FnOnce(&mut Vec<Value>)) -> Vec<String> {
+    let mut blobs = clean();
+    change(&mut blobs);
+    let dir = tempfile::tempdir().expect("folder");
+    let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+    std::fs::write(dir.path().join("c.json"), text).expect("file");
+    let found = lint(dir.path()).unwrap_or_else(|faults| panic!("{faults}"));
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn finds(rule: Rule, part: &str, change: impl FnOnce(&mut Vec<Value>)) {
+    let found = findings(change);
+    let name = format!("{}: ", rule.name());
+    assert!(
+        found
+            .iter()
+            .any(|line| line.contains(&name) && line.contains(part)),
+        "no {name}{part} in {found:#?}"
+    );
+}
+
+#[test]
+fn a_clean_catalog_has_no_findings() {
+    assert_eq!(findings(|_| {}), Vec::<String>::new());
+}
+
+#[test]
+fn graphs() {
+    // p.v3 and p.v4 skip each other, and nothing leads on from them.
+    finds(
+        Rule::NoUpgradePath,
+        "from \"p.v3\" to the head \"p.v2\"",
+        |blobs| {
+            blobs[1]["entries"] = json!([{"name": "p.v2", "replaces": "p.v1"}, {"name": "p.v1"},
+            {"name": "p.v3", "skips": ["p.v4"]}, {"name": "p.v4", "skips": ["p.v3"]}]);
+            blobs.extend([bundle("p.v3", "0.3.0"), bundle("p.v4", "0.4.0")]);
+        },
+    );
+    finds(Rule::Downgrade, "\"p.v2\" upgrades to \"p.v1\"", |blobs| {
+        blobs[1]["entries"] = json!([{"name": "p.v1", "replaces": "p.v2"}, {"name": "p.v2"}]);
+    });
+    finds(Rule::DanglingReplaces, "replaces \"p.v0\"", |blobs| {
+        blobs[1]["entries"][1]["replaces"] = json!("p.v0");
+    });
+    finds(
+        Rule::SkipRangeOfItself,
+        "\"p.v2\" holds its own version",
+        |blobs| {
+            blobs[1]["entries"][0]["skipRange"] = json!("<=2.0.0");
+        },
+    );
+    finds(
+        Rule::DefaultChannelBehind,
+        "goes up to 2.0.0, but the package has \"p.v3\"",
+        |blobs| {
+            blobs.push(
+                json!({"schema": "olm.channel", "name": "d", "package": "p", "entries": [{"name": "p.v3"}]}),
+            );
+            blobs.push(bundle("p.v3", "3.0.0"));
+        },
+    );
+    finds(Rule::DeprecatedHead, "its head \"p.v2\" is deprecated", |blobs| {
+        blobs.push(json!({"schema": "olm.deprecations", "package": "p", "entries": [
+            {"reference": {"schema": "olm.bundle", "name": "p.v2"}, "message": "old"}]}));
+    });
+}
+
+#[test]
+fn a_prerelease_elsewhere_does_not_leave_the_default_channel_behind() {
+    let found = findings(|blobs| {
+        blobs.push(
+            json!({"schema": "olm.channel", "name": "d", "package": "p", "entries": [{"name": "p.v3"}]}),
+        );
+        blobs.push(bundle("p.v3", "3.0.0-rc.1"));
+    });
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn icons() {
+    for (icon, part) in [
+        (json!({"base64data": "%", "mediatype": "image/png"}), "not base64"),
+        (json!({"base64data": "aGVsbG8="}), "mediatype is not set"),
+        (
+            json!({"base64data": "aGVsbG8=", "mediatype": "text/plain"}),
+            "not that of an image",
+        ),
+        (
+            json!({"base64data": "aGVsbG8=", "mediatype": "image/png"}),
+            "base64data is not an image",
+        ),
+        (
+            json!({"base64data": "iVBORw0KGgo=", "mediatype": "image/jpeg"}),
+            "but the data is image/png",
+        ),
+    ] {
+        finds(Rule::Icon, part, move |blobs| blobs[0]["icon"] = icon);
+    }
+    let good = json!({"base64data": "iVBORw0KGgo=", "mediatype": "image/png"});
+    assert_eq!(findings(|blobs| blobs[0]["icon"] = good), Vec::<String>::new());
+}
+
+fn with_property(property: Value) -> impl FnOnce(&mut Vec<Value>) {
+    move |blobs| {
+        blobs[2]["properties"]
+            .as_array_mut()
+            .expect("list")
+            .push(property)
+    }
+}
+
+#[test]
+fn bundles() {
+    finds(
+        Rule::EmptyRelatedImage,
+        "relatedImages[0] \"x\" has no image",
+        |blobs| {
+            blobs[2]["relatedImages"] = json!([{"name": "x", "image": ""}]);
+        },
+    );
+    finds(Rule::NoRelatedImages, "lists no relatedImages", |blobs| {
+        blobs[2]["relatedImages"] = json!([]);
+    });
+    finds(Rule::NoCsv, "consoles show no name", |blobs| {
+        blobs[2]["properties"].as_array_mut().expect("list").truncate(1);
+    });
+    finds(
+        Rule::EmptyProperty,
+        "property[2] has no type",
+        with_property(json!({"type": "", "value": {}})),
+    );
+    finds(
+        Rule::EmptyProperty,
+        "property[2] has no value",
+        with_property(json!({"type": "t", "value": null})),
+    );
+    finds(
+        Rule::RequiredRange,
+        "range \"abc\", which cannot be parsed",
+        with_property(
+            json!({"type": "olm.package.required", "value": {"packageName": "q", "versionRange": "abc"}}),
+        ),
+    );
+    let crd = json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1beta1", "metadata": {"name": "a.b"}});
+    let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, crd.to_string());
+    finds(
+        Rule::OldCrd,
+        "\"a.b\" is of apiextensions.k8s.io/v1beta1",
+        with_property(json!({"type": "olm.bundle.object", "value": {"data": data}})),
+    );
+    let large = base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD,
+        json!({"a": "x".repeat(5 << 20)}).to_string(),
+    );
+    finds(
+        Rule::LargeBundle,
+        "clients take messages of 4 MiB",
+        with_property(json!({"type": "olm.bundle.object", "value": {"data": large}})),
+    );
+    finds(Rule::SchemaName, "cannot be served", |blobs| {
+        blobs.push(json!({"schema": "a/b", "package": "p"}))
+    });
+}
+
+#[test]
+fn constraints() {
+    let constraint = |value: Value| with_property(json!({"type": "olm.constraint", "value": value}));
+    for (value, part) in [
+        (json!([]), "must be an object"),
+        (json!({"failureMessage": "x"}), "needs one of cel, gvk"),
+        (json!({"cel": {"rule": "1 +"}}), "ends in an operator"),
+        (json!({"cel": {"rule": "(a"}}), "brackets that are not closed"),
+        (json!({"cel": {"rule": "a]"}}), "unexpected ']'"),
+        (json!({"cel": {"rule": "'a"}}), "a text that does not end"),
+        (json!({"cel": {}}), "is empty"),
+        (
+            json!({"package": {"packageName": "q", "versionRange": "abc"}}),
+            "range \"abc\" cannot be parsed",
+        ),
+        (
+            json!({"all": {"constraints": [{"cel": {"rule": ""}}]}}),
+            "is empty",
+        ),
+        (json!({"any": {}}), "any needs a list"),
+        (
+            json!({"cel": {"rule": "true"}, "gvk": {}}),
+            "must have one form, found cel, gvk",
+        ),
+    ] {
+        finds(Rule::Constraint, part, constraint(value));
+    }
+    let good = json!({"all": {"constraints": [
+        {"gvk": {"group": "g", "kind": "K", "version": "v1"}},
+        {"cel": {"rule": "properties.exists(p, p.type == 'a)' && p.value == \"x\")"}},
+        {"package": {"packageName": "q", "versionRange": ">=1.0.0"}},
+    ]}});
+    assert_eq!(findings(constraint(good)), Vec::<String>::new());
+}
+
+#[test]
+fn what_does_not_validate_is_told_first() {
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::write(
+        dir.path().join("c.json"),
+        "{\"schema\": \"olm.package\", \"name\": \"p\"}",
+    )
+    .expect("file");
+    let faults = lint(dir.path()).expect_err("faults").to_string();
+    assert!(faults.contains("default channel must be set"), "{faults}");
+}
+
+#[test]
+fn rules_have_names() {
+    for rule in Rule::ALL {
+        assert_eq!(Rule::parse(&rule.name()), Some(rule));
+    }
+    assert_eq!(Rule::parse("no-such-rule"), None);
+}

@@ -1,0 +1,26 @@
+//! `opm graph`: a picture of a package's upgrades.
+
+use anyhow::bail;
+use olm_fbc::graph::{PackageGraph, to_dot, to_mermaid, to_svg};
+
+use crate::args::{GraphArgs, GraphFormat};
+use crate::printer;
+use crate::settings::Settings;
+use crate::source::{checked, load_catalog_reference};
+
+pub async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result<()> {
+    let blobs = load_catalog_reference(&args.catalog, settings).await?;
+    let model = checked(&blobs, &args.catalog)?;
+    let Some(package) = model.packages.get(&args.package) else {
+        bail!("package {:?} not found", args.package);
+    };
+    let graph = PackageGraph::new(&args.package, package, args.channel.as_deref());
+    if let (Some(channel), true) = (&args.channel, graph.channels.is_empty()) {
+        bail!("package {:?}, channel {channel:?} not found", args.package);
+    }
+    printer::data(&match args.output {
+        GraphFormat::Svg => to_svg(&graph),
+        GraphFormat::Dot => to_dot(&graph),
+        GraphFormat::Mermaid => to_mermaid(&graph),
+    })
+}
