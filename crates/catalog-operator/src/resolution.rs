@@ -28,6 +28,7 @@ pub mod parts;
 pub mod plan_object;
 pub mod question;
 pub mod reconciler;
+pub mod runtime_constraints;
 pub mod standing;
 pub mod triggers;
 pub mod unpacking;

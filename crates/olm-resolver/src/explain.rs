@@ -5,8 +5,9 @@ mod tree;
 
 use std::fmt;
 
+pub use self::text::cut;
+pub(crate) use self::text::list;
 pub use self::text::{CONDITION_LIMIT, EVENT_LIMIT};
-pub(crate) use self::text::{cut, list};
 pub use self::tree::Tree;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, ConstraintRef, VariableId};
@@ -135,6 +136,20 @@ impl Explanation {
                 }
             }
         }
+    }
+
+    /// Whether the contradiction is about bundles that would serve the Subscription, rather than about there being none.
+    pub fn offers_something(&self, subscription: &str) -> bool {
+        let Failure::Unsatisfiable(reasons) = &self.failure else {
+            return false;
+        };
+        reasons.iter().any(|reason| match reason {
+            Reason::SubscriptionRequires {
+                subscription: name,
+                candidates,
+            } => name == subscription && !candidates.is_empty(),
+            _ => false,
+        })
     }
 
     /// Whether nothing but a change of objects or catalogs can help, so that trying again is useless.

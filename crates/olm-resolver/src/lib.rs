@@ -22,6 +22,7 @@ pub mod problem;
 pub mod remedy;
 pub mod requirement;
 mod resolve;
+pub mod runtime_constraint;
 mod simulate;
 pub mod solution;
 pub mod solver;
@@ -30,7 +31,8 @@ mod variables;
 
 pub use catalog::{Catalog, CatalogKey, Snapshot};
 pub use explain::{Explanation, Failure, Reason, Tree};
-pub use problem::{InstalledCsv, OperatorGroup, Problem, RuntimeConstraint, Subscription};
+pub use problem::{InstalledCsv, OperatorGroup, Problem, Subscription};
 pub use remedy::{Change, remedies};
 pub use resolve::{Resolution, ResolveError, resolve};
+pub use runtime_constraint::RuntimeConstraint;
 pub use solution::{GeneratedSubscription, Operator, Solution, SubscriptionUpdate};

@@ -276,6 +276,7 @@ pub fn resolver_subscription(
         },
         current_csv: status.current_csv.clone().unwrap_or_default(),
         installed_csv: status.installed_csv.clone().unwrap_or_default(),
+        must_move: false,
     }
 }
 

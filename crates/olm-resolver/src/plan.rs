@@ -44,6 +44,9 @@ pub struct Plan {
     /// Bundles and channels that were set aside as malformed, with the reason.
     #[serde(skip)]
     pub set_aside: Vec<String>,
+    /// Subscriptions whose channel offers more than they get, with what holds it back. That is no failure: OLM waits.
+    #[serde(skip)]
+    pub held: Vec<Unsatisfiable>,
     /// Changes of Subscriptions that the way to a target needs first, in words, by the step before which they are made.
     #[serde(skip)]
     pub changes: BTreeMap<usize, Vec<String>>,
@@ -132,9 +135,43 @@ pub fn plan(question: &Question) -> Result<Plan, ResolveError> {
         }
         simulate::carry_out(&mut problem, &resolution.solution);
     }
+    plan.held = held(&problem);
     plan.set_aside.sort();
     plan.set_aside.dedup();
     Ok(plan)
+}
+
+/// Subscriptions that stay where they are although their channel has an upgrade, with the reasons.
+pub fn held(problem: &Problem) -> Vec<Unsatisfiable> {
+    let mut held = Vec::new();
+    for (place, subscription) in problem.subscriptions.iter().enumerate() {
+        if subscription.installed_csv.is_empty() {
+            continue;
+        }
+        let mut asked = problem.clone();
+        asked.subscriptions[place].must_move = true;
+        let Ok(resolution) = resolve(&asked) else {
+            continue;
+        };
+        let concerned = resolution
+            .failures
+            .iter()
+            .find(|f| f.subscriptions.contains(&subscription.name));
+        // Without an upgrade in the channel there is nothing to hold back.
+        let offered = concerned.is_some_and(|failure| failure.offers_something(&subscription.name));
+        if let Some(failure) = concerned.filter(|_| offered) {
+            held.push(Unsatisfiable {
+                subscriptions: vec![subscription.name.clone()],
+                message: format!(
+                    "subscription {} stays at {}",
+                    subscription.name, subscription.installed_csv
+                ),
+                tree: failure.tree(),
+            });
+        }
+    }
+    held.sort_by(|a, b| a.subscriptions.cmp(&b.subscriptions));
+    held
 }
 
 impl Plan {

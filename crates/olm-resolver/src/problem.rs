@@ -1,11 +1,9 @@
 //! What resolution is asked: one namespace with everything that may matter to it, as plain values.
 
-use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::Gvk;
 
 use crate::catalog::{Catalog, CatalogKey};
-use crate::predicate::Predicate;
-use crate::requirement::{self, MalformedProperty};
+use crate::runtime_constraint::RuntimeConstraint;
 
 /// One namespace to resolve.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +41,9 @@ pub struct Subscription {
     pub current_csv: String,
     /// `status.installedCSV`.
     pub installed_csv: String,
+    /// Asks whether it could move on: what is installed does not serve it. Never so in a cluster; this is how one learns
+    /// what holds an upgrade back.
+    pub must_move: bool,
 }
 
 /// A ClusterServiceVersion of the namespace. Empty texts mean "not set".
@@ -85,28 +86,5 @@ impl Default for OperatorGroup {
             fail_forward: false,
             exclude_global_namespace: false,
         }
-    }
-}
-
-/// A demand every bundle from a catalog must meet. Installed operators are not subject to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuntimeConstraint {
-    /// What the user is told about a bundle that does not meet it.
-    pub message: String,
-    /// The test.
-    pub predicate: Predicate,
-}
-
-impl RuntimeConstraint {
-    /// Reads a requirement property, such as an `olm.constraint`, as a demand on the bundle itself.
-    ///
-    /// # Errors
-    /// When the property is malformed; none is returned for a type that requires nothing.
-    pub fn parse(property: &EntryProperty) -> Result<Option<Self>, MalformedProperty> {
-        let predicate = requirement::parse(property)?;
-        Ok(predicate.map(|predicate| RuntimeConstraint {
-            message: requirement::failure_message(property).unwrap_or_else(|| predicate.to_string()),
-            predicate,
-        }))
     }
 }

@@ -80,16 +80,6 @@ pub fn constraint_text(value: &str) -> Result<Predicate, MalformedProperty> {
     constraint(&object(value)?)
 }
 
-/// The `failureMessage` of an `olm.constraint`, if it has one.
-pub(crate) fn failure_message(property: &EntryProperty) -> Option<String> {
-    let fields = object(&property.value)
-        .ok()
-        .filter(|_| &*property.kind == kinds::CONSTRAINT)?;
-    text(&fields, "failureMessage")
-        .ok()
-        .filter(|message| !message.is_empty())
-}
-
 fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedProperty> {
     only(
         fields,

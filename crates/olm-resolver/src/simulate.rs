@@ -19,6 +19,7 @@ pub(crate) fn carry_out(problem: &mut Problem, solution: &Solution) {
                 catalog: generated.catalog.clone(),
                 current_csv: generated.starting_csv.clone(),
                 installed_csv: generated.starting_csv.clone(),
+                must_move: false,
             });
         }
         settle(problem, operator);

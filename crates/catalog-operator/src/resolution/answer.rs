@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use olm_api::condition::subscription as words;
+use olm_resolver::explain::CONDITION_LIMIT;
 use olm_resolver::{CatalogKey, Explanation, InstalledCsv, OperatorGroup, Problem, Resolution, Subscription};
 
+use super::observe::Failure;
 use crate::snapshots::ContentId;
 use crate::subscription::deprecation::DeprecationFact;
 
@@ -28,6 +31,8 @@ pub struct Question {
 pub struct Answer {
     /// Solution and failures.
     pub resolution: Resolution,
+    /// The failures of the resolution, as Subscriptions are told of them.
+    pub failures: Vec<Failure>,
     /// What prevents resolution of the namespace as a whole.
     pub error: Option<String>,
     /// Deprecations by Subscription, for those whose catalog tells.
@@ -54,6 +59,11 @@ pub fn answer(question: &Question, problem: &Problem) -> Answer {
     }
     match olm_resolver::resolve(problem) {
         Ok(resolution) => Answer {
+            failures: resolution
+                .failures
+                .iter()
+                .map(|failure| told(problem, failure))
+                .collect(),
             resolution,
             error: None,
             deprecations,
@@ -128,13 +138,19 @@ impl Memory {
     }
 }
 
-/// Reason and text of the condition that tells Subscriptions of a failure.
-pub fn failure_words(explanation: &Explanation) -> (&'static str, String) {
-    use olm_api::condition::subscription as words;
+/// What Subscriptions are told of a failure: upstream's message as the first line, then the reasons as a tree and what was
+/// found to resolve it.
+fn told(problem: &Problem, explanation: &Explanation) -> Failure {
     let reason = if explanation.is_unsatisfiable() {
         words::CONSTRAINTS_NOT_SATISFIABLE
     } else {
         words::ERROR_PREVENTED_RESOLUTION
     };
-    (reason, explanation.message())
+    let changes = olm_resolver::remedies(problem, explanation).into_iter();
+    let advice: Vec<String> = changes.map(|change| change.text(&problem.namespace)).collect();
+    Failure {
+        subscriptions: explanation.subscriptions.clone(),
+        reason,
+        message: explanation.text(&advice, CONDITION_LIMIT),
+    }
 }

@@ -13,7 +13,7 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
     CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionState, SubscriptionStatus,
 };
-use olm_resolver::{Catalog, CatalogKey, Problem};
+use olm_resolver::{Catalog, CatalogKey, Problem, RuntimeConstraint};
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -26,7 +26,7 @@ use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::observe::{Failure, Observed, Progress, QUIET};
 use super::question::{installed_csv, is_copied, mark_replaced, resolver_subscription};
-use super::{parts, unpacking};
+use super::{parts, runtime_constraints, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
 use crate::snapshots::{Content, ContentState, Snapshots};
@@ -55,6 +55,8 @@ pub struct ResolutionReconciler {
     snapshots: Snapshots,
     unpacker: Unpacker,
     global_namespace: String,
+    /// Demands of the administrator, or why they cannot be read.
+    runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
     memory: Memory,
     /// Why the last plan of a namespace was refused. The runtime writes one status a round, and a refusal concerns
     /// several Subscriptions: it is kept here for the next round, which comes by itself since this one failed.
@@ -74,6 +76,7 @@ impl ResolutionReconciler {
             snapshots,
             unpacker,
             global_namespace: global_namespace.to_owned(),
+            runtime_constraints: runtime_constraints::from_environment(),
             memory: Memory::default(),
             refusals: Mutex::default(),
         }
@@ -228,7 +231,7 @@ impl ResolutionReconciler {
             installed: question.installed.clone(),
             catalogs,
             operator_group: question.operator_group,
-            runtime_constraints: Vec::new(),
+            runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         };
         let asked = question.clone();
         let answer = tokio::task::spawn_blocking(move || Arc::new(answer::answer(&asked, &problem)))
@@ -253,16 +256,8 @@ impl ResolutionReconciler {
         }
         let now = Timestamp::now();
         let parts = parts::split(&answer.resolution.solution);
-        let failures = answer.resolution.failures.iter().map(|explanation| {
-            let (reason, message) = answer::failure_words(explanation);
-            Failure {
-                subscriptions: explanation.subscriptions.clone(),
-                reason,
-                message,
-            }
-        });
         Progress::Resolved {
-            failures: failures.collect(),
+            failures: answer.failures.clone(),
             parts: parts
                 .iter()
                 .map(|part| unpacking::progress(part, &self.unpacker, namespace, settings, now))
@@ -323,6 +318,14 @@ impl Reconciler for ResolutionReconciler {
         };
         let settings = match settings {
             _ if observed.subscriptions.is_empty() => return Ok(Some(observed)),
+            Ok(settings) => self
+                .runtime_constraints
+                .as_ref()
+                .map(|_| settings)
+                .map_err(Clone::clone),
+            Err(text) => Err(text),
+        };
+        let settings = match settings {
             Ok(settings) => settings,
             Err(text) => {
                 observed.progress = Progress::Prevented(text);

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::subscription as words;
 use olm_api::v1alpha1::Subscription;
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{EventDraft, Requeue};
 
 use super::observe::{Bundles, Observed, PartProgress, Progress};
@@ -135,8 +136,24 @@ pub fn resolution_event(observed: &Observed, standings: &BTreeMap<String, Standi
         },
         warning: true,
         reason: words::RESOLUTION_FAILED.to_owned(),
-        message: news.join("; "),
+        message: event_text(&news),
     })
+}
+
+/// The messages within the size of an event: every first line before the reasons of any.
+fn event_text(messages: &[&str]) -> String {
+    let parts = messages
+        .iter()
+        .map(|message| message.split_once('\n').unwrap_or((message, "")));
+    let (lines, reasons): (Vec<&str>, Vec<&str>) = parts.unzip();
+    let lines = cut(&lines.join("; "), EVENT_LIMIT * 2 / 3);
+    let reasons: Vec<&str> = reasons.into_iter().filter(|text| !text.is_empty()).collect();
+    let text = if reasons.is_empty() {
+        lines
+    } else {
+        format!("{lines}\n{}", reasons.join("\n"))
+    };
+    cut(&text, EVENT_LIMIT)
 }
 
 pub fn unpack_event(subscription: &Subscription, standing: &Standing) -> Option<EventDraft> {

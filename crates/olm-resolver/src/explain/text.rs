@@ -68,7 +68,7 @@ fn whole_lines(lines: &[String], room: usize) -> String {
 }
 
 /// The text, or as much of it as fits with a mark behind it.
-pub(crate) fn cut(text: &str, limit: usize) -> String {
+pub fn cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }

@@ -20,6 +20,12 @@ impl fmt::Display for Plan {
                 writeln!(f, "  {line}")?;
             }
         }
+        for held in &self.held {
+            writeln!(f, "\nheld back: {}", held.message)?;
+            for line in held.tree.iter().flat_map(super::Tree::lines) {
+                writeln!(f, "  {line}")?;
+            }
+        }
         if !self.set_aside.is_empty() {
             writeln!(f, "\nset aside as malformed")?;
         }

@@ -37,7 +37,7 @@ impl<'a> Builder<'a, '_> {
                 }
                 let candidates = offers
                     .into_iter()
-                    .chain(installed)
+                    .chain(installed.filter(|_| !subscription.must_move))
                     .map(|c| self.bundle(c))
                     .collect();
                 self.constrain(

@@ -323,6 +323,7 @@ impl Scenario {
                 },
                 current_csv: s.current_csv.clone(),
                 installed_csv: s.installed_csv.clone(),
+                must_move: false,
             }),
             installed: list(&self.installed, reversed, Installed::build),
             catalogs: list(&self.catalogs, reversed, |c| Catalog {

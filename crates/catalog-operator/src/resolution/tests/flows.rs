@@ -436,6 +436,11 @@ async fn one_broken_operator_does_not_freeze_its_namespace() {
     third-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
       ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: bundle third.v1 requires an operator providing an API with group: example.com, version: v1, kind: Nothing, subscription third-sub exists, subscription third-sub requires cat/ns/stable/third.v1
+    - subscription third-sub asks for package third, channel stable of catalog ns/cat
+      - cat/ns/stable/third.v1
+        - requires an operator providing an API with group: example.com, version: v1, kind: Nothing
+          - nothing installed and no catalog in reach offers that: add a catalog that does
+    to resolve: delete subscription third-sub in namespace ns, if it is not needed
     plan gen=1 Automatic approved=true demo.v1: Installing ClusterServiceVersion/demo.v1
     ");
     let events: std::collections::BTreeSet<&str> =
