@@ -10,6 +10,10 @@ use serde::Serialize;
 use crate::schema::Blob;
 use crate::yaml;
 
+mod spool;
+
+pub use spool::Spool;
+
 /// Text formats of a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -17,6 +21,28 @@ pub enum Format {
     Json,
     /// YAML documents, each after `---`.
     Yaml,
+}
+
+/// Place of a blob in the output.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SortKey {
+    without_package: bool,
+    package: String,
+    rank: u8,
+    name: String,
+}
+
+impl SortKey {
+    /// The key of a blob. Blobs with equal keys stay in the order they came in.
+    pub fn of(blob: &Blob) -> Self {
+        let (without_package, package, rank, name) = key(blob);
+        Self {
+            without_package,
+            package: package.to_owned(),
+            rank,
+            name: name.to_owned(),
+        }
+    }
 }
 
 /// Sorts blobs into the order of output.

@@ -30,7 +30,7 @@ pub(crate) use directory::{
 /// First bytes of an index file.
 const MAGIC: [u8; 8] = *b"OLMINDEX";
 /// Raised whenever the layout changes; a file of another version is built anew.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes in front of the first part.
 pub const HEADER_BYTES: u64 = 96;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use olm_fbc::bundle::{BundleContent, annotations};
-use olm_fbc::load::Origin;
+use olm_fbc::load::{LoadError, Origin};
 use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;
 use olm_fbc::validate::{Checker, Model};
@@ -59,6 +59,21 @@ impl Source {
             return Err(anyhow::anyhow!("repository name must be canonical")).with_context(pull);
         }
         Ok(Self::Image(reference))
+    }
+
+    /// Hands the blobs of the source on, one after the other; of a catalog directory one is in memory at a time.
+    ///
+    /// # Errors
+    /// What cannot be read, named, and whatever `take` returns.
+    pub async fn read(
+        &self,
+        settings: &Settings,
+        take: &mut impl FnMut(Blob) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if let Self::CatalogDirectory(path) = self {
+            return read_catalog(path, take);
+        }
+        self.load(settings).await?.into_iter().try_for_each(take)
     }
 
     /// The blobs of the source; bundles in directories have no image, which their blob shows by an empty one.
@@ -137,6 +152,18 @@ pub fn normalise(blobs: &mut [Blob]) {
             bundle.related_images.sort_by(|a, b| a.image.cmp(&b.image));
         }
     }
+}
+
+/// Hands on the blobs below a catalog directory.
+fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    /// Either what reading or what taking failed with.
+    struct Failed(anyhow::Error);
+    impl From<LoadError> for Failed {
+        fn from(error: LoadError) -> Self {
+            Self(error.into())
+        }
+    }
+    olm_fbc::load::read(directory, |blob, _| take(blob?).map_err(Failed)).map_err(|Failed(error)| error)
 }
 
 /// The blobs below a catalog directory.

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use olm_fbc::load::{self, LoadError};
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 over names and content of the files a catalog is read from, in lexical order.
+/// SHA-256 over names, lengths and SHA-256 of the pieces of the files a catalog is read from, in lexical order.
 ///
 /// Over raw bytes, so that checking needs no parsing. Upstream's digest is over re-encoded documents; caches of the two are
 /// told apart by their layout anyway.
@@ -32,25 +32,43 @@ pub enum DigestError {
     },
 }
 
+/// Bytes hashed at a time. Part of what the digest means: another size gives other digests.
+const CHUNK: u64 = 1 << 20;
+/// Threads that hash. More do not help: memory is what limits them.
+const MOST_THREADS: usize = 4;
+
+/// A piece of a file.
+struct Chunk<'a> {
+    path: &'a Path,
+    offset: u64,
+    length: u64,
+}
+
 impl CatalogDigest {
-    /// Reads all files of the catalog below `root`.
+    /// Reads all files of the catalog below `root`, in pieces on several threads: this is what a start with a cache waits
+    /// for.
     ///
     /// # Errors
     /// The folder cannot be listed or a file not read.
     pub fn of(root: &Path) -> Result<Self, DigestError> {
+        let files = load::files(root).map_err(DigestError::List)?;
         let mut hasher = Sha256::new();
-        let mut buffer = vec![0; 1 << 16];
-        for path in load::files(root).map_err(DigestError::List)? {
+        let mut chunks = Vec::new();
+        for path in &files {
+            let metadata = std::fs::metadata(root.join(path)).map_err(|source| read_error(path, source))?;
             let name = path.as_os_str().as_encoded_bytes();
             hasher.update(name.len().to_le_bytes());
             hasher.update(name);
-            let length = hash_file(&root.join(&path), &mut hasher, &mut buffer).map_err(|source| {
-                DigestError::Read {
-                    path: path.display().to_string(),
-                    source,
-                }
-            })?;
-            hasher.update(length.to_le_bytes());
+            hasher.update(metadata.len().to_le_bytes());
+            let starts = (0..metadata.len()).step_by(CHUNK as usize);
+            chunks.extend(starts.map(|offset| Chunk {
+                path,
+                offset,
+                length: CHUNK.min(metadata.len() - offset),
+            }));
+        }
+        for digest in hash_all(root, &chunks)? {
+            hasher.update(digest);
         }
         Ok(Self(hasher.finalize().into()))
     }
@@ -64,17 +82,66 @@ impl CatalogDigest {
     }
 }
 
-fn hash_file(path: &Path, hasher: &mut Sha256, buffer: &mut [u8]) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+fn read_error(path: &Path, source: io::Error) -> DigestError {
+    DigestError::Read {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestError> {
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(MOST_THREADS)
+        .min(chunks.len());
+    let per_thread = chunks.len().div_ceil(threads.max(1)).max(1);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = chunks
+            .chunks(per_thread)
+            .map(|part| {
+                scope.spawn(move || {
+                    let mut buffer = vec![0; 1 << 16];
+                    part.iter()
+                        .map(|chunk| {
+                            hash_chunk(root, chunk, &mut buffer)
+                                .map_err(|source| read_error(chunk.path, source))
+                        })
+                        .collect::<Result<Vec<_>, _>>()
+                })
+            })
+            .collect();
+        let mut digests = Vec::with_capacity(chunks.len());
+        for worker in workers {
+            let result = worker.join().unwrap_or_else(|_| {
+                Err(read_error(
+                    Path::new("."),
+                    io::Error::other("a hashing thread died"),
+                ))
+            });
+            digests.extend(result?);
+        }
+        Ok(digests)
+    })
+}
+
+fn hash_chunk(root: &Path, chunk: &Chunk<'_>, buffer: &mut [u8]) -> io::Result<[u8; 32]> {
+    let mut file = File::open(root.join(chunk.path))?;
+    file.seek(SeekFrom::Start(chunk.offset))?;
+    let mut reader = file.take(chunk.length);
+    let mut hasher = Sha256::new();
     let mut length = 0;
     loop {
-        let read = file.read(buffer)?;
+        let read = reader.read(buffer)?;
         if read == 0 {
-            return Ok(length);
+            break;
         }
         hasher.update(&buffer[..read]);
         length += read as u64;
     }
+    if length != chunk.length {
+        return Err(io::Error::other("the file changed while it was read"));
+    }
+    Ok(hasher.finalize().into())
 }
 
 impl fmt::Display for CatalogDigest {

@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use olm_fbc::migrate::Level;
 use olm_fbc::property::Typed;
+use olm_fbc::render::Spool;
 use olm_fbc::schema::{Blob, Bundle};
 
 use crate::args::{Format, RenderArgs};
@@ -21,20 +22,22 @@ pub async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Result<()> {
         true => Level::ALL,
         false => migration_level(args.migrate_level.as_deref())?,
     };
-    let mut blobs = Vec::new();
+    let mut spool = Spool::new(format_of(args.output)).context("cannot make a temporary file")?;
+    let mut take = |mut blob: Blob| -> anyhow::Result<()> {
+        let blob = std::slice::from_mut(&mut blob);
+        normalise(blob);
+        if let ([Blob::Bundle(bundle)], Some(template)) = (&mut *blob, &template) {
+            fill_image(bundle, template);
+        }
+        level.apply(blob);
+        spool.add(&blob[0]).context("cannot write a temporary file")
+    };
     for text in &args.sources {
         let rendering = || format!("render reference {text:?}");
         let source = Source::parse(text).with_context(rendering)?;
-        blobs.extend(source.load(settings).await.with_context(rendering)?);
+        source.read(settings, &mut take).await.with_context(rendering)?;
     }
-    normalise(&mut blobs);
-    for blob in &mut blobs {
-        if let (Blob::Bundle(bundle), Some(template)) = (blob, &template) {
-            fill_image(bundle, template);
-        }
-    }
-    level.apply(&mut blobs);
-    print(&mut blobs, args.output)
+    printer::stream(|out| spool.finish(out))
 }
 
 /// The level of `--migrate-level`.

@@ -1,0 +1,126 @@
+//! Blobs in output order without holding them: rendered one after the other into a file that has no name, then copied out in
+//! order. Memory grows with the number of blobs, not with their size.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+
+use crate::render::{Format, SortKey, write_blob};
+use crate::schema::Blob;
+
+/// Rendered blobs.
+pub struct Spool {
+    out: BufWriter<File>,
+    format: Format,
+    position: u64,
+    blobs: Vec<(SortKey, u64, u64)>,
+}
+
+impl Spool {
+    /// An empty spool in the folder for temporary files.
+    ///
+    /// # Errors
+    /// No file can be made there.
+    pub fn new(format: Format) -> io::Result<Self> {
+        Ok(Self {
+            out: BufWriter::with_capacity(1 << 16, tempfile::tempfile()?),
+            format,
+            position: 0,
+            blobs: Vec::new(),
+        })
+    }
+
+    /// Takes a blob.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&mut self, blob: &Blob) -> io::Result<()> {
+        let mut counted = Counted {
+            out: &mut self.out,
+            bytes: 0,
+        };
+        write_blob(blob, self.format, &mut counted)?;
+        let length = counted.bytes;
+        self.blobs.push((SortKey::of(blob), self.position, length));
+        self.position += length;
+        Ok(())
+    }
+
+    /// Writes everything in the order of [`crate::render::sort`].
+    ///
+    /// # Errors
+    /// The file cannot be read, or those of the writer.
+    pub fn finish(mut self, mut out: impl Write) -> io::Result<()> {
+        self.blobs.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let mut at = None;
+        let mut buffer = vec![0; 1 << 16];
+        for (_, offset, length) in self.blobs {
+            if at != Some(offset) {
+                file.seek(SeekFrom::Start(offset))?;
+            }
+            let mut left = length;
+            while left > 0 {
+                let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+                let count = file.read(&mut buffer[..wanted])?;
+                if count == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                out.write_all(&buffer[..count])?;
+                left -= count as u64;
+            }
+            at = Some(offset + length);
+        }
+        Ok(())
+    }
+}
+
+struct Counted<W> {
+    out: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_spool_writes_what_sorting_and_writing_does() {
+        let mut blobs: Vec<Blob> = [
+            json!({"schema": "z", "n": 1}),
+            json!({"schema": "olm.bundle", "name": "b", "package": "q", "image": "i"}),
+            json!({"schema": "olm.deprecations", "package": "p", "entries": []}),
+            json!({"schema": "z", "n": 0}),
+            json!({"schema": "olm.package", "name": "q"}),
+            json!({"schema": "olm.bundle", "name": "a", "package": "q", "image": "i"}),
+            json!({"schema": "a", "package": "q"}),
+            json!({"schema": "olm.channel", "name": "c", "package": "q"}),
+            json!({"schema": "olm.package", "name": "p"}),
+        ]
+        .into_iter()
+        .map(|value| Blob::from_value(value).expect("blob"))
+        .collect();
+        for format in [Format::Json, Format::Yaml] {
+            let mut spool = Spool::new(format).expect("file");
+            blobs.iter().for_each(|blob| spool.add(blob).expect("added"));
+            let mut spooled = Vec::new();
+            spool.finish(&mut spooled).expect("written");
+            let mut expected = Vec::new();
+            crate::render::write(&mut blobs, format, &mut expected).expect("written");
+            assert_eq!(spooled, expected);
+        }
+    }
+}
