@@ -146,12 +146,13 @@ pub fn build(progress: &Progress) -> anyhow::Result<Built> {
 }
 
 /// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
-/// scripts and procedural macros dynamic, which they must be.
+/// scripts and procedural macros dynamic, which they must be. Without relocations at start the tables in a program stay
+/// pages of its file, instead of becoming memory of each process (1.6 MiB in the catalog operator).
 fn compile(target: &str) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
         .args(["build", "--quiet", "--release", "--target", target])
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=static")
         .stdin(Stdio::null());
     for program in PROGRAMS {
         command.args(["--package", program]);
