@@ -32,7 +32,12 @@ pub enum Failure {
     /// exclude each other, and without any one of them there would be a choice.
     Unsatisfiable(Vec<Reason>),
     /// The question could not be put: a catalog cannot be read, or a channel has no order. Worth another try.
-    Prevented(String),
+    Prevented {
+        /// What prevents it, in upstream's words.
+        text: String,
+        /// What can be done about it.
+        hints: Vec<String>,
+    },
 }
 
 /// One constraint that takes part in a contradiction. Prints as upstream's text.
@@ -125,7 +130,7 @@ impl Explanation {
     /// The message upstream puts in the condition of Subscriptions.
     pub fn message(&self) -> String {
         match &self.failure {
-            Failure::Prevented(text) => text.clone(),
+            Failure::Prevented { text, .. } => text.clone(),
             Failure::Unsatisfiable(reasons) => {
                 let mut texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
                 texts.sort();
@@ -218,6 +223,10 @@ fn enumerate(items: &[String], conjunction: &str) -> String {
     }
 }
 
+/// What to do about a catalog that cannot be read.
+pub(crate) const UNAVAILABLE_HINT: &str =
+    "see the status and the pod of that catalogsource; resolution goes on by itself once it can be read";
+
 /// Puts the core of a component into words. `members` are all variables of the component.
 pub(crate) fn explain(
     universe: &Universe<'_>,
@@ -231,17 +240,20 @@ pub(crate) fn explain(
             Cause::SubscriptionInvalid {
                 reason,
                 terminal: false,
-                ..
-            } => Some(reason.clone()),
+                hints,
+            } => Some((reason.clone(), hints.clone())),
             _ => None,
         });
     // What a missing catalog might have offered can only end a contradiction that rests on a requirement.
     let rests_on_requirement = core
         .iter()
         .any(|&r| matches!(variables.cause(r), Cause::Requires(_)));
-    let unavailable = universe.all_unavailable().filter(|_| rests_on_requirement);
+    let unavailable = universe
+        .all_unavailable()
+        .filter(|_| rests_on_requirement)
+        .map(|text| (text, vec![UNAVAILABLE_HINT.to_owned()]));
     let failure = match prevented.or(unavailable) {
-        Some(text) => Failure::Prevented(text),
+        Some((text, hints)) => Failure::Prevented { text, hints },
         None => {
             let mut reasons: Vec<Reason> = core
                 .iter()

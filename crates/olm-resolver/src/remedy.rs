@@ -4,8 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use olm_api::v1::UpgradeStrategy;
+use olm_api::v1alpha1::ClusterServiceVersionPhase;
+
 use crate::explain::Explanation;
-use crate::problem::{Problem, Subscription};
+use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::resolve::{Resolution, resolve};
 use crate::simulate;
 
@@ -25,6 +28,8 @@ pub enum Change {
         /// What the plan would install.
         csv: String,
     },
+    /// Let upgrades replace operators that failed.
+    FailForward,
     /// Another channel of the same package.
     Channel {
         /// The Subscription.
@@ -69,6 +74,10 @@ impl Change {
             Change::Approve { subscription, csv } => {
                 format!("approve the InstallPlan of subscription {subscription} that brings {csv}")
             }
+            Change::FailForward => format!(
+                "set spec.upgradeStrategy of the OperatorGroup in namespace {namespace} to {}",
+                UpgradeStrategy::TechPreviewUnsafeFailForward.as_str()
+            ),
             Change::Channel {
                 subscription,
                 from,
@@ -117,6 +126,7 @@ impl Change {
         let Problem {
             subscriptions,
             installed,
+            operator_group,
             ..
         } = problem;
         let mut change = |name: &str, edit: &dyn Fn(&mut Subscription)| {
@@ -124,6 +134,7 @@ impl Change {
         };
         match self {
             Change::Approve { .. } => {}
+            Change::FailForward => operator_group.fail_forward = true,
             Change::Channel { subscription, to, .. } => change(subscription, &|s| s.channel.clone_from(to)),
             Change::Catalog {
                 subscription,
@@ -227,6 +238,10 @@ fn proposals(problem: &Problem, explanation: &Explanation) -> Vec<Change> {
             subscription: name(),
             csv,
         });
+    }
+    let failed = |csv: &InstalledCsv| csv.phase == ClusterServiceVersionPhase::Failed.as_str();
+    if !problem.operator_group.fail_forward && problem.installed.iter().any(failed) {
+        proposals.push(Change::FailForward);
     }
     let owned = |csv: &String| problem.subscriptions.iter().any(|s| s.installed_csv == *csv);
     let free = explanation.installed.iter().filter(|csv| !owned(csv));

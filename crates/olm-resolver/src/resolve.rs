@@ -1,6 +1,6 @@
 //! From a problem to a resolution.
 
-use crate::explain::{self, Explanation, Failure};
+use crate::explain::{self, Explanation, Failure, UNAVAILABLE_HINT};
 use crate::installed::InstalledError;
 use crate::problem::Problem;
 use crate::solution::{self, Solution};
@@ -134,7 +134,10 @@ fn doubt(
             universe,
             variables,
             component.variables(),
-            Failure::Prevented(text),
+            Failure::Prevented {
+                text,
+                hints: vec![UNAVAILABLE_HINT.to_owned()],
+            },
         )
     })
 }

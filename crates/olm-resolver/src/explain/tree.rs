@@ -35,7 +35,10 @@ impl Explanation {
     /// The reasons, one tree for each Subscription or installed operator that wants something.
     pub fn tree(&self) -> Vec<Tree> {
         match &self.failure {
-            Failure::Prevented(text) => vec![Tree::leaf(text.clone())],
+            Failure::Prevented { text, hints } => vec![Tree {
+                text: text.clone(),
+                because: hints.iter().map(Tree::leaf).collect(),
+            }],
             Failure::Unsatisfiable(reasons) => Teller::new(reasons).roots(reasons),
         }
     }
@@ -251,6 +254,7 @@ impl<'a> Teller<'a> {
             } => {
                 let told = messages
                     .iter()
+                    .filter(|message| !requirement.contains(message.as_str()))
                     .map(|message| format!(" ({message})"))
                     .collect::<String>();
                 let because = if candidates.is_empty() {
@@ -270,10 +274,10 @@ impl<'a> Teller<'a> {
     }
 
     fn rivals(&self, what: &str, others: &[&str], path: &BTreeSet<&str>) -> Tree {
-        let verb = if what.starts_with("API") {
-            "provides"
+        let (verb, as_well) = if what.starts_with("API") {
+            ("provides", "does")
         } else {
-            "is of"
+            ("is of", "is")
         };
         let because = others
             .iter()
@@ -287,7 +291,7 @@ impl<'a> Teller<'a> {
             .collect();
         Tree {
             text: format!(
-                "{verb} {what}, as does {}; only one may be there",
+                "{verb} {what}, as {as_well} {}; only one may be there",
                 together(others)
             ),
             because,

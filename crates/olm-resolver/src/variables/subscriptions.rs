@@ -7,7 +7,7 @@ use super::{Builder, Cause};
 use crate::catalog::Snapshot;
 use crate::chain::ChainError;
 use crate::entry::Entry;
-use crate::explain::list;
+use crate::explain::{UNAVAILABLE_HINT, list};
 use crate::problem::Subscription;
 use crate::solver::{Constraint, VariableId};
 use crate::universe::EntryRef;
@@ -97,7 +97,7 @@ impl<'a> Builder<'a, '_> {
             return Err(Invalid {
                 reason: cause,
                 terminal: false,
-                hints: Vec::new(),
+                hints: vec![UNAVAILABLE_HINT.to_owned()],
             });
         }
         let Some((catalog, snapshot)) = self
@@ -134,7 +134,10 @@ impl<'a> Builder<'a, '_> {
             Err(error) => Err(Invalid {
                 reason: error.to_string(),
                 terminal: false,
-                hints: Vec::new(),
+                hints: vec![
+                    "the publisher of the catalog has to repair the channel; another channel may serve"
+                        .to_owned(),
+                ],
             }),
         };
         match installed {

@@ -8,7 +8,7 @@ use olm_fbc::version::{Range, Version};
 use olm_resolver::{
     Catalog, CatalogKey, InstalledCsv, OperatorGroup, Problem, RuntimeConstraint, Snapshot, Subscription,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// One scenario file.
@@ -144,7 +144,7 @@ struct Group {
 }
 
 /// The outcome in sentences; what is not mentioned must not happen.
-#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Expect {
     /// `<csv> from <catalog>/<namespace> channel <channel>`, then what applies of: `replacing <csv>`,
@@ -154,6 +154,8 @@ pub struct Expect {
     pub updates: Vec<String>,
     /// Messages of the parts that fail, each after the Subscriptions concerned.
     pub failures: Vec<String>,
+    /// What the user is told of the failures: the reasons as a tree, and what would resolve them.
+    pub explain: Vec<String>,
     /// Bundles and channels that were left out, with the reason.
     pub set_aside: Vec<String>,
     /// Why nothing can be resolved at all.
@@ -389,10 +391,17 @@ pub fn outcome(problem: &Problem) -> Expect {
         .failures
         .iter()
         .map(|f| format!("{}: {}", f.subscriptions.join(" "), f.message()));
+    let explain = resolution.failures.iter().flat_map(|failure| {
+        let advice = olm_resolver::remedies(problem, failure).into_iter();
+        let reasons = failure.tree().into_iter().flat_map(|tree| tree.lines());
+        let advice = advice.map(|change| format!("to resolve: {}", change.text(&problem.namespace)));
+        reasons.chain(advice).collect::<Vec<_>>()
+    });
     Expect {
         install: install.collect(),
         updates: updates.collect(),
         failures: failures.collect(),
+        explain: explain.collect(),
         set_aside: resolution.set_aside,
         error: None,
     }
