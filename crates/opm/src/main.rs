@@ -16,6 +16,7 @@ mod printer;
 mod probe;
 mod settings;
 mod source;
+mod sqlite;
 
 /// Name under which the program is the health probe.
 const PROBE: &str = "grpc_health_probe";

@@ -29,6 +29,8 @@ pub enum Source {
     BundleDirectory(PathBuf),
     /// Any other directory.
     CatalogDirectory(PathBuf),
+    /// A catalog as a SQLite file.
+    Database(PathBuf),
     /// Not on this machine: an image, whose labels say what it holds.
     Image(Reference),
 }
@@ -48,6 +50,9 @@ impl Source {
             } else {
                 Self::CatalogDirectory(path)
             });
+        }
+        if is_database(path) {
+            return Ok(Self::Database(path.to_owned()));
         }
         if path.exists() {
             bail!("ref {text:?} is not a directory: not allowed");
@@ -84,6 +89,7 @@ impl Source {
         match self {
             Self::BundleDirectory(path) => Ok(vec![bundle_blob(&read_bundle_directory(path)?, "")?]),
             Self::CatalogDirectory(path) => load_catalog(path),
+            Self::Database(path) => crate::sqlite::read(path),
             Self::Image(reference) => load_image(reference, settings).await,
         }
     }
@@ -249,10 +255,8 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
         let bundle = BundleContent::read(files)?;
         return Ok(vec![bundle_blob(&bundle, &reference.to_string())?]);
     }
-    if labels.contains_key(DATABASE_LABEL) {
-        bail!(
-            "sqlite-based index images are no longer supported, migrate to a file-based catalog: not allowed"
-        );
+    if let Some(database) = labels.get(DATABASE_LABEL) {
+        return load_database(&mut image, database).await;
     }
     if labels.is_empty() {
         bail!("image {reference} has no labels");
@@ -262,6 +266,29 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
         "image type could not be determined, found labels {}",
         names.join(", ")
     )
+}
+
+/// A file that begins as databases do.
+fn is_database(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut start = [0; crate::sqlite::MAGIC.len()];
+    std::fs::File::open(path)
+        .and_then(|mut file| file.read_exact(&mut start))
+        .is_ok_and(|()| start == crate::sqlite::MAGIC)
+}
+
+/// A database that an image carries; its directory is pulled, as layers are read by directories.
+async fn load_database(image: &mut olm_oci::Image, database: &str) -> anyhow::Result<Vec<Blob>> {
+    let name = database.trim_matches('/');
+    let folder = name.rsplit_once('/').map_or("/", |(folder, _)| folder);
+    let files = image.files(&[folder.to_owned()]).await?;
+    let bytes = files
+        .get(name)
+        .with_context(|| format!("the image has no {database}, which its label names"))?;
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let path = directory.path().join("index.db");
+    std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    crate::sqlite::read(&path)
 }
 
 #[cfg(test)]

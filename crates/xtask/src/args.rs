@@ -96,6 +96,33 @@ pub struct BenchOptions {
     /// How many runs the medians are taken of
     #[arg(long, default_value_t = 5)]
     pub runs: usize,
+    /// Something else to measure.
+    #[command(subcommand)]
+    pub what: Option<BenchCommand>,
+}
+
+/// What else can be measured.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BenchCommand {
+    /// Measure opm on the corpus catalog: serving, validating, rendering
+    Catalogs(CatalogBenchOptions),
+}
+
+/// How to measure opm.
+#[derive(Debug, Clone, Args)]
+pub struct CatalogBenchOptions {
+    /// This opm instead of one that is built
+    #[arg(long, value_name = "FILE")]
+    pub opm: Option<PathBuf>,
+    /// Measure upstream's opm, too, in the same run
+    #[arg(long, value_name = "FILE")]
+    pub upstream: Option<PathBuf>,
+    /// Another catalog directory than the corpus
+    #[arg(long, value_name = "DIR")]
+    pub catalog: Option<PathBuf>,
+    /// How many runs the medians are taken of
+    #[arg(long, default_value_t = 5)]
+    pub runs: usize,
 }
 
 /// Which images to push where.

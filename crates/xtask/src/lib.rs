@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 pub mod args;
 pub mod bench;
+pub mod bench_catalogs;
 pub mod catalog;
 pub mod checklist;
 pub mod cluster;
@@ -36,7 +37,10 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Test(options) => test::run(&options),
         args::Command::Images(options) => target::images(&options),
         args::Command::Deploy(options) => target::deploy(&options),
-        args::Command::Bench(options) => bench::run(&options),
+        args::Command::Bench(options) => match &options.what {
+            Some(args::BenchCommand::Catalogs(catalogs)) => bench_catalogs::run(catalogs),
+            None => bench::run(&options),
+        },
         args::Command::Checklist { step } => checklist::run(step),
         args::Command::Gen { check } => r#gen::run(check),
     }

@@ -1,0 +1,124 @@
+//! Asks a registry as fast as it answers, for `cargo xtask bench catalogs`.
+//!
+//! `registry_load first ADDRESS` ends with the first answer; `registry_load METHOD ADDRESS CLIENTS SECONDS` prints answers a
+//! second, each client with a connection of its own.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use olm_registry::proto::registry_client::RegistryClient;
+use olm_registry::proto;
+use tokio_stream::StreamExt as _;
+use tonic::transport::Channel;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["first", address] => runtime.block_on(first(address)),
+        [method, address, clients, seconds] => {
+            let rate = runtime.block_on(load(method, address, clients.parse()?, seconds.parse()?))?;
+            println!("{rate:.1}");
+            Ok(())
+        }
+        _ => Err("usage: registry_load first ADDRESS | METHOD ADDRESS CLIENTS SECONDS".into()),
+    }
+}
+
+async fn connect(address: &str) -> Result<RegistryClient<Channel>, Failure> {
+    Ok(RegistryClient::connect(format!("http://{address}")).await?)
+}
+
+async fn first(address: &str) -> Result<(), Failure> {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Ok(mut client) = connect(address).await
+            && let Ok(answer) = client.list_packages(proto::ListPackageRequest {}).await
+            && let Some(Ok(_)) = answer.into_inner().next().await
+        {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err("no answer in two minutes".into());
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Packages with their default channels' names, to ask for in turn.
+async fn packages(client: &mut RegistryClient<Channel>) -> Result<Vec<(String, String)>, Failure> {
+    let mut names = client.list_packages(proto::ListPackageRequest {}).await?.into_inner();
+    let mut found = Vec::new();
+    let mut list = Vec::new();
+    while let Some(name) = names.next().await {
+        list.push(name?.name);
+    }
+    for name in list {
+        let package = client.get_package(proto::GetPackageRequest { name }).await?.into_inner();
+        found.push((package.name, package.default_channel_name));
+    }
+    Ok(found)
+}
+
+async fn load(method: &str, address: &str, clients: usize, seconds: u64) -> Result<f64, Failure> {
+    let known = std::sync::Arc::new(packages(&mut connect(address).await?).await?);
+    let started = Instant::now();
+    let end = started + Duration::from_secs(seconds);
+    let mut workers = Vec::new();
+    for number in 0..clients {
+        let (method, address, known) = (method.to_owned(), address.to_owned(), known.clone());
+        workers.push(tokio::spawn(async move {
+            let mut client = connect(&address).await?.max_decoding_message_size(64 << 20);
+            let mut count = 0_usize;
+            while Instant::now() < end {
+                ask(&mut client, &method, &known, number + count).await?;
+                count += 1;
+            }
+            Ok::<usize, Failure>(count)
+        }));
+    }
+    let mut total = 0;
+    for worker in workers {
+        total += worker.await??;
+    }
+    Ok(total as f64 / started.elapsed().as_secs_f64())
+}
+
+async fn ask(
+    client: &mut RegistryClient<Channel>,
+    method: &str,
+    known: &[(String, String)],
+    turn: usize,
+) -> Result<(), Failure> {
+    let (package, channel) = known.get(turn % known.len().max(1)).ok_or("the catalog is empty")?.clone();
+    match method {
+        "list-bundles" => {
+            let mut answers = client.list_bundles(proto::ListBundlesRequest {}).await?.into_inner();
+            while let Some(answer) = answers.next().await {
+                answer?;
+            }
+        }
+        "list-packages" => {
+            let mut answers = client.list_packages(proto::ListPackageRequest {}).await?.into_inner();
+            while let Some(answer) = answers.next().await {
+                answer?;
+            }
+        }
+        "get-package" => {
+            client.get_package(proto::GetPackageRequest { name: package }).await?;
+        }
+        "head" => {
+            #[allow(deprecated)]
+            client
+                .get_bundle_for_channel(proto::GetBundleInChannelRequest {
+                    pkg_name: package,
+                    channel_name: channel,
+                })
+                .await?;
+        }
+        other => return Err(format!("unknown method {other}").into()),
+    }
+    Ok(())
+}
