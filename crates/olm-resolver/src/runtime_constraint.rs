@@ -157,7 +157,7 @@ mod tests {
             read(r#"{"properties":[{"type":"olm.constraint","value":{}}]}"#),
             "runtime constraints: property 1: constraint is empty"
         );
-        let many = vec![r#"{"type":"olm.label","value":{"label":"l"}}"#; 11].join(",");
+        let many = [r#"{"type":"olm.label","value":{"label":"l"}}"#; 11].join(",");
         assert_eq!(
             read(&format!(r#"{{"properties":[{many}]}}"#)),
             "runtime constraints: 11 properties, more than 10"

@@ -7,103 +7,13 @@
 
 mod shared;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use olm_fbc::entry::BundleEntry;
-use olm_resolver::{Catalog, CatalogKey, InstalledCsv, Problem, Resolution, Snapshot, Subscription};
-use serde::Deserialize;
-
-type Answer = BTreeSet<(String, String, String)>;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Case {
-    id: u32,
-    subscriptions: Vec<Asked>,
-    #[serde(default)]
-    installed: Vec<String>,
-    #[serde(default)]
-    result: Answer,
-    #[serde(default)]
-    also_answered: Vec<Answer>,
-    #[serde(default)]
-    error: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Asked {
-    name: String,
-    package: String,
-    #[serde(default)]
-    channel: String,
-    #[serde(default, rename = "startingCSV")]
-    starting_csv: String,
-    #[serde(default, rename = "installedCSV")]
-    installed_csv: String,
-}
-
-fn catalog_key() -> CatalogKey {
-    CatalogKey {
-        name: "cat".into(),
-        namespace: "ns".into(),
-    }
-}
-
-fn installed(name: &str, entries: &BTreeMap<&str, &BundleEntry>) -> InstalledCsv {
-    let entry = entries
-        .get(name)
-        .unwrap_or_else(|| panic!("installed {name} is not in the catalog"));
-    let properties: Vec<String> = entry
-        .properties
-        .iter()
-        .map(|p| format!(r#"{{"type":"{}","value":{}}}"#, p.kind, p.value))
-        .collect();
-    InstalledCsv {
-        name: name.to_owned(),
-        version: entry
-            .version
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-        phase: "Succeeded".to_owned(),
-        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(","))),
-        ..InstalledCsv::default()
-    }
-}
-
-fn problem(case: &Case, snapshot: &Arc<Snapshot>, entries: &BTreeMap<&str, &BundleEntry>) -> Problem {
-    Problem {
-        namespace: "ns".to_owned(),
-        subscriptions: case
-            .subscriptions
-            .iter()
-            .map(|asked| Subscription {
-                name: asked.name.clone(),
-                package: asked.package.clone(),
-                channel: asked.channel.clone(),
-                starting_csv: asked.starting_csv.clone(),
-                installed_csv: asked.installed_csv.clone(),
-                catalog: catalog_key(),
-                ..Subscription::default()
-            })
-            .collect(),
-        installed: case
-            .installed
-            .iter()
-            .map(|name| installed(name, entries))
-            .collect(),
-        catalogs: vec![Catalog {
-            key: catalog_key(),
-            priority: 0,
-            content: Ok(Arc::clone(snapshot)),
-        }],
-        ..Problem::default()
-    }
-}
+use olm_resolver::{Resolution, Snapshot};
+use shared::golden::{Answer, Case, inputs, problem, read_cases};
 
 /// How ours differs from upstream's answer, if it does.
 fn difference(case: &Case, ours: &Resolution) -> Option<String> {
@@ -136,23 +46,6 @@ fn difference(case: &Case, ours: &Resolution) -> Option<String> {
         .then(|| format!("upstream: {:?}\n    ours: {answer:?} {messages:?}", case.result))
 }
 
-fn inputs() -> Option<(PathBuf, PathBuf)> {
-    let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let shared = shared::folder();
-    let cases = given("OLM_GOLDEN_CASES")
-        .or_else(|| shared.as_deref().map(|s| s.join("golden/resolver-cases.jsonl")))?;
-    let catalog = given("OLM_GOLDEN_CATALOG").or_else(|| shared.as_deref().map(shared::corpus_catalog))?;
-    Some((cases, catalog))
-}
-
-fn read_cases(file: &Path) -> Vec<Case> {
-    let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    text.lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{}: {e}: {line}", file.display())))
-        .collect()
-}
-
 #[test]
 fn answers_are_upstreams() {
     let Some((cases, catalog)) = inputs() else {
@@ -178,4 +71,30 @@ fn answers_are_upstreams() {
     println!("matched {matched} of {}; mean time {mean:?}", cases.len());
     assert!(!cases.is_empty(), "no case to compare");
     assert_eq!(matched, cases.len(), "see the differences above");
+}
+
+/// The same catalog in YAML, one file a document and some of it ignored, is the same catalog.
+#[test]
+fn catalogs_are_read_in_any_notation() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, yaml) = (folder.path().join("json"), folder.path().join("yaml"));
+    std::fs::create_dir_all(yaml.join("deep")).unwrap();
+    std::fs::create_dir(&json).unwrap();
+    let blobs = [
+        r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}"#,
+        r#"{"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"p.v1","skips":["x"],"skipRange":"<1.0.0"}]}"#,
+        r#"{"schema":"olm.bundle","package":"p","name":"p.v1","image":"i","properties":[{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}}]}"#,
+    ];
+    std::fs::write(json.join("catalog.json"), blobs.join("\n")).unwrap();
+    for (index, blob) in blobs.iter().enumerate() {
+        let value: serde_json::Value = serde_json::from_str(blob).unwrap();
+        let text = olm_fbc::yaml::to_string(&value).unwrap();
+        std::fs::write(yaml.join(format!("deep/{index}.yaml")), text).unwrap();
+    }
+    std::fs::write(yaml.join("ignored.yaml"), "schema: olm.package\nname: q\n").unwrap();
+    std::fs::write(yaml.join(".indexignore"), "ignored.yaml\n").unwrap();
+    let entries = shared::read_catalog(&json);
+    assert_eq!(entries.len(), 1);
+    assert!(entries[0].default_channel);
+    assert_eq!(entries, shared::read_catalog(&yaml));
 }

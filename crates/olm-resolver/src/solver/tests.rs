@@ -313,8 +313,27 @@ fn instances() -> impl Strategy<Value = Instance> {
     })
 }
 
+/// As in `tests/laws.rs`.
+fn config(cases: u32) -> ProptestConfig {
+    let given = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|value| value.parse::<u64>().ok())
+    };
+    let now = || std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+    let seed = given("OLM_LAW_SEED").unwrap_or_else(now);
+    let cases = given("OLM_LAW_CASES").map_or(cases, |cases| u32::try_from(cases).unwrap());
+    println!("{cases} cases, OLM_LAW_SEED={seed}");
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(seed),
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(4000))]
 
     #[test]
     fn the_selection_is_the_first_consistent_leaf(instance in instances()) {

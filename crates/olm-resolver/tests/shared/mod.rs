@@ -1,5 +1,7 @@
 //! The shared folder with corpus and recorded answers, and catalogs read from files.
 
+pub mod golden;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::version::{Range, Version};
+use olm_fbc::{load, schema};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -91,28 +94,30 @@ struct Bundle {
     properties: Arc<[EntryProperty]>,
 }
 
-/// Reads every `.json` file under a folder as a stream of catalog blobs, and turns it into what a catalog server tells
-/// the resolver: one entry for a bundle and channel, without the content of bundles.
+/// What was read so far.
+#[derive(Default)]
+struct Catalog {
+    defaults: BTreeMap<String, String>,
+    channels: Vec<(String, String, Vec<ChannelEntry>)>,
+    bundles: BTreeMap<(String, String), Bundle>,
+}
+
+/// Reads a folder as catalog servers do (JSON or YAML, `.indexignore`), and turns it into what they tell the resolver: one
+/// entry for a bundle and channel, without the content of bundles.
 pub fn read_catalog(folder: &Path) -> Vec<BundleEntry> {
-    let mut defaults = BTreeMap::new();
-    let mut channels = Vec::new();
-    let mut bundles: BTreeMap<(String, String), Bundle> = BTreeMap::new();
-    for file in json_files(folder) {
-        let text = fs::read_to_string(&file).unwrap();
-        for blob in serde_json::Deserializer::from_str(&text).into_iter::<Blob<'_>>() {
-            let blob = blob.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            match blob.schema.as_str() {
-                "olm.package" => {
-                    defaults.insert(blob.name, blob.default_channel);
-                }
-                "olm.channel" => channels.push((blob.package, blob.name, blob.entries)),
-                "olm.bundle" => {
-                    bundles.insert((blob.package, blob.name), bundle(blob.image, &blob.properties));
-                }
-                _ => {}
-            }
+    let mut catalog = Catalog::default();
+    for file in load::files(folder).unwrap_or_else(|e| panic!("{e}")) {
+        if file.extension().is_some_and(|extension| extension == "json") {
+            catalog.add_json(&folder.join(&file));
+        } else {
+            catalog.add_any(folder, &file);
         }
     }
+    let Catalog {
+        defaults,
+        channels,
+        bundles,
+    } = catalog;
     let mut found = Vec::new();
     for (package, channel, entries) in channels {
         let default_channel = defaults.get(&package) == Some(&channel);
@@ -125,12 +130,63 @@ pub fn read_catalog(folder: &Path) -> Vec<BundleEntry> {
     found
 }
 
-fn bundle(image: String, published: &[Published<'_>]) -> Bundle {
+impl Catalog {
+    /// A stream of JSON documents, without a tree of values in between: the corpus is large.
+    fn add_json(&mut self, file: &Path) {
+        let text = fs::read_to_string(file).unwrap();
+        for blob in serde_json::Deserializer::from_str(&text).into_iter::<Blob<'_>>() {
+            let blob = blob.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            match blob.schema.as_str() {
+                "olm.package" => {
+                    self.defaults.insert(blob.name, blob.default_channel);
+                }
+                "olm.channel" => self.channels.push((blob.package, blob.name, blob.entries)),
+                "olm.bundle" => {
+                    let properties = blob.properties.iter().map(|p| (p.kind.as_str(), p.value.get()));
+                    let bundle = bundle(blob.image.clone(), properties);
+                    self.bundles.insert((blob.package, blob.name), bundle);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_any(&mut self, folder: &Path, file: &Path) {
+        let mut visit = |blob: Result<schema::Blob, load::LoadError>, _: &load::Origin| {
+            match blob? {
+                schema::Blob::Package(package) => {
+                    self.defaults.insert(package.name, package.default_channel);
+                }
+                schema::Blob::Channel(channel) => {
+                    let entries = channel.entries.into_iter().map(|entry| ChannelEntry {
+                        name: entry.name,
+                        replaces: entry.replaces,
+                        skips: entry.skips,
+                        skip_range: entry.skip_range,
+                    });
+                    self.channels
+                        .push((channel.package, channel.name, entries.collect()));
+                }
+                schema::Blob::Bundle(found) => {
+                    let values: Vec<String> = found.properties.iter().map(|p| p.value.to_string()).collect();
+                    let properties = found.properties.iter().zip(&values);
+                    let properties = properties.map(|(p, value)| (p.kind.as_str(), value.as_str()));
+                    let key = (found.package.clone(), found.name.clone());
+                    self.bundles.insert(key, bundle(found.image.clone(), properties));
+                }
+                _ => {}
+            }
+            Ok::<(), load::LoadError>(())
+        };
+        load::read_file(folder, file, &mut visit).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+fn bundle<'p>(image: String, published: impl Iterator<Item = (&'p str, &'p str)>) -> Bundle {
     let content = [kinds::BUNDLE_OBJECT, kinds::CSV_METADATA];
     let properties: Arc<[EntryProperty]> = published
-        .iter()
-        .filter(|p| !content.contains(&p.kind.as_str()))
-        .map(|p| EntryProperty::new(p.kind.as_str(), p.value.get()))
+        .filter(|(kind, _)| !content.contains(kind))
+        .map(|(kind, value)| EntryProperty::new(kind, value))
         .collect();
     let version = properties.iter().find_map(|p| match p.parse() {
         Ok(Typed::Package(package)) => Version::parse_tolerant(&package.version).ok(),
@@ -167,18 +223,4 @@ fn bundle_entry(
         inline: None,
         deprecation: None,
     }
-}
-
-fn json_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(json_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "json") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }
