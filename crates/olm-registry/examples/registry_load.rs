@@ -6,8 +6,8 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use olm_registry::proto::registry_client::RegistryClient;
 use olm_registry::proto;
+use olm_registry::proto::registry_client::RegistryClient;
 use tokio_stream::StreamExt as _;
 use tonic::transport::Channel;
 
@@ -16,7 +16,12 @@ type Failure = Box<dyn Error + Send + Sync>;
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["first", address] => runtime.block_on(first(address)),
         [method, address, clients, seconds] => {
             let rate = runtime.block_on(load(method, address, clients.parse()?, seconds.parse()?))?;
@@ -49,14 +54,20 @@ async fn first(address: &str) -> Result<(), Failure> {
 
 /// Packages with their default channels' names, to ask for in turn.
 async fn packages(client: &mut RegistryClient<Channel>) -> Result<Vec<(String, String)>, Failure> {
-    let mut names = client.list_packages(proto::ListPackageRequest {}).await?.into_inner();
+    let mut names = client
+        .list_packages(proto::ListPackageRequest {})
+        .await?
+        .into_inner();
     let mut found = Vec::new();
     let mut list = Vec::new();
     while let Some(name) = names.next().await {
         list.push(name?.name);
     }
     for name in list {
-        let package = client.get_package(proto::GetPackageRequest { name }).await?.into_inner();
+        let package = client
+            .get_package(proto::GetPackageRequest { name })
+            .await?
+            .into_inner();
         found.push((package.name, package.default_channel_name));
     }
     Ok(found)
@@ -92,22 +103,33 @@ async fn ask(
     known: &[(String, String)],
     turn: usize,
 ) -> Result<(), Failure> {
-    let (package, channel) = known.get(turn % known.len().max(1)).ok_or("the catalog is empty")?.clone();
+    let (package, channel) = known
+        .get(turn % known.len().max(1))
+        .ok_or("the catalog is empty")?
+        .clone();
     match method {
         "list-bundles" => {
-            let mut answers = client.list_bundles(proto::ListBundlesRequest {}).await?.into_inner();
+            let mut answers = client
+                .list_bundles(proto::ListBundlesRequest {})
+                .await?
+                .into_inner();
             while let Some(answer) = answers.next().await {
                 answer?;
             }
         }
         "list-packages" => {
-            let mut answers = client.list_packages(proto::ListPackageRequest {}).await?.into_inner();
+            let mut answers = client
+                .list_packages(proto::ListPackageRequest {})
+                .await?
+                .into_inner();
             while let Some(answer) = answers.next().await {
                 answer?;
             }
         }
         "get-package" => {
-            client.get_package(proto::GetPackageRequest { name: package }).await?;
+            client
+                .get_package(proto::GetPackageRequest { name: package })
+                .await?;
         }
         "head" => {
             #[allow(deprecated)]

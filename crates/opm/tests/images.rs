@@ -78,7 +78,7 @@ fn images_that_hold_neither_bundle_nor_catalog_are_told() {
         ),
         (
             Some("operators.operatorframework.io.index.database.v1"),
-            "sqlite-based index images are no longer supported",
+            "not a database",
         ),
     ];
     for (number, (label, expected)) in cases.into_iter().enumerate() {
