@@ -52,6 +52,7 @@ pub async fn serve(
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let reflection_v1 = reflection().build_v1().map_err(ServeError::Reflection)?;
     let reflection_v1alpha = reflection().build_v1alpha().map_err(ServeError::Reflection)?;

@@ -78,7 +78,7 @@ fn images_that_hold_neither_bundle_nor_catalog_are_told() {
         ),
         (
             Some("operators.operatorframework.io.index.database.v1"),
-            "not a database",
+            "is no catalog: it has no table package",
         ),
     ];
     for (number, (label, expected)) in cases.into_iter().enumerate() {

@@ -322,3 +322,41 @@ fn no_catalog_image_is_made_of_a_broken_catalog_or_around_a_dynamic_program() {
     );
     assert!(!tar.exists());
 }
+
+#[test]
+fn a_damaged_cache_is_refused_or_rebuilt_as_the_flag_says() {
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0"]);
+    let cache = dir.path().join("cache");
+    let flag = format!("--cache-dir={}", text(&cache));
+    let sync = |more: &[&str]| opm(&[&["serve", text(&catalog), &flag, "--cache-only"], more].concat());
+    let error = sync(&["--cache-enforce-integrity"]).fails();
+    assert!(
+        error.contains("integrity check failed"),
+        "there is no cache yet: {error}"
+    );
+    sync(&[]).ok();
+    sync(&["--cache-enforce-integrity=true"]).ok();
+    let index = cache.join(olm_registry::cache::INDEX_FILE);
+    let good = std::fs::read(&index).expect("index");
+    let mut altered = good.clone();
+    *altered.last_mut().expect("byte") ^= 1;
+    let versions = [
+        altered,
+        good[..good.len() / 2].to_vec(),
+        b"not an index".to_vec(),
+        Vec::new(),
+    ];
+    for damaged in versions {
+        std::fs::write(&index, damaged).expect("index");
+        let error = sync(&["--cache-enforce-integrity=true"]).fails();
+        assert!(error.contains("integrity check failed"), "{error}");
+        sync(&["--cache-enforce-integrity=false"]).ok();
+        assert!(std::fs::read(&index).expect("index") == good, "rebuilt as it was");
+    }
+    let error = opm(&["serve", text(&catalog), "--cache-enforce-integrity"]).fails();
+    assert!(
+        error.contains("--cache-dir must be specified with --cache-enforce-integrity"),
+        "{error}"
+    );
+}
