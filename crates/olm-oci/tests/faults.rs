@@ -428,3 +428,50 @@ async fn an_index_is_followed_to_one_image() {
     assert_eq!(content.digest, digest, "the reference means the index");
     assert_eq!(content.files.len(), 2);
 }
+
+/// Tokens are short-lived: one that ends between manifest and layers is fetched anew.
+#[tokio::test]
+async fn a_token_that_expires_on_the_way_is_refreshed() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let image = image();
+    let good = Server::registry_script("demo/bundle", &image);
+    let issued = std::sync::Arc::new(AtomicUsize::new(0));
+    let count = issued.clone();
+    let tokens = Server::start(move |_| {
+        let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+        Answer::ok(format!(r#"{{"token":"ticket-{number}"}}"#))
+    })
+    .await;
+    let realm = format!(
+        "Bearer realm=\"http://{}/token\",service=\"test\"",
+        tokens.address
+    );
+    let current = issued.clone();
+    let served = AtomicUsize::new(0);
+    let server = Server::start(move |seen| {
+        let newest = format!("Bearer ticket-{}", current.load(Ordering::SeqCst));
+        if seen.authorization == newest && seen.path != "/v2/" {
+            // The manifest is given for the first token, the rest for later ones only.
+            let is_first = newest.ends_with("-1");
+            if !is_first || served.fetch_add(1, Ordering::SeqCst) == 0 {
+                return good(seen);
+            }
+        }
+        Answer::status(401).header("www-authenticate", &realm)
+    })
+    .await;
+    let content = Puller::default()
+        .content(
+            &server.reference("demo/bundle:v1"),
+            &Credentials::anonymous(),
+            MANIFESTS,
+        )
+        .await
+        .expect("pulled");
+    assert_eq!(content.files.len(), 2);
+    assert_eq!(
+        issued.load(Ordering::SeqCst),
+        2,
+        "one token at first, one when it had expired"
+    );
+}
