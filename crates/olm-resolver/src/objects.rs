@@ -75,11 +75,8 @@ impl Objects {
     /// What cannot be read, by object and field.
     pub fn read(text: &str) -> Result<Self, ObjectsError> {
         let mut objects = Objects::default();
-        let documents = yaml::parse_all(text.as_bytes()).map_err(ObjectsError::Syntax)?;
-        for (index, document) in documents.into_iter().enumerate() {
-            if !document.is_null() {
-                objects.add(document, index + 1)?;
-            }
+        for (index, document) in documents(text)?.into_iter().enumerate() {
+            objects.add(document, index + 1)?;
         }
         Ok(objects)
     }
@@ -213,6 +210,18 @@ impl Objects {
             .iter()
             .filter(move |object| namespace_of(*object) == namespace)
     }
+}
+
+/// The objects of a stream of YAML or JSON documents, undecoded; empty documents are left out.
+///
+/// # Errors
+/// The text is neither.
+pub fn documents(text: &str) -> Result<Vec<Value>, ObjectsError> {
+    let documents = yaml::parse_all(text.as_bytes()).map_err(ObjectsError::Syntax)?;
+    Ok(documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect())
 }
 
 /// Priorities outside of what the resolver compares count as the furthest it does.

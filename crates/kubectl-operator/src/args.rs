@@ -1,0 +1,94 @@
+//! Flags as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+/// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl operator",
+    bin_name = "kubectl operator",
+    version,
+    max_term_width = 100
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Explain why subscriptions are not served or not upgraded, and what would change that
+    ///
+    /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
+    Explain(ExplainArgs),
+    /// Tell what OLM will install and upgrade, step by step to the heads of the channels
+    ///
+    /// Exit codes: 0 for a plan of everything asked for, 2 for one without what cannot be resolved, 1 if no plan can be
+    /// made.
+    Plan(PlanArgs),
+}
+
+/// Where the cluster is, and the namespace.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ClusterArgs {
+    /// Namespace to look at [default: that of the kubeconfig's context]
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Context of the kubeconfig to use
+    #[arg(long)]
+    pub context: Option<String>,
+    /// Kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespace whose catalogs every namespace may use
+    #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
+    pub global_catalog_namespace: String,
+}
+
+/// `explain`
+#[derive(Debug, ClapArgs)]
+pub struct ExplainArgs {
+    /// Subscription to explain; all of the namespace if left out
+    pub subscription: Option<String>,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// `plan`
+#[derive(Debug, ClapArgs)]
+pub struct PlanArgs {
+    /// File with objects to plan for as if they were applied: Subscriptions, ClusterServiceVersions, OperatorGroups and
+    /// CatalogSources; - is stdin
+    #[arg(short, long, value_name = "FILE")]
+    pub filename: Vec<PathBuf>,
+    /// Catalog directory to use for every catalog the objects name; with --filename no cluster is asked
+    #[arg(long, value_name = "DIRECTORY", requires = "filename")]
+    pub catalog: Option<PathBuf>,
+    /// How to get to this version (or ClusterServiceVersion) instead of where the channel leads
+    #[arg(long, value_name = "VERSION")]
+    pub target: Option<String>,
+    /// Subscription that --target is about; may be left out when only one package has that version
+    #[arg(long, value_name = "NAME", requires = "target")]
+    pub subscription: Option<String>,
+    /// Look ahead no further than so many steps; 1 is what the next resolution does
+    #[arg(long, value_name = "NUMBER", conflicts_with = "target")]
+    pub steps: Option<usize>,
+    /// How to print the plan
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// How a plan is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Step by step, for people
+    Text,
+    /// One JSON document with namespace, install and unsatisfiable
+    Json,
+}

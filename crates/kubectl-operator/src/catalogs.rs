@@ -1,0 +1,128 @@
+//! What catalogs offer: read from their servers in the cluster, or from a directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::labels;
+use olm_api::v1alpha1::CatalogSource;
+use olm_registry::client::{Client as Registry, Timeouts};
+use olm_registry::snapshot::{self, Fetched};
+use olm_resolver::{CatalogKey, Snapshot};
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::service_fn;
+
+use crate::printer;
+
+/// Port that catalog pods serve.
+const REGISTRY_PORT: u16 = 50051;
+
+/// How long a catalog may take to be read.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Contents by catalog, or why there is none.
+pub type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
+
+/// Reads catalogs from a cluster. One that cannot be read is told so and holds up no other.
+pub async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Contents {
+    let mut contents = Contents::new();
+    for key in keys {
+        let content = match tokio::time::timeout(PATIENCE, read_one(client, key)).await {
+            Ok(Ok(fetched)) => {
+                fetched.skipped.iter().for_each(|text| printer::warning(text));
+                Ok(Arc::new(Snapshot::from(&fetched.snapshot)))
+            }
+            Ok(Err(error)) => Err(format!("{error:#}")),
+            Err(_) => Err(format!("not read within {} s", PATIENCE.as_secs())),
+        };
+        contents.insert(key.clone(), content);
+    }
+    contents
+}
+
+/// The same content for all catalogs, from a directory.
+///
+/// # Errors
+/// The directory is no valid catalog.
+pub fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> anyhow::Result<Contents> {
+    let context = || format!("catalog {}", directory.display());
+    let index = olm_registry::cache::open_temporary(directory).with_context(context)?;
+    let fetched = snapshot::of_index(&index).with_context(context)?;
+    fetched.skipped.iter().for_each(|text| printer::warning(text));
+    let content = Arc::new(Snapshot::from(&fetched.snapshot));
+    Ok(keys
+        .iter()
+        .map(|key| (key.clone(), Ok(Arc::clone(&content))))
+        .collect())
+}
+
+async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<Fetched> {
+    let sources: Api<CatalogSource> = Api::namespaced(client.clone(), &key.namespace);
+    let source = sources
+        .get_opt(&key.name)
+        .await
+        .with_context(|| format!("cannot get catalogsource {}/{}", key.namespace, key.name))?
+        .ok_or_else(|| anyhow!("there is no catalogsource {}/{}", key.namespace, key.name))?;
+    let registry = match source
+        .spec
+        .address
+        .as_deref()
+        .filter(|address| !address.is_empty())
+    {
+        Some(address) => Registry::connect(address)?,
+        None => Registry::new(forward(client, key).await?, Timeouts::default()),
+    };
+    Ok(snapshot::fetch(&registry).await?)
+}
+
+/// A connection to the catalog's pod through the API server.
+async fn forward(client: &Client, key: &CatalogKey) -> anyhow::Result<Channel> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+    let selector = ListParams::default().labels(&format!("{}={}", labels::CATALOG_SOURCE, key.name));
+    let found = pods
+        .list(&selector)
+        .await
+        .context("cannot list pods of the catalog")?;
+    let Some(pod) = found.items.iter().find(|pod| is_ready(pod)) else {
+        bail!("no pod of the catalog is ready");
+    };
+    let name = pod.name_any();
+    let mut forwarder = pods
+        .portforward(&name, &[REGISTRY_PORT])
+        .await
+        .with_context(|| format!("cannot forward a port to pod {}/{name}", key.namespace))?;
+    let stream = forwarder
+        .take_stream(REGISTRY_PORT)
+        .ok_or_else(|| anyhow!("the forwarder has no stream for port {REGISTRY_PORT}"))?;
+    // There is one stream; a second connection would need another forwarder.
+    let stream = Arc::new(Mutex::new(Some(stream)));
+    let connector = service_fn(move |_: Uri| {
+        let taken = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        async move {
+            taken
+                .map(TokioIo::new)
+                .ok_or_else(|| std::io::Error::other("the forwarded connection is closed"))
+        }
+    });
+    let channel = Endpoint::from_static("http://catalog")
+        .connect_with_connector(connector)
+        .await;
+    channel.with_context(|| format!("cannot talk to pod {}/{name}", key.namespace))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions
+            .into_iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

@@ -1,0 +1,25 @@
+//! One command a file; this is where they are told apart.
+
+mod explain;
+mod plan;
+
+use anyhow::Context as _;
+use tokio::runtime::Builder;
+
+use crate::Verdict;
+use crate::args::{Args, Command};
+
+/// Runs the command.
+///
+/// # Errors
+/// Whatever keeps it from an answer.
+pub fn run(args: Args) -> anyhow::Result<Verdict> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    match args.command {
+        Command::Explain(args) => runtime.block_on(explain::run(&args)),
+        Command::Plan(args) => runtime.block_on(plan::run(&args)),
+    }
+}

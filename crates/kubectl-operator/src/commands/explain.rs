@@ -1,0 +1,119 @@
+//! `kubectl operator explain`: why subscriptions are not served or not upgraded.
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+use olm_resolver::plan::{Question, held};
+use olm_resolver::{Problem, Subscription, remedies, resolve};
+
+use crate::args::ExplainArgs;
+use crate::cluster::{self, Cluster};
+use crate::{Verdict, catalogs, printer};
+
+/// Prints the explanation.
+///
+/// # Errors
+/// The cluster cannot be read, or does not have the Subscription.
+pub async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
+    let global = &args.cluster.global_catalog_namespace;
+    let cluster = Cluster::connect(&args.cluster).await?;
+    let objects = cluster::merge(cluster.objects(global).await?, Vec::new())?;
+    let namespace = objects.namespace(Some(&cluster.namespace))?;
+    let contents = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
+    let question = objects.question(&namespace, global, contents);
+    let (text, verdict) = explain(&question, args.subscription.as_deref())?;
+    printer::data(&text)?;
+    Ok(verdict)
+}
+
+/// What is to be said of one Subscription, or of all.
+fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<(String, Verdict)> {
+    let problem = &question.problem;
+    if let Some(name) = name
+        && !problem.subscriptions.iter().any(|s| s.name == name)
+    {
+        let known: Vec<&str> = problem.subscriptions.iter().map(|s| s.name.as_str()).collect();
+        bail!(
+            "namespace {} has no subscription {name}: its subscriptions are {}",
+            problem.namespace,
+            known.join(", ")
+        );
+    }
+    let asked = |other: &str| name.is_none_or(|name| name == other);
+    let resolution = resolve(problem)?;
+    let mut text = String::new();
+    let mut verdict = Verdict::Fine;
+    let mut told: Vec<&str> = Vec::new();
+    for failure in resolution
+        .failures
+        .iter()
+        .filter(|f| f.subscriptions.iter().any(|s| asked(s)))
+    {
+        verdict = Verdict::Unresolved;
+        told.extend(failure.subscriptions.iter().map(String::as_str));
+        writeln!(text, "{}: cannot be resolved", failure.subscriptions.join(", "))?;
+        writeln!(text, "  {}", failure.message())?;
+        for line in failure.tree().iter().flat_map(olm_resolver::Tree::lines) {
+            writeln!(text, "  {line}")?;
+        }
+        for change in remedies(problem, failure) {
+            writeln!(text, "  to resolve: {}", change.text(&problem.namespace))?;
+        }
+    }
+    let held = held(problem);
+    for subscription in problem
+        .subscriptions
+        .iter()
+        .filter(|s| asked(&s.name) && !told.contains(&s.name.as_str()))
+    {
+        let next = resolution
+            .solution
+            .updates
+            .iter()
+            .find(|u| u.subscription == subscription.name);
+        writeln!(
+            text,
+            "{}: {}",
+            subscription.name,
+            standing(problem, subscription, next.map(|u| &*u.current_csv))
+        )?;
+        let reasons = held
+            .iter()
+            .filter(|held| held.subscriptions.contains(&subscription.name) && next.is_none());
+        for reason in reasons {
+            writeln!(text, "  its channel offers more, but")?;
+            for line in reason.tree.iter().flat_map(olm_resolver::Tree::lines) {
+                writeln!(text, "  {line}")?;
+            }
+        }
+    }
+    for left_out in &resolution.set_aside {
+        writeln!(text, "set aside: {left_out}")?;
+    }
+    Ok((text, verdict))
+}
+
+fn standing(problem: &Problem, subscription: &Subscription, next: Option<&str>) -> String {
+    let there = |name: &str| problem.installed.iter().any(|csv| csv.name == name);
+    let Subscription {
+        current_csv,
+        installed_csv,
+        ..
+    } = subscription;
+    if !current_csv.is_empty() && current_csv != installed_csv && !there(current_csv) {
+        return format!(
+            "waits for {current_csv}: its InstallPlan is being carried out, or has to be approved (kubectl get installplan -n \
+             {})",
+            problem.namespace
+        );
+    }
+    match next {
+        Some(next) if installed_csv.is_empty() => format!("resolves to {next}"),
+        Some(next) => format!("will be upgraded from {installed_csv} to {next}"),
+        None if installed_csv.is_empty() => "resolves, with nothing to install".to_owned(),
+        None => format!("has {installed_csv}, and gets nothing newer now"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

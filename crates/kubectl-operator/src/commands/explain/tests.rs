@@ -1,0 +1,102 @@
+use std::collections::BTreeSet;
+
+use olm_resolver::objects::Objects;
+
+use super::*;
+use crate::catalogs::from_directory;
+
+const CATALOG: &str = "
+schema: olm.package
+name: etcd
+defaultChannel: stable
+---
+schema: olm.channel
+package: etcd
+name: stable
+entries:
+- name: etcd.v1.0.0
+- name: etcd.v1.1.0
+  replaces: etcd.v1.0.0
+---
+schema: olm.bundle
+package: etcd
+name: etcd.v1.0.0
+image: registry.example.com/etcd:1
+properties:
+- {type: olm.package, value: {packageName: etcd, version: 1.0.0}}
+---
+schema: olm.bundle
+package: etcd
+name: etcd.v1.1.0
+image: registry.example.com/etcd:2
+properties:
+- {type: olm.package, value: {packageName: etcd, version: 1.1.0}}
+- {type: olm.gvk.required, value: {group: example.com, version: v1, kind: Disk}}
+";
+
+const OBJECTS: &str = "
+apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata: {name: og, namespace: shop}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: db, namespace: shop}
+spec: {name: etcd, channel: stable, source: cat, sourceNamespace: olm}
+status: {installedCSV: etcd.v1.0.0, currentCSV: etcd.v1.0.0}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: etcd.v1.0.0, namespace: shop}
+spec: {version: 1.0.0, displayName: etcd, install: {strategy: deployment}}
+status: {phase: Succeeded}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: other, namespace: shop}
+spec: {name: etcd, channel: beta, source: cat, sourceNamespace: olm}
+";
+
+fn question() -> Question {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("catalog.yaml"), CATALOG).unwrap();
+    let objects = Objects::read(OBJECTS).unwrap();
+    let keys: BTreeSet<_> = objects.catalog_keys("shop");
+    objects.question("shop", "olm", from_directory(folder.path(), &keys).unwrap())
+}
+
+#[test]
+fn an_upgrade_that_is_held_back_is_explained() {
+    let (text, verdict) = explain(&question(), Some("db")).unwrap();
+    assert_eq!(verdict, Verdict::Fine);
+    insta::assert_snapshot!(text, @r"
+    db: has etcd.v1.0.0, and gets nothing newer now
+      its channel offers more, but
+      - subscription db asks for package etcd, channel stable of catalog olm/cat, with etcd.v1.0.0 installed
+        - cat/olm/stable/etcd.v1.1.0
+          - requires an operator providing an API with group: example.com, version: v1, kind: Disk
+            - nothing installed and no catalog in reach offers that: add a catalog that does
+    ");
+}
+
+#[test]
+fn what_cannot_be_resolved_is_explained_with_the_way_out() {
+    let (text, verdict) = explain(&question(), Some("other")).unwrap();
+    assert_eq!(verdict, Verdict::Unresolved);
+    insta::assert_snapshot!(text, @r"
+    other: cannot be resolved
+      constraints not satisfiable: no operators found in channel beta of package etcd in the catalog referenced by subscription other, subscription other exists
+      - subscription other: no operators found in channel beta of package etcd in the catalog referenced by subscription other
+        - channels of package etcd: stable
+      to resolve: delete subscription other in namespace shop, if it is not needed
+    ");
+}
+
+#[test]
+fn an_unknown_subscription_is_an_error_that_names_the_known_ones() {
+    let error = explain(&question(), Some("nope")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "namespace shop has no subscription nope: its subscriptions are db, other"
+    );
+}

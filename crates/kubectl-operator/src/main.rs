@@ -1,0 +1,50 @@
+//! `kubectl operator`: what OLM will do in a namespace, and why it does not.
+//!
+//! Data goes to stdout, everything else to stderr. Exit codes: 0 for an answer without failures, 2 for one that names what
+//! cannot be resolved (or a target that cannot be reached), 1 if there is no answer. Nothing in the cluster is changed.
+
+mod args;
+mod catalogs;
+mod cluster;
+mod commands;
+mod printer;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// What a command came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Everything asked about can be resolved.
+    Fine,
+    /// Something cannot.
+    Unresolved,
+}
+
+const UNRESOLVED: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are no errors for clap's printing, but for its type.
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    // Whichever crate wants TLS first must find a provider; a second one is no harm.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match commands::run(args) {
+        Ok(Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(Verdict::Unresolved) => ExitCode::from(UNRESOLVED),
+        Err(error) => {
+            printer::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
