@@ -1,5 +1,12 @@
 //! What the format's documents promise, a test a promise.
 
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 use std::path::Path;
 
 use olm_fbc::bundle::BundleContent;

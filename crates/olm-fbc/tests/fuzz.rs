@@ -1,5 +1,12 @@
 //! No input makes the parsers panic or hang, and what they take survives being written and read.
 
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 mod fuzzing;
 
 use std::path::Path;
@@ -256,14 +263,14 @@ fn bundles_of_any_kind() {
                 ("metadata/annotations.yaml", annotations.as_bytes()),
                 ("metadata/more.yaml", part(2, "a: b\n")),
             ];
-            if let Ok(content) = BundleContent::read(files) {
-                if let Ok(bundle) = content.to_blob("q.io/p:1") {
-                    let value = Blob::Bundle(bundle).to_value();
-                    assert_eq!(
-                        Blob::from_value(value.clone()).expect("own output").to_value(),
-                        value
-                    );
-                }
+            if let Ok(content) = BundleContent::read(files)
+                && let Ok(bundle) = content.to_blob("q.io/p:1")
+            {
+                let value = Blob::Bundle(bundle).to_value();
+                assert_eq!(
+                    Blob::from_value(value.clone()).expect("own output").to_value(),
+                    value
+                );
             }
             let map = files
                 .into_iter()

@@ -1,5 +1,12 @@
 //! Catalogs made to hurt end in an error, soon and in little memory.
 
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 

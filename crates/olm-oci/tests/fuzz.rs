@@ -1,5 +1,12 @@
 //! No bytes make the reader of image archives panic or hang.
 
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 #[path = "../../olm-fbc/tests/fuzzing/mod.rs"]
 mod fuzzing;
 

@@ -1,5 +1,12 @@
 //! `opm alpha bundle`, `opm graph` and `opm lint` from the command line.
 
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 mod support;
 
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,12 @@
 //! What the documents promise of `opm`, a test a promise.
 
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 #[path = "../../olm-oci/tests/support/mod.rs"]
 mod registry;
 mod support;

@@ -1,5 +1,12 @@
 //! A client that is not ours against the served port: grpcurl, which finds the contract by reflection.
 
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 mod support;
 
 use std::path::{Path, PathBuf};

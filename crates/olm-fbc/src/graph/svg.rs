@@ -70,7 +70,7 @@ fn arc_height(channel: &ChannelGraph, counts: impl Fn(EdgeKind) -> bool) -> usiz
         .edges
         .iter()
         .filter(|edge| counts(edge.kind))
-        .map(|edge| rise(edge))
+        .map(rise)
         .max()
         .unwrap_or(0)
 }

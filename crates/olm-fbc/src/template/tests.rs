@@ -1,3 +1,10 @@
+#![allow(
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::semicolon_if_nothing_returned,
+    reason = "tests"
+)]
+
 use serde_json::json;
 
 use super::*;
