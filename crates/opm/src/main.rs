@@ -34,6 +34,11 @@ fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
+            // As upstream has it, a command that has commands of its own and is given none shows its help.
+            if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                let _ = printer::data(&error.render().to_string());
+                return ExitCode::SUCCESS;
+            }
             // Help and version are no errors for clap's printing, but for its type.
             let _ = error.print();
             return if error.use_stderr() {

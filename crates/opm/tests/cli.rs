@@ -52,7 +52,6 @@ fn help_of_every_command_is_as_recorded() {
 fn a_wrong_command_line_is_a_failure_with_usage() {
     for arguments in [
         &["fly"][..],
-        &[],
         &["validate"],
         &["render"],
         &["serve", "x", "--port", "many"],
@@ -62,6 +61,12 @@ fn a_wrong_command_line_is_a_failure_with_usage() {
         assert!(
             error.contains("Usage:") || error.contains("possible values") || error.contains("invalid value"),
             "{error}"
+        );
+    }
+    for arguments in [&[][..], &["alpha"], &["generate"], &["alpha", "list"]] {
+        assert!(
+            opm(arguments).ok().contains("Usage:"),
+            "help is shown: {arguments:?}"
         );
     }
     assert!(opm(&["--version"]).ok().starts_with("opm "));
