@@ -28,7 +28,10 @@ fn question(objects: &str, manual: &[&str]) -> Question {
     let scenario: Scenario = olm_fbc::yaml::from_str(&text).unwrap();
     Question {
         problem: scenario.problem(false),
-        manual: manual.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(),
+        manual: manual
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<BTreeSet<_>>(),
         steps: None,
     }
 }
@@ -77,18 +80,33 @@ fn as_json_a_plan_has_these_fields_and_no_others() {
 fn one_step_is_what_the_next_resolution_does() {
     let mut question = question(&installed("1.0.0"), &[]);
     question.steps = Some(1);
-    let names: Vec<String> = plan(&question).unwrap().install.into_iter().map(|i| i.name).collect();
+    let names: Vec<String> = plan(&question)
+        .unwrap()
+        .install
+        .into_iter()
+        .map(|i| i.name)
+        .collect();
     assert_eq!(names, ["etcd.v1.1.0"]);
 }
 
 #[test]
 fn what_cannot_be_resolved_is_one_entry_a_part_and_the_rest_is_planned() {
-    let objects = format!("{FRESH}\n- {{name: t, package: nope, channel: stable}}\n- {{name: u, package: etc, channel: x}}");
+    let objects = format!(
+        "{FRESH}\n- {{name: t, package: nope, channel: stable}}\n- {{name: u, package: etc, channel: x}}"
+    );
     let plan = plan(&question(&objects, &[])).unwrap();
     assert_eq!(plan.install.len(), 2);
-    let parts: Vec<&Vec<String>> = plan.unsatisfiable.iter().map(|part| &part.subscriptions).collect();
+    let parts: Vec<&Vec<String>> = plan
+        .unsatisfiable
+        .iter()
+        .map(|part| &part.subscriptions)
+        .collect();
     assert_eq!(parts, [&["t".to_owned()], &["u".to_owned()]]);
-    assert!(plan.unsatisfiable.iter().all(|part| !part.message.is_empty() && !part.tree.is_empty()));
+    assert!(
+        plan.unsatisfiable
+            .iter()
+            .all(|part| !part.message.is_empty() && !part.tree.is_empty())
+    );
 }
 
 #[test]
@@ -103,11 +121,13 @@ fn what_holds_an_upgrade_back_is_told() {
     held back: subscription s stays at etcd.v1.1.0
       - mine.v1.0.0 is installed and must stay, as no subscription answers for it
         - requires an operator with package: etcd and with version in range: <1.2.0
-          - @existing/ns//etcd.v1.1.0
-            - would be replaced by cat/ns/stable/etcd.v1.2.0, which is needed
+          - @existing/ns//etcd.v1.1.0 and 4 more
+            - is of package etcd, as is cat/ns/stable/etcd.v1.2.0; only one may be there
+              - wanted by subscription s: cat/ns/stable/etcd.v1.2.0
       - subscription s asks for package etcd, channel stable of catalog ns/cat, with etcd.v1.1.0 installed
         - cat/ns/stable/etcd.v1.2.0
-          - would replace @existing/ns//etcd.v1.1.0, which is needed
+          - is of package etcd, as is @existing/ns//etcd.v1.1.0 and 4 more; only one may be there
+            - wanted by mine.v1.0.0: @existing/ns//etcd.v1.1.0 and 4 more
     ");
 }
 
@@ -184,7 +204,9 @@ fn a_target_nobody_has_is_an_error_that_lists_what_there_is() {
          1.0.0, 0.9.0"
     );
     assert_eq!(
-        plan_to(&asked, &target("1.0.0", Some("t"))).unwrap_err().to_string(),
+        plan_to(&asked, &target("1.0.0", Some("t")))
+            .unwrap_err()
+            .to_string(),
         "namespace ns has no subscription t: its subscriptions are s"
     );
 }
@@ -207,7 +229,10 @@ fn explanations_stay_within_their_limit() {
     let scenario: Scenario = olm_fbc::yaml::from_str(&text).unwrap();
     let resolution = olm_resolver::resolve(&scenario.problem(false)).unwrap();
     let failure = &resolution.failures[0];
-    for limit in [olm_resolver::explain::CONDITION_LIMIT, olm_resolver::explain::EVENT_LIMIT] {
+    for limit in [
+        olm_resolver::explain::CONDITION_LIMIT,
+        olm_resolver::explain::EVENT_LIMIT,
+    ] {
         let told = failure.text(&["do something".to_owned()], limit);
         assert!(told.len() <= limit, "{} of {limit}", told.len());
         assert!(told.starts_with("constraints not satisfiable: bundle big.v1."));

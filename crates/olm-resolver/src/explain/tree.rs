@@ -214,13 +214,13 @@ impl<'a> Teller<'a> {
             trees.extend(self.of_reason(bundle, reason, &path));
         }
         for (what, members) in &self.groups {
-            let others: Vec<&str> = members
+            let others: Vec<&'a str> = members
                 .iter()
                 .map(String::as_str)
                 .filter(|m| *m != bundle)
                 .collect();
             if others.len() < members.len() {
-                trees.push(self.rivals(what, &others, &path));
+                trees.extend(self.rivals(bundle, what, &others));
             }
         }
         trees
@@ -259,7 +259,7 @@ impl<'a> Teller<'a> {
                     .collect::<String>();
                 let because = if candidates.is_empty() {
                     vec![Tree::leaf(
-                        "no catalog in reach and nothing installed offers that",
+                        "nothing installed and no catalog in reach offers that: add a catalog that does",
                     )]
                 } else {
                     self.candidates(candidates, path)
@@ -273,29 +273,45 @@ impl<'a> Teller<'a> {
         })
     }
 
-    fn rivals(&self, what: &str, others: &[&str], path: &BTreeSet<&str>) -> Tree {
+    /// Members of a group that something else wants than what wants the bundle: alternatives of one choice are no rivals.
+    fn rivals(&self, bundle: &str, what: &str, others: &[&'a str]) -> Option<Tree> {
+        let none = BTreeSet::new();
+        let own = self.wanted_by.get(bundle).unwrap_or(&none);
+        let mut by_wanter: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+        for other in others {
+            let wanters = self.wanted_by.get(other);
+            let foreign: Vec<&str> = wanters
+                .unwrap_or(&none)
+                .difference(own)
+                .map(String::as_str)
+                .collect();
+            // What nobody wants takes part because it is installed and must stay.
+            if !foreign.is_empty() || wanters.is_none() {
+                by_wanter.entry(foreign).or_default().push(other);
+            }
+        }
         let (verb, as_well) = if what.starts_with("API") {
             ("provides", "does")
         } else {
             ("is of", "is")
         };
-        let because = others
+        let rivals: Vec<&str> = by_wanter.values().flatten().copied().collect();
+        let told = by_wanter
             .iter()
-            .take(SHOWN_CANDIDATES)
-            .filter(|other| !path.contains(*other))
-            .filter_map(|other| {
-                let by = self.wanted_by.get(other)?;
-                let by: Vec<&str> = by.iter().map(String::as_str).collect();
-                Some(Tree::leaf(format!("{other} is wanted by {}", by.join(", "))))
+            .filter(|(wanters, _)| !wanters.is_empty())
+            .take(SHOWN_CANDIDATES);
+        let because = told
+            .map(|(wanters, names)| {
+                Tree::leaf(format!("wanted by {}: {}", wanters.join(", "), together(names)))
             })
             .collect();
-        Tree {
+        (!rivals.is_empty()).then(|| Tree {
             text: format!(
                 "{verb} {what}, as {as_well} {}; only one may be there",
-                together(others)
+                together(&rivals)
             ),
             because,
-        }
+        })
     }
 }
 
