@@ -21,6 +21,7 @@
 //! Specification: `spec/subscription-installplan.md` §3, `spec/resolver.md` §1 and §12 to §14.
 
 pub mod answer;
+pub mod cluster_fit;
 pub mod decide;
 pub mod group_settings;
 pub mod observe;

@@ -143,7 +143,8 @@ fn start(
         services.snapshots.clone(),
         services.unpacker.clone(),
         args.global_namespace(),
-    );
+    )
+    .with_discovery(Discovery::new(client.clone()));
     runner.spawn(&mut workers, &Arc::new(resolution), &queues.namespaces, WORKERS);
     let reads = ClusterReads {
         client: client.clone(),

@@ -140,6 +140,8 @@ pub mod subscription {
     pub const INSTALL_PLAN_NOT_YET_RECONCILED: &str = "InstallPlanNotYetReconciled";
     /// Reason of [`INSTALL_PLAN_FAILED`] when the InstallPlan tells none; the same word as the type.
     pub const REASON_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
+    /// Event (ours): the cluster will not take something of a bundle that is about to be installed.
+    pub const CLUSTER_UNSUITABLE: &str = "ClusterUnsuitable";
     /// Reason of [`RESOLUTION_FAILED`]: the wishes contradict each other or the catalogs.
     pub const CONSTRAINTS_NOT_SATISFIABLE: &str = "ConstraintsNotSatisfiable";
     /// Reason of [`RESOLUTION_FAILED`]: something else went wrong, the message tells what.

@@ -13,11 +13,13 @@ use kube::ResourceExt;
 use olm_api::condition::subscription as words;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 use olm_resolver::SubscriptionUpdate;
-use olm_runtime::plan::{Action, Exists, Identity, Plan, Target, status_patch, to_value};
+use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Target, status_patch, to_value};
 
 use super::observe::{Bundles, Observed, PartProgress, Progress, ReadyBundles};
 use super::plan_object::{GENERATE_NAME, WantedPlan};
-use super::standing::{quiet_subscriptions, quiet_time, resolution_event, standings, unpack_event};
+use super::standing::{
+    quiet_subscriptions, quiet_time, resolution_event, standings, subscription_warning, unpack_event,
+};
 use crate::install_plan::retention::find_surplus;
 use crate::subscription::install_plan::phase;
 use crate::subscription::{self, Assignment, Facts, Standing, Surroundings};
@@ -89,6 +91,8 @@ impl Round<'_> {
                 Some(write)
             }
             (None, Some(creation), None) => {
+                let warnings = moved.first().map(|subscription| obstacle_events(subscription, &ready));
+                self.plan.events.extend(warnings.into_iter().flatten());
                 self.untouched
                     .extend(updates.into_iter().map(|update| update.subscription));
                 Some(creation)
@@ -312,6 +316,14 @@ fn wanted_plan(
         .cloned()
         .collect();
     (!updates.is_empty()).then_some((wanted, updates))
+}
+
+/// What the cluster will not take of the bundles, told with the creation of their plan and so once.
+fn obstacle_events(subscription: &Subscription, parts: &[ReadyPart<'_>]) -> Vec<EventDraft> {
+    let obstacles = parts.iter().flat_map(|(_, bundles)| &bundles.obstacles);
+    obstacles
+        .map(|text| subscription_warning(subscription, words::CLUSTER_UNSUITABLE, text))
+        .collect()
 }
 
 /// A plan made for this very answer that the Subscriptions do not refer to yet, because the process ended in between.

@@ -91,6 +91,8 @@ pub struct ReadyBundles {
     pub steps: Vec<Step>,
     /// The bundle images.
     pub lookups: Vec<BundleLookup>,
+    /// What this cluster will not take of them.
+    pub obstacles: Vec<String>,
 }
 
 /// Where the bundles of a part are.

@@ -14,6 +14,7 @@ use olm_api::v1alpha1::{
     CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionState, SubscriptionStatus,
 };
 use olm_resolver::{Catalog, CatalogKey, Problem, RuntimeConstraint};
+use olm_runtime::discovery::Discovery;
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -57,6 +58,8 @@ pub struct ResolutionReconciler {
     global_namespace: String,
     /// Demands of the administrator, or why they cannot be read.
     runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
+    /// Tells the cluster's version, if asked for.
+    discovery: Option<Discovery>,
     memory: Memory,
     /// Why the last plan of a namespace was refused. The runtime writes one status a round, and a refusal concerns
     /// several Subscriptions: it is kept here for the next round, which comes by itself since this one failed.
@@ -77,9 +80,24 @@ impl ResolutionReconciler {
             unpacker,
             global_namespace: global_namespace.to_owned(),
             runtime_constraints: runtime_constraints::from_environment(),
+            discovery: None,
             memory: Memory::default(),
             refusals: Mutex::default(),
         }
+    }
+
+    /// With a way to know the cluster's version, so that bundles that need a newer one are told in time.
+    #[must_use]
+    pub fn with_discovery(self, discovery: Discovery) -> Self {
+        Self {
+            discovery: Some(discovery),
+            ..self
+        }
+    }
+
+    /// The cluster's version. Only warnings depend on it, so not to know it holds nothing up.
+    async fn kubernetes(&self) -> Option<String> {
+        self.discovery.as_ref()?.server_version().await.ok()
     }
 
     fn live_subscriptions(&self, namespace: &str) -> Vec<Arc<Subscription>> {
@@ -249,6 +267,7 @@ impl ResolutionReconciler {
         namespace: &str,
         answer: &Answer,
         settings: &GroupSettings,
+        kubernetes: Option<&str>,
         pending: Pending,
     ) -> Progress {
         if let Some(error) = &answer.error {
@@ -260,7 +279,7 @@ impl ResolutionReconciler {
             failures: answer.failures.clone(),
             parts: parts
                 .iter()
-                .map(|part| unpacking::progress(part, &self.unpacker, namespace, settings, now))
+                .map(|part| unpacking::progress(part, &self.unpacker, namespace, settings, kubernetes, now))
                 .collect(),
             catalogs_pending: pending.any,
             reading: pending.reading,
@@ -350,7 +369,8 @@ impl Reconciler for ResolutionReconciler {
         };
         observed.deprecations.clone_from(&answer.deprecations);
         if resolve {
-            observed.progress = self.progress(namespace, &answer, &settings, pending);
+            let kubernetes = self.kubernetes().await;
+            observed.progress = self.progress(namespace, &answer, &settings, kubernetes.as_deref(), pending);
         }
         Ok(Some(observed))
     }

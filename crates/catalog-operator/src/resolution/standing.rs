@@ -160,7 +160,13 @@ pub fn unpack_event(subscription: &Subscription, standing: &Standing) -> Option<
     let Standing::UnpackFailed { message, .. } = standing else {
         return None;
     };
-    (!tells(subscription, words::BUNDLE_UNPACK_FAILED, message)).then(|| EventDraft {
+    (!tells(subscription, words::BUNDLE_UNPACK_FAILED, message))
+        .then(|| subscription_warning(subscription, words::BUNDLE_UNPACK_FAILED, message))
+}
+
+/// A warning about a Subscription.
+pub fn subscription_warning(subscription: &Subscription, reason: &str, message: &str) -> EventDraft {
+    EventDraft {
         regarding: ObjectReference {
             api_version: Some("operators.coreos.com/v1alpha1".to_owned()),
             kind: Some("Subscription".to_owned()),
@@ -170,9 +176,9 @@ pub fn unpack_event(subscription: &Subscription, standing: &Standing) -> Option<
             ..ObjectReference::default()
         },
         warning: true,
-        reason: words::BUNDLE_UNPACK_FAILED.to_owned(),
-        message: message.clone(),
-    })
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
 }
 
 /// Whether the Subscription's status says so already.

@@ -10,6 +10,7 @@ use olm_fbc::entry::InlineBundle;
 use olm_resolver::Operator;
 use olm_runtime::NamespacedName;
 
+use super::cluster_fit;
 use super::group_settings::GroupSettings;
 use super::observe::{Bundles, PartProgress, QUIET, ReadyBundles};
 use super::parts::Part;
@@ -19,13 +20,17 @@ use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, UnpackedBund
 use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
 
 /// Asks for the bundles of `part`. Nothing is awaited; the unpacker wakes the namespace when an answer changes.
+///
+/// `kubernetes` is the cluster's version, if known.
 pub fn progress(
     part: &Part,
     unpacker: &Unpacker,
     namespace: &str,
     settings: &GroupSettings,
+    kubernetes: Option<&str>,
     now: Timestamp,
 ) -> PartProgress {
+    let mut obstacles = Vec::new();
     let results = part.operators.iter().map(|operator| {
         let Some(image) = operator.entry.bundle_path.as_deref() else {
             return inline_result(operator, namespace);
@@ -38,12 +43,17 @@ pub fn progress(
             retry_interval: settings.unpack_retry,
             waiter: Waiter::Namespace(namespace.to_owned()),
         };
-        image_result(operator, unpacker.request(&request), namespace, now)
+        let state = unpacker.request(&request);
+        if let (UnpackState::Ready(bundle), Some(kubernetes)) = (&state, kubernetes) {
+            obstacles.extend(cluster_fit::obstacles(&operator.entry.name, bundle, kubernetes));
+        }
+        image_result(operator, state, namespace, now)
     });
+    let results = results.collect();
     PartProgress {
         subscriptions: part.subscriptions().into_iter().map(str::to_owned).collect(),
         updates: part.updates.clone(),
-        bundles: combine(part, namespace, results.collect()),
+        bundles: combine(part, namespace, results, obstacles),
     }
 }
 
@@ -150,7 +160,7 @@ fn failed(error: &UnpackError) -> BundleResult {
 }
 
 /// A part is ready when all of its bundles are. A failure counts more than bundles still on their way.
-fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>) -> Bundles {
+fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>, obstacles: Vec<String>) -> Bundles {
     let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut content_failure, mut pending, mut quiet) = (false, false, Some(QUIET));
     for result in results {
@@ -202,5 +212,6 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>) -> Bundles 
             .collect(),
         steps,
         lookups,
+        obstacles,
     })
 }
