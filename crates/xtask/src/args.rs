@@ -45,6 +45,11 @@ pub enum Command {
         #[arg(long)]
         step: Option<u8>,
     },
+    /// Take the resolver's rules away one by one, and tell whether its scenarios notice
+    Mutants {
+        /// Only rules whose name contains this
+        rule: Option<String>,
+    },
     /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types
     Gen {
         /// Write nothing, fail if a file is not up to date
@@ -106,6 +111,8 @@ pub struct BenchOptions {
 pub enum BenchCommand {
     /// Measure opm on the corpus catalog: serving, validating, rendering
     Catalogs(CatalogBenchOptions),
+    /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
+    Resolver,
 }
 
 /// How to measure opm.

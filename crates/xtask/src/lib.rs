@@ -8,6 +8,7 @@ use std::process::ExitCode;
 pub mod args;
 pub mod bench;
 pub mod bench_catalogs;
+pub mod bench_resolver;
 pub mod catalog;
 pub mod checklist;
 pub mod cluster;
@@ -18,6 +19,7 @@ pub mod images;
 pub mod interrupt;
 pub mod kubectl;
 pub mod manifest;
+pub mod mutants;
 pub mod oci_layout;
 pub mod progress;
 pub mod results;
@@ -39,9 +41,11 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Deploy(options) => target::deploy(&options),
         args::Command::Bench(options) => match &options.what {
             Some(args::BenchCommand::Catalogs(catalogs)) => bench_catalogs::run(catalogs),
+            Some(args::BenchCommand::Resolver) => bench_resolver::run(),
             None => bench::run(&options),
         },
         args::Command::Checklist { step } => checklist::run(step),
+        args::Command::Mutants { rule } => mutants::run(rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
     }
 }
