@@ -101,6 +101,8 @@ struct Installed {
     version: Option<String>,
     /// Written into its properties annotation as `olm.package`; without it there is no annotation.
     package: Option<String>,
+    /// The properties annotation as it is, whatever else is said.
+    annotation: Option<String>,
     #[serde(default)]
     replaces: String,
     #[serde(default)]
@@ -288,7 +290,7 @@ impl Installed {
             replaces: self.replaces.clone(),
             phase: self.phase.clone(),
             copied: self.copied,
-            properties: annotation,
+            properties: self.annotation.clone().or(annotation),
             owned: self.provides.iter().map(|a| api(a)).collect(),
             required: self
                 .requires
