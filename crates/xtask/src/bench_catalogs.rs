@@ -72,14 +72,23 @@ fn corpus() -> anyhow::Result<PathBuf> {
     if catalog.is_dir() {
         return Ok(catalog);
     }
-    let shared = std::env::var_os("OLM_SHARED").map_or_else(|| workspace::root().join("../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("OLM_SHARED").map_or_else(|| workspace::root().join("../shared"), PathBuf::from);
     let archive = shared.join("corpus/community-fbc.tar.xz");
     if !archive.is_file() {
-        bail!("{} does not exist: name a catalog with --catalog, or set OLM_SHARED", archive.display());
+        bail!(
+            "{} does not exist: name a catalog with --catalog, or set OLM_SHARED",
+            archive.display()
+        );
     }
     fs::create_dir_all(&catalog)?;
     let status = Command::new("tar")
-        .args(["-xJf".as_ref(), archive.as_os_str(), "-C".as_ref(), catalog.as_os_str()])
+        .args([
+            "-xJf".as_ref(),
+            archive.as_os_str(),
+            "-C".as_ref(),
+            catalog.as_os_str(),
+        ])
         .status()
         .context("cannot run tar")?;
     if !status.success() {
@@ -89,16 +98,27 @@ fn corpus() -> anyhow::Result<PathBuf> {
 }
 
 fn build(options: &CatalogBenchOptions) -> anyhow::Result<(PathBuf, PathBuf)> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace::root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace::root().join("target"), PathBuf::from);
     let release = target.join("release");
     let cargo = |arguments: &[&str]| -> anyhow::Result<()> {
-        let status = workspace::cargo().args(arguments).status().context("cannot run cargo")?;
+        let status = workspace::cargo()
+            .args(arguments)
+            .status()
+            .context("cannot run cargo")?;
         if !status.success() {
             bail!("cargo {} failed", arguments.join(" "));
         }
         Ok(())
     };
-    cargo(&["build", "--release", "-p", "olm-registry", "--example", "registry_load"])?;
+    cargo(&[
+        "build",
+        "--release",
+        "-p",
+        "opm",
+        "--example",
+        "registry_load",
+    ])?;
     let load = release.join("examples/registry_load");
     if let Some(opm) = &options.opm {
         return Ok((opm.clone(), load));
@@ -135,7 +155,10 @@ fn measure(opm: &Path, load: &Path, catalog: &Path, runs: usize) -> anyhow::Resu
         Ok(found[found.len() / 2])
     };
     let cold = best(&|| first_answer(opm, load, &["serve", &catalog, "--port", PORT, "--pprof-addr="]))?;
-    complete(opm, &["serve", &catalog, &cache_flag, "--cache-only", "--pprof-addr="])?;
+    complete(
+        opm,
+        &["serve", &catalog, &cache_flag, "--cache-only", "--pprof-addr="],
+    )?;
     let serve = ["serve", &catalog, &cache_flag, "--port", PORT, "--pprof-addr="];
     let warm = best(&|| first_answer(opm, load, &serve))?;
     let mut figures = Figures {
@@ -185,7 +208,9 @@ impl Drop for Server {
 /// A field of `/proc/<process>/status` in MiB, 0 when the process is gone.
 fn memory(process: u32, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kib: f64 = line
         .and_then(|line| line.split_whitespace().next()?.parse().ok())
         .unwrap_or_default();
@@ -194,7 +219,10 @@ fn memory(process: u32, field: &str) -> f64 {
 
 fn wait_for_answer(load: &Path) -> anyhow::Result<()> {
     let address = format!("127.0.0.1:{PORT}");
-    let status = Command::new(load).args(["first", &address]).status().context("cannot run the load")?;
+    let status = Command::new(load)
+        .args(["first", &address])
+        .status()
+        .context("cannot run the load")?;
     if !status.success() {
         bail!("opm does not answer");
     }
@@ -239,7 +267,12 @@ fn complete(opm: &Path, arguments: &[&str]) -> anyhow::Result<Run> {
 
 fn rate(load: &Path, method: &str, clients: usize) -> anyhow::Result<f64> {
     let output = Command::new(load)
-        .args([method, &format!("127.0.0.1:{PORT}"), &clients.to_string(), &LOAD.to_string()])
+        .args([
+            method,
+            &format!("127.0.0.1:{PORT}"),
+            &clients.to_string(),
+            &LOAD.to_string(),
+        ])
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run the load")?;
@@ -247,7 +280,9 @@ fn rate(load: &Path, method: &str, clients: usize) -> anyhow::Result<f64> {
         bail!("load {method} failed");
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().with_context(|| format!("load {method} printed {text:?}"))
+    text.trim()
+        .parse()
+        .with_context(|| format!("load {method} printed {text:?}"))
 }
 
 fn print_table(ours: &Figures, theirs: Option<&Figures>) {
