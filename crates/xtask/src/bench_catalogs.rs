@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use crate::args::CatalogBenchOptions;
-use crate::progress::{Progress, seconds};
+use crate::progress::Progress;
 use crate::workspace;
 
 /// How long each load lasts.
@@ -111,14 +111,7 @@ fn build(options: &CatalogBenchOptions) -> anyhow::Result<(PathBuf, PathBuf)> {
         }
         Ok(())
     };
-    cargo(&[
-        "build",
-        "--release",
-        "-p",
-        "opm",
-        "--example",
-        "registry_load",
-    ])?;
+    cargo(&["build", "--release", "-p", "opm", "--example", "registry_load"])?;
     let load = release.join("examples/registry_load");
     if let Some(opm) = &options.opm {
         return Ok((opm.clone(), load));
@@ -285,8 +278,13 @@ fn rate(load: &Path, method: &str, clients: usize) -> anyhow::Result<f64> {
         .with_context(|| format!("load {method} printed {text:?}"))
 }
 
+/// Starts take tens of milliseconds; seconds would hide a miss.
+fn milliseconds(took: Duration) -> String {
+    format!("{} ms", took.as_millis())
+}
+
 fn print_table(ours: &Figures, theirs: Option<&Figures>) {
-    let run = |run: &Run| format!("{}, {:.0} MiB", seconds(run.took), run.peak);
+    let run = |run: &Run| format!("{}, {:.0} MiB", milliseconds(run.took), run.peak);
     let rates = |figures: &Figures| {
         format!(
             "{:.0} / {:.0} / {:.0}",
@@ -296,7 +294,7 @@ fn print_table(ours: &Figures, theirs: Option<&Figures>) {
     let serving = |figures: &Figures| {
         format!(
             "{}; {:.1} / {:.0} MiB",
-            seconds(figures.warm.took),
+            milliseconds(figures.warm.took),
             figures.serving.0,
             figures.serving.1
         )
