@@ -106,6 +106,8 @@ fn attempt(copy: &Path, mutation: &Mutation) -> anyhow::Result<Outcome> {
     write(&original.replacen(&mutation.from, &mutation.to, 1))?;
     let test = workspace::cargo()
         .current_dir(copy)
+        // Packages of the copy have the names of ours: in a shared build folder each would be taken for the other.
+        .env("CARGO_TARGET_DIR", copy.with_file_name("build"))
         .args([
             "test",
             "--quiet",
