@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
+#[allow(dead_code, reason = "expectations are for the scenarios' own test")]
 mod scenario;
 
 use std::collections::BTreeSet;

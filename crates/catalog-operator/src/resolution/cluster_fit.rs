@@ -14,8 +14,9 @@ const CRD_VERSION: &str = "apiextensions.k8s.io/v1";
 
 /// What will go wrong with the bundle on a cluster of this Kubernetes version (such as `v1.34.1`), one line each.
 pub fn obstacles(name: &str, bundle: &UnpackedBundle, kubernetes: &str) -> Vec<String> {
-    let too_old = needs_newer(&bundle.csv, kubernetes)
-        .map(|least| format!("bundle {name} needs Kubernetes {least} or newer, this cluster has {kubernetes}"));
+    let too_old = needs_newer(&bundle.csv, kubernetes).map(|least| {
+        format!("bundle {name} needs Kubernetes {least} or newer, this cluster has {kubernetes}")
+    });
     let crds = bundle.objects.iter().filter_map(|file| {
         let version = file.object["apiVersion"].as_str().unwrap_or_default();
         let refused = file.object["kind"] == CRD && version != CRD_VERSION;
@@ -30,8 +31,13 @@ pub fn obstacles(name: &str, bundle: &UnpackedBundle, kubernetes: &str) -> Vec<S
 /// The least version a ClusterServiceVersion asks for, if the cluster's is lower. Pre-releases and builds of the
 /// cluster's version do not count, as many distributions add them.
 fn needs_newer<'c>(csv: &'c Value, kubernetes: &str) -> Option<&'c str> {
-    let least = csv["spec"]["minKubeVersion"].as_str().filter(|text| !text.is_empty())?;
-    let (wanted, here) = (Version::parse_tolerant(least).ok()?, Version::parse_tolerant(kubernetes).ok()?);
+    let least = csv["spec"]["minKubeVersion"]
+        .as_str()
+        .filter(|text| !text.is_empty())?;
+    let (wanted, here) = (
+        Version::parse_tolerant(least).ok()?,
+        Version::parse_tolerant(kubernetes).ok()?,
+    );
     let numbers = |version: &Version| (version.major, version.minor, version.patch);
     (numbers(&here) < numbers(&wanted)).then_some(least)
 }
@@ -61,7 +67,12 @@ mod tests {
             told("1.35.0", "v1.34.1"),
             ["bundle a.v1 needs Kubernetes 1.35.0 or newer, this cluster has v1.34.1"]
         );
-        for (least, here) in [("1.34.1", "v1.34.1-eks+5"), ("", "v1.0.0"), ("soon", "v1.0.0"), ("1.9.0", "v1.34.0")] {
+        for (least, here) in [
+            ("1.34.1", "v1.34.1-eks+5"),
+            ("", "v1.0.0"),
+            ("soon", "v1.0.0"),
+            ("1.9.0", "v1.34.0"),
+        ] {
             assert_eq!(told(least, here), [""; 0], "{least} {here}");
         }
     }

@@ -91,7 +91,9 @@ impl Round<'_> {
                 Some(write)
             }
             (None, Some(creation), None) => {
-                let warnings = moved.first().map(|subscription| obstacle_events(subscription, &ready));
+                let warnings = moved
+                    .first()
+                    .map(|subscription| obstacle_events(subscription, &ready));
                 self.plan.events.extend(warnings.into_iter().flatten());
                 self.untouched
                     .extend(updates.into_iter().map(|update| update.subscription));

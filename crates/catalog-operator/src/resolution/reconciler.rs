@@ -14,8 +14,8 @@ use olm_api::v1alpha1::{
     CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionState, SubscriptionStatus,
 };
 use olm_resolver::{Catalog, CatalogKey, Problem, RuntimeConstraint};
-use olm_runtime::discovery::Discovery;
 use olm_runtime::NamespacedName;
+use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
