@@ -220,3 +220,22 @@ fn texts_that_double_again_and_again_are_stopped() {
         "the cel rule took more than 20000 steps on one bundle"
     );
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() })]
+
+    /// The parser is not ours and a panic would end the process: whatever is thrown at it is answered.
+    #[test]
+    fn no_text_makes_a_rule_panic(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "properties", ".exists(", ".all(", ".map(", ".filter(", "p", ",", "p.type", "==", "!=", "&&", "||", "!", "(", ")",
+            "[", "]", "{", "}", ":", "?", "'a'", "\"", "1", "1u", "1.5", "-", "+", "*", "/", "%", "in", "has(", "size(", "null",
+            "true", ".", "semver_compare(", "string(", "matches('('", "\\", "\u{1F600}", "b'x'", "0x", "1e", "@range", " ", "\n",
+        ]), 0..14)
+    ) {
+        let text = words.concat();
+        if let Ok(rule) = Rule::compile(&text) {
+            rule.test(&properties(), &Budget::of_bundle());
+        }
+    }
+}
