@@ -152,7 +152,10 @@ fn compile(target: &str) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
         .args(["build", "--quiet", "--release", "--target", target])
-        .env("RUSTFLAGS", "-C target-feature=+crt-static -C relocation-model=static")
+        .env(
+            "RUSTFLAGS",
+            "-C target-feature=+crt-static -C relocation-model=static",
+        )
         .stdin(Stdio::null());
     for program in PROGRAMS {
         command.args(["--package", program]);
