@@ -1,0 +1,85 @@
+//! `kubectl operator` against a live cluster: what it foretells is what happens.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+use anyhow::{Context as _, ensure};
+use e2e::demo::{FIRST, SECOND, install};
+use e2e::lab::{Lab, Namespace, subscription};
+use serde_json::{Value, json};
+use xtask::workspace;
+
+/// The plugin, built as a user's would be.
+fn plugin() -> anyhow::Result<PathBuf> {
+    let built = workspace::cargo()
+        .args(["build", "--quiet", "--package", "kubectl-operator"])
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(built.success(), "the plugin could not be built");
+    Ok(workspace::root().join("target/debug/kubectl-operator"))
+}
+
+fn operator(namespace: &Namespace<'_>, arguments: &[&str]) -> anyhow::Result<Output> {
+    Lab::shared()?
+        .cluster()
+        .command(plugin()?)
+        .args(arguments)
+        .args(["-n", namespace.name()])
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run the plugin")
+}
+
+/// Its standard output, given that it ended with `code`.
+fn told(output: &Output, code: i32) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}{complaint}");
+    text
+}
+
+/// Names of the ClusterServiceVersions that are going to be installed, in order.
+fn foretold(namespace: &Namespace<'_>) -> anyhow::Result<Vec<String>> {
+    let plan: Value = serde_json::from_str(&told(&operator(namespace, &["plan", "-o", "json"])?, 0))?;
+    let install = plan["install"].as_array().context("no list of installs")?;
+    Ok(install
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap_or_default().to_owned())
+        .collect())
+}
+
+#[test]
+fn what_is_foretold_happens_and_what_holds_it_up_is_explained() -> anyhow::Result<()> {
+    let namespace = Lab::shared()?.namespace("plugin")?;
+    install(&namespace, &[namespace.name()], |wanted| {
+        wanted["spec"]["installPlanApproval"] = json!("Manual");
+        wanted["spec"]["startingCSV"] = json!(FIRST);
+    })?;
+    let first_plan = namespace.wait_for_plan(FIRST, "RequiresApproval")?;
+    assert_eq!(foretold(&namespace)?, [FIRST, SECOND]);
+    let text = told(&operator(&namespace, &["plan"])?, 0);
+    assert!(text.contains("approve"), "{text}");
+
+    namespace.approve(&first_plan)?;
+    namespace.wait_for_phase(FIRST, "Succeeded")?;
+    let second_plan = namespace.wait_for_plan(SECOND, "RequiresApproval")?;
+    assert_eq!(foretold(&namespace)?, [SECOND]);
+    namespace.approve(&second_plan)?;
+    namespace.wait_for_phase(SECOND, "Succeeded")?;
+    namespace.wait_for("subscription", "demo", "AtLatestKnown", |object| {
+        object["status"]["state"] == "AtLatestKnown"
+    })?;
+    assert_eq!(foretold(&namespace)?, [""; 0]);
+    let text = told(&operator(&namespace, &["explain"])?, 0);
+    assert!(text.contains(SECOND), "{text}");
+
+    let missing = subscription("other", "nothing-like-it", "stable", "catalog", namespace.name());
+    namespace.apply(&[missing])?;
+    let condition = namespace.wait_for_condition("other", "ResolutionFailed")?;
+    let text = told(&operator(&namespace, &["explain"])?, 2);
+    let message = condition["message"].as_str().unwrap_or_default();
+    let cause = "no catalog offers package nothing-like-it";
+    assert!(message.contains(cause), "{message}");
+    assert!(text.contains(cause), "{text}");
+    Ok(())
+}
