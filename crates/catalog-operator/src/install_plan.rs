@@ -21,6 +21,7 @@
 //! Specification: `spec/subscription-installplan.md` §5 and §6; differences: decision records 0003 and 0004. Custom resources are
 //! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
 
+pub mod adoption;
 pub mod cluster_reads;
 pub mod crd_upgrade;
 pub mod csv_ownership;
@@ -45,7 +46,7 @@ use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -67,6 +68,8 @@ pub struct InstallPlanStores {
     pub install_plans: Store<InstallPlan>,
     /// OperatorGroups of all namespaces.
     pub operator_groups: Store<OperatorGroup>,
+    /// Subscriptions of all namespaces: a plan is carried out when they refer to it.
+    pub subscriptions: Store<Subscription>,
     /// ClusterServiceVersions of all namespaces, copies left out; name, uid and owned APIs are read.
     pub csvs: Store<ClusterServiceVersion>,
     /// CustomResourceDefinitions, metadata only: a change is a reason to look again.
@@ -104,6 +107,9 @@ impl Reconciler for InstallPlanReconciler {
             return Ok(None);
         };
         if install_plan.metadata.deletion_timestamp.is_some() || observe::is_over(&install_plan) {
+            return Ok(None);
+        }
+        if adoption::is_awaited(&install_plan, &self.stores.subscriptions.list_in(&key.namespace)) {
             return Ok(None);
         }
         let groups = self.stores.operator_groups.list_in(&key.namespace);

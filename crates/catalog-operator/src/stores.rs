@@ -96,6 +96,7 @@ impl Stores {
         InstallPlanStores {
             install_plans: self.plans.clone(),
             operator_groups: self.groups.clone(),
+            subscriptions: self.subscriptions.clone(),
             csvs: self.csvs.clone(),
             crds: self.crds.clone(),
         }

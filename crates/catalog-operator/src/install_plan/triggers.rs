@@ -9,9 +9,9 @@ use olm_runtime::NamespacedName;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::Change;
 
-use super::InstallPlanStores;
 use super::kind::StepKind;
 use super::observe::{is_done, is_over, phase, steps};
+use super::{InstallPlanStores, adoption};
 
 /// The plan itself, unless it is over or gone.
 pub fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
@@ -99,6 +99,14 @@ pub fn attach(stores: &InstallPlanStores, queue: &Queue<NamespacedName>) {
     stores.csvs.on_change(move |change| {
         let namespace = change.object().namespace().unwrap_or_default();
         add_all(&of_csvs, csv_changed(change, &plans.list_in(&namespace)));
+    });
+    let (plans, of_subscriptions) = (stores.install_plans.clone(), queue.clone());
+    stores.subscriptions.on_change(move |change| {
+        let namespace = change.object().namespace().unwrap_or_default();
+        add_all(
+            &of_subscriptions,
+            adoption::subscription_changed(change, &plans.list_in(&namespace)),
+        );
     });
     let (plans, of_groups) = (stores.install_plans.clone(), queue.clone());
     stores.operator_groups.on_change(move |change| {
