@@ -12,7 +12,9 @@ use xtask::workspace;
 /// The plugin, built as a user's would be.
 fn plugin() -> anyhow::Result<PathBuf> {
     let built = workspace::cargo()
-        .args(["build", "--quiet", "--package", "kubectl-operator"])
+        // As part of the workspace, so that what is built already has the same features.
+        .args(["build", "--quiet", "--workspace", "--exclude", "e2e"])
+        .args(["--bin", "kubectl-operator"])
         .status()
         .context("cannot run cargo")?;
     ensure!(built.success(), "the plugin could not be built");
