@@ -1,16 +1,23 @@
 //! `kubectl operator` against a live cluster: what it foretells is what happens.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::sync::OnceLock;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use e2e::demo::{FIRST, SECOND, install};
 use e2e::lab::{Lab, Namespace, subscription};
 use serde_json::{Value, json};
 use xtask::workspace;
 
-/// The plugin, built as a user's would be.
-fn plugin() -> anyhow::Result<PathBuf> {
+/// The plugin, built as a user's would be, once for all calls of this test program.
+fn plugin() -> anyhow::Result<&'static Path> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.as_deref().map_err(|error| anyhow!("{error}"))
+}
+
+fn build() -> anyhow::Result<PathBuf> {
     let built = workspace::cargo()
         // As part of the workspace, so that what is built already has the same features.
         .args(["build", "--quiet", "--workspace", "--exclude", "e2e"])
