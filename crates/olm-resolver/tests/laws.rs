@@ -12,28 +12,9 @@ use olm_resolver::entry::Entry;
 use olm_resolver::{
     Catalog, CatalogKey, Failure, InstalledCsv, Problem, Resolution, Snapshot, Subscription, resolve,
 };
+use olm_testing::laws::config;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-
-/// How many namespaces are drawn, and from which seed. `OLM_LAW_CASES` and `OLM_LAW_SEED` override; the seed is printed, so
-/// that a failure can be had again.
-fn config(cases: u32) -> ProptestConfig {
-    let given = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .and_then(|value| value.parse::<u64>().ok())
-    };
-    let now = || std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-    let seed = given("OLM_LAW_SEED").unwrap_or_else(now);
-    let cases = given("OLM_LAW_CASES").map_or(cases, |cases| u32::try_from(cases).unwrap());
-    println!("{cases} cases, OLM_LAW_SEED={seed}");
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        rng_seed: proptest::test_runner::RngSeed::Fixed(seed),
-        ..ProptestConfig::default()
-    }
-}
 
 /// A namespace as drawn: packages `p0`… with one chain each, split over up to two catalogs.
 #[derive(Clone, Debug)]

@@ -1,3 +1,4 @@
 //! Builders and fixtures for tests.
 
+pub mod laws;
 pub mod shared;

@@ -1,5 +1,6 @@
 //! Cases of `spec/resolver.md` section 18 at solver level, and laws against a naive second solver.
 
+use olm_testing::laws::config;
 use proptest::prelude::*;
 
 use super::*;
@@ -311,25 +312,6 @@ fn instances() -> impl Strategy<Value = Instance> {
         prop::collection::vec(prop::collection::vec(constraints(len), 0..3), len)
             .prop_map(|variables| Instance { variables })
     })
-}
-
-/// As in `tests/laws.rs`.
-fn config(cases: u32) -> ProptestConfig {
-    let given = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .and_then(|value| value.parse::<u64>().ok())
-    };
-    let now = || std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-    let seed = given("OLM_LAW_SEED").unwrap_or_else(now);
-    let cases = given("OLM_LAW_CASES").map_or(cases, |cases| u32::try_from(cases).unwrap());
-    println!("{cases} cases, OLM_LAW_SEED={seed}");
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        rng_seed: proptest::test_runner::RngSeed::Fixed(seed),
-        ..ProptestConfig::default()
-    }
 }
 
 proptest! {
