@@ -155,6 +155,17 @@ impl<K: Resource> Store<K> {
             .collect()
     }
 
+    /// The objects that `wanted` says yes to, ordered by namespace and name. Only they are taken hold of, so this is the
+    /// way to find a few among many. `wanted` must be quick and must not ask this store: changes wait for it.
+    pub fn list_where(&self, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let objects = self.shared.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects
+            .values()
+            .filter(|object| wanted(object))
+            .cloned()
+            .collect()
+    }
+
     /// All objects of a namespace, ordered by name.
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
         let objects = self.shared.objects.read().unwrap_or_else(PoisonError::into_inner);
@@ -708,5 +719,8 @@ mod tests {
             .map(|object| object.name_any())
             .collect();
         assert_eq!(names, ["x", "y"]);
+        let named_x = store.list_where(|object| object.name_any() == "x");
+        let namespaces: Vec<_> = named_x.iter().filter_map(|object| object.namespace()).collect();
+        assert_eq!(namespaces, ["a", "aa", "b"]);
     }
 }

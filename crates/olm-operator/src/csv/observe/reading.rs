@@ -36,6 +36,7 @@ use olm_runtime::{
     discovery::{Discovery, deadline},
     error::ObserveError,
     plan::Target,
+    store::Store,
 };
 
 use super::{Account, ApiService, Cluster, Crd, ForeignGroup, Kind, Leftover, Observed, Rbac, Sibling};
@@ -365,11 +366,11 @@ fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
 }
 
 fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {
-    let all = stores.groups.list();
-    let elsewhere = all
-        .iter()
-        .filter(|group| group.namespace().as_deref() != Some(namespace));
+    let elsewhere = stores
+        .groups
+        .list_where(|group| group.metadata.namespace.as_deref() != Some(namespace));
     elsewhere
+        .iter()
         .filter_map(|group| {
             let provided = operator_group::provided_apis(group);
             let own = group.namespace().unwrap_or_default();
@@ -384,22 +385,24 @@ fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {
 }
 
 fn own_rbac(stores: &Stores, key: &NamespacedName) -> Rbac {
-    let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
     Rbac {
-        roles: owned(stores.roles.list_in(namespace), key),
-        role_bindings: owned(stores.role_bindings.list_in(namespace), key),
-        cluster_roles: owned(stores.cluster_roles.list(), &NamespacedName::new(namespace, name)),
-        cluster_role_bindings: owned(stores.cluster_role_bindings.list(), key),
-        spread_roles: spread(stores.roles.list(), key),
-        spread_bindings: spread(stores.role_bindings.list(), key),
+        roles: owned(stores.roles.list_in(&key.namespace), key),
+        role_bindings: owned(stores.role_bindings.list_in(&key.namespace), key),
+        cluster_roles: owned_anywhere(&stores.cluster_roles, key),
+        cluster_role_bindings: owned_anywhere(&stores.cluster_role_bindings, key),
+        spread_roles: spread(&stores.roles, key),
+        spread_bindings: spread(&stores.role_bindings, key),
         granted_by_others: None,
     }
 }
 
 /// Only what says that it was made for the namespace it is in: nobody else's object with these labels is touched.
-fn spread<K: Resource>(mut objects: Vec<Arc<K>>, key: &NamespacedName) -> Vec<Arc<K>> {
-    objects.retain(|object| is_spread(object.meta(), key));
-    objects
+fn spread<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
+    store.list_where(|object| is_spread(object.meta(), key))
+}
+
+fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
+    store.list_where(|object| owner::is_labelled(object.meta(), &key.namespace, &key.name))
 }
 
 /// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion.
