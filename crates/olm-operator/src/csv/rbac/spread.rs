@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use olm_api::labels;
 use olm_runtime::plan::{Action, Target};
@@ -41,32 +42,31 @@ pub fn actions(observed: &Observed) -> Vec<Action> {
         }
     }
     let names: BTreeSet<&str> = wanted.iter().map(|role| role.name.as_str()).collect();
-    let stays = |object: &dyn Named| targets.contains(&object.namespace()) && names.contains(&*object.name());
-    let bindings = observed.rbac.spread_bindings.iter().filter(|it| !stays(&***it));
-    actions.extend(bindings.map(|it| remove(it.as_ref())));
-    let roles = observed.rbac.spread_roles.iter().filter(|it| !stays(&***it));
-    actions.extend(roles.map(|it| remove(it.as_ref())));
+    let goes = |object: &ObjectMeta| {
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        !targets.contains(namespace) || !names.contains(object.name.as_deref().unwrap_or_default())
+    };
+    let bindings = observed.rbac.spread_bindings.iter();
+    actions.extend(
+        bindings
+            .filter(|it| goes(&it.metadata))
+            .map(|it| remove(it.as_ref())),
+    );
+    let roles = observed.rbac.spread_roles.iter();
+    actions.extend(
+        roles
+            .filter(|it| goes(&it.metadata))
+            .map(|it| remove(it.as_ref())),
+    );
     actions
 }
 
-/// Namespace and name of an object.
-trait Named {
-    fn namespace(&self) -> String;
-    fn name(&self) -> String;
-}
-
-impl<K: Resource> Named for K {
-    fn namespace(&self) -> String {
-        ResourceExt::namespace(self).unwrap_or_default()
-    }
-
-    fn name(&self) -> String {
-        self.name_any()
-    }
+fn is_named(object: &ObjectMeta, namespace: &str, name: &str) -> bool {
+    object.namespace.as_deref() == Some(namespace) && object.name.as_deref() == Some(name)
 }
 
 fn counterpart(observed: &Observed, wanted: &WantedRole, namespace: &str) -> Vec<Action> {
-    let here = |object: &dyn Named| object.namespace() == namespace && object.name() == wanted.name;
+    let here = |object: &ObjectMeta| is_named(object, namespace, &wanted.name);
     let (mut role, mut binding) = repair::role(&observed.csv, wanted);
     for object in [&mut role.metadata, &mut binding.metadata] {
         object.namespace = Some(namespace.to_owned());
@@ -81,11 +81,10 @@ fn counterpart(observed: &Observed, wanted: &WantedRole, namespace: &str) -> Vec
         .rbac
         .spread_roles
         .iter()
-        .any(|live| here(&**live) && same_rules(live.rules.as_deref(), &wanted.rules));
-    let binding_is_there =
-        observed.rbac.spread_bindings.iter().any(|live| {
-            here(&**live) && live.role_ref == binding.role_ref && live.subjects == binding.subjects
-        });
+        .any(|live| here(&live.metadata) && same_rules(live.rules.as_deref(), &wanted.rules));
+    let binding_is_there = observed.rbac.spread_bindings.iter().any(|live| {
+        here(&live.metadata) && live.role_ref == binding.role_ref && live.subjects == binding.subjects
+    });
     let mut actions = Vec::new();
     if !role_is_there {
         let target = Target::of::<Role>(namespace, &wanted.name);
