@@ -94,6 +94,12 @@ impl World {
         world
     }
 
+    /// The same with one more object.
+    pub fn with(mut self, object: Value) -> Self {
+        self.put(object);
+        self
+    }
+
     pub fn advance(&mut self, seconds: i64) {
         self.now += Duration::from_secs(seconds.unsigned_abs());
     }

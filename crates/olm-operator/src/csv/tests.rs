@@ -15,23 +15,33 @@ use crate::world::{World, crd, csv, group};
 
 /// A namespace with an OperatorGroup of its own and the demo's CustomResourceDefinition; nothing installed.
 fn prepared() -> World {
-    let mut world = World::new();
-    world.put(group("ns", "og", &["ns"]));
-    world.put(crd("demos.example.com"));
-    world
+    prepared_for(&["ns"])
+}
+
+/// The same with an OperatorGroup for these namespaces; for all if there are none.
+fn prepared_for(targets: &[&str]) -> World {
+    World::new()
+        .with(group("ns", "og", targets))
+        .with(crd("demos.example.com"))
 }
 
 /// The demo `a`, installed and running.
 #[track_caller]
 fn installed() -> World {
-    let mut world = prepared();
-    world.put(csv("a", ""));
+    let mut world = prepared().with(csv("a", ""));
     world.settle_for(5);
     assert_eq!(
         world.status("a"),
         "Succeeded InstallSucceeded: install strategy completed with no errors"
     );
     world
+}
+
+/// It is installed, whatever is said of it.
+#[track_caller]
+fn succeeded(world: &World, name: &str) {
+    let status = world.status(name);
+    assert!(status.starts_with("Succeeded"), "{status}");
 }
 
 /// The demo with changes.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{changed, installed, prepared, rests};
+use super::{changed, installed, prepared, rests, succeeded};
 use crate::world::{World, crd, csv, csv_key, group, namespace_object};
 
 #[test]
@@ -31,11 +31,7 @@ fn no_operator_group_and_two_of_them_fail_with_their_reasons_and_recover() {
         world.log[0],
         "a: Pending (RequirementsUnknown) InstallModes now support target namespaces"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -86,11 +82,7 @@ fn changed_targets_rewrite_the_annotations_first_and_leave_the_phase() {
     );
     world.settle_namespace_and_group();
     world.round_of_csv(&csv_key("a"));
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
     let csv = world.get("ClusterServiceVersion", "ns", "a").unwrap();
     assert_eq!(csv["metadata"]["annotations"]["olm.targetNamespaces"], "ns,other");
     world.settle();
@@ -99,11 +91,7 @@ fn changed_targets_rewrite_the_annotations_first_and_leave_the_phase() {
         deployment["spec"]["template"]["metadata"]["annotations"]["olm.targetNamespaces"],
         "ns,other"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -162,11 +150,7 @@ fn a_mode_that_becomes_supported_brings_the_csv_back() {
         json!({"spec": {"installModes": own}}),
     );
     world.settle_for(2);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -191,11 +175,7 @@ fn a_group_that_selects_nothing_or_nonsense_fails_its_members() {
         json!({"metadata": {"labels": {"team": "x"}}}),
     );
     world.settle_for(3);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
     world.edit(
         "OperatorGroup",
         "ns",
@@ -252,11 +232,7 @@ fn an_api_that_an_intersecting_group_provides_is_a_conflict_and_the_way_is_free_
         world.log[0],
         "a: Pending (RequirementsUnknown) OperatorGroup no longer intersecting with conflicting owner"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -265,11 +241,7 @@ fn the_same_api_is_fine_where_no_namespace_is_shared() {
     provider(&mut world, &["far"]);
     world.put(csv("a", ""));
     world.settle_for(5);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -329,11 +301,7 @@ fn a_static_group_is_never_changed() {
         world.log[0],
         "a: Pending (RequirementsUnknown) static OperatorGroup and intersecting groups now support providedAPIs"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]

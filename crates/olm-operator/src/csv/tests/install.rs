@@ -2,8 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{changed, installed, prepared};
-use crate::world::{World, crd, csv, group, namespace_object, subscription};
+use super::{changed, installed, prepared, prepared_for, succeeded};
+use crate::world::{World, csv, namespace_object, subscription};
+
+/// Points the OperatorGroup at other namespaces.
+fn retarget(world: &mut World, targets: Value) {
+    world.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": targets}}),
+    );
+    world.settle();
+}
 
 fn deployment_of(world: &World) -> Value {
     let mut found = world
@@ -71,11 +82,9 @@ fn template_annotations_are_overlaid_and_the_strategy_label_stands_beside_ours()
 
 #[test]
 fn the_subscription_configures_the_first_pods_and_a_change_is_rolled_out() {
-    let mut world = prepared();
     let config =
         json!({"env": [{"name": "A", "value": "1"}], "annotations": {"team": "x", "capabilities": "no"}});
-    world.put(subscription("a", config));
-    world.put(csv("a", ""));
+    let mut world = prepared().with(subscription("a", config)).with(csv("a", ""));
     world.settle_for(20);
     let found = deployment_of(&world);
     let env = |found: &Value| found["spec"]["template"]["spec"]["containers"][0]["env"].clone();
@@ -105,25 +114,14 @@ fn the_subscription_configures_the_first_pods_and_a_change_is_rolled_out() {
         found["spec"]["template"]["metadata"]["annotations"].get("team"),
         None
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
 fn an_all_namespaces_group_lifts_the_permissions_and_a_narrower_one_takes_them_back() {
-    let mut world = World::new();
-    world.put(group("ns", "og", &[]));
-    world.put(crd("demos.example.com"));
-    world.put(csv("a", ""));
+    let mut world = prepared_for(&[]).with(csv("a", ""));
     world.settle_for(5);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
     let role = world
         .names("Role")
         .into_iter()
@@ -148,18 +146,8 @@ fn an_all_namespaces_group_lifts_the_permissions_and_a_narrower_one_takes_them_b
             .is_some(),
         "it is repaired"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
-    world.edit(
-        "OperatorGroup",
-        "ns",
-        "og",
-        json!({"spec": {"targetNamespaces": ["ns"]}}),
-    );
-    world.settle();
+    succeeded(&world, "a");
+    retarget(&mut world, json!(["ns"]));
     assert_eq!(world.get("ClusterRole", "", role.trim_start_matches("ns/")), None);
     assert_eq!(world.names("ClusterRoleBinding").len(), 1);
 }
@@ -174,17 +162,11 @@ fn spread(world: &World) -> Vec<String> {
 
 #[test]
 fn other_targets_get_the_permissions_and_lose_them_again() {
-    let mut world = World::new();
-    world.put(namespace_object("one"));
-    world.put(group("ns", "og", &["one", "ns", "later"]));
-    world.put(crd("demos.example.com"));
-    world.put(csv("a", ""));
+    let mut world = prepared_for(&["one", "ns", "later"])
+        .with(namespace_object("one"))
+        .with(csv("a", ""));
     world.settle_for(5);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
     let role = world
         .names("Role")
         .into_iter()
@@ -225,29 +207,11 @@ fn other_targets_get_the_permissions_and_lose_them_again() {
     assert_eq!(world.get("Role", "one", &name).unwrap()["rules"], rules);
     assert_eq!(spread(&world).len(), 4, "it is repaired");
 
-    world.edit(
-        "OperatorGroup",
-        "ns",
-        "og",
-        json!({"spec": {"targetNamespaces": ["later", "ns"]}}),
-    );
-    world.settle();
+    retarget(&mut world, json!(["later", "ns"]));
     assert_eq!(spread(&world), [format!("later/{name}"), format!("later/{name}")]);
-    world.edit(
-        "OperatorGroup",
-        "ns",
-        "og",
-        json!({"spec": {"targetNamespaces": null}}),
-    );
-    world.settle();
+    retarget(&mut world, json!(null));
     assert_eq!(spread(&world), [""; 0], "rights in all namespaces include these");
-    world.edit(
-        "OperatorGroup",
-        "ns",
-        "og",
-        json!({"spec": {"targetNamespaces": ["later", "ns"]}}),
-    );
-    world.settle();
+    retarget(&mut world, json!(["later", "ns"]));
     assert_eq!(spread(&world).len(), 2);
     world.delete("ClusterServiceVersion", "ns", "a");
     world.settle();
@@ -265,9 +229,7 @@ fn what_an_install_plan_has_made_is_not_written_again() {
         "ClusterRole",
         "ClusterRoleBinding",
     ];
-    let mut world = prepared();
-    world.put(subscription("a", json!({})));
-    world.put(csv("a", ""));
+    let mut world = prepared().with(subscription("a", json!({}))).with(csv("a", ""));
     world.settle();
     let uid = world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"].clone();
     made.objects
@@ -285,11 +247,7 @@ fn what_an_install_plan_has_made_is_not_written_again() {
         world.settle();
     }
     world.settle_for(30);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
     let needless: Vec<&String> = world
         .writes
         .iter()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{changed, installed, prepared, rests};
+use super::{changed, installed, prepared, rests, succeeded};
 use crate::{
     csv::{observe::Kind, requirements::evaluate},
     world::{World, api_service, crd, csv, csv_key, group, permission},
@@ -104,11 +104,7 @@ fn an_owned_crd_that_came_with_an_ancestor_has_to_come_with_this_one_too() {
         alongside("b"),
     );
     world.settle_for(3);
-    assert!(
-        world.status("b").starts_with("Succeeded"),
-        "{}",
-        world.status("b")
-    );
+    succeeded(&world, "b");
 }
 
 #[test]
@@ -198,11 +194,7 @@ fn native_and_required_aggregated_apis_have_to_be_served() {
         json!({"status": {"conditions": [{"type": "Available", "status": "True"}]}}),
     );
     world.settle_for(3);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -345,11 +337,7 @@ fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
     }
     world.put(csv("a", ""));
     world.settle_for(5);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
     assert_eq!(
         world.names("Role"),
         ["ns/a", "ns/mine"],
@@ -455,9 +443,5 @@ fn a_crd_deleted_and_made_again_brings_the_operator_back() {
     );
     world.put(crd("demos.example.com"));
     world.settle_for(3);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }

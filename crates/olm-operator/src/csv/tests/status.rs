@@ -91,9 +91,7 @@ fn a_new_phase_moves_both_times() {
 
 #[test]
 fn events_tell_of_unmet_and_then_met_requirements() {
-    let mut world = World::new();
-    world.put(group("ns", "og", &["ns"]));
-    world.put(csv("a", ""));
+    let mut world = World::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
     world.settle_for(4);
     world.put(crd("demos.example.com"));
     world.settle_for(4);

@@ -3,7 +3,7 @@
 use olm_runtime::outcome::FailureClass;
 use serde_json::json;
 
-use super::{changed, installed, prepared, rests};
+use super::{changed, installed, prepared, rests, succeeded};
 use crate::world::{World, csv, csv_key, deployment, group};
 
 /// Runs one round of `a` and says where it stands then.
@@ -47,9 +47,7 @@ a: Succeeded (InstallSucceeded) install strategy completed with no errors
 
 #[test]
 fn a_pending_csv_waits_for_missing_crd_and_goes_on_when_it_is_established() {
-    let mut world = World::new();
-    world.put(group("ns", "og", &["ns"]));
-    world.put(csv("a", ""));
+    let mut world = World::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
     world.settle_for(30);
     assert_eq!(
         world.status("a"),
@@ -58,11 +56,7 @@ fn a_pending_csv_waits_for_missing_crd_and_goes_on_when_it_is_established() {
     assert!(world.names("Deployment").is_empty());
     world.put(crate::world::crd("demos.example.com"));
     world.settle();
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -131,11 +125,7 @@ fn an_install_that_takes_five_minutes_fails_and_stays_failed_without_writes() {
     assert_eq!(world.writes.len(), writes, "a lasting failure costs no writes");
     world.sick.clear();
     world.settle();
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -157,11 +147,7 @@ fn a_deployment_past_its_deadline_fails_the_install_and_a_fixed_csv_is_rolled_ou
             .clone();
     assert_eq!(image, "demo:fixed");
     world.settle();
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -197,11 +183,7 @@ fn a_csv_edited_in_place_updates_its_deployment_creates_a_renamed_one_and_delete
         uid,
         "the unchanged one is kept"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 fn unmanaged_deployment() -> serde_json::Value {
@@ -219,11 +201,7 @@ fn annotations_edited_on_the_pods_are_put_back() {
     let annotations =
         &world.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(annotations["capabilities"], "Basic Install");
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -236,11 +214,7 @@ fn a_user_who_writes_the_phase_starts_the_install_again() {
         json!({"status": {"phase": "Pending"}}),
     );
     world.settle_for(3);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -275,11 +249,7 @@ fn an_unrecognized_strategy_fails_once_and_recovers_when_it_is_fixed() {
         json!({"spec": {"install": {"strategy": "deployment"}}}),
     );
     world.settle_for(3);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -316,11 +286,7 @@ fn a_deployment_the_api_server_refuses_fails_once_and_is_tried_again_in_place() 
     assert_eq!(statuses, 2, "{:#?}", world.writes);
     world.refused.clear();
     world.settle();
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -392,11 +358,7 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
     );
     world.refused.clear();
     world.settle();
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -436,11 +398,7 @@ fn a_subscription_configuration_that_cannot_be_used_fails_the_install_and_names_
         json!({"spec": {"config": {"env": [{"name": "A", "value": "b"}]}}}),
     );
     world.settle_for(3);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]

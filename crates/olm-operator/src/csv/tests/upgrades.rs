@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{installed, prepared};
+use super::{installed, prepared, succeeded};
 use crate::world::{World, csv, csv_key, deployment};
 
 fn condition_of(world: &mut World, name: &str, upgradeable: &str) {
@@ -50,11 +50,7 @@ fn a_deployment_with_another_name_goes_with_the_old_version() {
     world.put(newer);
     world.settle_for(6);
     assert_eq!(world.names("Deployment"), ["ns/renamed"]);
-    assert!(
-        world.status("b").starts_with("Succeeded"),
-        "{}",
-        world.status("b")
-    );
+    succeeded(&world, "b");
 }
 
 #[test]
@@ -139,11 +135,7 @@ fn an_operator_that_is_not_upgradeable_holds_its_successor_back() {
     assert_eq!(world.writes.len(), writes, "waiting costs nothing");
     condition_of(&mut world, "a", "True");
     world.settle_for(20);
-    assert!(
-        world.status("b").starts_with("Succeeded"),
-        "{}",
-        world.status("b")
-    );
+    succeeded(&world, "b");
     assert_eq!(world.status("a"), "gone");
 }
 
@@ -155,11 +147,7 @@ fn an_override_lets_the_upgrade_through() {
     world.edit("OperatorCondition", "ns", "a", by_admin);
     world.put(csv("b", "a"));
     world.settle_for(6);
-    assert!(
-        world.status("b").starts_with("Succeeded"),
-        "{}",
-        world.status("b")
-    );
+    succeeded(&world, "b");
 }
 
 #[test]
@@ -180,11 +168,7 @@ fn a_successor_that_is_deleted_gives_the_operator_back() {
         world.log[0],
         "a: Pending (NeedsReinstall) marked as replacement, but no replacement CSV found in cluster"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -226,11 +210,7 @@ fn circles_and_self_references_come_to_rest() {
     let mut world = prepared();
     world.put(csv("a", "a"));
     world.settle_for(5);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
 }
 
 #[test]
@@ -296,11 +276,7 @@ fn a_fail_forward_chain_waits_for_its_last_one() {
         (world.status("a"), world.status("b")),
         ("gone".into(), "gone".into())
     );
-    assert!(
-        world.status("c").starts_with("Succeeded"),
-        "{}",
-        world.status("c")
-    );
+    succeeded(&world, "c");
 }
 
 #[test]
@@ -331,21 +307,13 @@ fn two_unrelated_owners_of_a_crd_conflict_and_the_running_one_is_undisturbed() {
         world.status("x"),
         "Failed OwnerConflict: conflicting CRD owner in namespace: demos.example.com is owned by a"
     );
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
+    succeeded(&world, "a");
     let writes = world.writes.len();
     world.settle_for(10);
     assert_eq!(world.writes.len(), writes);
     world.delete("ClusterServiceVersion", "ns", "a");
     world.settle_for(5);
-    assert!(
-        world.status("x").starts_with("Succeeded"),
-        "{}",
-        world.status("x")
-    );
+    succeeded(&world, "x");
 }
 
 #[test]
