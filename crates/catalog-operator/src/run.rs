@@ -130,6 +130,8 @@ fn start(
     services: &Services,
 ) -> JoinSet<()> {
     let mut workers = JoinSet::new();
+    // One for all, as what it has learnt from the API server is worth the same to each.
+    let discovery = Discovery::new(client.clone());
     let settings = PodSettings {
         opm_image: args.opm_image.clone(),
         util_image: args.util_image.clone(),
@@ -144,11 +146,11 @@ fn start(
         services.unpacker.clone(),
         args.global_namespace(),
     )
-    .with_discovery(Discovery::new(client.clone()));
+    .with_discovery(discovery.clone());
     runner.spawn(&mut workers, &Arc::new(resolution), &queues.namespaces, WORKERS);
     let reads = ClusterReads {
         client: client.clone(),
-        discovery: Discovery::new(client.clone()),
+        discovery,
         unpacker: services.unpacker.clone(),
         csvs: stores.csvs.clone(),
         global_namespace: args.global_namespace().to_owned(),
