@@ -1,0 +1,112 @@
+//! The connection to a catalog, as its status tells it.
+
+use super::*;
+
+#[test]
+fn nothing_is_dialled_before_a_pod_is_ready() {
+    let mut observed = converged(image_source());
+    let mut service = Service::clone(observed.service.as_ref().unwrap());
+    service.spec.as_mut().unwrap().cluster_ip = Some("10.96.0.7".to_owned());
+    let find = |observed: &Observed| {
+        address::find_endpoint(&observed.source, &observed.parsed, Some(&service), &observed.pods)
+    };
+    let endpoint = find(&observed).unwrap();
+    assert_eq!(
+        (endpoint.address.as_str(), endpoint.dial.as_str()),
+        ("cat-a.ns.svc:50051", "10.96.0.7:50051")
+    );
+    assert_eq!(endpoint.epoch, "uid-cat-1");
+    observed.pods = vec![Arc::new(starting(Pod::clone(&observed.pods[0])))];
+    assert_eq!(find(&observed), None);
+    // An address is dialled at once, also when a pod is run beside it.
+    for spec in [
+        json!({"sourceType": "grpc", "address": "h:1"}),
+        json!({"sourceType": "grpc", "image": IMAGE, "address": "h:1"}),
+    ] {
+        let endpoint = find(&fresh(source(spec))).unwrap();
+        assert_eq!(
+            (endpoint.address.as_str(), endpoint.dial.as_str()),
+            ("h:1", "h:1")
+        );
+    }
+}
+
+#[tokio::test]
+async fn ready_is_the_second_and_last_write_of_a_start() {
+    let mut observed = converged(image_source());
+    let first = status_of(&fresh(image_source()));
+    let mut source = CatalogSource::clone(&observed.source);
+    source.status = Some(first.clone());
+    observed.source = Arc::new(source);
+    observed.connection = ConnectionState::Connecting;
+    assert_eq!(status_of(&observed), first, "connecting is no news");
+    observed.connection = link();
+    let second = status_of(&observed);
+    assert_eq!(
+        second.connection_state.as_ref().unwrap().last_observed_state,
+        "READY"
+    );
+    assert_eq!(second.registry_service, first.registry_service);
+    assert_eq!((second.reason.clone(), second.message.clone()), (None, None));
+    let mut source = CatalogSource::clone(&observed.source);
+    source.status = Some(second.clone());
+    observed.source = Arc::new(source);
+    assert_eq!(status_of(&observed), second, "at rest nothing changes");
+}
+
+#[test]
+fn an_address_of_another_version_is_corrected() {
+    let mut source = image_source();
+    source.status = serde_json::from_value(
+        json!({"connectionState": {"address": "..svc:", "lastObservedState": "READY"}}),
+    )
+    .unwrap();
+    let mut observed = converged(source);
+    observed.connection = ConnectionState::Connecting;
+    let state = status_of(&observed).connection_state.unwrap();
+    assert_eq!(state.address.as_deref(), Some("cat-a.ns.svc:50051"));
+    assert_eq!(state.last_observed_state, "CONNECTING");
+}
+
+#[test]
+fn an_unreachable_address_is_a_transient_failure_with_its_error_and_first_time() {
+    let mut source = source(json!({"sourceType": "grpc", "address": "h:1"}));
+    let failing = |seconds| ConnectionState::Failing {
+        since: earlier(seconds),
+        error: "cannot connect to h:1: refused".to_owned(),
+    };
+    let mut observed = fresh(source.clone());
+    observed.connection = failing(9);
+    let first = status_of(&observed);
+    insta::assert_json_snapshot!(first, @r#"
+    {
+      "reason": "RegistryServerError",
+      "message": "couldn't connect to registry - cannot connect to h:1: refused",
+      "registryService": {
+        "protocol": "grpc",
+        "createdAt": "2026-11-20T21:28:52Z"
+      },
+      "connectionState": {
+        "address": "h:1",
+        "lastObservedState": "TRANSIENT_FAILURE",
+        "lastConnect": "2026-11-20T21:28:43Z"
+      }
+    }
+    "#);
+    source.status = Some(first.clone());
+    let mut again = fresh(source);
+    again.connection = failing(1);
+    assert_eq!(status_of(&again), first, "trying again in vain writes nothing");
+}
+
+#[test]
+fn a_registry_service_with_holes_is_overwritten() {
+    let mut source = image_source();
+    source.status = serde_json::from_value(
+        json!({"registryService": {"protocol": "grpc", "createdAt": "2020-01-01T00:00:00Z"}}),
+    )
+    .unwrap();
+    let service = status_of(&converged(source)).registry_service.unwrap();
+    assert_eq!(service.service_name.as_deref(), Some("cat-a"));
+    assert_eq!(service.created_at, Some(Time(now())));
+}

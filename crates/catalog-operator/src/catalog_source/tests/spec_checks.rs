@@ -1,0 +1,69 @@
+//! What a spec asks for, and what is said of one that cannot be served.
+
+use super::*;
+
+#[test]
+fn a_wrong_spec_is_told_and_nothing_is_made() {
+    for (spec, text) in [
+        (json!({"sourceType": "nope"}), "unknown sourcetype: nope"),
+        (
+            json!({"sourceType": "grpc"}),
+            "image and address unset: at least one must be set for sourcetype: grpc",
+        ),
+        (
+            json!({"sourceType": "configmap"}),
+            "configmap name unset: must be set for sourcetype: configmap",
+        ),
+        (
+            json!({"sourceType": "internal"}),
+            "configmap name unset: must be set for sourcetype: internal",
+        ),
+        (
+            json!({"sourceType": "configmap", "configMap": "m"}),
+            "sourcetype configmap is not served by this version: put the catalog into an image and use sourcetype grpc",
+        ),
+    ] {
+        let observed = fresh(source(spec));
+        assert_eq!(plan_text(&observed), "", "{text}");
+        let status = status_of(&observed);
+        assert_eq!(status.reason.as_deref(), Some("SpecInvalidError"));
+        assert_eq!(status.message.as_deref(), Some(text));
+        assert_eq!(status.connection_state, None);
+    }
+}
+
+#[test]
+fn a_typo_does_not_take_a_running_catalog_away() {
+    let mut observed = converged(image_source());
+    observed.parsed = source::Source::Invalid("typo".to_owned());
+    assert_eq!(plan_text(&observed), "");
+}
+
+#[test]
+fn polling_is_said_not_to_be_served_and_an_empty_strategy_means_none() {
+    let polled = source(
+        json!({"sourceType": "grpc", "image": IMAGE, "updateStrategy": {"registryPoll": {"interval": "45mError.code"}}}),
+    );
+    let mut observed = converged(polled);
+    observed.connection = ConnectionState::Connecting;
+    let status = status_of(&observed);
+    assert_eq!(status.reason, None);
+    assert!(
+        status
+            .message
+            .unwrap()
+            .starts_with("updateStrategy.registryPoll is not carried out by this version")
+    );
+    let empty = source(json!({"sourceType": "grpc", "image": IMAGE, "updateStrategy": {}}));
+    assert_eq!(status_of(&converged(empty)).message, None);
+}
+
+#[test]
+fn a_source_turned_to_an_address_runs_nothing() {
+    let mut observed = converged(image_source());
+    observed.parsed = source::Source::Address("a:1".to_owned());
+    assert_eq!(
+        plan_text(&observed),
+        "delete Pod ns/cat-1\ndelete Service ns/cat-a\n"
+    );
+}

@@ -1,0 +1,124 @@
+//! Pods that do not start and writes that are refused.
+
+use super::*;
+
+fn told(pod: Pod) -> CatalogSourceStatus {
+    let mut observed = converged(image_source());
+    observed.pods = vec![Arc::new(pod)];
+    status_of(&observed)
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_told_once_whatever_the_kubelet_does() {
+    let pod = Pod::clone(&converged(image_source()).pods[0]);
+    let cause = "rpc error: code = NotFound desc = not found";
+    let pulling = told(waiting(pod.clone(), "ErrImagePull", cause));
+    assert_eq!(
+        pulling.message.as_deref(),
+        Some(
+            "registry server is not ready - pod cat-1 container registry-server cannot pull image quay.io/x/cat:v1: rpc error: code = NotFound desc = not found"
+        )
+    );
+    assert_eq!(pulling.reason.as_deref(), Some("RegistryServerError"));
+    assert_eq!(
+        pulling.connection_state.as_ref().unwrap().last_observed_state,
+        "TRANSIENT_FAILURE"
+    );
+    let backing_off = told(waiting(
+        pod,
+        "ImagePullBackOff",
+        &format!("Back-off pulling image \"{IMAGE}\": ErrImagePull: {cause}"),
+    ));
+    assert_eq!(backing_off, pulling);
+}
+
+#[test]
+fn other_troubles_name_pod_and_cause() {
+    let pod = Pod::clone(&converged(image_source()).pods[0]);
+    let crashing = with_status(
+        pod.clone(),
+        json!({"containerStatuses": [{
+            "name": "registry-server", "image": IMAGE, "imageID": "", "ready": false, "restartCount": 3,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}},
+            "lastState": {"terminated": {"exitCode": 1, "message": "starting\npermission denied: /configs\n"}},
+        }]}),
+    );
+    let unschedulable = with_status(
+        pod.clone(),
+        json!({"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"},
+        ]}),
+    );
+    let invalid = waiting(pod, "InvalidImageName", "couldn't parse image");
+    let texts: Vec<String> = [crashing, unschedulable, invalid]
+        .into_iter()
+        .map(|pod| told(pod).message.unwrap())
+        .collect();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    registry server is not ready - pod cat-1 container registry-server keeps ending (exit code 1): permission denied: /configs
+    registry server is not ready - pod cat-1 cannot be scheduled: 0/1 nodes are available
+    registry server is not ready - pod cat-1 container registry-server is waiting: InvalidImageName: couldn't parse image
+    ");
+}
+
+#[test]
+fn a_slow_start_is_mentioned_only_when_it_is_slow() {
+    let mut observed = converged(image_source());
+    let mut pod = starting(Pod::clone(&observed.pods[0]));
+    observed.pods = vec![Arc::new(pod.clone())];
+    let (plan, verdict) = decide::decide(&observed, now());
+    assert_eq!(
+        plan.requeue,
+        Requeue::After {
+            delay: Duration::from_secs(25),
+            reason: "registry pod becoming ready"
+        }
+    );
+    assert_eq!(verdict.trouble, None);
+    pod.metadata.creation_timestamp = Some(Time(earlier(40)));
+    observed.pods = vec![Arc::new(pod)];
+    assert_eq!(
+        status_of(&observed).message.as_deref(),
+        Some("registry server is not ready - pod cat-1 is not ready since 2026-11-20T21:28:12Z")
+    );
+}
+
+fn refused(index: usize, class: FailureClass) -> CatalogSourceStatus {
+    let observed = fresh(image_source());
+    let (plan, verdict) = decide::decide(&observed, now());
+    let results = plan
+        .actions
+        .iter()
+        .enumerate()
+        .map(|(at, action)| match at.cmp(&index) {
+            std::cmp::Ordering::Less => Outcome::Done(Arc::new(Value::Null)),
+            std::cmp::Ordering::Equal => Outcome::Failed(Failure {
+                class,
+                code: 0,
+                message: "no such luck".to_owned(),
+                action: action.to_string(),
+            }),
+            std::cmp::Ordering::Greater => Outcome::NotAttempted,
+        });
+    status::compose(&observed, &verdict, &outcomes_for_tests(results.collect()), now())
+}
+
+#[test]
+fn refusals_are_told_in_upstreams_words() {
+    let texts: Vec<String> = (0..5)
+        .map(|index| refused(index, FailureClass::Forbidden).message.unwrap())
+        .collect();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    couldn't ensure registry server - error ensuring grpc server network policy for catalog source cat.a: no such luck
+    couldn't ensure registry server - error ensuring bundle unpack network policy for catalog source cat.a: no such luck
+    couldn't ensure registry server - error ensuring service account: cat.a: no such luck
+    couldn't ensure registry server - error ensuring service: cat-a: no such luck
+    couldn't ensure registry server - error ensuring pod: cat.a-: error creating new pod: cat.a-: no such luck
+    ");
+    assert_eq!(refused(0, FailureClass::Forbidden).registry_service, None);
+    assert_eq!(
+        refused(0, FailureClass::Retry).reason,
+        None,
+        "what passes by itself is not told"
+    );
+}

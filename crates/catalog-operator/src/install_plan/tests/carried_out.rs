@@ -1,0 +1,272 @@
+//! What a plan that may go on writes, how often, and in whose name.
+
+use super::*;
+
+/// Cases 43, 60, 64, 67: two rounds of writes, three writes of the status.
+#[test]
+fn approved_plan_is_carried_out_with_few_writes() {
+    let mut cluster = Cluster::with_plan(&[rich()]);
+    cluster.converge(PLAN);
+    insta::assert_snapshot!(cluster.writes.join("\n"), @r"
+    create ClusterServiceVersion ns/demo.v1 (keep)
+    create CustomResourceDefinition demos.example.com
+    apply PriorityClass urgent
+    create ClusterRole demo.v1-HASH
+    create ClusterRoleBinding demo.v1-HASH
+    patch InstallPlan ns/install-1 status
+    create ConfigMap ns/config
+    create Secret ns/secret
+    apply Service ns/service
+    apply PodDisruptionBudget ns/pdb
+    create ServiceAccount ns/demo
+    create Role ns/demo.v1-demo-HASH
+    create RoleBinding ns/demo.v1-demo-HASH
+    patch InstallPlan ns/install-1 status
+    ");
+    insta::assert_snapshot!(cluster.summary(PLAN), @r"
+    Complete -
+    Installed=True - -
+    ClusterServiceVersion/demo.v1 Created
+    ConfigMap/config Created
+    CustomResourceDefinition/demos.example.com Created
+    BundleSecret/secret Created
+    Service/service Created
+    PodDisruptionBudget/pdb Created
+    PriorityClass/urgent Created
+    ServiceAccount/demo Created
+    Role/demo.v1-demo-HASH Created
+    RoleBinding/demo.v1-demo-HASH Created
+    ClusterRole/demo.v1-HASH Created
+    ClusterRoleBinding/demo.v1-HASH Created
+    ");
+}
+
+#[test]
+fn every_object_carries_label_namespace_and_owner() {
+    let mut cluster = Cluster::with_plan(&[rich()]);
+    cluster.converge(PLAN);
+    let uid = cluster.objects["ClusterServiceVersion ns/demo.v1"]["metadata"]["uid"].clone();
+    for (key, object) in cluster
+        .objects
+        .iter()
+        .filter(|(key, _)| !key.starts_with("InstallPlan"))
+    {
+        assert_eq!(object["metadata"]["labels"]["olm.managed"], "true", "{key}");
+        let kind = object::kind(object);
+        match kind {
+            "ClusterServiceVersion" => {}
+            "CustomResourceDefinition" => {
+                assert_eq!(
+                    super::super::crd_upgrade::installed_alongside(object).collect::<Vec<_>>(),
+                    ["ns/demo.v1"]
+                );
+                assert!(object::owner_references(object).is_empty());
+            }
+            "PriorityClass" | "ClusterRole" | "ClusterRoleBinding" => {
+                let labels = &object["metadata"]["labels"];
+                assert_eq!(
+                    (&labels["olm.owner"], &labels["olm.owner.namespace"]),
+                    (&json!("demo.v1"), &json!(NAMESPACE)),
+                    "{key}"
+                );
+            }
+            _ => {
+                let [owner] = object::owner_references(object) else {
+                    panic!("{key}: {object}")
+                };
+                assert_eq!(
+                    (&owner["name"], &owner["uid"]),
+                    (&json!("demo.v1"), &uid),
+                    "{key}"
+                );
+            }
+        }
+    }
+    let csv = &cluster.objects["ClusterServiceVersion ns/demo.v1"];
+    assert_eq!(csv["spec"]["replaces"], "demo.v0");
+    assert_eq!(
+        csv["metadata"]["annotations"]["operatorframework.io/properties"],
+        r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.0.0"}}]}"#
+    );
+    assert_eq!(
+        cluster.objects["Secret ns/secret"]["data"],
+        json!({"password": "eA=="})
+    );
+}
+
+/// Cases 57 and 43: pull secrets are copied, bundles in ConfigMaps of upstream are understood.
+#[test]
+fn pull_secret_is_copied_or_missed() {
+    let mut cluster = Cluster::with_plan(&[small()]);
+    cluster.plan_mut(PLAN)["status"]["plan"] = json!([{"resolving": "demo.v1", "status": "Unknown",
+        "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": "Secret", "name": "s", "manifest": "{}"}}]);
+    cluster.converge(PLAN);
+    assert!(
+        cluster
+            .summary(PLAN)
+            .contains("secret s does not exist - secrets \"s\" not found"),
+        "{}",
+        cluster.summary(PLAN)
+    );
+    cluster.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "olm", "annotations": {"x": "y"}}, "type": "t", "data": {"k": "dg=="}}));
+    cluster.converge(PLAN);
+    assert_eq!(cluster.objects["Secret ns/s"]["data"], json!({"k": "dg=="}));
+    assert_eq!(cluster.objects["Secret ns/s"]["type"], "t");
+}
+
+#[test]
+fn upstreams_references_are_carried_out() {
+    let bundle = small();
+    let text = |object: &Value| object.to_string();
+    let mut cluster = Cluster::with_plan(std::slice::from_ref(&bundle));
+    let reference = json!({"kind": "ConfigMap", "name": "18", "namespace": NAMESPACE, "catalogSourceName": "cat", "catalogSourceNamespace": NAMESPACE,
+        "replaces": "demo.v0", "properties": r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.0.0"}}]}"#}).to_string();
+    assert!(serde_json::from_str::<ConfigMapReference>(&reference).is_ok());
+    for step in cluster.plan_mut(PLAN)["status"]["plan"].as_array_mut().unwrap() {
+        step["resource"]["manifest"] = reference.clone().into();
+    }
+    cluster.converge(PLAN);
+    assert!(
+        cluster
+            .summary(PLAN)
+            .contains("error finding unpacked bundle configmap for ref ns/18"),
+        "{}",
+        cluster.summary(PLAN)
+    );
+    cluster.put(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "18", "namespace": NAMESPACE},
+        "data": {"csv.yaml": text(&bundle.csv), "crd.yaml": text(&bundle.objects[0].object)}}),
+    );
+    cluster.converge(PLAN);
+    assert!(
+        cluster.summary(PLAN).starts_with("Complete"),
+        "{}",
+        cluster.summary(PLAN)
+    );
+    assert_eq!(
+        cluster.objects["ClusterServiceVersion ns/demo.v1"]["spec"]["replaces"],
+        "demo.v0"
+    );
+}
+
+/// Two operators in one plan: both get their ClusterServiceVersion in the first round. What both bring, here their
+/// ServiceAccount, is made once and shared.
+#[test]
+fn operators_of_one_plan_may_share_a_service_account() {
+    let mut cluster = Cluster::with_plan(&[
+        bundle("demo.v1", vec![crd("demos.example.com")]),
+        bundle("upper.v1", vec![crd("uppers.example.com")]),
+    ]);
+    for _ in 0..4 {
+        cluster.round(PLAN);
+        assert!(
+            !cluster.summary(PLAN).contains("retrying"),
+            "{}",
+            cluster.summary(PLAN)
+        );
+    }
+    assert_eq!(
+        cluster
+            .writes
+            .iter()
+            .filter(|write| write.contains("InstallPlan"))
+            .count(),
+        3
+    );
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    let owners = object::owner_references(&cluster.objects["ServiceAccount ns/demo"])
+        .iter()
+        .map(|owner| owner["name"].clone());
+    assert_eq!(owners.collect::<Vec<_>>(), ["demo.v1", "upper.v1"]);
+}
+
+/// Upstream's generated Subscription lacks type and namespace labels; golden/06-dependency.
+#[test]
+fn generated_subscription_says_who_made_it() {
+    let mut cluster = Cluster::with_plan(&[small()]);
+    let manifest = r#"{"metadata":{"name":"demo-stable-cat-ns","namespace":"ns"},"spec":{"source":"cat","sourceNamespace":"ns","name":"demo","channel":"stable","startingCSV":"demo.v1","installPlanApproval":"Automatic"},"status":{"lastUpdated":null}}"#;
+    let step = json!({"resolving": "demo.v1", "status": "Unknown", "resource": {"sourceName": "cat", "sourceNamespace": "ns",
+        "group": "operators.coreos.com", "version": "v1alpha1", "kind": "Subscription", "name": "demo-stable-cat-ns", "manifest": manifest}});
+    cluster.plan_mut(PLAN)["status"]["plan"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, step);
+    cluster.converge(PLAN);
+    let subscription = &cluster.objects["Subscription ns/demo-stable-cat-ns"];
+    assert_eq!(
+        subscription["metadata"]["annotations"],
+        json!({"olm.generated-by": PLAN})
+    );
+    assert_eq!(subscription["metadata"]["labels"], json!({"olm.managed": "true"}));
+    assert!(subscription.get("status").is_none() && object::owner_references(subscription).is_empty());
+}
+
+/// Cases 73 and 74: everything but CustomResourceDefinitions is written in the ServiceAccount's name.
+#[test]
+fn scoped_plan_is_written_in_the_service_accounts_name() {
+    let mut cluster = Cluster::with_plan(&[rich()]);
+    let reference = json!({"kind": "ServiceAccount", "name": "scoped", "namespace": NAMESPACE});
+    cluster.groups = vec![group(
+        json!({"serviceAccountName": "scoped"}),
+        json!({"namespaces": [NAMESPACE], "serviceAccountRef": reference}),
+    )];
+    cluster.converge(PLAN);
+    for write in cluster
+        .writes
+        .iter()
+        .filter(|write| !write.contains("InstallPlan") && !write.contains("CustomResourceDefinition"))
+    {
+        assert!(write.ends_with("as ns/scoped"), "{write}");
+    }
+    assert!(
+        cluster
+            .writes
+            .contains(&"create CustomResourceDefinition demos.example.com".to_owned())
+    );
+    assert_eq!(
+        cluster.plan(PLAN)["status"]["attenuatedServiceAccountRef"],
+        reference
+    );
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+}
+
+/// Bundles often bring the ServiceAccount their permissions imply: one write for both steps, no further round.
+#[test]
+fn service_account_brought_twice_is_made_once() {
+    let objects = vec![
+        crd("demos.example.com"),
+        core("ServiceAccount", "demo", json!({})),
+    ];
+    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", objects)]);
+    cluster.converge(PLAN);
+    assert_eq!(
+        cluster
+            .writes
+            .iter()
+            .filter(|write| write.contains("ServiceAccount"))
+            .count(),
+        1
+    );
+    assert_eq!(
+        cluster
+            .writes
+            .iter()
+            .filter(|write| write.contains("InstallPlan"))
+            .count(),
+        2
+    );
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+}
+
+/// Bundles with an older version of a kind are written with the one that is served.
+#[test]
+fn old_version_of_a_known_kind_is_written_as_the_served_one() {
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1beta1", "kind": "Role", "metadata": {"name": "r"}, "rules": []});
+    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", vec![role])]);
+    cluster.converge(PLAN);
+    assert_eq!(
+        cluster.objects["Role ns/r"]["apiVersion"],
+        "rbac.authorization.k8s.io/v1"
+    );
+    assert!(cluster.summary(PLAN).starts_with("Complete"));
+}

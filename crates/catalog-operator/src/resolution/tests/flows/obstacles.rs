@@ -1,0 +1,248 @@
+//! What is missing, broken or slow is told to those it concerns and holds up nobody else.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_is_being_deleted_is_left_alone() {
+    let mut world = World::with_catalog(demo()).await;
+    world.subscribe("demo", &json!({}));
+    world.terminate_namespace();
+    world.settle().await;
+    assert_eq!(world.writes, Vec::<String>::new());
+}
+
+/// Cases 8 and 10 and the bad input of the issue; each text is upstream's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_is_named() {
+    let rows = [
+        (
+            json!({"name": "nope"}),
+            "no operators found in package nope in the catalog referenced by subscription demo-sub",
+        ),
+        (
+            json!({"channel": "nope"}),
+            "no operators found in channel nope of package demo in the catalog referenced by subscription demo-sub",
+        ),
+        (
+            json!({"startingCSV": "demo.v9"}),
+            "no operators found with name demo.v9 in channel stable of package demo in the catalog referenced by subscription demo-sub",
+        ),
+        (
+            json!({"source": "nope"}),
+            "no operators found from catalog nope in namespace ns referenced by subscription demo-sub",
+        ),
+    ];
+    for (spec, text) in rows {
+        let mut world = World::with_catalog(demo()).await;
+        world.subscribe("demo", &spec);
+        world.settle().await;
+        let expected = format!(
+            "ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: {text}, subscription demo-sub exists"
+        );
+        assert!(world.describe().contains(&expected), "{}", world.describe());
+        assert_eq!(world.plans().len(), 0);
+        assert_eq!(world.writes.len(), 1, "told once");
+        assert_eq!(world.events.len(), 1, "one event");
+        assert_eq!(world.events[0].reason, "ResolutionFailed");
+        // Case 11: corrected, the condition goes.
+        world.subscribe("demo", &json!({}));
+        world.settle().await;
+        assert!(
+            !world.describe().contains("ResolutionFailed"),
+            "{}",
+            world.describe()
+        );
+        assert_eq!(world.plans().len(), 1);
+    }
+}
+
+/// Case 12, W9.
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_groups_are_counted() {
+    let mut world = World::new().await;
+    world.serve(NAMESPACE, "cat", demo()).await;
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    assert!(
+        world
+            .describe()
+            .contains("ResolutionFailed=True/ErrorPreventedResolution found 0 operatorGroups, expected 1"),
+        "{}",
+        world.describe()
+    );
+    world.add_group("a", &json!({}), &json!({}));
+    world.add_group("b", &json!({}), &json!({}));
+    world.settle().await;
+    assert!(
+        world
+            .describe()
+            .contains("found 2 operatorGroups, expected 1: keep one of a, b"),
+        "{}",
+        world.describe()
+    );
+    world
+        .stores
+        .groups
+        .remove_for_tests(&olm_runtime::NamespacedName::new(NAMESPACE, "b"));
+    world.settle().await;
+    assert!(
+        world.describe().contains("state=UpgradePending"),
+        "{}",
+        world.describe()
+    );
+    assert!(!world.describe().contains("ResolutionFailed"));
+}
+
+/// A Subscription that cannot be resolved, or whose bundle cannot be had, holds up nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_broken_operator_does_not_freeze_its_namespace() {
+    let bundles = vec![
+        bundle("demo.v1"),
+        bundle("other.v1"),
+        bundle("third.v1").requires("Nothing"),
+    ];
+    let mut world = World::with_catalog(bundles).await;
+    world.break_image(
+        "reg/other:v1",
+        UnpackClass::DigestMismatch,
+        "image `reg/other:v1`: digest mismatch",
+    );
+    world.subscribe("demo", &json!({}));
+    world.subscribe("other", &json!({}));
+    world.subscribe("third", &json!({}));
+    world.settle().await;
+    insta::assert_snapshot!(world.describe(), @r"
+    demo-sub: state=UpgradePending installed=- current=demo.v1 gen=1
+      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      InstallPlanPending=True/Installing
+    other-sub: state= installed=- current=- gen=0
+      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - DigestMismatch: bundle other.v1: image `reg/other:v1`: digest mismatch; the registry or mirror is damaged or dishonest: push the image again or use another mirror
+    third-sub: state= installed=- current=- gen=0
+      CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
+      ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: bundle third.v1 requires an operator providing an API with group: example.com, version: v1, kind: Nothing, subscription third-sub exists, subscription third-sub requires cat/ns/stable/third.v1
+    - subscription third-sub asks for package third, channel stable of catalog ns/cat
+      - cat/ns/stable/third.v1
+        - requires an operator providing an API with group: example.com, version: v1, kind: Nothing
+          - nothing installed and no catalog in reach offers that: add a catalog that does
+    to resolve: delete subscription third-sub in namespace ns, if it is not needed
+    plan gen=1 Automatic approved=true demo.v1: Installing ClusterServiceVersion/demo.v1
+    ");
+    let events: std::collections::BTreeSet<&str> =
+        world.events.iter().map(|event| event.reason.as_str()).collect();
+    assert_eq!(
+        (world.events.len(), events.into_iter().collect::<Vec<_>>()),
+        (2, vec!["BundleUnpackFailed", "ResolutionFailed"])
+    );
+    // Case 47.
+    world.mend_images();
+    world.settle().await;
+    assert!(
+        world
+            .describe()
+            .contains("plan gen=2 Automatic approved=true other.v1: Installing"),
+        "{}",
+        world.describe()
+    );
+    assert!(!world.describe().contains("BundleUnpack"), "{}", world.describe());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_that_takes_long_is_mentioned_and_then_not_any_more() {
+    let mut world = World::with_catalog(demo()).await;
+    world.slow_images(Duration::from_millis(2600));
+    world.subscribe("demo", &json!({}));
+    while world.writes.is_empty() {
+        world.round().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        world
+            .describe()
+            .contains("BundleUnpacking=True/UnpackingInProgress"),
+        "{}",
+        world.describe()
+    );
+    while world.plans().is_empty() {
+        world.round().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.settle().await;
+    assert!(
+        !world.describe().contains("BundleUnpacking"),
+        "{}",
+        world.describe()
+    );
+}
+
+/// Cases 14 and 94 of the resolver: a broken global catalog that could matter blocks until it is excluded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
+    let mut world =
+        World::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]).await;
+    let failing = json!({"reason": "RegistryServerError", "message": "couldn't connect to registry - refused",
+        "registryService": {}, "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}});
+    world.put_source(
+        GLOBAL,
+        "global",
+        &json!({"sourceType": "grpc", "address": "h:1"}),
+        &failing,
+    );
+    world.subscribe("upper", &json!({}));
+    world.subscribe("plain", &json!({}));
+    world.settle().await;
+    let told = world.describe();
+    assert!(told.contains("CatalogSourcesUnhealthy=True/CatalogSourcesAdded catalogsource olm/global unhealthy: couldn't connect to registry - refused"), "{told}");
+    assert!(told.contains("error using catalogsource olm/global: no registry client established for catalogsource olm/global: couldn't connect to registry - refused"), "{told}");
+    assert!(
+        told.contains("plan gen=1 Automatic approved=true plain.v1"),
+        "{told}"
+    );
+    world.add_group(
+        "og",
+        &json!({"olm.operatorframework.io/exclude-global-namespace-resolution": "true"}),
+        &json!({}),
+    );
+    world.settle().await;
+    let told = world.describe();
+    assert!(
+        told.contains("ConstraintsNotSatisfiable") && !told.contains("error using"),
+        "{told}"
+    );
+}
+
+/// While a catalog starts, its Subscriptions say so, and not that resolution failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_starting_catalog_is_waited_for() {
+    let mut world = World::new().await;
+    world.add_group("og", &json!({}), &json!({}));
+    let starting = json!({"registryService": {"protocol": "grpc"}, "connectionState": {"address": "a", "lastObservedState": "CONNECTING"}});
+    world.put_source(
+        NAMESPACE,
+        "cat",
+        &json!({"sourceType": "grpc", "image": "i"}),
+        &starting,
+    );
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    insta::assert_snapshot!(world.describe(), @r"
+    demo-sub: state= installed=- current=- gen=0
+      CatalogSourcesUnhealthy=True/CatalogSourcesAdded targeted catalogsource ns/cat unhealthy: its registry server is starting
+    ");
+    assert_eq!(world.writes.len(), 1);
+    world.serve(NAMESPACE, "cat", demo()).await;
+    world.settle().await;
+    world.carry_out_plans();
+    world.settle().await;
+    assert!(
+        world.describe().contains("state=AtLatestKnown"),
+        "{}",
+        world.describe()
+    );
+    let written = world
+        .writes
+        .iter()
+        .filter(|write| write.contains("Subscription"))
+        .count();
+    assert!(written <= 4, "{:#?}", world.writes);
+}

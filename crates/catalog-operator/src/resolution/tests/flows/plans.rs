@@ -1,0 +1,183 @@
+//! One plan for one answer, whatever is interrupted, refused or removed.
+
+use super::*;
+
+/// W10 and cases 5 and 30: stopped after every write in turn, and once more after the next, there is one plan in the end,
+/// and everything is as without.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
+    async fn run(crash_after: Option<usize>) -> (World, String) {
+        let bundles = vec![bundle("demo.v1"), bundle("other.v1")];
+        let mut world = World::with_catalog(bundles).await;
+        world.subscribe("demo", &json!({}));
+        world.subscribe("other", &json!({}));
+        world.crash_after = crash_after;
+        world.settle().await;
+        world.restart();
+        world.settle().await;
+        world.carry_out_plans();
+        world.settle().await;
+        let end = world
+            .describe()
+            .replace("CatalogSourcesAdded", "AllCatalogSourcesHealthy");
+        (world, end)
+    }
+    let (reference, end) = run(None).await;
+    let writes = reference.writes.len();
+    assert_eq!(reference.plans().len(), 1, "{end}");
+    for crash in 0..=writes {
+        let (world, same) = run(Some(crash)).await;
+        assert_eq!(same, end, "after {crash} writes: {:#?}", world.writes);
+        assert!(
+            world.writes.len() <= writes + 1,
+            "after {crash} writes: {:#?}",
+            world.writes
+        );
+    }
+}
+
+/// A plan that was created for an answer that changed before it was adopted does not stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_abandoned_plan_is_removed() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1")]).await;
+    world.subscribe("demo", &json!({}));
+    world.crash_after = Some(1);
+    world.settle().await;
+    assert!(world.plans()[0].status.is_none());
+    world.restart();
+    world.serve(NAMESPACE, "cat", demo()).await;
+    world.settle().await;
+    let plans = world.plans();
+    assert_eq!(plans.len(), 1, "{}", world.describe());
+    assert_eq!(
+        (
+            plans[0].spec.generation,
+            plans[0].spec.cluster_service_version_names.join(",")
+        ),
+        (Some(2), "demo.v3".to_owned())
+    );
+}
+
+/// A plan that was created for less than is ready now is taken up for what it was made for; the rest gets the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]).await;
+    world.break_image("reg/other:v1", UnpackClass::NotFound, "no such image");
+    world.subscribe("demo", &json!({}));
+    world.subscribe("other", &json!({}));
+    world.crash_after = Some(2);
+    world.settle().await;
+    assert_eq!(
+        world.writes.last().map(String::as_str),
+        Some("create InstallPlan ns/install-")
+    );
+    world.mend_images();
+    world.restart();
+    world.settle().await;
+    let told = world.describe();
+    assert!(
+        told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
+        "{told}"
+    );
+    assert!(
+        told.contains("plan gen=2 Automatic approved=true other.v1: Installing"),
+        "{told}"
+    );
+    assert_eq!(world.plans().len(), 2, "{told}");
+}
+
+/// Case 17: the plan is made anew under another name and still asks for approval.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_pending_plan_is_made_anew() {
+    let mut world = World::with_catalog(demo()).await;
+    world.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
+    world.settle().await;
+    let first = world.plans()[0].metadata.name.clone().unwrap();
+    world
+        .stores
+        .plans
+        .remove_for_tests(&olm_runtime::NamespacedName::new(NAMESPACE, &first));
+    world.settle().await;
+    let plans = world.plans();
+    assert_ne!(plans[0].metadata.name.as_ref(), Some(&first));
+    assert_eq!(
+        (plans.len(), plans[0].spec.generation, plans[0].spec.approved),
+        (1, Some(2), false)
+    );
+    assert!(
+        world
+            .describe()
+            .contains("state=UpgradePending installed=- current=demo.v3 gen=2"),
+        "{}",
+        world.describe()
+    );
+}
+
+/// Case 7.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_plan_is_told_to_those_it_was_for() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]).await;
+    world.subscribe("demo", &json!({}));
+    world.subscribe("other", &json!({"channel": "nope"}));
+    world.refuse = Some("installplans.operators.coreos.com is forbidden".to_owned());
+    for _ in 0..50 {
+        world.round().await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let told = world.describe();
+    assert!(told.contains("BundleUnpackFailed=True/EnsureInstallPlanFailed error ensuring InstallPlan: installplans.operators.coreos.com is forbidden"), "{told}");
+    assert_eq!(told.matches("EnsureInstallPlanFailed").count(), 1, "{told}");
+    assert_eq!(world.writes.len(), 2, "{:#?}", world.writes);
+    world.refuse = None;
+    world.settle().await;
+    assert!(
+        !world.describe().contains("EnsureInstallPlanFailed"),
+        "{}",
+        world.describe()
+    );
+    assert_eq!(world.plans().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1")]).await;
+    world.subscribe("demo", &json!({}));
+    world.refuse_status = Some("Request entity too large".to_owned());
+    for _ in 0..50 {
+        world.round().await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let told = world.describe();
+    assert!(
+        told.contains("EnsureInstallPlanFailed error ensuring InstallPlan: Request entity too large"),
+        "{told}"
+    );
+    assert_eq!(world.writes.len(), 2, "{:#?}", world.writes);
+    world.refuse_status = None;
+    world.settle().await;
+    let told = world.describe();
+    assert!(
+        told.contains("state=UpgradePending") && !told.contains("EnsureInstallPlanFailed"),
+        "{told}"
+    );
+    assert_eq!(world.plans().len(), 1);
+}
+
+/// Case 32.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_manual_subscription_makes_every_plan_manual() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]).await;
+    world.subscribe("demo", &json!({}));
+    world.subscribe(
+        "other",
+        &json!({"installPlanApproval": "Manual", "channel": "nope"}),
+    );
+    world.settle().await;
+    assert!(
+        world
+            .describe()
+            .contains("plan gen=1 Manual approved=false demo.v1: RequiresApproval"),
+        "{}",
+        world.describe()
+    );
+}

@@ -1,0 +1,153 @@
+//! Channels followed step by step.
+
+use super::*;
+
+/// Cases 16 and 29: one step of the channel at a time, each approved by hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manual_subscription_walks_its_channel_plan_by_plan() {
+    let mut world = World::with_catalog(demo()).await;
+    world.subscribe(
+        "demo",
+        &json!({"startingCSV": "demo.v1", "installPlanApproval": "Manual"}),
+    );
+    let mut states = Vec::new();
+    for _ in 0..3 {
+        world.settle().await;
+        states.push(
+            world
+                .describe()
+                .lines()
+                .filter(|line| !line.starts_with("  Cat"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        );
+        let waiting = world
+            .plans()
+            .into_iter()
+            .max_by_key(|plan| plan.spec.generation)
+            .unwrap();
+        world.set_phase(waiting.metadata.name.as_deref().unwrap(), "Installing");
+        world.carry_out_plans();
+    }
+    world.settle().await;
+    states.push(
+        world
+            .describe()
+            .lines()
+            .filter(|line| !line.starts_with("  Cat"))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    );
+    insta::assert_snapshot!(states.join("\n---\n"), @r"
+    demo-sub: state=UpgradePending installed=- current=demo.v1 gen=1
+      InstallPlanPending=True/RequiresApproval
+    plan gen=1 Manual approved=false demo.v1: RequiresApproval ClusterServiceVersion/demo.v1
+    ---
+    demo-sub: state=UpgradePending installed=demo.v1 current=demo.v2 gen=2
+      InstallPlanPending=True/RequiresApproval
+    plan gen=1 Manual approved=false demo.v1: Complete ClusterServiceVersion/demo.v1
+    plan gen=2 Manual approved=false demo.v2: RequiresApproval ClusterServiceVersion/demo.v2
+    ---
+    demo-sub: state=UpgradePending installed=demo.v2 current=demo.v3 gen=3
+      InstallPlanPending=True/RequiresApproval
+    plan gen=1 Manual approved=false demo.v1: Complete ClusterServiceVersion/demo.v1
+    plan gen=2 Manual approved=false demo.v2: Complete ClusterServiceVersion/demo.v2
+    plan gen=3 Manual approved=false demo.v3: RequiresApproval ClusterServiceVersion/demo.v3
+    ---
+    demo-sub: state=AtLatestKnown installed=demo.v3 current=demo.v3 gen=3
+    plan gen=1 Manual approved=false demo.v1: Complete ClusterServiceVersion/demo.v1
+    plan gen=2 Manual approved=false demo.v2: Complete ClusterServiceVersion/demo.v2
+    plan gen=3 Manual approved=false demo.v3: Complete ClusterServiceVersion/demo.v3
+    ");
+}
+
+/// Case 28 and the catalog's update: a new head is installed without touching the Subscription.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_head_upgrades() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1")]).await;
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    world.carry_out_plans();
+    world.settle().await;
+    world
+        .serve(NAMESPACE, "cat", vec![bundle("demo.v2").skip_range("<2.0.0")])
+        .await;
+    world.settle().await;
+    let plan = world
+        .plans()
+        .into_iter()
+        .max_by_key(|plan| plan.spec.generation)
+        .unwrap();
+    assert_eq!(
+        plan.status.as_ref().unwrap().bundle_lookups[0].replaces,
+        "demo.v1"
+    );
+    world.carry_out_plans();
+    world.settle().await;
+    assert!(
+        world
+            .describe()
+            .starts_with("demo-sub: state=AtLatestKnown installed=demo.v2 current=demo.v2 gen=2\n"),
+        "{}",
+        world.describe()
+    );
+}
+
+/// Between the successor's creation and the moment olm-operator says so, the predecessor is nobody's and provides the
+/// same APIs: no failure is told in any of the states an upgrade goes through.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_never_shows_a_failed_resolution() {
+    let bundles = || {
+        vec![
+            bundle("demo.v1").provides("Ofdemo"),
+            bundle("demo.v2").replaces("demo.v1").provides("Ofdemo"),
+        ]
+    };
+    let mut world = World::with_catalog(bundles().into_iter().take(1)).await;
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    world.carry_out_plans();
+    world.settle().await;
+    world.serve(NAMESPACE, "cat", bundles()).await;
+    world.settle().await;
+    world.put_csv_beside("demo.v2", "demo.v1");
+    for phase in ["Succeeded", "Replacing", "Deleting"] {
+        world.set_csv_phase("demo.v1", phase);
+        world.settle().await;
+        let told = world.describe();
+        assert!(
+            told.contains("state=AtLatestKnown installed=demo.v2") && !told.contains("ResolutionFailed"),
+            "{phase}: {told}"
+        );
+    }
+    assert_eq!(world.events.len(), 0);
+}
+
+/// Cases 34 and 35 through the catalog.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deprecated_bundle_is_told_once_it_is_installed() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]).await;
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    assert!(!world.describe().contains("Deprecated"), "{}", world.describe());
+    world.carry_out_plans();
+    world.settle().await;
+    assert!(world.describe().contains("BundleDeprecated=True/- olm.bundle/demo.v1: take 2\n  Deprecated=True/- olm.bundle/demo.v1: take 2"), "{}", world.describe());
+    world.serve(NAMESPACE, "cat", vec![bundle("demo.v1")]).await;
+    world.settle().await;
+    assert!(!world.describe().contains("Deprecated"), "{}", world.describe());
+}
+
+/// A default channel is taken when none is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_channel_the_default_one_counts() {
+    let mut world =
+        World::with_catalog(vec![bundle("demo.v1"), bundle("demo.v9").channel("alpha", false)]).await;
+    world.subscribe("demo", &json!({"channel": ""}));
+    world.settle().await;
+    assert!(
+        world.describe().contains("current=demo.v1"),
+        "{}",
+        world.describe()
+    );
+}

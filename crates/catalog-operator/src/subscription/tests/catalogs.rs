@@ -1,0 +1,122 @@
+//! The health of catalogs, and what they deprecate.
+
+use super::*;
+
+fn health_text(object: &Subscription, catalogs: &[CatalogFact]) -> String {
+    conditions_text(&composed(object, &Surroundings::default(), &quiet(catalogs)))
+}
+
+/// Cases 23 and 24.
+#[test]
+fn unhealthy_catalogs_are_named_with_their_ailment() {
+    let object = subscription(
+        json!({"catalogHealth": [{"catalogSourceRef": {"uid": "uid-cat"}, "healthy": false, "lastUpdated": null}]}),
+    );
+    let sick = |status: Value| [catalog("ns", "cat", status)];
+    insta::assert_snapshot!(health_text(&object, &sick(json!({}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its registry server is starting");
+    insta::assert_snapshot!(health_text(&object, &sick(json!({"reason": "SpecInvalidError", "message": "unknown sourcetype: nope"}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: unknown sourcetype: nope");
+    insta::assert_snapshot!(health_text(&object, &sick(json!({"registryService": {}, "connectionState": {"lastObservedState": "CONNECTING"}}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its registry server is starting");
+    let known = json!({"catalogHealth": [{"catalogSourceRef": {"uid": "uid-other"}, "healthy": true, "lastUpdated": null}]});
+    insta::assert_snapshot!(health_text(&subscription(known), &[healthy("other")]), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat missing");
+    // W18: not the text of before.
+    let both = json!({"catalogHealth": [
+        {"catalogSourceRef": {"uid": "uid-cat"}, "healthy": true, "lastUpdated": null},
+        {"catalogSourceRef": {"uid": "uid-other"}, "healthy": false, "lastUpdated": null},
+    ]});
+    let other = catalog(
+        "olm",
+        "other",
+        json!({"reason": "RegistryServerError", "message": "registry server is not ready - pod x"}),
+    );
+    insta::assert_snapshot!(health_text(&subscription(both), &[healthy("cat"), other]), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: catalogsource olm/other unhealthy: registry server is not ready - pod x");
+}
+
+/// Case 25: a change of the catalogs is told once, and its reason gives way without a write of its own.
+#[test]
+fn passing_reasons_do_not_cause_a_write() {
+    let catalogs = [healthy("cat"), healthy("other")];
+    let object = subscription(Value::Null);
+    let first = composed(&object, &Surroundings::default(), &quiet(&catalogs[..1]));
+    insta::assert_snapshot!(conditions_text(&first), @"CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy");
+    let object = with(&object, first);
+    let next = composed(&object, &Surroundings::default(), &quiet(&catalogs[..1]));
+    insta::assert_snapshot!(conditions_text(&next), @"CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy: all available catalogsources are healthy");
+    assert!(!is_worth_writing(object.status.as_ref(), &next));
+    let more = composed(&with(&object, next), &Surroundings::default(), &quiet(&catalogs));
+    assert!(conditions_text(&more).contains("CatalogSourcesAdded"));
+    let fewer = composed(
+        &with(&object, more),
+        &Surroundings::default(),
+        &quiet(&catalogs[..1]),
+    );
+    assert!(conditions_text(&fewer).contains("CatalogSourcesDeleted"));
+    let other = composed(
+        &with(&object, fewer.clone()),
+        &Surroundings::default(),
+        &quiet(&[catalog("ns", "cat", json!({}))]),
+    );
+    assert!(
+        conditions_text(&other)
+            .contains("True/CatalogSourcesUpdated: targeted catalogsource ns/cat unhealthy")
+    );
+    assert!(is_worth_writing(Some(&fewer), &other));
+}
+
+/// The golden of an unresolvable Subscription in a namespace without catalogs, less the conditions it lacks.
+#[test]
+fn no_catalog_at_all_is_told_and_then_rests() {
+    let object = subscription(Value::Null);
+    let status = composed(&object, &Surroundings::default(), &quiet(&[]));
+    insta::assert_snapshot!(conditions_text(&status), @"CatalogSourcesUnhealthy=True/NoCatalogSourcesFound: dependency resolution requires at least one catalogsource");
+    let object = with(&object, status);
+    assert!(!is_worth_writing(
+        object.status.as_ref(),
+        &composed(&object, &Surroundings::default(), &quiet(&[]))
+    ));
+}
+
+/// Case 34.
+#[test]
+fn deprecations_come_go_and_are_summed_up() {
+    let catalogs = [healthy("cat")];
+    let text = |message: &str| Some(message.to_owned());
+    let all = DeprecationFact {
+        package: text("p"),
+        channel: text("c"),
+        bundle: text("b"),
+    };
+    let object = subscription(json!({"installedCSV": "demo.v1", "currentCSV": "demo.v1"}));
+    let around = around(&[], &["demo.v1"]);
+    let told = |object: &Subscription, fact: Option<&DeprecationFact>| {
+        composed(
+            object,
+            &around,
+            &Facts {
+                deprecation: fact,
+                ..quiet(&catalogs)
+            },
+        )
+    };
+    let first = told(&object, Some(&all));
+    insta::assert_snapshot!(conditions_text(&first), @r"
+    CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy
+    PackageDeprecated=True/: olm.package/demo: p
+    ChannelDeprecated=True/: olm.channel/stable: c
+    BundleDeprecated=True/: olm.bundle/demo.v1: b
+    Deprecated=True/: olm.package/demo: p; olm.channel/stable: c; olm.bundle/demo.v1: b
+    ");
+    let object = with(&object, first.clone());
+    assert_eq!(
+        conditions_text(&told(&object, None)).lines().count(),
+        5,
+        "a catalog that does not tell changes nothing"
+    );
+    let fixed = told(&object, Some(&DeprecationFact { bundle: None, ..all }));
+    assert!(!conditions_text(&fixed).contains("olm.bundle"));
+    assert_eq!(
+        conditions_text(&told(&with(&object, fixed), Some(&DeprecationFact::default())))
+            .lines()
+            .count(),
+        1
+    );
+}

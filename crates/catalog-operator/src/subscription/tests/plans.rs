@@ -1,0 +1,290 @@
+//! A Subscription and its InstallPlan: referred to, followed, lost, adopted.
+
+use super::*;
+
+/// Cases 1, 19, 22: one write with the plan, one with the ClusterServiceVersion, one when the plan is complete, then rest.
+#[test]
+fn a_new_subscription_is_written_three_times() {
+    let catalogs = [healthy("cat")];
+    let mut object = subscription(Value::Null);
+    let mut writes = Vec::new();
+    let mut round = |plan_status: Value, csvs: &[&str], assign: bool| {
+        let plan = plan("install-abc", plan_status);
+        let assignment = Assignment {
+            plan: Arc::clone(&plan),
+            csv: "demo.v1".to_owned(),
+        };
+        let facts = Facts {
+            standing: &Standing::Resolved,
+            assignment: assign.then_some(&assignment),
+            ..quiet(&catalogs)
+        };
+        let next = composed(&object, &around(&[plan], csvs), &facts);
+        if is_worth_writing(object.status.as_ref(), &next) {
+            object = with(&object, next.clone());
+            writes.push(format!(
+                "{} {} {}\n{}",
+                next.state,
+                next.current_csv.clone().unwrap_or_default(),
+                next.installed_csv.clone().unwrap_or_default(),
+                conditions_text(&next)
+            ));
+        }
+    };
+    round(in_phase("Installing"), &[], true);
+    round(in_phase("Installing"), &[], false);
+    round(in_phase("Installing"), &["demo.v1"], false);
+    round(in_phase("Complete"), &["demo.v1"], false);
+    round(in_phase("Complete"), &["demo.v1"], false);
+    insta::assert_snapshot!(writes.join("\n---\n"), @r"
+    UpgradePending demo.v1 
+    CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy
+    InstallPlanPending=True/Installing
+    ---
+    AtLatestKnown demo.v1 demo.v1
+    CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy: all available catalogsources are healthy
+    InstallPlanPending=True/Installing
+    ---
+    AtLatestKnown demo.v1 demo.v1
+    CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy: all available catalogsources are healthy
+    ");
+}
+
+/// Compared with what upstream left in a cluster, field by field.
+#[test]
+fn the_status_has_upstreams_fields() {
+    let plan = plan("install-5xrf2", in_phase("RequiresApproval"));
+    let assignment = Assignment {
+        plan: Arc::clone(&plan),
+        csv: "demo.v1.0.0".to_owned(),
+    };
+    let catalogs = [healthy("cat")];
+    let facts = Facts {
+        standing: &Standing::Resolved,
+        assignment: Some(&assignment),
+        ..quiet(&catalogs)
+    };
+    let status = composed(&subscription(Value::Null), &around(&[plan], &[]), &facts);
+    insta::assert_json_snapshot!(status, @r#"
+    {
+      "currentCSV": "demo.v1.0.0",
+      "state": "UpgradePending",
+      "installPlanGeneration": 1,
+      "installPlanRef": {
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "InstallPlan",
+        "name": "install-5xrf2",
+        "namespace": "ns",
+        "resourceVersion": "7",
+        "uid": "uid-install-5xrf2"
+      },
+      "installplan": {
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "InstallPlan",
+        "name": "install-5xrf2",
+        "uuid": "uid-install-5xrf2"
+      },
+      "catalogHealth": [
+        {
+          "catalogSourceRef": {
+            "apiVersion": "operators.coreos.com/v1alpha1",
+            "kind": "CatalogSource",
+            "name": "cat",
+            "namespace": "ns",
+            "uid": "uid-cat"
+          },
+          "lastUpdated": "2026-11-20T22:00:00Z",
+          "healthy": true
+        }
+      ],
+      "conditions": [
+        {
+          "type": "CatalogSourcesUnhealthy",
+          "status": "False",
+          "reason": "CatalogSourcesAdded",
+          "message": "all available catalogsources are healthy",
+          "lastTransitionTime": "2026-11-20T22:00:00Z"
+        },
+        {
+          "type": "InstallPlanPending",
+          "status": "True",
+          "reason": "RequiresApproval",
+          "lastTransitionTime": "2026-11-20T22:00:00Z"
+        }
+      ],
+      "lastUpdated": "2026-11-20T22:00:00Z"
+    }
+    "#);
+}
+
+/// Case 17 and W2: also without any condition to go with it, a lost plan is forgotten and so can be made anew.
+#[test]
+fn a_plan_lost_on_the_way_is_forgotten() {
+    let object = subscription(merged(&[
+        reference("gone"),
+        json!({"state": "UpgradePending", "currentCSV": "demo.v1", "installPlanGeneration": 1, "lastUpdated": "2026-01-01T00:00:00Z"}),
+    ]));
+    let status = settle(&object, &around(&[], &[]));
+    assert_eq!(
+        (status.install_plan_ref, status.install_plan, status.current_csv),
+        (None, None, None)
+    );
+    assert_eq!(status.state, SubscriptionState::None);
+    assert_eq!(
+        status.install_plan_generation,
+        Some(1),
+        "the next plan still has a higher generation"
+    );
+    assert!(is_worth_writing(
+        object.status.as_ref(),
+        &composed(&object, &around(&[], &[]), &quiet(&[healthy("cat")]))
+    ));
+}
+
+/// Case 18.
+#[test]
+fn a_plan_lost_later_is_reported_missing() {
+    let object = subscription(merged(&[
+        reference("gone"),
+        json!({
+            "state": "AtLatestKnown", "currentCSV": "demo.v1", "installedCSV": "demo.v1", "lastUpdated": "2026-01-01T00:00:00Z",
+            "conditions": [{"type": "InstallPlanPending", "status": "True", "reason": "Installing"}],
+        }),
+    ]));
+    let status = composed(&object, &around(&[], &["demo.v1"]), &quiet(&[healthy("cat")]));
+    insta::assert_snapshot!(conditions_text(&status), @r"
+    CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy
+    InstallPlanMissing=True/ReferencedInstallPlanNotFound
+    ");
+    assert_eq!(status.state, SubscriptionState::AtLatestKnown);
+}
+
+/// A plan made later under the old name is another plan.
+#[test]
+fn a_namesake_of_a_lost_plan_is_not_taken_for_it() {
+    let object = subscription(merged(&[
+        reference("install-1"),
+        json!({"state": "UpgradePending", "currentCSV": "demo.v1"}),
+    ]));
+    let mut namesake = InstallPlan::clone(&plan("install-1", in_phase("Installing")));
+    namesake.metadata.uid = Some("other".to_owned());
+    assert_eq!(
+        settle(&object, &around(&[Arc::new(namesake)], &[])).state,
+        SubscriptionState::None
+    );
+}
+
+/// Cases 19 to 22.
+#[test]
+fn the_plan_condition_follows_the_plan() {
+    let rows = [
+        (Value::Null, "InstallPlanPending=True/InstallPlanNotYetReconciled"),
+        (
+            in_phase(""),
+            "InstallPlanPending=True/InstallPlanNotYetReconciled",
+        ),
+        (in_phase("Planning"), "InstallPlanPending=True/Planning"),
+        (
+            in_phase("RequiresApproval"),
+            "InstallPlanPending=True/RequiresApproval",
+        ),
+        (in_phase("Installing"), "InstallPlanPending=True/Installing"),
+        (in_phase("Complete"), ""),
+        (in_phase("Failed"), "InstallPlanFailed=True/InstallPlanFailed"),
+        (
+            json!({"phase": "Failed", "catalogSources": [], "conditions": [{"type": "Installed", "status": "False", "reason": "InstallComponentFailed", "message": "no rights"}]}),
+            "InstallPlanFailed=True/InstallComponentFailed: no rights",
+        ),
+        (
+            json!({"phase": "RequiresApproval", "catalogSources": [], "conditions": [{"type": "Installed", "status": "False", "reason": "InstallCheckFailed", "message": "no operator group found that is managing this namespace"}]}),
+            "InstallPlanPending=True/RequiresApproval: no operator group found that is managing this namespace",
+        ),
+        (
+            json!({"phase": "Installing", "catalogSources": [], "message": "retrying execution due to error: x"}),
+            "InstallPlanPending=True/Installing: retrying execution due to error: x",
+        ),
+        (
+            json!({"phase": "Installing", "catalogSources": [], "bundleLookups": [
+                {"path": "a", "identifier": "a", "replaces": "", "catalogSourceRef": {}, "conditions": [{"type": "BundleLookupPending", "status": "True", "message": "unpacking a"}]},
+                {"path": "b", "identifier": "b", "replaces": "", "catalogSourceRef": {}, "conditions": [{"type": "BundleLookupPending", "status": "True", "message": "unpacking b."}]},
+            ]}),
+            "InstallPlanPending=True/Installing: unpacking a. unpacking b.",
+        ),
+    ];
+    let stale = json!({"conditions": [
+        {"type": "InstallPlanMissing", "status": "True"}, {"type": "InstallPlanPending", "status": "True", "reason": "x"},
+        {"type": "InstallPlanFailed", "status": "True", "reason": "x"},
+    ]});
+    for (plan_status, expected) in rows {
+        let object = subscription(merged(&[reference("install-1"), stale.clone()]));
+        let status = composed(
+            &object,
+            &around(&[plan("install-1", plan_status)], &[]),
+            &quiet(&[healthy("cat")]),
+        );
+        let told = conditions_text(&status)
+            .lines()
+            .filter(|line| !line.starts_with("Catalog"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        assert_eq!(told, expected);
+    }
+}
+
+/// W3: adoption holds without the ClusterServiceVersion, and a plan that is no more is no obstacle.
+#[test]
+fn a_generated_subscription_adopts_its_plan() {
+    let mut object = subscription(Value::Null);
+    object.spec.starting_csv = Some("dep.v1".to_owned());
+    object.metadata.annotations = Some(BTreeMap::from([(
+        labels::GENERATED_BY.to_owned(),
+        "install-1".to_owned(),
+    )]));
+    let adopted = settle(
+        &object,
+        &around(&[plan("install-1", in_phase("Installing"))], &[]),
+    );
+    assert_eq!(install_plan::referenced(&adopted), Some("install-1"));
+    assert_eq!(
+        (adopted.state, adopted.current_csv.as_deref()),
+        (SubscriptionState::UpgradePending, Some("dep.v1"))
+    );
+    assert_eq!(
+        adopted.install_plan_generation, None,
+        "set by its first own upgrade"
+    );
+    let arrived = settle(
+        &object,
+        &around(&[plan("install-1", in_phase("Complete"))], &["dep.v1"]),
+    );
+    assert_eq!(
+        (arrived.state, arrived.installed_csv.as_deref()),
+        (SubscriptionState::AtLatestKnown, Some("dep.v1"))
+    );
+    assert_eq!(settle(&object, &around(&[], &[])), SubscriptionStatus::default());
+}
+
+/// The state follows the existence of the ClusterServiceVersion, deleted ones included.
+#[test]
+fn a_deleted_csv_makes_the_upgrade_pending_again() {
+    let object = subscription(merged(&[
+        reference("install-1"),
+        json!({"state": "AtLatestKnown", "currentCSV": "demo.v1", "installedCSV": "demo.v1"}),
+    ]));
+    let status = settle(&object, &around(&[plan("install-1", in_phase("Complete"))], &[]));
+    assert_eq!(status.state, SubscriptionState::UpgradePending);
+    assert_eq!(status.installed_csv.as_deref(), Some("demo.v1"), "never cleared");
+}
+
+/// Case 37, the part of the state.
+#[test]
+fn a_failed_plan_fails_the_upgrade_only_where_failing_forward_is_allowed() {
+    let object = subscription(merged(&[
+        reference("install-1"),
+        json!({"state": "UpgradePending", "currentCSV": "demo.v2"}),
+    ]));
+    let mut around = around(&[plan("install-1", in_phase("Failed"))], &[]);
+    assert_eq!(settle(&object, &around).state, SubscriptionState::UpgradePending);
+    around.fail_forward = true;
+    assert_eq!(settle(&object, &around).state, SubscriptionState::UpgradeFailed);
+}

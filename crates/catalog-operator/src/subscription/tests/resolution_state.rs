@@ -1,0 +1,136 @@
+//! How resolution stands, and that what is written rests.
+
+use super::*;
+
+/// Cases 8 to 10, 46, 47; W4: never two of the three.
+#[test]
+fn one_condition_tells_how_resolution_stands() {
+    let failed = Standing::ResolutionFailed {
+        reason: words::CONSTRAINTS_NOT_SATISFIABLE,
+        message: "constraints not satisfiable: x".to_owned(),
+    };
+    let unpacking = Standing::Unpacking {
+        message: String::new(),
+    };
+    let unpack_failed = Standing::UnpackFailed {
+        reason: words::REASON_BUNDLE_UNPACK_FAILED,
+        message: "Bundle unpacking failed - x".to_owned(),
+    };
+    let catalogs = [healthy("cat")];
+    let mut object = subscription(Value::Null);
+    let mut told = Vec::new();
+    for standing in [
+        &failed,
+        &Standing::Unknown,
+        &unpacking,
+        &unpack_failed,
+        &Standing::Resolved,
+    ] {
+        let status = composed(
+            &object,
+            &Surroundings::default(),
+            &Facts {
+                standing,
+                ..quiet(&catalogs)
+            },
+        );
+        told.push(
+            conditions_text(&status)
+                .lines()
+                .skip(1)
+                .collect::<Vec<_>>()
+                .join(" & "),
+        );
+        object = with(&object, status);
+    }
+    insta::assert_snapshot!(told.join("\n"), @r"
+    ResolutionFailed=True/ConstraintsNotSatisfiable: constraints not satisfiable: x
+    ResolutionFailed=True/ConstraintsNotSatisfiable: constraints not satisfiable: x
+    BundleUnpacking=True/UnpackingInProgress
+    BundleUnpackFailed=True/BundleUnpackFailed: Bundle unpacking failed - x
+    ");
+}
+
+#[test]
+fn the_transition_time_moves_with_the_status_only() {
+    let catalogs = [healthy("cat")];
+    let failed = |message: &str| Standing::ResolutionFailed {
+        reason: words::ERROR_PREVENTED_RESOLUTION,
+        message: message.to_owned(),
+    };
+    let object = subscription(Value::Null);
+    let first = compose(
+        &object,
+        &Surroundings::default(),
+        &Facts {
+            standing: &failed("a"),
+            ..quiet(&catalogs)
+        },
+        now(),
+    );
+    let later = "2026-11-20T23:00:00Z".parse().unwrap();
+    let next = compose(
+        &with(&object, first.clone()),
+        &Surroundings::default(),
+        &Facts {
+            standing: &failed("b"),
+            ..quiet(&catalogs)
+        },
+        later,
+    );
+    assert_eq!(next.conditions[1].message.as_deref(), Some("b"));
+    assert_eq!(
+        next.conditions[1].last_transition_time,
+        first.conditions[1].last_transition_time
+    );
+    assert_eq!(next.last_updated, Some(stored_time(later)));
+}
+
+/// The law of rest: what was composed and written is composed again.
+#[test]
+fn composing_twice_is_composing_once() {
+    let catalogs = [healthy("cat")];
+    let plans = [plan("install-1", in_phase("Installing"))];
+    let fact = DeprecationFact {
+        package: Some("p".to_owned()),
+        ..DeprecationFact::default()
+    };
+    let standings = [
+        Standing::Unknown,
+        Standing::Resolved,
+        Standing::Unpacking {
+            message: "m".to_owned(),
+        },
+        Standing::ResolutionFailed {
+            reason: words::ERROR_PREVENTED_RESOLUTION,
+            message: "m".to_owned(),
+        },
+        Standing::UnpackFailed {
+            reason: words::ENSURE_INSTALL_PLAN_FAILED,
+            message: "m".to_owned(),
+        },
+    ];
+    for status in [
+        Value::Null,
+        merged(&[reference("install-1"), json!({"currentCSV": "demo.v1"})]),
+        reference("gone"),
+    ] {
+        for standing in &standings {
+            for csvs in [&[][..], &["demo.v1"]] {
+                let object = subscription(status.clone());
+                let around = around(&plans, csvs);
+                let facts = Facts {
+                    standing,
+                    deprecation: Some(&fact),
+                    ..quiet(&catalogs)
+                };
+                let once = composed(&object, &around, &facts);
+                let twice = composed(&with(&object, once.clone()), &around, &facts);
+                assert!(
+                    !is_worth_writing(Some(&once), &twice),
+                    "{standing:?} {csvs:?} {status}"
+                );
+            }
+        }
+    }
+}
