@@ -7,8 +7,6 @@ use std::process::ExitCode;
 
 pub mod args;
 pub mod bench;
-pub mod bench_catalogs;
-pub mod bench_resolver;
 pub mod catalog;
 pub mod checklist;
 pub mod cluster;
@@ -39,11 +37,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Test(options) => test::run(&options),
         args::Command::Images(options) => target::images(&options),
         args::Command::Deploy(options) => target::deploy(&options),
-        args::Command::Bench(options) => match &options.what {
-            Some(args::BenchCommand::Catalogs(catalogs)) => bench_catalogs::run(catalogs),
-            Some(args::BenchCommand::Resolver) => bench_resolver::run(),
-            None => bench::run(&options),
-        },
+        args::Command::Bench(options) => bench::run(&options),
         args::Command::Checklist { step } => checklist::run(step),
         args::Command::Mutants { rule } => mutants::run(rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),

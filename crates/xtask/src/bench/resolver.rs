@@ -10,7 +10,7 @@ use crate::workspace;
 ///
 /// # Errors
 /// Cargo cannot be run.
-pub fn run() -> anyhow::Result<ExitCode> {
+pub(super) fn run() -> anyhow::Result<ExitCode> {
     let status = workspace::cargo()
         .current_dir(workspace::root())
         .args([

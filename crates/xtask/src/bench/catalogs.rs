@@ -46,7 +46,7 @@ struct Run {
 ///
 /// # Errors
 /// A program cannot be built or does not do what is measured.
-pub fn run(options: &CatalogBenchOptions) -> anyhow::Result<ExitCode> {
+pub(super) fn run(options: &CatalogBenchOptions) -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
     let catalog = match &options.catalog {
         Some(catalog) => catalog.clone(),

@@ -1,0 +1,380 @@
+//! `cargo xtask bench`: the figures of the main job, beside what upstream needs for the same.
+//!
+//! Times come from watches, so they include the way to this process. Requests come from the API server's
+//! audit log. A miss is printed and fails nothing.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::args::BenchOptions;
+use crate::catalog::Opm;
+use crate::cluster::{Cluster, UpOptions};
+use crate::kubectl::{Destination, text};
+use crate::progress::Progress;
+use crate::watch::{Sighting, Sightings};
+use crate::{demo, deploy, images};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Accounts whose requests count.
+const ACCOUNTS: [&str; 2] = [
+    "system:serviceaccount:olm:catalog-operator",
+    "system:serviceaccount:olm:olm-operator",
+];
+
+/// One run of the main job.
+#[derive(Debug, Clone, Default)]
+struct Run {
+    catalog_ready: Duration,
+    catalog_after_pod: Duration,
+    plan: Duration,
+    succeeded: Duration,
+    succeeded_after_pod: Duration,
+    requests: usize,
+    writes: usize,
+    conflicts: usize,
+    at_rest: usize,
+}
+
+/// Runs the main job several times and prints the medians.
+///
+/// # Errors
+/// When the main job does not come about.
+pub(super) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
+    crate::interrupt::watch()?;
+    let progress = Progress::start();
+    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
+    let built = images::build(&progress)?;
+    built.load(&cluster, &progress)?;
+    let destination = Destination::Embedded(cluster.clone());
+    deploy::deploy(&destination, &built, None, &progress)?;
+    demo::publish(
+        &Opm::new(built.opm_program()),
+        &built.opm_image(),
+        None,
+        |tar, reference| cluster.load(tar, &[reference.to_owned()]).map(|_| ()),
+    )?;
+
+    let mut runs = Vec::new();
+    let mut memory = Vec::new();
+    // The first run pulls images; it warms up and does not count.
+    for number in 0..=options.runs {
+        let run = progress.stage(&format!("run {number} of {}", options.runs), || {
+            let namespace = format!("bench-{number}");
+            let run = main_job(&cluster, &destination, &namespace)?;
+            if number == options.runs {
+                memory = read_memory(&destination, &namespace)?;
+            }
+            destination.run(&["delete", "namespace", &namespace, "--wait=true"])?;
+            Ok(run)
+        })?;
+        if number > 0 {
+            runs.push(run);
+        }
+    }
+    print_table(&runs, &memory);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> anyhow::Result<Run> {
+    destination
+        .apply(&[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})])?;
+    let kinds = ["catalogsource", "pod", "subscription", "installplan", "csv"];
+    let sightings = Sightings::start(destination, namespace, &kinds)?;
+    // Watches need a moment to stand before what they are to see happens.
+    std::thread::sleep(Duration::from_secs(2));
+    let before = cluster.audit_events()?.len();
+
+    let mut objects: Vec<Value> = demo::user_objects("Automatic")
+        .into_iter()
+        .filter(|object| object["kind"] != "Namespace")
+        .map(|mut object| {
+            object["metadata"]["namespace"] = json!(namespace);
+            if object["kind"] == "OperatorGroup" {
+                object["spec"]["targetNamespaces"] = json!([namespace]);
+            }
+            if object["kind"] == "Subscription" {
+                object["spec"]["sourceNamespace"] = json!(namespace);
+            }
+            object
+        })
+        .collect();
+    let mut subscription = objects.pop().context("the demo has no Subscription")?;
+    // One bundle, as the baseline has it: the newest.
+    if let Some(spec) = subscription["spec"].as_object_mut() {
+        spec.remove("startingCSV");
+    }
+    destination.apply(&objects)?;
+    let first = |kind: &str| sightings.wait(kind, PATIENCE, |sighting| sighting.object["kind"] == kind);
+    let catalog = first("CatalogSource")?.at;
+    let ready = sightings.wait("the catalog to be READY", PATIENCE, |sighting| {
+        text(&sighting.object, "/status/connectionState/lastObservedState") == "READY"
+    })?;
+    let catalog_pod = sightings.wait("the catalog's pod", PATIENCE, |sighting| {
+        is_ready_pod(sighting)
+            && sighting.object["metadata"]["labels"]
+                .get("olm.catalogSource")
+                .is_some()
+    })?;
+
+    destination.apply(&[subscription])?;
+    let subscribed = first("Subscription")?.at;
+    let plan = first("InstallPlan")?.at;
+    let succeeded = sightings.wait("the CSV to succeed", PATIENCE, |sighting| {
+        sighting.object["kind"] == "ClusterServiceVersion"
+            && text(&sighting.object, "/status/phase") == "Succeeded"
+    })?;
+    let operator_pod = sightings.wait("the operator's pod", PATIENCE, |sighting| {
+        is_ready_pod(sighting)
+            && sighting.object["metadata"]["labels"]
+                .get("olm.catalogSource")
+                .is_none()
+    })?;
+    // What follows Succeeded (the Subscription's last status) belongs to the job.
+    std::thread::sleep(Duration::from_secs(3));
+    let after = cluster.audit_events()?;
+    let settled = after.len();
+    let ours: Vec<_> = after
+        .into_iter()
+        .skip(before)
+        .filter(|event| ACCOUNTS.contains(&event.user.username.as_str()) && counts(event))
+        .collect();
+    std::thread::sleep(Duration::from_secs(10));
+    let at_rest = cluster
+        .audit_events()?
+        .into_iter()
+        .skip(settled)
+        .filter(|event| ACCOUNTS.contains(&event.user.username.as_str()) && counts(event))
+        .count();
+    Ok(Run {
+        catalog_ready: ready.at - catalog,
+        catalog_after_pod: ready.at.saturating_duration_since(catalog_pod.at),
+        plan: plan.saturating_duration_since(subscribed),
+        succeeded: succeeded.at - subscribed,
+        succeeded_after_pod: succeeded.at.saturating_duration_since(operator_pod.at),
+        requests: ours.len(),
+        writes: ours
+            .iter()
+            .filter(|event| event.verb != "get" && event.verb != "list" && event.verb != "watch")
+            .count(),
+        conflicts: ours
+            .iter()
+            .filter(|event| {
+                event
+                    .response_status
+                    .as_ref()
+                    .is_some_and(|status| status.code == 409)
+            })
+            .count(),
+        at_rest,
+    })
+}
+
+/// Requests leave out Events, lease renewals and watches.
+fn counts(event: &crate::cluster::audit::AuditEvent) -> bool {
+    let resource = event
+        .object_ref
+        .as_ref()
+        .map_or("", |object| object.resource.as_str());
+    event.stage == "ResponseComplete" && event.verb != "watch" && !["events", "leases"].contains(&resource)
+}
+
+fn is_ready_pod(sighting: &Sighting) -> bool {
+    let conditions = sighting.object["status"]["conditions"].as_array();
+    sighting.object["kind"] == "Pod"
+        && conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Memory of one process, in MiB.
+#[derive(Debug, Clone, PartialEq)]
+struct Memory {
+    program: &'static str,
+    resident: f64,
+    anonymous: f64,
+    peak: f64,
+}
+
+fn read_memory(destination: &Destination, namespace: &str) -> anyhow::Result<Vec<Memory>> {
+    let pod_of = |namespace: &str, selector: &str| -> anyhow::Result<String> {
+        let pods = destination
+            .get(&["pod", "-n", namespace, "-l", selector])?
+            .unwrap_or_default();
+        Ok(text(&pods, "/items/0/metadata/uid").to_owned())
+    };
+    let wanted = [
+        ("olm-operator", pod_of("olm", "app=olm-operator")?),
+        ("catalog-operator", pod_of("olm", "app=catalog-operator")?),
+        ("opm", pod_of(namespace, "olm.catalogSource")?),
+    ];
+    let mut found = Vec::new();
+    for (program, uid) in wanted {
+        let process =
+            find_process(program, &uid).with_context(|| format!("no process of {program} in pod {uid}"))?;
+        let status = fs::read_to_string(process.join("status"))?;
+        let field = |name: &str| {
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .unwrap_or_default();
+            line.trim_matches([':', '\t', ' ', 'k', 'B'])
+                .parse::<f64>()
+                .unwrap_or_default()
+                / 1024.0
+        };
+        found.push(Memory {
+            program,
+            resident: field("VmRSS"),
+            anonymous: field("RssAnon"),
+            peak: field("VmHWM"),
+        });
+    }
+    Ok(found)
+}
+
+/// The process named `program` whose cgroup belongs to the pod.
+pub fn find_process(program: &str, pod: &str) -> Option<std::path::PathBuf> {
+    let processes = fs::read_dir("/proc").ok()?;
+    processes
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| {
+            let read = |file: &str| fs::read_to_string(Path::new(path).join(file)).unwrap_or_default();
+            read("comm").trim() == program.get(..15).unwrap_or(program) && read("cgroup").contains(pod)
+        })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+fn print_table(runs: &[Run], memory: &[Memory]) {
+    let seconds =
+        |pick: fn(&Run) -> Duration| median(runs.iter().map(|run| pick(run).as_secs_f64()).collect());
+    let number = |pick: fn(&Run) -> usize| median(runs.iter().map(|run| pick(run) as f64).collect());
+    println!(
+        "{:<4} {:<52} {:>16} {:>12} {:>9}",
+        "", "medians", "upstream", "target", "ours"
+    );
+    let row = |id: &str, what: &str, upstream: &str, target: f64, ours: f64| {
+        let mark = if ours > target { "  MISS" } else { "" };
+        println!("{id:<4} {what:<52} {upstream:>16} {target:>12.2} {ours:>9.2}{mark}");
+    };
+    row(
+        "P1",
+        "CatalogSource created to READY, s",
+        "11.3 to 17.9",
+        2.5,
+        seconds(|run| run.catalog_ready),
+    );
+    row(
+        "",
+        "  of that after the pod was Ready, s",
+        "",
+        0.5,
+        seconds(|run| run.catalog_after_pod),
+    );
+    row(
+        "P2",
+        "Subscription to InstallPlan, s",
+        "10.2 to 10.7",
+        1.0,
+        seconds(|run| run.plan),
+    );
+    row(
+        "P3",
+        "Subscription to CSV Succeeded, s",
+        "12.9 to 13.9",
+        3.0,
+        seconds(|run| run.succeeded),
+    );
+    row(
+        "",
+        "  of that after the pod was Ready, s",
+        "",
+        1.0,
+        seconds(|run| run.succeeded_after_pod),
+    );
+    row(
+        "P4",
+        "API requests of all components",
+        "719",
+        120.0,
+        number(|run| run.requests),
+    );
+    row("", "  of them writes", "195", 45.0, number(|run| run.writes));
+    row(
+        "",
+        "  of them answered 409",
+        "18",
+        0.0,
+        number(|run| run.conflicts),
+    );
+    row(
+        "P5",
+        "API requests in 10 s at rest",
+        "0 to 2 a minute",
+        0.0,
+        number(|run| run.at_rest),
+    );
+    for process in memory {
+        let (upstream, resident, anonymous) = match process.program {
+            "olm-operator" => ("87 / 32", 16.0, 5.0),
+            "catalog-operator" => ("74 / 31", 16.0, 5.0),
+            _ => ("51 / 13", 9.0, 2.0),
+        };
+        row(
+            "P6",
+            &format!("{} VmRSS, MiB", process.program),
+            upstream,
+            resident,
+            process.resident,
+        );
+        row(
+            "",
+            &format!("{} RssAnon, MiB", process.program),
+            "",
+            anonymous,
+            process.anonymous,
+        );
+        println!(
+            "{:<4} {:<52} {:>16} {:>12} {:>9.2}",
+            "",
+            format!("{} peak, MiB", process.program),
+            "",
+            "",
+            process.peak
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_one_in_the_middle() {
+        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
+        assert!(median(vec![]).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_pod_is_ready_by_its_condition() {
+        let sighting = |status: &str| Sighting {
+            at: Instant::now(),
+            event: "MODIFIED".into(),
+            object: json!({"kind": "Pod", "status": {"conditions": [{"type": "Ready", "status": status}]}}),
+        };
+        assert!(is_ready_pod(&sighting("True")));
+        assert!(!is_ready_pod(&sighting("False")));
+    }
+}
