@@ -19,13 +19,16 @@ use crate::frame::Frame;
 mod build;
 mod digest;
 mod directory;
+mod names;
 
+pub(crate) use build::api_key;
 pub use build::{BuildError, build};
-pub(crate) use build::{api_key, is_plain_name};
 pub use digest::{CatalogDigest, DigestError};
 pub(crate) use directory::{
     BundleRecord, ChannelRecord, Directory, EntryRecord, PackageRecord, SchemaRecord, Span,
 };
+pub use names::NameError;
+pub(crate) use names::check_schema_names;
 
 /// First bytes of an index file.
 const MAGIC: [u8; 8] = *b"OLMINDEX";

@@ -11,5 +11,6 @@ pub mod health;
 pub mod index;
 pub mod proto;
 pub mod query;
+mod quote;
 pub mod server;
 pub mod snapshot;

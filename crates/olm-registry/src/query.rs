@@ -7,25 +7,34 @@ use std::io;
 use bytes::Bytes;
 
 use crate::frame::Frame;
-use crate::index::{EntryRecord, Index, PackageRecord, api_key};
+use crate::index::{EntryRecord, Index, NameError, PackageRecord, api_key};
 use crate::proto;
+use crate::quote::quote;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// The package is not in the catalog.
-    #[error("package {0:?} not found")]
+    #[error("package {} not found", quote(.0))]
     NoPackage(String),
     /// The package has no such channel.
-    #[error("package {package:?}, channel {channel:?} not found")]
+    #[error("package {}, channel {} not found", quote(package), quote(channel))]
     NoChannel {
         /// Package.
         package: String,
         /// Channel.
         channel: String,
     },
+    /// The package is not in the catalog, in the words of the question what replaces a bundle.
+    #[error("package {0} not found")]
+    NoPackageToReplaceIn(String),
     /// The channel has no such bundle.
-    #[error("package {package:?}, channel {channel:?}, bundle {bundle:?} not found")]
+    #[error(
+        "package {}, channel {}, bundle {} not found",
+        quote(package),
+        quote(channel),
+        quote(bundle)
+    )]
     NoBundle {
         /// Package.
         package: String,
@@ -38,7 +47,7 @@ pub enum QueryError {
     #[error("no channel entries found that replace {0}")]
     NothingReplaces(String),
     /// Nothing in the channel replaces the bundle.
-    #[error("no entry found for package {package:?}, channel {channel:?}")]
+    #[error("no entry found for package {}, channel {}", quote(package), quote(channel))]
     NoReplacement {
         /// Package.
         package: String,
@@ -48,20 +57,15 @@ pub enum QueryError {
     /// Nothing provides the API.
     #[error("no channel entries found that provide {0}")]
     NothingProvides(String),
-    /// No default channel's head provides the API.
+    /// Heads provide the API, but none of a default channel.
     #[error("no entry found that provides {0}")]
     NoDefaultProvider(String),
     /// A custom schema was asked for without its name.
     #[error("schema is required")]
     NoSchema,
     /// A custom schema's name cannot be asked for.
-    #[error("invalid custom schema query: {what} {name:?} must consist of letters, digits, '.', '_' and '-'")]
-    SchemaName {
-        /// `schema` or `package`.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
+    #[error("invalid custom schema query: {0}")]
+    SchemaName(NameError),
     /// The index cannot be read.
     #[error("read index")]
     Read(#[from] io::Error),
@@ -159,7 +163,10 @@ impl Index {
         package: &str,
         channel: &str,
     ) -> Result<Frame, QueryError> {
-        self.channel_head(package, channel)?;
+        self.channel_head(package, channel).map_err(|error| match error {
+            QueryError::NoPackage(name) => QueryError::NoPackageToReplaceIn(name),
+            other => other,
+        })?;
         let entry = self
             .channel_entries(package, channel)
             .iter()
@@ -223,8 +230,7 @@ impl Index {
     /// # Errors
     /// There is none, or the file cannot be read.
     pub fn default_bundle_that_provides(&self, api: &proto::GroupVersionKind) -> Result<Frame, QueryError> {
-        let none = || QueryError::NoDefaultProvider(api_text(api));
-        let entries = self.latest_entries_that_provide(api).map_err(|_| none())?;
+        let entries = self.latest_entries_that_provide(api)?;
         let default = entries
             .iter()
             .find(|entry| {
@@ -233,7 +239,7 @@ impl Index {
                     .get(&entry.package_name)
                     .is_some_and(|package| package.default_channel == entry.channel_name)
             })
-            .ok_or_else(none)?;
+            .ok_or_else(|| QueryError::NoDefaultProvider(api_text(api)))?;
         self.bundle(&default.package_name, &default.channel_name, &default.bundle_name)
     }
 
@@ -259,14 +265,7 @@ impl Index {
         if schema.is_empty() {
             return Err(QueryError::NoSchema);
         }
-        for (what, name) in [("schema", schema), ("package", package)] {
-            if !name.is_empty() && !crate::index::is_plain_name(name) {
-                return Err(QueryError::SchemaName {
-                    what,
-                    name: name.to_owned(),
-                });
-            }
-        }
+        crate::index::check_schema_names(schema, package).map_err(QueryError::SchemaName)?;
         let record = self
             .directory()
             .schemas
@@ -356,8 +355,10 @@ fn channel_entry(entry: &EntryRecord, replaces: &str) -> proto::ChannelEntry {
 
 fn api_text(api: &proto::GroupVersionKind) -> String {
     format!(
-        "group:{:?} version:{:?} kind:{:?}",
-        api.group, api.version, api.kind
+        "group:{} version:{} kind:{}",
+        quote(&api.group),
+        quote(&api.version),
+        quote(&api.kind)
     )
 }
 

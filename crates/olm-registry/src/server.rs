@@ -78,7 +78,7 @@ pub async fn serve(
 /// Upstream returns plain errors, which clients see with code Unknown and may compare by text.
 fn status(error: &QueryError) -> Status {
     match error {
-        QueryError::NoSchema | QueryError::SchemaName { .. } => Status::invalid_argument(error.to_string()),
+        QueryError::NoSchema | QueryError::SchemaName(_) => Status::invalid_argument(error.to_string()),
         QueryError::Read(cause) => Status::internal(format!("{error}: {cause}")),
         _ => Status::unknown(error.to_string()),
     }

@@ -308,7 +308,7 @@ async fn providers() {
     );
     unknown(
         registry.get_default_bundle_that_provides(default("None")).await,
-        &format!("no entry found that provides {text}"),
+        &format!("no channel entries found that provide {text}"),
     );
 }
 

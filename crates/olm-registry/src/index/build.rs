@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
-    PackageRecord, SchemaRecord, Span,
+    NameError, PackageRecord, SchemaRecord, Span, check_schema_names,
 };
 use crate::convert::{self, ConvertError, PackageFacts};
 use crate::proto;
@@ -34,13 +34,8 @@ pub enum BuildError {
     #[error("compute digest")]
     Digest(#[source] DigestError),
     /// A custom schema or its package has a name that cannot be asked for.
-    #[error("invalid custom schema meta: {what} {name:?} must consist of letters, digits, '.', '_' and '-'")]
-    SchemaName {
-        /// `schema` or `package`.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
+    #[error("invalid custom schema meta: {0}")]
+    SchemaName(NameError),
     /// The file cannot be written.
     #[error("write index")]
     Write(#[source] io::Error),
@@ -205,17 +200,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_other(&mut self, other: &Other) -> Result<(), BuildError> {
-        for (what, name, may_be_empty) in [
-            ("schema", &other.schema, false),
-            ("package", &other.package, true),
-        ] {
-            if !(is_plain_name(name) || may_be_empty && name.is_empty()) {
-                return Err(BuildError::SchemaName {
-                    what,
-                    name: name.clone(),
-                });
-            }
-        }
+        check_schema_names(&other.schema, &other.package).map_err(BuildError::SchemaName)?;
         let span = self.write(&convert::to_struct(&other.blob))?;
         self.schemas
             .entry((other.schema.clone(), other.package.clone()))
@@ -344,12 +329,4 @@ fn package_record(package: &olm_fbc::validate::PackageModel) -> PackageRecord {
 /// How the directory names an API.
 pub(crate) fn api_key(api: &proto::GroupVersionKind) -> String {
     format!("{}/{}/{}", api.group, api.version, api.kind)
-}
-
-/// `^[a-zA-Z0-9][a-zA-Z0-9._-]*$`
-pub(crate) fn is_plain_name(name: &str) -> bool {
-    name.starts_with(|char: char| char.is_ascii_alphanumeric())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }

@@ -96,6 +96,6 @@ fn a_custom_schema_must_have_a_plain_name() {
     let error = build(dir.path(), &target.path().join("index")).expect_err("name");
     assert_eq!(
         error.to_string(),
-        r#"invalid custom schema meta: schema "a/b" must consist of letters, digits, '.', '_' and '-'"#
+        r#"invalid custom schema meta: invalid schema "a/b": must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$"#
     );
 }

@@ -1,0 +1,68 @@
+//! Names of custom schemas, which upstream makes files of.
+
+use crate::quote::quote;
+
+/// What names must look like, in upstream's notation.
+const PATTERN: &str = "^[a-zA-Z0-9][a-zA-Z0-9._-]*$";
+
+/// A name of a custom schema or of its package that cannot be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// There is none.
+    #[error("invalid {what}: must not be empty")]
+    Empty {
+        /// `schema` or `packageName`.
+        what: &'static str,
+    },
+    /// It has other characters than letters, digits, `.`, `_` and `-`.
+    #[error("invalid {what} {}: must match {PATTERN}", quote(name))]
+    Characters {
+        /// `schema` or `packageName`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+}
+
+/// Checks the names of a custom schema and of the package it belongs to, empty for none.
+pub(crate) fn check_schema_names(schema: &str, package: &str) -> Result<(), NameError> {
+    if schema.is_empty() {
+        return Err(NameError::Empty { what: "schema" });
+    }
+    for (what, name) in [("schema", schema), ("packageName", package)] {
+        if !name.is_empty() && !is_plain(name) {
+            return Err(NameError::Characters {
+                what,
+                name: name.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether it matches [`PATTERN`].
+fn is_plain(name: &str) -> bool {
+    name.starts_with(|char: char| char.is_ascii_alphanumeric())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_custom_schemas_are_plain() {
+        let told = |schema, package| check_schema_names(schema, package).map_err(|error| error.to_string());
+        assert_eq!(told("custom.Schema_1-x", "a.b"), Ok(()));
+        assert_eq!(told("a", ""), Ok(()), "a package is not needed");
+        assert_eq!(told("", "a"), Err("invalid schema: must not be empty".to_owned()));
+        for bad in ["a/b", ".a", "-a", "_a", "a b", "\u{e9}", "a\n"] {
+            let text = format!("invalid schema {bad:?}: must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$");
+            assert_eq!(told(bad, ""), Err(text));
+            let text = format!("invalid packageName {bad:?}: must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$");
+            assert_eq!(told("a", bad), Err(text));
+        }
+    }
+}
