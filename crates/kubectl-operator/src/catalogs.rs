@@ -51,9 +51,7 @@ pub async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Contents {
 /// # Errors
 /// The directory is no valid catalog.
 pub fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> anyhow::Result<Contents> {
-    let context = || format!("catalog {}", directory.display());
-    let index = olm_registry::cache::open_temporary(directory).with_context(context)?;
-    let fetched = snapshot::of_index(&index).with_context(context)?;
+    let (_, fetched) = snapshot::of_directory(directory)?;
     fetched.skipped.iter().for_each(|text| printer::warning(text));
     let content = Arc::new(Snapshot::from(&fetched.snapshot));
     Ok(keys

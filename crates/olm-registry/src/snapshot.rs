@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty, InlineBundle, PackageEntry};
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 use tonic::Status;
 
+use crate::cache::{self, CacheError};
 use crate::client::Client;
 use crate::index::Index;
 use crate::proto;
@@ -79,6 +81,39 @@ pub fn of_index(index: &Index) -> io::Result<Fetched> {
         }
     }
     Ok(builder.finish())
+}
+
+/// A catalog directory cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("catalog {directory}")]
+pub struct DirectoryError {
+    directory: String,
+    #[source]
+    cause: DirectoryCause,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DirectoryCause {
+    #[error(transparent)]
+    Invalid(#[from] CacheError),
+    #[error(transparent)]
+    Read(#[from] io::Error),
+}
+
+/// Reads a catalog directory the way a cluster does: what its server would list. The index answers for the rest.
+///
+/// # Errors
+/// The directory is no valid catalog.
+pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError> {
+    let read = || -> Result<_, DirectoryCause> {
+        let index = cache::open_temporary(directory)?;
+        let fetched = of_index(&index)?;
+        Ok((index, fetched))
+    };
+    read().map_err(|cause| DirectoryError {
+        directory: directory.display().to_string(),
+        cause,
+    })
 }
 
 /// Collects bundles and packages into a snapshot.

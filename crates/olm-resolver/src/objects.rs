@@ -1,6 +1,8 @@
 //! Objects of a cluster, from files or from an API server, as the resolver takes them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use kube_core::ResourceExt;
@@ -25,6 +27,15 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Why objects cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectsError {
+    /// A file cannot be read.
+    #[error("cannot read {file}")]
+    File {
+        /// Its path, or `stdin`.
+        file: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The text is not YAML or JSON.
     #[error("read objects")]
     Syntax(#[source] yaml::Error),
@@ -210,6 +221,28 @@ impl Objects {
             .iter()
             .filter(move |object| namespace_of(*object) == namespace)
     }
+}
+
+/// The text of a file; `-` is stdin.
+///
+/// # Errors
+/// It cannot be read, or is no UTF-8.
+pub fn read_text(file: &Path) -> Result<String, ObjectsError> {
+    let is_stdin = file == Path::new("-");
+    let text = if is_stdin {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    text.map_err(|source| ObjectsError::File {
+        file: if is_stdin {
+            "stdin".to_owned()
+        } else {
+            file.display().to_string()
+        },
+        source,
+    })
 }
 
 /// The objects of a stream of YAML or JSON documents, undecoded; empty documents are left out.

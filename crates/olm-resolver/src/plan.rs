@@ -30,6 +30,21 @@ pub struct Question {
     pub steps: Option<usize>,
 }
 
+impl Question {
+    /// Takes it that the namespace has an OperatorGroup, where the objects leave it out as files often do. Returns what to
+    /// tell whoever asks.
+    pub fn assume_group(&mut self) -> Option<String> {
+        if self.problem.operator_group.count > 0 {
+            return None;
+        }
+        self.problem.operator_group.count = 1;
+        Some(format!(
+            "no OperatorGroup of namespace {} among the objects: one is assumed, without which OLM does nothing",
+            self.problem.namespace
+        ))
+    }
+}
+
 /// The plan for a namespace. As JSON it has the fields `namespace`, `install` and `unsatisfiable`, and no others: `install`
 /// holds everything in the order in which it will be installed, over all steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -107,6 +122,17 @@ impl Unsatisfiable {
             message: crate::explain::cut(&explanation.message(), CONDITION_LIMIT),
             tree: explanation.tree().into_iter().chain(advice).collect(),
         }
+    }
+}
+
+/// The way to the target, or where the channels lead if there is none.
+///
+/// # Errors
+/// Those of [`plan_to`] and [`plan()`].
+pub fn answer(question: &Question, target: Option<&Target>) -> Result<Plan, TargetError> {
+    match target {
+        Some(target) => plan_to(question, target),
+        None => Ok(plan(question)?),
     }
 }
 

@@ -1,14 +1,13 @@
 //! `opm plan`: what OLM would do with the objects of a namespace and a catalog, without a cluster.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
-use olm_resolver::objects::Objects;
-use olm_resolver::plan::{Plan, Question, Target, plan, plan_to};
+use olm_resolver::objects::{Objects, read_text};
+use olm_resolver::plan::{Plan, Question, Target, answer};
 use olm_resolver::{CatalogKey, Snapshot};
 
 use crate::printer;
@@ -67,16 +66,11 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let Inputs { objects, catalogs } = read_inputs(args)?;
     let namespace = objects.namespace(args.namespace.as_deref())?;
     let question = question(args, &objects, &namespace, &catalogs)?;
-    let plan = match &args.target {
-        None => plan(&question)?,
-        Some(version) => plan_to(
-            &question,
-            &Target {
-                version: version.clone(),
-                subscription: args.subscription.clone(),
-            },
-        )?,
-    };
+    let target = args.target.clone().map(|version| Target {
+        version,
+        subscription: args.subscription.clone(),
+    });
+    let plan = answer(&question, target.as_ref())?;
     print(&plan, args.output)?;
     if !plan.unsatisfiable.is_empty() {
         std::process::exit(UNRESOLVED);
@@ -127,7 +121,7 @@ fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
     }
     let mut text = String::new();
     for file in &files {
-        text.push_str(&read(file)?);
+        text.push_str(&read_text(file)?);
         text.push_str("\n---\n");
     }
     let objects = Objects::read(&text)?;
@@ -161,17 +155,6 @@ fn parse_catalog(input: &str) -> anyhow::Result<(Option<CatalogKey>, PathBuf)> {
     Ok((key, directory))
 }
 
-fn read(file: &Path) -> anyhow::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("cannot read stdin")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
-}
-
 fn question(
     args: &PlanArgs,
     objects: &Objects,
@@ -181,7 +164,9 @@ fn question(
     let keys = objects.catalog_keys(namespace);
     let mut catalogs: BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>> = BTreeMap::new();
     for (key, directory) in directories {
-        let snapshot = Arc::new(load(directory)?);
+        let (_, fetched) = olm_registry::snapshot::of_directory(directory)?;
+        fetched.skipped.iter().for_each(|text| printer::warning(text));
+        let snapshot = Arc::new(Snapshot::from(&fetched.snapshot));
         match key {
             Some(key) => {
                 catalogs.insert(key.clone(), Ok(snapshot));
@@ -200,21 +185,8 @@ fn question(
         .unwrap_or_else(|| GLOBAL_NAMESPACE.to_owned());
     let mut question = objects.question(namespace, &global, catalogs);
     question.steps = args.steps;
-    if question.problem.operator_group.count == 0 {
-        printer::warning(&format!(
-            "no OperatorGroup of namespace {namespace} among the objects: one is assumed, without which OLM does nothing"
-        ));
-        question.problem.operator_group.count = 1;
+    if let Some(notice) = question.assume_group() {
+        printer::warning(&notice);
     }
     Ok(question)
-}
-
-/// Reads a catalog the way a cluster does: what its server would list.
-fn load(directory: &Path) -> anyhow::Result<Snapshot> {
-    let index = olm_registry::cache::open_temporary(directory)
-        .with_context(|| format!("catalog {}", directory.display()))?;
-    let fetched = olm_registry::snapshot::of_index(&index)
-        .with_context(|| format!("catalog {}", directory.display()))?;
-    fetched.skipped.iter().for_each(|text| printer::warning(text));
-    Ok(Snapshot::from(&fetched.snapshot))
 }
