@@ -9,7 +9,11 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::config::ImageConfig;
+use crate::content::ImageContent;
 use crate::digest::Digest;
+use crate::error::{PullError, PullErrorClass};
+use crate::layer::Flattened;
+use crate::limits::Limits;
 use crate::pull::{Manifest, OCI_INDEX, OCI_MANIFEST, parse_manifest};
 use crate::reference::Reference;
 use crate::write::WriteError;
@@ -113,6 +117,46 @@ impl ImageArchive {
             .get(&digest)
             .ok_or_else(|| WriteError::Encode("no configuration".into()))?;
         serde_json::from_slice(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
+    }
+
+    /// The files in some folders (paths from the root), by path without leading slash, all layers considered, as
+    /// [`crate::Image::files`] has them from a registry.
+    ///
+    /// # Errors
+    /// [`PullError`] as a pull of the same image would have it.
+    pub fn files(&self, folders: &[String], limits: Limits) -> Result<ImageContent, PullError> {
+        let failed = |class, detail: String| PullError::of_content(&self.digest, class, detail);
+        let malformed = |error: WriteError| failed(PullErrorClass::Malformed, error.to_string());
+        let manifest = self.parsed_manifest().map_err(malformed)?;
+        if manifest.layers.len() > limits.layers {
+            let detail = format!("{} layers, {} are allowed", manifest.layers.len(), limits.layers);
+            return Err(failed(PullErrorClass::TooLarge, detail));
+        }
+        let mut flattened = Flattened::new(folders, limits);
+        for layer in &manifest.layers {
+            let blob = layer
+                .digest
+                .parse()
+                .ok()
+                .and_then(|digest: Digest| self.blobs.get(&digest));
+            let blob = blob.ok_or_else(|| {
+                failed(
+                    PullErrorClass::Malformed,
+                    format!("layer {} is missing", layer.digest),
+                )
+            })?;
+            flattened
+                .add_layer(io::Cursor::new(blob))
+                .map_err(|error| failed(error.class(), format!("layer {}: {error}", layer.digest)))?;
+        }
+        let files = flattened
+            .into_files()
+            .map_err(|error| failed(error.class(), error.to_string()))?;
+        Ok(ImageContent {
+            digest: self.digest.clone(),
+            labels: self.config().map_err(malformed)?.config.labels,
+            files,
+        })
     }
 
     fn parsed_manifest(&self) -> Result<oci_client::manifest::OciImageManifest, WriteError> {

@@ -225,9 +225,21 @@ impl Flattened {
     /// The files, links followed, by path from the root without leading slash.
     pub(crate) fn into_files(self) -> Result<BTreeMap<String, Bytes>, LayerError> {
         let mut files = BTreeMap::new();
-        for path in self.nodes.keys() {
+        // Links are counted as the copies they become when the files are written.
+        let mut copies = 0_u64;
+        for (path, node) in &self.nodes {
             if self.is_wanted(path) {
-                files.insert(path.clone(), self.follow(path)?);
+                let bytes = self.follow(path)?;
+                if matches!(node, Node::Link(_)) {
+                    copies += bytes.len() as u64;
+                    if copies > self.limits.content {
+                        return Err(LayerError::TooLarge(format!(
+                            "links stand for more than {} bytes of files",
+                            self.limits.content
+                        )));
+                    }
+                }
+                files.insert(path.clone(), bytes);
             } else {
                 return Err(LayerError::Malformed(format!(
                     "folder `{path}` is a link, which is not supported"
@@ -618,6 +630,25 @@ mod tests {
         };
         let error = flatten_with(limits, &["other"], &[bomb]).expect_err("content");
         assert_eq!(error.class(), PullErrorClass::TooLarge);
+    }
+
+    #[test]
+    fn links_count_as_the_copies_they_become() {
+        let names: Vec<String> = (0..40).map(|number| format!("m/{number}")).collect();
+        let body = vec![0_u8; 100];
+        let mut entries = vec![File("m/a", &body)];
+        entries.extend(names.iter().map(|name| Symlink(name, "a")));
+        let layer = archive(&entries);
+        let limits = |content| Limits {
+            content,
+            ..Limits::BUNDLE
+        };
+        assert!(flatten_with(limits(4000), &["m"], std::slice::from_ref(&layer)).is_ok());
+        let error = flatten_with(limits(3999), &["m"], &[layer]).expect_err("too many");
+        assert_eq!(
+            error,
+            LayerError::TooLarge("links stand for more than 3999 bytes of files".into())
+        );
     }
 
     #[test]

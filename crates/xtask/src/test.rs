@@ -16,6 +16,16 @@ use crate::{deploy, images, workspace};
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
+/// How long each fuzz target runs, unless the environment says otherwise.
+const FUZZ_VARIABLE: &str = "OLM_FUZZ_SECONDS";
+const FUZZ_SECONDS: &str = "60";
+/// The test targets that fuzz, in whichever crate they are.
+const FUZZ_TARGET: &str = "fuzz";
+/// More than a crate has fuzz targets, so that none waits for another.
+const FUZZ_THREADS: &str = "16";
+/// How the lines begin that tell what was fuzzed.
+const FUZZ_LINE: &str = "fuzz ";
+
 /// Runs the tests and returns their verdict. Cargo's summary lines are printed once more at the end.
 ///
 /// # Errors
@@ -31,7 +41,15 @@ pub fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
         command
             .args(["--workspace", "--exclude", "e2e"])
             .args(&options.arguments);
+        // Who asks for some tests by name has no minutes for all fuzz targets; they run among the others, shortly.
+        let is_fuzzed = options.arguments.is_empty();
+        if is_fuzzed {
+            command.env(FUZZ_VARIABLE, "0");
+        }
         passed &= watch(command, &mut results)?;
+        if is_fuzzed {
+            passed &= fuzz(&progress, &mut results)?;
+        }
     }
     if !options.unit_only {
         passed &= run_e2e(options, &progress, &mut results)?;
@@ -48,6 +66,20 @@ pub fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Runs all fuzz targets of a crate at once, a minute each, after their seeds and former findings were tried.
+fn fuzz(progress: &Progress, results: &mut Results) -> anyhow::Result<bool> {
+    let seconds = std::env::var(FUZZ_VARIABLE).unwrap_or_else(|_| FUZZ_SECONDS.to_owned());
+    progress.note(&format!(
+        "fuzzing, {seconds} s a target ({FUZZ_VARIABLE} sets it)"
+    ));
+    let mut command = cargo_test();
+    command
+        .args(["--workspace", "--exclude", "e2e", "--test", FUZZ_TARGET, "--"])
+        .args(["--nocapture", "--test-threads", FUZZ_THREADS])
+        .env(FUZZ_VARIABLE, seconds);
+    watch(command, results)
 }
 
 fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) -> anyhow::Result<bool> {
@@ -98,6 +130,9 @@ fn watch(mut command: Command, results: &mut Results) -> anyhow::Result<bool> {
         let line = line.context("cargo's output broke off")?;
         // A closed stdout is no reason to stop testing.
         let _ = writeln!(shown, "{line}");
+        if line.starts_with(FUZZ_LINE) {
+            results.summaries.push(line.clone());
+        }
         results.read_line(&line);
     }
     Ok(child.wait().context("lost cargo")?.success())

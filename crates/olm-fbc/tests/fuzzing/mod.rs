@@ -1,36 +1,130 @@
 //! Fuzzing for the stable toolchain: inputs are made from seeds by random changes, for a time.
 //!
-//! The time is `OLM_FUZZ_SECONDS`, by default short. A finding is kept below the target folder and named; copied to
+//! The time is `OLM_FUZZ_SECONDS` a target, by default short; `cargo xtask test` gives a minute. What a target takes becomes
+//! a seed of further inputs, so that changes add up; a third of the inputs are changed as trees and not as bytes, where the
+//! target is given seeds that have a structure. A finding is kept below the target folder and named; copied to
 //! `tests/findings/<target>-…` it is tried first on every run.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+pub mod random;
+pub mod tree;
+
+pub use random::Random;
+
 const DEFAULT_SECONDS: u64 = 3;
 /// Longest time one input may take: slowness is a finding, too. Generous, as tests run unoptimised beside others.
 const SLOW: Duration = Duration::from_secs(20);
+/// Memory that all targets of a test program may have used together at most. Their inputs are small.
+const MEMORY_KIB: u64 = 2 << 20;
 /// Inputs do not grow beyond this.
 const BYTES: usize = 1 << 16;
+/// How many accepted inputs are kept as seeds beside the given ones.
+const KEPT: usize = 256;
 
-/// Numbers that look random; the same for the same start (xorshift).
-pub struct Random(u64);
+/// What was run, for people and for `cargo xtask test`.
+struct Report<'a> {
+    name: &'a str,
+    time: Duration,
+    seeds: usize,
+    findings: usize,
+    tried: u64,
+    accepted: u64,
+}
 
-impl Random {
-    pub fn new(start: u64) -> Self {
-        Self(start | 1)
+impl Report<'_> {
+    fn print(&self) {
+        let line = format!(
+            "fuzz {}: {:.0} s, {} seeds, {} former findings, {} inputs of which {} accepted, 0 new findings\n",
+            self.name,
+            self.time.as_secs_f64(),
+            self.seeds,
+            self.findings,
+            self.tried,
+            self.accepted
+        );
+        // Not `println!`, which the test harness keeps to itself when all is well.
+        let _ = std::io::stdout().write_all(line.as_bytes());
+    }
+}
+
+/// A target: what is tried, and what it is tried on.
+pub struct Fuzz<'a> {
+    pub name: &'a str,
+    /// Inputs to begin with. They must be accepted now and then, or nothing behind the first check is reached.
+    pub seeds: Vec<Vec<u8>>,
+    /// Pieces of text that are put in.
+    pub words: &'a [&'a str],
+    /// Makes an input of the seeds in the target's own way, or none.
+    pub structured: Option<fn(&[Vec<u8>], &mut Random) -> Option<Vec<u8>>>,
+}
+
+impl Fuzz<'_> {
+    /// Tries inputs on `target`, which panics on a finding and tells whether it took the input.
+    pub fn run(&self, target: impl Fn(&[u8]) -> bool) {
+        let name = self.name;
+        assert!(!self.seeds.is_empty(), "{name} has no seeds");
+        let findings = findings(name);
+        for (file, input) in &findings {
+            attempt(file, input, &target);
+        }
+        let mut accepted = 0;
+        for seed in &self.seeds {
+            accepted += u64::from(attempt(name, seed, &target));
+        }
+        let clock = Instant::now();
+        // Other inputs on every run, and said on a finding through the file that is kept.
+        let start = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(1, |now| now.as_nanos() as u64);
+        let mut random = Random::new(start ^ name.len() as u64);
+        let mut seeds = self.seeds.clone();
+        let mut tried = 0_u64;
+        while clock.elapsed() < seconds() || tried == 0 {
+            let input = self.input(&seeds, &mut random);
+            tried += 1;
+            if attempt(name, &input, &target) {
+                accepted += 1;
+                if seeds.len() < self.seeds.len() + KEPT {
+                    seeds.push(input);
+                } else if random.below(8) == 0 {
+                    let at = self.seeds.len() + random.below(KEPT);
+                    seeds[at] = input;
+                }
+            }
+        }
+        let report = Report {
+            name,
+            time: clock.elapsed(),
+            seeds: self.seeds.len(),
+            findings: findings.len(),
+            tried,
+            accepted,
+        };
+        report.print();
+        assert!(accepted > 0, "{name} took none of {tried} inputs");
+        let used = memory_kib();
+        assert!(used < MEMORY_KIB, "{name}: the program used {used} KiB of memory");
     }
 
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Below `end`, 0 for an empty range.
-    pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap_or(0)
+    fn input(&self, seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+        if let Some(structured) = self.structured
+            && random.below(3) > 0
+            && let Some(input) = structured(seeds, random)
+        {
+            // Half of them get bytes changed on top.
+            return match random.below(2) {
+                0 => input,
+                _ => mutate(input, seeds, self.words, random),
+            };
+        }
+        let seed = seeds[random.below(seeds.len())].clone();
+        mutate(seed, seeds, self.words, random)
     }
 }
 
@@ -41,43 +135,37 @@ fn seconds() -> Duration {
     Duration::from_secs(given.unwrap_or(DEFAULT_SECONDS))
 }
 
-/// Tries inputs made of `seeds` and `words` on `target`, which panics on a finding.
-pub fn fuzz(name: &str, seeds: &[Vec<u8>], words: &[&str], target: impl Fn(&[u8])) {
-    assert!(!seeds.is_empty(), "{name} has no seeds");
-    for (file, input) in findings(name) {
-        attempt(&file, &input, &target);
-    }
-    for seed in seeds {
-        attempt(name, seed, &target);
-    }
-    let clock = Instant::now();
-    // Other inputs on every run, and said on a finding through the file that is kept.
-    let start = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(1, |now| now.as_nanos() as u64);
-    let mut random = Random::new(start);
-    let mut tried = 0_u64;
-    while clock.elapsed() < seconds() {
-        let input = mutate(seeds, words, &mut random);
-        attempt(name, &input, &target);
-        tried += 1;
-    }
-    println!("{name}: {tried} inputs");
-    assert!(tried > 0);
+/// Highest memory use of this program so far; 0 where the system does not tell.
+fn memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("VmHWM:")?
+                .trim()
+                .strip_suffix("kB")?
+                .trim()
+                .parse()
+                .ok()
+        })
+        .unwrap_or(0)
 }
 
-fn attempt(name: &str, input: &[u8], target: &impl Fn(&[u8])) {
+fn attempt(name: &str, input: &[u8], target: &impl Fn(&[u8]) -> bool) -> bool {
     let clock = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| target(input)));
     let is_slow = clock.elapsed() > SLOW;
-    if result.is_err() || is_slow {
-        let path = keep(name, input);
-        let what = if is_slow { "takes too long" } else { "fails" };
-        panic!(
-            "{name} {what} on {} bytes, kept in {}",
-            input.len(),
-            path.display()
-        );
+    match result {
+        Ok(accepted) if !is_slow => accepted,
+        _ => {
+            let path = keep(name, input);
+            let what = if is_slow { "takes too long" } else { "fails" };
+            panic!(
+                "{name} {what} on {} bytes, kept in {}",
+                input.len(),
+                path.display()
+            );
+        }
     }
 }
 
@@ -107,8 +195,8 @@ fn findings(name: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-fn mutate(seeds: &[Vec<u8>], words: &[&str], random: &mut Random) -> Vec<u8> {
-    let mut input = seeds[random.below(seeds.len())].clone();
+/// Changes bytes.
+fn mutate(mut input: Vec<u8>, seeds: &[Vec<u8>], words: &[&str], random: &mut Random) -> Vec<u8> {
     if input.len() > BYTES {
         let start = random.below(input.len() - BYTES);
         input = input[start..start + BYTES].to_vec();
