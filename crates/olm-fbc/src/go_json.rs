@@ -58,13 +58,16 @@ fn write(out: &mut String, value: &Value, html: Html) {
 
 /// Integers as they are; floats without exponent from 1e-6 up to 1e21, `1.0` as `1`.
 fn number(out: &mut String, value: &Number) {
-    let float = match value.as_f64() {
-        Some(float) if value.is_f64() => float,
+    match value.as_f64() {
+        Some(number) if value.is_f64() => float(out, number),
         _ => {
             let _ = write!(out, "{value}");
-            return;
         }
-    };
+    }
+}
+
+/// A float as [`number`] writes it.
+pub(crate) fn float(out: &mut String, float: f64) {
     if float != 0.0
         && !(1e-6..1e21).contains(&float.abs())
         && let Some((mantissa, exponent)) = format!("{float:e}").split_once('e')

@@ -1,15 +1,20 @@
 //! What kind of image some bytes are, by their first bytes.
 
-/// Marks of image formats: where, which bytes, what it is.
-const MARKS: [(usize, &[u8], &str); 9] = [
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+/// Marks of image formats: where, which bytes, what it is. The first that fits counts.
+const MARKS: [(usize, &[u8], &str); 14] = [
+    (0, b"\x89PNG", "image/png"),
     (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF8", "image/gif"),
+    (0, b"\0\0\0\x0cjP  \r\n\x87\n\0", "image/jp2"),
+    (0, b"GIF", "image/gif"),
     (8, b"WEBP", "image/webp"),
+    (8, b"CR\x02", "image/x-canon-cr2"),
     (0, b"BM", "image/bmp"),
     (0, b"\0\0\x01\0", "image/vnd.microsoft.icon"),
     (0, b"II*\0", "image/tiff"),
     (0, b"MM\0*", "image/tiff"),
+    (0, b"II\xbc", "image/vnd.ms-photo"),
+    (0, b"8BPS", "image/vnd.adobe.photoshop"),
+    (0, b"AC10", "image/vnd.dwg"),
     (4, b"ftypavif", "image/avif"),
 ];
 
@@ -21,7 +26,29 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     if let Some((_, _, kind)) = MARKS.iter().find(|(at, mark, _)| has(*at, mark)) {
         return Some(kind);
     }
+    if is_heif(bytes) {
+        return Some("image/heif");
+    }
     is_svg(bytes).then_some("image/svg+xml")
+}
+
+/// The box that begins the file names the brand `heic`, or a general one that is made more precise by it.
+fn is_heif(bytes: &[u8]) -> bool {
+    let Some((size, content)) = bytes.split_first_chunk() else {
+        return false;
+    };
+    let size = usize::try_from(u32::from_be_bytes(*size)).unwrap_or(usize::MAX);
+    let inside = &content[..content.len().min(size.saturating_sub(4))];
+    let Some(brands) = inside.strip_prefix(b"ftyp") else {
+        return false;
+    };
+    let mut brands = brands.chunks_exact(4);
+    match brands.next() {
+        Some(b"heic") => true,
+        // What follows the first brand is its version.
+        Some(b"mif1" | b"msf1") => brands.skip(1).any(|brand| brand == b"heic"),
+        _ => false,
+    }
 }
 
 fn is_svg(bytes: &[u8]) -> bool {
@@ -57,6 +84,18 @@ mod tests {
                 b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- <svg> -->\n<!DOCTYPE svg>\n<svg>",
                 Some("image/svg+xml"),
             ),
+            (b"\x89PNG", Some("image/png")),
+            (b"II*\0\x10\0\0\0CR\x02\0", Some("image/x-canon-cr2")),
+            (b"II*\0\x10\0\0\0\0\0\0\0", Some("image/tiff")),
+            (b"II\xbc\0", Some("image/vnd.ms-photo")),
+            (b"8BPS\0", Some("image/vnd.adobe.photoshop")),
+            (b"AC1015", Some("image/vnd.dwg")),
+            (b"\0\0\0\x0cjP  \r\n\x87\n\0\0", Some("image/jp2")),
+            (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", Some("image/heif")),
+            (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", Some("image/heif")),
+            (b"\0\0\0\x14ftypmif1\0\0\0\0mif1heic", None),
+            (b"\0\0\0\x18ftypmp42\0\0\0\0mif1heic", None),
+            (b"\0\0\0\x1cftypavif\0\0\0\0avifmif1", Some("image/avif")),
             (b"<html><svg></svg></html>", None),
             (b"<svgx>", None),
             (b"<!-- <svg>", None),

@@ -186,18 +186,10 @@ pub fn read_file<E: From<LoadError>>(
         Ok(file) => file,
         Err(source) => return visit(Err(read_error(path, source)), &origin),
     };
-    let mut documents = yaml::Documents::new(BufReader::with_capacity(1 << 16, file));
+    let mut documents = yaml::Documents::new(BufReader::with_capacity(1 << 16, file)).with_empty_documents();
     loop {
         origin.document += 1;
         match documents.next() {
-            None if origin.document == 1 => {
-                // Upstream takes a file without any document for one that lacks a schema.
-                let error = LoadError::Blob {
-                    origin: origin.clone(),
-                    source: BlobError::NoSchema(String::new()),
-                };
-                return visit(Err(error), &origin);
-            }
             None => return Ok(()),
             Some(Ok(value)) => {
                 let blob = Blob::from_value(value).map_err(|source| LoadError::Blob {

@@ -6,9 +6,10 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::schema::Blob;
-use crate::yaml;
+use crate::{go_json, yaml};
 
 mod spool;
 
@@ -55,7 +56,8 @@ fn key(blob: &Blob) -> (bool, &str, u8, &str) {
         Blob::Package(package) => (0, package.name.as_str()),
         Blob::Channel(channel) => (1, channel.name.as_str()),
         Blob::Bundle(bundle) => (2, bundle.name.as_str()),
-        // Others keep the order they came in within one schema.
+        // Others keep the order they came in: those of a package within one schema, those of none all together.
+        Blob::Other(other) if other.package.is_empty() => (3, ""),
         Blob::Other(other) => (3, other.schema.as_str()),
         Blob::Deprecations(_) => (4, ""),
     };
@@ -92,9 +94,76 @@ pub fn write_blob(blob: &Blob, format: Format, mut out: impl Write) -> io::Resul
 /// # Errors
 /// Those of the writer.
 pub fn write_json(value: &impl Serialize, mut out: impl Write) -> io::Result<()> {
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let formatter = GoFormatter(PrettyFormatter::with_indent(b"    "));
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
     out.write_all(b"\n")
+}
+
+/// Floats and the two line separators of Unicode as Go writes them; the rest is as usual.
+struct GoFormatter(PrettyFormatter<'static>);
+
+impl Formatter for GoFormatter {
+    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        let mut text = String::new();
+        go_json::float(&mut text, value);
+        out.write_all(text.as_bytes())
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        const SEPARATORS: [char; 2] = ['\u{2028}', '\u{2029}'];
+        let mut rest = fragment;
+        while let Some(at) = rest.find(SEPARATORS) {
+            let (before, found) = rest.split_at(at);
+            out.write_all(before.as_bytes())?;
+            rest = match found.strip_prefix(SEPARATORS[0]) {
+                Some(after) => {
+                    out.write_all(b"\\u2028")?;
+                    after
+                }
+                None => {
+                    out.write_all(b"\\u2029")?;
+                    found.strip_prefix(SEPARATORS[1]).unwrap_or_default()
+                }
+            };
+        }
+        out.write_all(rest.as_bytes())
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_array(out)
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array(out)
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(out, first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array_value(out)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object(out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(out)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object_value(out)
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +237,39 @@ mod tests {
         "#);
         assert!(
             text(Format::Json).starts_with("{\n    \"schema\": \"olm.package\",\n    \"name\": \"p\",\n")
+        );
+    }
+
+    #[test]
+    fn blobs_of_no_package_keep_their_order() {
+        let mut blobs: Vec<Blob> = ["x", "custom", "a"]
+            .map(|schema| Blob::from_value(json!({"schema": schema})).expect("blob"))
+            .into();
+        sort(&mut blobs);
+        assert_eq!(
+            blobs.iter().map(Blob::schema).collect::<Vec<_>>(),
+            ["x", "custom", "a"]
+        );
+    }
+
+    #[test]
+    fn json_is_written_as_go_writes_it() {
+        let value = json!({
+            "floats": [1.0, 1e3, -0.0, 1e20, 1e21, 1e-6, 1e-7, 0.1], "large": 9_007_199_254_740_993_u64,
+            "text": "<&>\u{2028}a\u{2029}\u{1}\u{8}\u{c}\u{7f}é",
+        });
+        let mut out = Vec::new();
+        write_json(&value, &mut out).expect("text");
+        let compact: Vec<&str> = std::str::from_utf8(&out)
+            .expect("text")
+            .lines()
+            .map(str::trim)
+            .collect();
+        assert_eq!(
+            compact.concat(),
+            r#"{"floats": [1,1000,-0,100000000000000000000,1e+21,0.000001,1e-7,0.1],"large": 9007199254740993,"text": "<&>\u2028a\u2029\u0001\b\f"#
+                .to_owned()
+                + "\u{7f}é\"}"
         );
     }
 

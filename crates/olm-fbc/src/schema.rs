@@ -3,6 +3,8 @@
 //! Reading keeps what it does not know: unknown schemas whole, unknown fields in `extra`, so that rendering a catalog loses
 //! nothing. Keys match without regard to case, as upstream's decoder has it. Source: section 1 of the catalog specification.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -180,10 +182,10 @@ pub enum BlobError {
     #[error("object '{0}' is missing root schema field")]
     NoSchema(String),
     /// Keys that differ in case only.
-    #[error("duplicate keys for key {key:?}: {keys:?}")]
+    #[error("duplicate keys for key {key:?}: [{}]", keys.join(" "))]
     DuplicateKeys {
         /// The key in lower case.
-        key: &'static str,
+        key: String,
         /// How it is written.
         keys: Vec<String>,
     },
@@ -216,6 +218,7 @@ impl Blob {
             Value::Null => return Err(BlobError::NoSchema(String::new())),
             other => return Err(BlobError::NotAnObject(crate::property::json_kind(&other))),
         };
+        check_keys(&map)?;
         let schema = meta_key(&map, "schema")?;
         let package = meta_key(&map, "package")?;
         let name = meta_key(&map, "name")?;
@@ -290,21 +293,29 @@ impl Blob {
     }
 }
 
+/// No two keys of a document may differ in case only.
+fn check_keys(map: &Map<String, Value>) -> Result<(), BlobError> {
+    let mut spellings: BTreeMap<String, Vec<&String>> = BTreeMap::new();
+    for key in map.keys() {
+        spellings.entry(key.to_lowercase()).or_default().push(key);
+    }
+    match spellings.into_iter().find(|(_, keys)| keys.len() > 1) {
+        None => Ok(()),
+        Some((key, keys)) => Err(BlobError::DuplicateKeys {
+            key,
+            keys: keys.into_iter().cloned().collect(),
+        }),
+    }
+}
+
+/// Unlike other fields these must not be null.
 fn meta_key(map: &Map<String, Value>, key: &'static str) -> Result<String, BlobError> {
-    let found: Vec<(&String, &Value)> = map
-        .iter()
-        .filter(|(name, _)| name.eq_ignore_ascii_case(key))
-        .collect();
-    match found.as_slice() {
-        [] | [(_, Value::Null)] => Ok(String::new()),
-        [(_, Value::String(text))] => Ok(text.clone()),
-        [(_, other)] => Err(BlobError::NotText {
+    match map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)) {
+        None => Ok(String::new()),
+        Some((_, Value::String(text))) => Ok(text.clone()),
+        Some((_, other)) => Err(BlobError::NotText {
             key,
             found: crate::property::json_kind(other),
-        }),
-        several => Err(BlobError::DuplicateKeys {
-            key,
-            keys: several.iter().map(|(name, _)| (*name).clone()).collect(),
         }),
     }
 }
@@ -325,7 +336,7 @@ impl Package {
 impl Icon {
     fn take(take: &mut Take) -> Result<Self, String> {
         Ok(Self {
-            base64data: take.text("base64data")?,
+            base64data: take.base64("base64data")?,
             mediatype: take.text("mediatype")?,
             extra: take.rest(),
         })
@@ -362,7 +373,7 @@ impl Bundle {
             name: take.text("name")?,
             package: take.text("package")?,
             image: take.text("image")?,
-            properties: take.list("properties", take_property)?,
+            properties: take.list("properties", take_bundle_property)?,
             related_images: take.list("relatedImages", RelatedImage::take)?,
             extra: take.rest(),
         })
@@ -400,6 +411,14 @@ impl Deprecations {
             extra: take.rest(),
         })
     }
+}
+
+/// Properties of bundles are interpreted, so their value must be there, be it null.
+fn take_bundle_property(take: &mut Take) -> Result<Property, String> {
+    if !take.has("value") {
+        return Err("value: unexpected end of JSON input: value must be set".to_owned());
+    }
+    take_property(take)
 }
 
 fn take_property(take: &mut Take) -> Result<Property, String> {

@@ -17,6 +17,7 @@ mod fault;
 mod graph;
 mod names;
 
+pub use bundle::check_objects;
 pub use fault::{Fault, Faults};
 
 /// A catalog without faults.

@@ -11,7 +11,7 @@
 //! Input is bounded: nesting depth, document size and what aliases may expand to ([`Limits`]).
 
 use std::fmt::Write as _;
-use std::io::BufRead;
+use std::io::{BufRead, Cursor, Read};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -209,19 +209,30 @@ pub fn to_string_all<'a, T: Serialize + 'a>(
 
 /// The documents of an input, read one at a time: memory is bounded by the largest document, not by the input.
 ///
-/// Input whose first non-blank byte is `{` is taken as a stream of JSON documents; if its first document is no JSON, the
-/// input is read as YAML (a flow mapping). After an error the iterator ends.
+/// Input whose first non-blank byte is `{` is taken as a stream of JSON documents. If its first or second document is no
+/// JSON, the rest is read as YAML (a flow mapping, or JSON documents divided by `---`). After an error the iterator ends.
 pub struct Documents<R> {
     reader: R,
     limits: Limits,
     /// Lines handed out so far.
     line: usize,
-    /// Whether a JSON document has been handed out: after that the input is not taken for YAML any more.
-    is_json: bool,
+    /// JSON documents handed out: after two the input is not taken for YAML any more.
+    json_documents: usize,
     pending: std::collections::VecDeque<Value>,
     state: State,
-    /// A marker line already read that belongs to the next document.
-    carry: Vec<u8>,
+    /// Bytes already read that are to be read again, before those of the reader.
+    again: Cursor<Vec<u8>>,
+    separators: Separators,
+}
+
+/// What a line that begins with `---` does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Separators {
+    /// As YAML has it: begins a document, whose content may follow; documents without content are left out.
+    Yaml,
+    /// As the Kubernetes stream decoder has it: only a comment may follow, and what lies between two of them is a document
+    /// even without content.
+    Stream,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -244,11 +255,20 @@ impl<R: BufRead> Documents<R> {
             reader,
             limits,
             line: 0,
-            is_json: false,
+            json_documents: 0,
             pending: std::collections::VecDeque::new(),
             state: State::Start,
-            carry: Vec::new(),
+            again: Cursor::default(),
+            separators: Separators::Yaml,
         }
+    }
+
+    /// Reads as catalogs are read: content behind `---` is an error, and a document without content is `null`, unless it is
+    /// all there is.
+    #[must_use]
+    pub fn with_empty_documents(mut self) -> Self {
+        self.separators = Separators::Stream;
+        self
     }
 
     fn advance(&mut self) -> Result<Option<Value>, Error> {
@@ -285,12 +305,12 @@ impl<R: BufRead> Documents<R> {
                 return Ok(first == b'{');
             }
             // Blanks before a YAML document could be its indentation; keep them.
-            self.carry.push(first);
+            self.again.get_mut().push(first);
             self.reader.consume(1);
         }
     }
 
-    /// One JSON document. JSON catalogs are better read through [`crate::load`], which does not build a tree of each.
+    /// One JSON document.
     fn next_json(&mut self) -> Result<Option<Value>, Error> {
         let text = self.take_json_document()?;
         if text.iter().all(u8::is_ascii_whitespace) {
@@ -301,7 +321,7 @@ impl<R: BufRead> Documents<R> {
         match serde_json::from_slice(&text) {
             Ok(value) => {
                 self.line += lines;
-                self.is_json = true;
+                self.json_documents += 1;
                 Ok(Some(value))
             }
             Err(error) if error.is_eof() => Err(Error::UnexpectedEnd),
@@ -316,10 +336,18 @@ impl<R: BufRead> Documents<R> {
             message: trim_position(&error.to_string()),
         }
         .offset_lines(self.line);
-        if self.is_json {
+        if self.json_documents > 1 {
             return Err(json_error);
         }
-        self.carry = text;
+        // What is left of the line on which the document before ended.
+        let line_end = text.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = if text[..line_end].iter().all(u8::is_ascii_whitespace) {
+            self.line += usize::from(line_end > 0);
+            text[line_end..].to_vec()
+        } else {
+            text
+        };
+        self.again = Cursor::new(rest);
         self.state = State::Yaml;
         self.next_yaml().map_err(|_| json_error)?;
         Ok(self.pending.pop_front())
@@ -327,7 +355,7 @@ impl<R: BufRead> Documents<R> {
 
     /// Bytes up to the brace that closes the first object.
     fn take_json_document(&mut self) -> Result<Vec<u8>, Error> {
-        let mut text = std::mem::take(&mut self.carry);
+        let mut text = std::mem::take(&mut self.again).into_inner();
         let mut scan = JsonScan::default();
         loop {
             let buffer = self.reader.fill_buf().map_err(Error::Read)?;
@@ -360,11 +388,10 @@ impl<R: BufRead> Documents<R> {
     /// Reads lines up to the next `---` and parses them.
     fn next_yaml(&mut self) -> Result<(), Error> {
         let first_line = self.line;
-        let mut text = std::mem::take(&mut self.carry);
-        let mut lines = text.iter().filter(|byte| **byte == b'\n').count();
+        let mut text = Vec::new();
         loop {
             let start = text.len();
-            let read = read_line(&mut self.reader, &mut text, self.limits.document_bytes + 1)?;
+            let read = self.read_line(&mut text)?;
             if text.len() > self.limits.document_bytes {
                 return Err(Error::TooLarge {
                     line: first_line + 1,
@@ -376,16 +403,51 @@ impl<R: BufRead> Documents<R> {
                 self.state = State::Done;
                 break;
             }
-            let begins_line = start > 0 && text[start - 1] == b'\n';
-            if begins_line && is_document_marker(&text[start..]) {
-                self.carry = text.split_off(start);
-                break;
+            self.line += 1;
+            match self.separators {
+                Separators::Yaml if start > 0 && is_document_marker(&text[start..]) => {
+                    self.line -= 1;
+                    self.put_back(text.split_off(start));
+                    break;
+                }
+                Separators::Stream if is_separator(&text[start..], self.line)? && start > 0 => {
+                    text.truncate(start);
+                    break;
+                }
+                _ => {}
             }
-            lines += 1;
         }
-        self.line += lines;
+        if text.is_empty() {
+            return Ok(());
+        }
         let text = std::str::from_utf8(&text).map_err(|_| Error::NotUtf8 { line: first_line + 1 })?;
-        tree::documents(text, &self.limits, &mut self.pending).map_err(|error| error.offset_lines(first_line))
+        let before = self.pending.len();
+        tree::documents(text, &self.limits, &mut self.pending)
+            .map_err(|error| error.offset_lines(first_line))?;
+        if self.separators == Separators::Stream && self.pending.len() == before {
+            self.pending.push_back(Value::Null);
+        }
+        Ok(())
+    }
+
+    /// Appends one line with its terminator, but hardly more than a document may have, so that a line without end is noticed
+    /// early.
+    fn read_line(&mut self, text: &mut Vec<u8>) -> Result<usize, Error> {
+        let start = text.len();
+        let room = (self.limits.document_bytes + 1).saturating_sub(start) as u64;
+        let again = Read::take(&mut self.again, room).read_until(b'\n', text);
+        let read = again.map_err(Error::Read)?;
+        if text[start..].ends_with(b"\n") {
+            return Ok(read);
+        }
+        let rest = Read::take(&mut self.reader, room - read as u64).read_until(b'\n', text);
+        Ok(read + rest.map_err(Error::Read)?)
+    }
+
+    fn put_back(&mut self, line: Vec<u8>) {
+        let position = usize::try_from(self.again.position()).unwrap_or(usize::MAX);
+        let rest = self.again.get_ref().get(position..).unwrap_or_default();
+        self.again = Cursor::new([line.as_slice(), rest].concat());
     }
 }
 
@@ -474,17 +536,30 @@ fn named(text: &[u8]) -> String {
     }
 }
 
-/// Appends one line with its terminator, but no more than `limit` bytes in all, so that a line without end is noticed early.
-fn read_line<R: BufRead>(reader: &mut R, text: &mut Vec<u8>, limit: usize) -> Result<usize, Error> {
-    let room = limit.saturating_sub(text.len()) as u64;
-    std::io::Read::take(reader, room)
-        .read_until(b'\n', text)
-        .map_err(Error::Read)
-}
-
 fn is_document_marker(line: &[u8]) -> bool {
     line.strip_prefix(b"---")
         .is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Whether a line divides documents of a stream.
+///
+/// # Errors
+/// Something other than a comment follows the dashes.
+fn is_separator(line: &[u8], number: usize) -> Result<bool, Error> {
+    let Some(rest) = line.strip_prefix(b"---") else {
+        return Ok(false);
+    };
+    let rest = rest.trim_ascii();
+    if rest.is_empty() || rest.starts_with(b"#") {
+        return Ok(true);
+    }
+    Err(Error::Unsupported {
+        line: number,
+        message: format!(
+            "invalid Yaml document separator: {}",
+            String::from_utf8_lossy(rest)
+        ),
+    })
 }
 
 /// `serde_json` appends the position to its messages; ours has it in front.

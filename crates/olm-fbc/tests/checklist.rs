@@ -329,11 +329,14 @@ fn fbc_013_tools_may_add_properties_and_make_edges_from_higher_forms() {
 
 #[test]
 fn sch_001_schema_is_required_text() {
-    for broken in [json!(null), json!("")] {
-        refused(
-            move |blobs| blobs[2]["schema"] = broken,
-            "missing root schema field",
-        );
+    for (broken, message) in [
+        (
+            json!(null),
+            "expected value for key \"schema\" to be a string, got null",
+        ),
+        (json!(""), "missing root schema field"),
+    ] {
+        refused(move |blobs| blobs[2]["schema"] = broken, message);
     }
     refused(
         |blobs| blobs[2]["schema"] = json!(1),
@@ -389,7 +392,6 @@ fn sch_004_a_property_has_a_type_and_a_value() {
     for (property, missing) in [
         (json!({"value": 1}), "type"),
         (json!({"type": "", "value": 1}), "type"),
-        (json!({"type": "t"}), "value"),
         (json!({"type": "t", "value": null}), "value"),
     ] {
         let dir = tempfile::tempdir().expect("folder");
@@ -403,6 +405,10 @@ fn sch_004_a_property_has_a_type_and_a_value() {
             "{findings:?}"
         );
     }
+    refused(
+        add(json!({"type": "t"})),
+        "properties[2].value: unexpected end of JSON input: value must be set",
+    );
     refused(add(json!("x")), "properties[2]: expected an object");
     refused(add(json!({"type": 1, "value": 1})), "type: expected a string");
 }

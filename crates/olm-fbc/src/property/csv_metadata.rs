@@ -4,31 +4,130 @@ use serde_json::{Map, Value};
 
 use super::fields::{Fields, json_kind};
 
-/// JSON shape a known field must have.
+/// JSON shape a known field must have; null fits every shape.
 #[derive(Clone, Copy)]
 enum Shape {
     Text,
-    List,
-    Object,
+    Bool,
+    Integer,
+    Any,
+    /// Texts.
+    Texts,
+    /// An object whose values are texts.
+    TextMap,
+    /// An object with these fields; others are not looked at.
+    Object(Fieldset),
+    /// A list of such objects.
+    List(Fieldset),
 }
+
+type Fieldset = &'static [(&'static str, Shape)];
 
 /// Known fields of the value, with their shapes.
 const FIELDS: [(&str, Shape); 14] = [
-    ("annotations", Shape::Object),
-    ("apiServiceDefinitions", Shape::Object),
-    ("crdDescriptions", Shape::Object),
+    ("annotations", Shape::TextMap),
+    ("apiServiceDefinitions", Shape::Object(APIS)),
+    ("crdDescriptions", Shape::Object(APIS)),
     ("description", Shape::Text),
     ("displayName", Shape::Text),
-    ("installModes", Shape::List),
-    ("keywords", Shape::List),
-    ("labels", Shape::Object),
-    ("links", Shape::List),
-    ("maintainers", Shape::List),
+    (
+        "installModes",
+        Shape::List(&[("type", Shape::Text), ("supported", Shape::Bool)]),
+    ),
+    ("keywords", Shape::Texts),
+    ("labels", Shape::TextMap),
+    ("links", Shape::List(LINK)),
+    (
+        "maintainers",
+        Shape::List(&[("name", Shape::Text), ("email", Shape::Text)]),
+    ),
     ("maturity", Shape::Text),
     ("minKubeVersion", Shape::Text),
-    ("nativeAPIs", Shape::List),
-    ("provider", Shape::Object),
+    (
+        "nativeAPIs",
+        Shape::List(&[
+            ("group", Shape::Text),
+            ("version", Shape::Text),
+            ("kind", Shape::Text),
+        ]),
+    ),
+    ("provider", Shape::Object(LINK)),
 ];
+
+const LINK: Fieldset = &[("name", Shape::Text), ("url", Shape::Text)];
+
+const APIS: Fieldset = &[("owned", Shape::List(API)), ("required", Shape::List(API))];
+
+const API: Fieldset = &[
+    ("name", Shape::Text),
+    ("group", Shape::Text),
+    ("version", Shape::Text),
+    ("kind", Shape::Text),
+    ("deploymentName", Shape::Text),
+    ("containerPort", Shape::Integer),
+    ("displayName", Shape::Text),
+    ("description", Shape::Text),
+    (
+        "resources",
+        Shape::List(&[
+            ("name", Shape::Text),
+            ("kind", Shape::Text),
+            ("version", Shape::Text),
+        ]),
+    ),
+    ("statusDescriptors", Shape::List(DESCRIPTOR)),
+    ("specDescriptors", Shape::List(DESCRIPTOR)),
+    ("actionDescriptors", Shape::List(DESCRIPTOR)),
+];
+
+const DESCRIPTOR: Fieldset = &[
+    ("path", Shape::Text),
+    ("displayName", Shape::Text),
+    ("description", Shape::Text),
+    ("x-descriptors", Shape::Texts),
+    ("value", Shape::Any),
+];
+
+/// Checks `value`, found at `path`.
+fn check(value: &Value, shape: Shape, path: &str) -> Result<(), String> {
+    let expected = |what: &str| {
+        Err(format!(
+            "field {path}: expected {what}, found {}",
+            json_kind(value)
+        ))
+    };
+    match (shape, value) {
+        (_, Value::Null)
+        | (Shape::Any, _)
+        | (Shape::Text, Value::String(_))
+        | (Shape::Bool, Value::Bool(_)) => Ok(()),
+        (Shape::Integer, Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(()),
+        (Shape::Texts, Value::Array(items)) => check_all(items, Shape::Text, path),
+        (Shape::TextMap, Value::Object(map)) => map
+            .iter()
+            .try_for_each(|(key, value)| check(value, Shape::Text, &format!("{path}.{key}"))),
+        (Shape::Object(fields), Value::Object(_)) => {
+            let found = Fields::of(value)?;
+            fields.iter().try_for_each(|(name, shape)| match found.get(name) {
+                Some(field) => check(field, *shape, &format!("{path}.{name}")),
+                None => Ok(()),
+            })
+        }
+        (Shape::List(fields), Value::Array(items)) => check_all(items, Shape::Object(fields), path),
+        (Shape::Text, _) => expected("a string"),
+        (Shape::Bool, _) => expected("a boolean"),
+        (Shape::Integer, _) => expected("an integer"),
+        (Shape::Texts | Shape::List(_), _) => expected("an array"),
+        (Shape::TextMap | Shape::Object(_), _) => expected("an object"),
+    }
+}
+
+fn check_all(items: &[Value], shape: Shape, path: &str) -> Result<(), String> {
+    items
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, item)| check(item, shape, &format!("{path}[{index}]")))
+}
 
 /// The known fields, under their own spelling; empty ones are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,30 +141,10 @@ impl CsvMetadata {
         let mut fields = Map::new();
         for (name, shape) in FIELDS {
             let Some(field) = source.get(name) else { continue };
-            match (shape, field) {
-                (_, Value::Null) => continue,
-                (Shape::Text, Value::String(_))
-                | (Shape::List, Value::Array(_))
-                | (Shape::Object, Value::Object(_)) => {}
-                (Shape::Text, other) => {
-                    return Err(format!(
-                        "field {name}: expected a string, found {}",
-                        json_kind(other)
-                    ));
-                }
-                (Shape::List, other) => {
-                    return Err(format!(
-                        "field {name}: expected an array, found {}",
-                        json_kind(other)
-                    ));
-                }
-                (Shape::Object, other) => {
-                    return Err(format!(
-                        "field {name}: expected an object, found {}",
-                        json_kind(other)
-                    ));
-                }
+            if field.is_null() {
+                continue;
             }
+            check(field, shape, name)?;
             fields.insert(name.to_owned(), field.clone());
         }
         Ok(Self { fields })

@@ -106,3 +106,73 @@ fn csv_metadata_is_taken_from_a_csv() {
         })
     );
 }
+
+/// Every known field is checked to the depth that Go's types have; recorded from what upstream refuses.
+#[test]
+fn csv_metadata_is_checked_to_the_bottom() {
+    for (value, expected) in [
+        (
+            json!({"annotations": {"a": null, "b": "c"}, "installModes": [{"supported": true, "x": 1}, null]}),
+            "",
+        ),
+        (
+            json!({"ANNOTATIONS": {"a": 1}}),
+            "field annotations.a: expected a string, found number",
+        ),
+        (
+            json!({"labels": ["a"]}),
+            "field labels: expected an object, found array",
+        ),
+        (
+            json!({"keywords": ["a", true]}),
+            "field keywords[1]: expected a string, found bool",
+        ),
+        (
+            json!({"installModes": ["x"]}),
+            "field installModes[0]: expected an object, found string",
+        ),
+        (
+            json!({"installModes": [{"type": "a", "supported": "true"}]}),
+            "field installModes[0].supported: expected a boolean, found string",
+        ),
+        (
+            json!({"installModes": [{"Type": 1}]}),
+            "field installModes[0].type: expected a string, found number",
+        ),
+        (
+            json!({"provider": {"name": {}}}),
+            "field provider.name: expected a string, found object",
+        ),
+        (
+            json!({"links": [{"url": 1}]}),
+            "field links[0].url: expected a string, found number",
+        ),
+        (
+            json!({"maintainers": {}}),
+            "field maintainers: expected an array, found object",
+        ),
+        (
+            json!({"nativeAPIs": [{"kind": []}]}),
+            "field nativeAPIs[0].kind: expected a string, found array",
+        ),
+        (
+            json!({"maturity": 1}),
+            "field maturity: expected a string, found number",
+        ),
+        (
+            json!({"crdDescriptions": {"owned": [{"specDescriptors": [{"value": 1, "x-descriptors": "a"}]}]}}),
+            "field crdDescriptions.owned[0].specDescriptors[0].x-descriptors: expected an array, found string",
+        ),
+        (
+            json!({"apiServiceDefinitions": {"required": [{"containerPort": 1.5}]}}),
+            "field apiServiceDefinitions.required[0].containerPort: expected an integer, found number",
+        ),
+    ] {
+        let found = match parse(kinds::CSV_METADATA, &value) {
+            Ok(_) => String::new(),
+            Err(PropertyError::Value { reason, .. }) => reason,
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected, "{value}");
+    }
+}

@@ -1,8 +1,18 @@
 //! Taking an object apart field by field; what is left over is kept.
 
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, Engine as _, alphabet};
 use serde_json::{Map, Value};
 
 use crate::property::json_kind;
+
+/// Padded, and bits that encode nothing may have any value, as Go's decoder has it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
 
 /// An object being read. Field names match without regard to case.
 pub(super) struct Take {
@@ -41,6 +51,25 @@ impl Take {
             Value::String(text) => Ok(text),
             other => Err(mismatch(name, "a string", &other)),
         }
+    }
+
+    /// Whether there is such a field.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.map.contains_key(name) || self.map.keys().any(|key| key.eq_ignore_ascii_case(name))
+    }
+
+    /// Bytes as base64, in the one form that encoding them gives: line breaks are dropped.
+    pub(super) fn base64(&mut self, name: &str) -> Result<String, String> {
+        let mut text = self.text(name)?;
+        text.retain(|char| char != '\n' && char != '\r');
+        let bytes = BASE64.decode(&text).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
+            };
+            format!("{name}: illegal base64 data at input byte {at}")
+        })?;
+        Ok(BASE64.encode(bytes))
     }
 
     /// A list of texts.

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn blobs_keep_unknown_fields_and_schemas() {
     for value in [
-        json!({"schema": "olm.package", "name": "p", "defaultChannel": "c", "icon": {"base64data": "a", "mediatype": "b", "x": 1},
+        json!({"schema": "olm.package", "name": "p", "defaultChannel": "c", "icon": {"base64data": "aGk=", "mediatype": "b", "x": 1},
                "description": "d", "properties": [{"type": "t", "value": 1, "y": 2}], "z": [3]}),
         json!({"schema": "olm.channel", "name": "c", "package": "p", "x": {},
                "entries": [{"name": "a", "replaces": "b", "skips": ["d"], "skipRange": "<1.0.0", "x": null}]}),
@@ -48,7 +48,27 @@ fn broken_blobs_are_explained() {
         (json!([1]), "expected an object with a schema, found array"),
         (
             json!({"schema": "a", "Schema": "b"}),
-            r#"duplicate keys for key "schema": ["Schema", "schema"]"#,
+            r#"duplicate keys for key "schema": [Schema schema]"#,
+        ),
+        (
+            json!({"schema": "custom", "Ähnlich": 1, "ähnlich": 2}),
+            r#"duplicate keys for key "ähnlich": [Ähnlich ähnlich]"#,
+        ),
+        (
+            json!({"schema": "olm.channel", "name": "c", "package": null}),
+            r#"expected value for key "package" to be a string, got null"#,
+        ),
+        (
+            json!({"schema": "olm.package", "icon": {"base64data": "aGk=.", "mediatype": ""}}),
+            "parse package: icon.base64data: illegal base64 data at input byte 4",
+        ),
+        (
+            json!({"schema": "olm.package", "icon": {"base64data": "aGk", "mediatype": ""}}),
+            "parse package: icon.base64data: illegal base64 data at input byte 3",
+        ),
+        (
+            json!({"schema": "olm.bundle", "properties": [{"type": "a", "value": null}, {"type": "a"}]}),
+            "parse bundle: properties[1].value: unexpected end of JSON input: value must be set",
         ),
         (
             json!({"schema": 1}),
@@ -72,5 +92,30 @@ fn broken_blobs_are_explained() {
         ),
     ] {
         assert_eq!(Blob::from_value(value).expect_err(expected).to_string(), expected);
+    }
+}
+
+#[test]
+fn icons_are_written_in_one_form() {
+    for (written, read) in [
+        ("aGk=", "aGk="),
+        ("aG\nk=\r\n", "aGk="),
+        ("aGl=", "aGk="),
+        ("", ""),
+    ] {
+        let blob = Blob::from_value(json!({"schema": "olm.package", "icon": {"base64data": written}}));
+        assert_eq!(
+            blob.expect(written).to_value()["icon"]["base64data"],
+            read,
+            "{written:?}"
+        );
+    }
+}
+
+#[test]
+fn only_properties_of_bundles_need_a_value() {
+    for schema in ["olm.package", "olm.channel"] {
+        let value = json!({"schema": schema, "properties": [{"type": "a"}]});
+        assert!(Blob::from_value(value).is_ok(), "{schema}");
     }
 }

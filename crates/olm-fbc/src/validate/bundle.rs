@@ -73,10 +73,7 @@ impl Facts {
                 Typed::BundleObject(data) => {
                     self.summary.has_objects = true;
                     if let Err(reason) = check_object(&data) {
-                        self.faults.push(format!(
-                            "package {:?}, bundle {:?}: parse property at index {index} as bundle object: {reason}",
-                            bundle.package, bundle.name
-                        ));
+                        self.faults.push(object_fault(bundle, index, &reason));
                     }
                 }
                 _ => {}
@@ -131,6 +128,35 @@ impl Facts {
             }
         }
     }
+}
+
+/// Checks that the `olm.bundle.object` properties of a bundle hold manifests, as reading a catalog for anything but
+/// validation needs it, where the first fault ends it.
+///
+/// # Errors
+/// The first that does not, named.
+pub fn check_objects(bundle: &Bundle) -> Result<(), String> {
+    let objects = bundle
+        .properties
+        .iter()
+        .enumerate()
+        .filter(|(_, property)| property.kind == kinds::BUNDLE_OBJECT);
+    for (index, property) in objects {
+        let checked = match property.parse() {
+            Ok(Typed::BundleObject(data)) => check_object(&data),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        checked.map_err(|reason| object_fault(bundle, index, &reason))?;
+    }
+    Ok(())
+}
+
+fn object_fault(bundle: &Bundle, index: usize, reason: &str) -> String {
+    format!(
+        "read bundle objects: package {:?}, bundle {:?}: parse property at index {index} as bundle object: {reason}",
+        bundle.package, bundle.name
+    )
 }
 
 /// A bundle object must be base64 of a JSON or YAML object.

@@ -163,7 +163,7 @@ fn rules() {
                     .expect("list")
                     .push(json!({"type": "olm.bundle.object", "value": {"data": "%"}}));
             }),
-            "package \"p\", bundle \"p.v1\": parse property at index 1 as bundle object: data is not base64: Invalid symbol 37, offset 0. (f, document 3)",
+            "read bundle objects: package \"p\", bundle \"p.v1\": parse property at index 1 as bundle object: data is not base64: Invalid symbol 37, offset 0. (f, document 3)",
         ),
         (
             Box::new(|b| b.push(json!({"schema": "olm.deprecations"}))),

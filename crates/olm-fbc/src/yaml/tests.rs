@@ -200,11 +200,81 @@ fn json_is_recognised_and_streamed() {
         parse(b"{a: 1, b: yes}").expect("flow"),
         json!({"a": 1, "b": true})
     );
-    let error = parse_all(b"{\"a\": 1}\n{\"b\": x}").expect_err("second is broken");
+    let error = parse_all(b"{\"a\": 1}\n{\"b\": 2}\n{\"c\": x}").expect_err("third is broken");
     assert_eq!(
         error.to_string(),
-        "invalid JSON: line 2, column 7: expected value"
+        "invalid JSON: line 3, column 7: expected value"
     );
+}
+
+/// After one JSON document the rest may still be YAML, after two it may not; recorded from Go's decoder of streams.
+#[test]
+fn json_may_turn_out_to_be_yaml_early() {
+    for (input, expected) in [
+        (
+            "{\"a\": 1}\n---\n{\"b\": 2}\n---\nc: 3\n",
+            Some(json!([{"a": 1}, {"b": 2}, {"c": 3}])),
+        ),
+        ("{\"a\": 1}\n{b: x}\n", Some(json!([{"a": 1}, {"b": "x"}]))),
+        (
+            "{\"a\": 1}\n\n---\n{\"b\": 2}\n",
+            Some(json!([{"a": 1}, {"b": 2}])),
+        ),
+        ("{\"a\": 1}{\"b\": 2}\n---\n{\"c\": 3}\n", None),
+        ("{\"a\": 1},{\"b\": 2}", None),
+        ("{\"a\": 1} x", Some(json!([{"a": 1}, "x"]))),
+    ] {
+        let read = parse_all(input.as_bytes()).ok().map(Value::Array);
+        assert_eq!(read, expected, "{input:?}");
+    }
+}
+
+#[test]
+fn catalogs_have_empty_documents() {
+    for (input, expected) in [
+        ("", Ok(json!([]))),
+        ("\n", Ok(json!([null]))),
+        ("---\n", Ok(json!([null]))),
+        ("# only a comment\n", Ok(json!([null]))),
+        ("a: 1\n---\n", Ok(json!([{"a": 1}]))),
+        ("---\na: 1\n---\nb: 2", Ok(json!([{"a": 1}, {"b": 2}]))),
+        ("--- # one\na: 1\n---   \nb: 2\n", Ok(json!([{"a": 1}, {"b": 2}]))),
+        ("---\n---\na: 1\n", Ok(json!([null, {"a": 1}]))),
+        ("a: 1\n---\n---\nb: 2\n", Ok(json!([{"a": 1}, {"b": 2}]))),
+        ("a: 1\n---\n---\n", Ok(json!([{"a": 1}, null]))),
+        ("a: 1\n---\n# tail\n", Ok(json!([{"a": 1}, null]))),
+        ("# head\n---\na: 1\n", Ok(json!([null, {"a": 1}]))),
+        ("a: 1\n---\n\n---\nb: 2\n", Ok(json!([{"a": 1}, null, {"b": 2}]))),
+        (
+            "--- {a: 1}\n",
+            Err("line 1: invalid Yaml document separator: {a: 1}"),
+        ),
+        ("a: 1\n---x\n", Err("line 2: invalid Yaml document separator: x")),
+        (
+            "{\"a\": 1}\n---\n---\n{\"b\": 2}",
+            Ok(json!([{"a": 1}, null, {"b": 2}])),
+        ),
+    ] {
+        let read: Result<Vec<Value>, Error> =
+            Documents::new(input.as_bytes()).with_empty_documents().collect();
+        let read = read.map(Value::Array).map_err(|error| error.to_string());
+        assert_eq!(read, expected.map_err(str::to_owned), "{input:?}");
+    }
+}
+
+#[test]
+fn whole_floats_are_written_as_integers() {
+    for (float, expected) in [
+        (1.0, "1\n"),
+        (-1_234_567.0, "-1234567\n"),
+        (-0.0, "0\n"),
+        (1e20, "1e+20\n"),
+        (1.5, "1.5\n"),
+        (0.00001, "1e-05\n"),
+        (1_234_567.5, "1.2345675e+06\n"),
+    ] {
+        assert_eq!(to_string(&json!(float)).expect("YAML"), expected, "{float}");
+    }
 }
 
 #[test]

@@ -10,6 +10,9 @@ use super::scalar;
 /// Keys longer than this are written in the `? key` form.
 const SIMPLE_KEY_BYTES: usize = 128;
 
+/// Floats from here on (2^63) are no integers for Go's YAML.
+const MOST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
+
 /// One document, without a leading `---`.
 pub(super) fn document(value: &Value) -> String {
     let mut out = String::new();
@@ -102,7 +105,7 @@ fn leaf(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Go's shortest `%g` form: an exponent below 1e-4 and from 1e+06.
+/// Whole floats as integers, as they are after JSON; others in Go's shortest `%g` form: an exponent below 1e-4 and from 1e+06.
 fn number(out: &mut String, value: &Number) {
     let float = match value.as_f64() {
         Some(float) if value.is_f64() => float,
@@ -112,6 +115,12 @@ fn number(out: &mut String, value: &Number) {
         }
     };
     let magnitude = float.abs();
+    if float.fract() == 0.0 && magnitude < MOST_INTEGER {
+        // Not of minus zero: that is 0.
+        let sign = if float < 0.0 { "-" } else { "" };
+        let _ = write!(out, "{sign}{magnitude:.0}");
+        return;
+    }
     let scientific = format!("{float:e}");
     if magnitude != 0.0
         && !(1e-4..1e6).contains(&magnitude)
