@@ -1,54 +1,71 @@
-//! A bundle message as the bytes it was stored as.
+//! A message as the bytes it is stored as.
 //!
 //! Parts of an encoded message may be put one behind another in any order and still are that message, so the part common
 //! to all channels, the part of a channel and the content are stored once and joined when sent.
 
-use bytes::{Buf, BufMut, Bytes};
-use prost::DecodeError;
-use prost::encoding::{DecodeContext, WireType};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
-/// Encoded parts of one [`crate::proto::Bundle`].
-#[derive(Clone, Debug, Default, PartialEq)]
+use bytes::BufMut;
+
+use crate::index::Span;
+
+/// Bytes read at a time: what stays in the processor's cache between the file and the answer.
+const PIECE: usize = 16 << 10;
+
+/// Where the encoded parts of one message lie. Nothing is read before it is sent.
+#[derive(Clone, Debug)]
 pub struct Frame {
-    parts: Vec<Bytes>,
+    file: Arc<File>,
+    parts: [Span; 3],
 }
 
 impl Frame {
-    /// A message of these parts.
-    pub fn new(parts: Vec<Bytes>) -> Self {
-        Self { parts }
-    }
-
-    /// The message in one piece.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.parts.concat()
-    }
-}
-
-/// Encoding copies the parts. Servers never decode a bundle, so decoding is an error.
-impl prost::Message for Frame {
-    fn encode_raw(&self, buf: &mut impl BufMut) {
-        for part in &self.parts {
-            buf.put_slice(part);
+    /// A message of these parts; an empty part adds nothing.
+    pub(crate) fn new(file: &Arc<File>, parts: [Span; 3]) -> Self {
+        Self {
+            file: Arc::clone(file),
+            parts,
         }
     }
 
-    fn merge_field(
-        &mut self,
-        _tag: u32,
-        _wire_type: WireType,
-        _buf: &mut impl Buf,
-        _ctx: DecodeContext,
-    ) -> Result<(), DecodeError> {
-        // prost offers no public way to build an error of one's own; reading a varint from nothing gives one.
-        prost::encoding::decode_varint(&mut Bytes::new()).map(drop)
+    /// Bytes of the message.
+    ///
+    /// # Errors
+    /// It does not fit in memory.
+    pub fn length(&self) -> io::Result<usize> {
+        let length = self.parts.iter().map(|part| part.length).sum::<u64>();
+        usize::try_from(length).map_err(io::Error::other)
     }
 
-    fn encoded_len(&self) -> usize {
-        self.parts.iter().map(Bytes::len).sum()
+    /// Puts the message at the end of `buffer`.
+    ///
+    /// # Errors
+    /// The file cannot be read; `buffer` then has a part of the message.
+    pub fn read_into(&self, buffer: &mut impl BufMut) -> io::Result<()> {
+        let mut piece = [0; PIECE];
+        for part in self.parts {
+            let end = part.offset + part.length;
+            let mut offset = part.offset;
+            while offset < end {
+                let length = PIECE.min(usize::try_from(end - offset).unwrap_or(PIECE));
+                self.file.read_exact_at(&mut piece[..length], offset)?;
+                buffer.put_slice(&piece[..length]);
+                offset += length as u64;
+            }
+        }
+        Ok(())
     }
 
-    fn clear(&mut self) {
-        self.parts.clear();
+    /// The message in one piece.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(self.length()?);
+        self.read_into(&mut bytes)?;
+        Ok(bytes)
     }
 }

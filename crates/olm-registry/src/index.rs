@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
@@ -39,7 +39,7 @@ pub const HEADER_BYTES: u64 = 96;
 
 /// An open index.
 pub struct Index {
-    file: File,
+    file: Arc<File>,
     digest: CatalogDigest,
     directory: Directory,
 }
@@ -153,7 +153,7 @@ impl Index {
             return Err(damaged("its directory points outside of the file"));
         }
         Ok(Self {
-            file,
+            file: Arc::new(file),
             digest: CatalogDigest::from_bytes(std::array::from_fn(|byte| bytes[16 + byte])),
             directory,
         })
@@ -169,32 +169,26 @@ impl Index {
     }
 
     /// An entry as `ListBundles` sends it: with its edges, without content where an image has it.
-    pub(crate) fn list_frame(&self, entry: &EntryRecord) -> io::Result<Frame> {
+    pub(crate) fn list_frame(&self, entry: &EntryRecord) -> Frame {
         let bundle = self.directory.bundle(entry);
-        let mut parts = vec![self.read(bundle.common)?, self.read(entry.message())?];
-        if !bundle.has_image {
-            parts.push(self.read(bundle.content)?);
-        }
-        Ok(Frame::new(parts))
+        let content = if bundle.has_image {
+            Span::default()
+        } else {
+            bundle.content
+        };
+        Frame::new(&self.file, [bundle.common, entry.message(), content])
     }
 
     /// An entry as `GetBundle` sends it: with content, without its edges.
-    pub(crate) fn content_frame(&self, entry: &EntryRecord) -> io::Result<Frame> {
+    pub(crate) fn content_frame(&self, entry: &EntryRecord) -> Frame {
         let bundle = self.directory.bundle(entry);
-        Ok(Frame::new(vec![
-            self.read(bundle.common)?,
-            self.read(entry.head)?,
-            self.read(bundle.content)?,
-        ]))
+        Frame::new(&self.file, [bundle.common, entry.head, bundle.content])
     }
 
     /// The blobs of a schema and package, each an encoded `google.protobuf.Struct`.
-    pub(crate) fn schema_blobs(&self, record: &SchemaRecord) -> io::Result<Vec<Bytes>> {
-        record.blobs.iter().map(|span| self.read(*span)).collect()
-    }
-
-    fn read(&self, span: Span) -> io::Result<Bytes> {
-        read_span(&self.file, span).map(Bytes::from)
+    pub(crate) fn schema_blobs(&self, record: &SchemaRecord) -> Vec<Frame> {
+        let blob = |span: &Span| Frame::new(&self.file, [*span, Span::default(), Span::default()]);
+        record.blobs.iter().map(blob).collect()
     }
 }
 

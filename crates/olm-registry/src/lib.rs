@@ -5,8 +5,10 @@
 
 pub mod cache;
 pub mod client;
+mod codec;
 pub mod convert;
 pub mod frame;
+mod gather;
 pub mod health;
 pub mod index;
 pub mod proto;

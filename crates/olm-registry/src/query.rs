@@ -2,10 +2,6 @@
 //!
 //! Where upstream's order is that of a hash map, ours is sorted. Source: section 3 of the catalog specification.
 
-use std::io;
-
-use bytes::Bytes;
-
 use crate::frame::Frame;
 use crate::index::{EntryRecord, Index, NameError, PackageRecord, api_key};
 use crate::proto;
@@ -66,9 +62,6 @@ pub enum QueryError {
     /// A custom schema's name cannot be asked for.
     #[error("invalid custom schema query: {0}")]
     SchemaName(NameError),
-    /// The index cannot be read.
-    #[error("read index")]
-    Read(#[from] io::Error),
 }
 
 impl Index {
@@ -105,7 +98,7 @@ impl Index {
     /// A bundle with its content, without replaces and skips.
     ///
     /// # Errors
-    /// Package, channel or bundle are not in the catalog, or the file cannot be read.
+    /// Package, channel or bundle are not in the catalog.
     pub fn bundle(&self, package: &str, channel: &str, name: &str) -> Result<Frame, QueryError> {
         self.channel_head(package, channel)?;
         let entry = self
@@ -115,13 +108,13 @@ impl Index {
                 channel: channel.to_owned(),
                 bundle: name.to_owned(),
             })?;
-        Ok(self.content_frame(entry)?)
+        Ok(self.content_frame(entry))
     }
 
     /// The head of a channel; as [`Index::bundle`].
     ///
     /// # Errors
-    /// Package or channel are not in the catalog, or the file cannot be read.
+    /// Package or channel are not in the catalog.
     pub fn head_bundle(&self, package: &str, channel: &str) -> Result<Frame, QueryError> {
         let head = self.channel_head(package, channel)?;
         self.bundle(package, channel, head)
@@ -156,7 +149,7 @@ impl Index {
     /// The first bundle of a channel, by name, that replaces or skips `name`.
     ///
     /// # Errors
-    /// Package or channel are not in the catalog, nothing replaces it, or the file cannot be read.
+    /// Package or channel are not in the catalog, nothing replaces it.
     pub fn bundle_that_replaces(
         &self,
         name: &str,
@@ -175,7 +168,7 @@ impl Index {
                 package: package.to_owned(),
                 channel: channel.to_owned(),
             })?;
-        Ok(self.content_frame(entry)?)
+        Ok(self.content_frame(entry))
     }
 
     /// Every entry whose bundle provides the API, with one more for each skip that differs from its replaces.
@@ -228,7 +221,7 @@ impl Index {
     /// The head of a default channel that provides the API, of the first package by name.
     ///
     /// # Errors
-    /// There is none, or the file cannot be read.
+    /// There is none.
     pub fn default_bundle_that_provides(&self, api: &proto::GroupVersionKind) -> Result<Frame, QueryError> {
         let entries = self.latest_entries_that_provide(api)?;
         let default = entries
@@ -252,7 +245,7 @@ impl Index {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn listed_bundle(&self, position: usize) -> Option<io::Result<Frame>> {
+    pub fn listed_bundle(&self, position: usize) -> Option<Frame> {
         let entry = self.directory().entries.get(position)?;
         Some(self.list_frame(entry))
     }
@@ -260,8 +253,8 @@ impl Index {
     /// Blobs of an unknown schema that belong to exactly this package (empty: to none), as encoded structs.
     ///
     /// # Errors
-    /// No schema is named, a name cannot be one, or the file cannot be read.
-    pub fn custom_blobs(&self, schema: &str, package: &str) -> Result<Vec<Bytes>, QueryError> {
+    /// No schema is named, a name cannot be one.
+    pub fn custom_blobs(&self, schema: &str, package: &str) -> Result<Vec<Frame>, QueryError> {
         if schema.is_empty() {
             return Err(QueryError::NoSchema);
         }
@@ -272,7 +265,7 @@ impl Index {
             .iter()
             .find(|record| record.schema == schema && record.package == package);
         match record {
-            Some(record) => Ok(self.schema_blobs(record)?),
+            Some(record) => Ok(self.schema_blobs(record)),
             None => Ok(Vec::new()),
         }
     }

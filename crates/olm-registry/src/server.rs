@@ -4,13 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio_stream::{Stream, StreamExt as _, iter};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::frame::Frame;
+use crate::gather::Gather;
 use crate::health::HealthService;
 use crate::index::Index;
 use crate::proto::server::experimental_registry_server::{ExperimentalRegistry, ExperimentalRegistryServer};
@@ -58,7 +58,9 @@ pub async fn serve(
     let reflection_v1alpha = reflection().build_v1alpha().map_err(ServeError::Reflection)?;
     let service = Service { index };
     // Small answers would wait 40 ms for the client's delayed acknowledgement otherwise.
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = TcpIncoming::from(listener)
+        .with_nodelay(Some(true))
+        .map(|stream| stream.map(Gather::new));
     tonic::transport::Server::builder()
         .add_service(RegistryServer::new(service.clone()))
         .add_service(ExperimentalRegistryServer::new(service))
@@ -79,7 +81,6 @@ pub async fn serve(
 fn status(error: &QueryError) -> Status {
     match error {
         QueryError::NoSchema | QueryError::SchemaName(_) => Status::invalid_argument(error.to_string()),
-        QueryError::Read(cause) => Status::internal(format!("{error}: {cause}")),
         _ => Status::unknown(error.to_string()),
     }
 }
@@ -201,17 +202,15 @@ impl Registry for Service {
         _request: Request<proto::ListBundlesRequest>,
     ) -> Result<Response<Self::ListBundlesStream>, Status> {
         let index = Arc::clone(&self.index);
-        let frames = iter(0..index.entry_count()).filter_map(move |position| {
-            let frame = index.listed_bundle(position)?;
-            Some(frame.map_err(|error| status(&QueryError::Read(error))))
-        });
+        let frames =
+            iter(0..index.entry_count()).filter_map(move |position| index.listed_bundle(position).map(Ok));
         Ok(Response::new(Box::pin(frames)))
     }
 }
 
 #[tonic::async_trait]
 impl ExperimentalRegistry for Service {
-    type ExperimentalListPackageCustomSchemasStream = Answers<prost_types::Struct>;
+    type ExperimentalListPackageCustomSchemasStream = Answers<Frame>;
 
     async fn experimental_list_package_custom_schemas(
         &self,
@@ -225,14 +224,6 @@ impl ExperimentalRegistry for Service {
             return stream(Ok(Vec::new()));
         }
         let wanted = request.get_ref();
-        let blobs = self
-            .index
-            .custom_blobs(&wanted.schema, &wanted.package_name)
-            .map_err(|error| status(&error))?;
-        let structs = blobs.into_iter().map(|blob| {
-            prost_types::Struct::decode(blob)
-                .map_err(|error| Status::internal(format!("decode blob: {error}")))
-        });
-        Ok(Response::new(Box::pin(iter(structs.collect::<Vec<_>>()))))
+        stream(self.index.custom_blobs(&wanted.schema, &wanted.package_name))
     }
 }

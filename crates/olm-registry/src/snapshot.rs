@@ -70,7 +70,7 @@ pub fn of_index(index: &Index) -> io::Result<Fetched> {
     let mut builder = Builder::default();
     let mut position = 0;
     while let Some(frame) = index.listed_bundle(position) {
-        let bundle = proto::Bundle::decode(frame?.to_bytes().as_slice());
+        let bundle = proto::Bundle::decode(frame.to_bytes()?.as_slice());
         builder.add_bundle(bundle.map_err(io::Error::other)?);
         position += 1;
     }

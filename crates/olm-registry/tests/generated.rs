@@ -23,13 +23,15 @@ fn generated() -> Vec<(&'static str, Vec<u8>)> {
     let dir = tempfile::tempdir().expect("folder");
     let messages = dir.path().join("messages");
     generate(tonic_prost_build::configure().build_server(false), &messages);
-    // The server sends bundles as stored bytes.
+    // The server sends bundles and custom blobs as stored bytes.
     let server = dir.path().join("server");
     generate(
         tonic_prost_build::configure()
             .build_client(false)
             .extern_path(".api", "crate::proto")
-            .extern_path(".api.Bundle", "crate::frame::Frame"),
+            .extern_path(".api.Bundle", "crate::frame::Frame")
+            .extern_path(".google.protobuf.Struct", "crate::frame::Frame")
+            .codec_path("crate::codec::AnswerCodec"),
         &server,
     );
     let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");

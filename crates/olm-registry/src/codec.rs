@@ -1,0 +1,75 @@
+//! How the server writes its answers: stored messages straight from the file, the others as any server does.
+
+use std::marker::PhantomData;
+
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{BufferSettings, Codec, EncodeBuf, Encoder};
+use tonic_prost::{ProstCodec, ProstDecoder};
+
+use crate::frame::Frame;
+use crate::proto;
+
+/// What the server answers with.
+pub(crate) trait Answer: Send + 'static {
+    /// Puts the encoded message at the end of `buffer`.
+    fn put(self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status>;
+}
+
+impl Answer for Frame {
+    fn put(self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        let failed = |error| Status::internal(format!("read index: {error}"));
+        buffer.reserve(self.length().map_err(failed)?);
+        self.read_into(buffer).map_err(failed)
+    }
+}
+
+macro_rules! answer_messages {
+    ($($message:ty),*) => {$(
+        impl Answer for $message {
+            fn put(self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+                self.encode(buffer).map_err(|error| Status::internal(format!("encode answer: {error}")))
+            }
+        }
+    )*};
+}
+
+answer_messages!(proto::Package, proto::PackageName, proto::ChannelEntry);
+
+/// The codec of the generated server: answers of type `T`, requests of type `U`.
+#[derive(Debug)]
+pub(crate) struct AnswerCodec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> Default for AnswerCodec<T, U> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: Answer, U: Message + Default + 'static> Codec for AnswerCodec<T, U> {
+    type Encode = T;
+    type Decode = U;
+    type Encoder = AnswerEncoder<T>;
+    type Decoder = ProstDecoder<U>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        AnswerEncoder(PhantomData)
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstCodec::<proto::Package, U>::raw_decoder(BufferSettings::default())
+    }
+}
+
+/// Writes answers of type `T`.
+#[derive(Debug)]
+pub(crate) struct AnswerEncoder<T>(PhantomData<T>);
+
+impl<T: Answer> Encoder for AnswerEncoder<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn encode(&mut self, answer: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        answer.put(buffer)
+    }
+}
