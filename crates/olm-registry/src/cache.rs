@@ -1,11 +1,15 @@
 //! Where the index of a catalog lives and when it is built.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::index::{self, BuildError, CatalogDigest, DigestError, Index, IndexError};
+use crate::scratch;
 
-/// Name of the index file in a cache directory. Stores of other programs may lie beside it; they are left alone.
+pub mod upstream;
+
+/// Name of the index file in a cache directory. Stores of other programs may lie beside it.
 pub const INDEX_FILE: &str = "olm-index.v1";
 
 /// Why there is no index to serve.
@@ -20,6 +24,9 @@ pub enum CacheError {
         #[source]
         source: io::Error,
     },
+    /// There is no place for an index that lasts as long as the process.
+    #[error("create temporary index")]
+    Temporary(#[source] io::Error),
     /// The index cannot be built.
     #[error("build catalog index")]
     Build(#[source] BuildError),
@@ -41,31 +48,61 @@ pub enum CacheError {
     },
 }
 
-/// Builds an index of `catalog` in a temporary file and opens it; the file has no name any more and goes with the process.
-///
-/// # Errors
-/// The catalog is invalid or the file cannot be written.
-pub fn open_temporary(catalog: &Path) -> Result<Index, CacheError> {
-    let folder = tempfile::Builder::new()
-        .prefix("opm-serve-cache-")
-        .tempdir()
-        .map_err(|source| CacheError::Directory {
-            path: std::env::temp_dir(),
-            source,
-        })?;
-    let path = folder.path().join(INDEX_FILE);
-    index::build(catalog, &path).map_err(CacheError::Build)?;
-    // The open file stays readable after its folder is removed here.
-    Index::open(&path).map_err(CacheError::Open)
+impl CacheError {
+    /// Whether there is no index, or one in a layout of another version of this program.
+    pub fn is_of_another_program(&self) -> bool {
+        match self {
+            Self::Open(IndexError::Version { .. }) => true,
+            Self::Open(IndexError::Read { source, .. }) => source.kind() == io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
+    /// Whether the cache directory cannot be made or written.
+    pub fn is_of_cache_directory(&self) -> bool {
+        matches!(self, Self::Directory { .. } | Self::Build(BuildError::Write(_)))
+    }
 }
 
-/// Opens the index in `cache_dir` if it fits the catalog.
+/// Builds an index of `catalog` in a file without a name, which goes with the process. Where no file can be written, or not
+/// enough of it, the index is kept in memory.
+///
+/// # Errors
+/// The catalog is invalid.
+pub fn open_temporary(catalog: &Path) -> Result<Index, CacheError> {
+    let file = scratch::file().map_err(CacheError::Temporary)?;
+    match build_temporary(catalog, file) {
+        Err(CacheError::Build(BuildError::Write(error))) => {
+            tracing::warn!(%error, "the index cannot be written to a temporary file; keeping it in memory");
+            let file = scratch::in_memory().map_err(CacheError::Temporary)?;
+            build_temporary(catalog, file)
+        }
+        built => built,
+    }
+}
+
+fn build_temporary(catalog: &Path, mut file: File) -> Result<Index, CacheError> {
+    index::build_in(catalog, &mut file).map_err(CacheError::Build)?;
+    Index::of_file(file, Path::new("temporary index")).map_err(CacheError::Open)
+}
+
+/// Opens the index in `cache_dir` if it is whole and fits the catalog.
 ///
 /// # Errors
 /// There is none, it is damaged, or was built from another catalog.
 pub fn open_checked(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheError> {
     let index = Index::open(&cache_dir.join(INDEX_FILE)).map_err(CacheError::Open)?;
-    let computed = CatalogDigest::of(catalog).map_err(CacheError::Digest)?;
+    // Side by side, as this is what a start waits for.
+    let (whole, computed) = std::thread::scope(|scope| {
+        let whole = scope.spawn(|| index.verify());
+        let computed = CatalogDigest::of(catalog);
+        (whole.join(), computed)
+    });
+    // A thread that died is one more reason not to trust the file.
+    whole
+        .unwrap_or_else(|_| index.verify())
+        .map_err(CacheError::Open)?;
+    let computed = computed.map_err(CacheError::Digest)?;
     if index.digest() != computed {
         return Err(CacheError::Stale {
             cached: index.digest(),

@@ -201,8 +201,7 @@ pub fn content_from_metadata(
     package: &PackageFacts<'_>,
     mut content: proto::Bundle,
 ) -> proto::Bundle {
-    let csv = csv::synthesise(bundle, version, metadata, related_images, package);
-    content.csv_json = go_json::to_string(&csv, Html::Escaped);
+    content.csv_json = csv::synthesise(bundle, version, metadata, related_images, package);
     if content.object.is_empty() {
         content.object.push(content.csv_json.clone());
     }

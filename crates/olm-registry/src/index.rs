@@ -22,10 +22,11 @@ mod directory;
 mod names;
 
 pub(crate) use build::api_key;
-pub use build::{BuildError, build};
+pub use build::{BuildError, build, build_in};
 pub use digest::{CatalogDigest, DigestError};
 pub(crate) use directory::{
-    BundleRecord, ChannelRecord, Directory, EntryRecord, PackageRecord, SchemaRecord, Span,
+    BundleRecord, ChannelRecord, Directory, EntryRecord, Icon, PackageFacts, PackageRecord, SchemaRecord,
+    Span,
 };
 pub use names::NameError;
 pub(crate) use names::check_schema_names;
@@ -33,13 +34,17 @@ pub(crate) use names::check_schema_names;
 /// First bytes of an index file.
 const MAGIC: [u8; 8] = *b"OLMINDEX";
 /// Raised whenever the layout changes; a file of another version is built anew.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes in front of the first part.
 pub const HEADER_BYTES: u64 = 96;
 
 /// An open index.
 pub struct Index {
     file: Arc<File>,
+    /// Where it was opened, for messages.
+    path: PathBuf,
+    /// Where the directory begins.
+    body_end: u64,
     digest: CatalogDigest,
     directory: Directory,
 }
@@ -106,6 +111,18 @@ impl Index {
     /// # Errors
     /// The file cannot be read, is no index, of another version, or damaged.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
+        let file = File::open(path).map_err(|source| IndexError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::of_file(file, path)
+    }
+
+    /// [`Index::open`] for a file that is open already; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Index::open`].
+    pub fn of_file(file: File, path: &Path) -> Result<Self, IndexError> {
         let read_error = |source| IndexError::Read {
             path: path.to_owned(),
             source,
@@ -114,7 +131,6 @@ impl Index {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
-        let file = File::open(path).map_err(read_error)?;
         let length = file.metadata().map_err(read_error)?.len();
         let mut bytes = [0; HEADER_BYTES as usize];
         if length < HEADER_BYTES {
@@ -154,8 +170,39 @@ impl Index {
         }
         Ok(Self {
             file: Arc::new(file),
+            path: path.to_owned(),
+            body_end: span.offset,
             digest: CatalogDigest::from_bytes(std::array::from_fn(|byte| bytes[16 + byte])),
             directory,
+        })
+    }
+
+    /// Reads the whole file and compares it with its checksum. [`Index::open`] looks at the directory only.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a message in it is not what was written.
+    pub fn verify(&self) -> Result<(), IndexError> {
+        let mut hasher = crc32fast::Hasher::new();
+        let mut buffer = vec![0; 1 << 17];
+        let mut offset = HEADER_BYTES;
+        while offset < self.body_end {
+            let length = (self.body_end - offset).min(buffer.len() as u64);
+            let piece = &mut buffer[..length as usize];
+            self.file
+                .read_exact_at(piece, offset)
+                .map_err(|source| IndexError::Read {
+                    path: self.path.clone(),
+                    source,
+                })?;
+            hasher.update(piece);
+            offset += length;
+        }
+        if hasher.finalize() == self.directory.body {
+            return Ok(());
+        }
+        Err(IndexError::Damaged {
+            path: self.path.clone(),
+            reason: "its messages do not match their checksum".to_owned(),
         })
     }
 
@@ -185,10 +232,22 @@ impl Index {
         Frame::new(&self.file, [bundle.common, entry.head, bundle.content])
     }
 
+    /// An entry with everything: content and edges.
+    pub(crate) fn whole_frame(&self, entry: &EntryRecord) -> Frame {
+        let bundle = self.directory.bundle(entry);
+        Frame::new(&self.file, [bundle.common, entry.message(), bundle.content])
+    }
+
     /// The blobs of a schema and package, each an encoded `google.protobuf.Struct`.
     pub(crate) fn schema_blobs(&self, record: &SchemaRecord) -> Vec<Frame> {
         let blob = |span: &Span| Frame::new(&self.file, [*span, Span::default(), Span::default()]);
         record.blobs.iter().map(blob).collect()
+    }
+
+    /// What caches of upstream's keep of a package besides its record.
+    pub(crate) fn facts(&self, package: &PackageRecord) -> io::Result<PackageFacts> {
+        let bytes = read_span(&self.file, package.facts)?;
+        PackageFacts::decode(bytes.as_slice()).map_err(io::Error::other)
     }
 }
 

@@ -14,5 +14,6 @@ pub mod index;
 pub mod proto;
 pub mod query;
 mod quote;
+mod scratch;
 pub mod server;
 pub mod snapshot;

@@ -289,7 +289,7 @@ impl Index {
     }
 
     /// Entries of a channel, by name. Entries are sorted by channel, package, name.
-    fn channel_entries(&self, package: &str, channel: &str) -> &[EntryRecord] {
+    pub(crate) fn channel_entries(&self, package: &str, channel: &str) -> &[EntryRecord] {
         let entries = &self.directory().entries;
         let key =
             |entry: &EntryRecord| (entry.channel.as_str(), entry.package.as_str()).cmp(&(channel, package));

@@ -290,6 +290,10 @@ pub struct ServeArgs {
     /// --cache-only is not]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub cache_enforce_integrity: Option<bool>,
+    /// With --cache-only, also write the cache in the layout that upstream's opm starts from; =false leaves it out, for
+    /// images that only this program serves [default: true]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_name = "BOOL", hide_default_value = true, action = clap::ArgAction::Set)]
+    pub cache_upstream: bool,
     /// Path to a container termination log file
     #[arg(
         short = 't',

@@ -1,8 +1,12 @@
 //! A ClusterServiceVersion made from the metadata that catalogs carry instead of manifests.
+//!
+//! Text for text what upstream makes: it reads the metadata into structs and prints a CSV from them, so fields come in the
+//! order of its types, unknown ones are dropped, some are there though empty, and keys match without regard to case.
 
+use olm_fbc::go_json::{self, Html};
 use olm_fbc::property::CsvMetadata;
 use olm_fbc::schema::{Package, RelatedImage};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// What the CSV takes from the package.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,59 +29,301 @@ impl<'a> From<&'a Package> for PackageFacts<'a> {
     }
 }
 
-/// The CSV. Its install strategy is an empty deployment strategy, as readers expect one.
+/// What stands where in the CSV.
+enum Shape {
+    /// A text.
+    Text,
+    /// A number.
+    Number,
+    /// A boolean.
+    Flag,
+    /// Any JSON, as it is.
+    Raw,
+    /// A list.
+    List(&'static Shape),
+    /// An object whose values are texts.
+    Texts,
+    /// An object of these fields, in this order.
+    Object(&'static [Field]),
+}
+
+/// A field of an object.
+struct Field {
+    name: &'static str,
+    shape: Shape,
+    /// Whether it is written even if it is empty.
+    always: bool,
+}
+
+const fn always(name: &'static str, shape: Shape) -> Field {
+    Field {
+        name,
+        shape,
+        always: true,
+    }
+}
+
+const fn filled(name: &'static str, shape: Shape) -> Field {
+    Field {
+        name,
+        shape,
+        always: false,
+    }
+}
+
+const CSV: Shape = Shape::Object(&[
+    always("kind", Shape::Text),
+    always("apiVersion", Shape::Text),
+    always(
+        "metadata",
+        Shape::Object(&[
+            filled("name", Shape::Text),
+            filled("labels", Shape::Texts),
+            filled("annotations", Shape::Texts),
+        ]),
+    ),
+    always("spec", Shape::Object(SPEC)),
+    always("status", Shape::Raw),
+]);
+
+const SPEC: &[Field] = &[
+    always("install", INSTALL),
+    always("version", Shape::Text),
+    filled("maturity", Shape::Text),
+    always("customresourcedefinitions", DEFINITIONS),
+    always("apiservicedefinitions", SERVICES),
+    filled(
+        "nativeAPIs",
+        Shape::List(&Shape::Object(&[
+            always("group", Shape::Text),
+            always("version", Shape::Text),
+            always("kind", Shape::Text),
+        ])),
+    ),
+    filled("minKubeVersion", Shape::Text),
+    always("displayName", Shape::Text),
+    filled("description", Shape::Text),
+    filled("keywords", Shape::List(&Shape::Text)),
+    filled(
+        "maintainers",
+        Shape::List(&Shape::Object(&[
+            filled("name", Shape::Text),
+            filled("email", Shape::Text),
+        ])),
+    ),
+    always("provider", LINK),
+    filled("links", Shape::List(&LINK)),
+    filled(
+        "icon",
+        Shape::List(&Shape::Object(&[
+            always("base64data", Shape::Text),
+            always("mediatype", Shape::Text),
+        ])),
+    ),
+    filled(
+        "installModes",
+        Shape::List(&Shape::Object(&[
+            always("type", Shape::Text),
+            always("supported", Shape::Flag),
+        ])),
+    ),
+    always("cleanup", Shape::Object(&[always("enabled", Shape::Flag)])),
+    filled(
+        "relatedImages",
+        Shape::List(&Shape::Object(&[
+            always("name", Shape::Text),
+            always("image", Shape::Text),
+        ])),
+    ),
+];
+
+/// Readers expect a strategy, so there is one that does nothing.
+const INSTALL: Shape = Shape::Object(&[always("strategy", Shape::Text), always("spec", Shape::Raw)]);
+
+const LINK: Shape = Shape::Object(&[filled("name", Shape::Text), filled("url", Shape::Text)]);
+
+const DEFINITIONS: Shape = Shape::Object(&[
+    filled("owned", Shape::List(&DEFINITION)),
+    filled("required", Shape::List(&DEFINITION)),
+]);
+
+const DEFINITION: Shape = Shape::Object(&[
+    always("name", Shape::Text),
+    always("version", Shape::Text),
+    always("kind", Shape::Text),
+    filled("displayName", Shape::Text),
+    filled("description", Shape::Text),
+    filled("resources", Shape::List(&RESOURCE)),
+    filled("statusDescriptors", Shape::List(&DESCRIPTOR)),
+    filled("specDescriptors", Shape::List(&DESCRIPTOR)),
+    filled("actionDescriptors", Shape::List(&DESCRIPTOR)),
+]);
+
+const SERVICES: Shape = Shape::Object(&[
+    filled("owned", Shape::List(&SERVICE)),
+    filled("required", Shape::List(&SERVICE)),
+]);
+
+const SERVICE: Shape = Shape::Object(&[
+    always("name", Shape::Text),
+    always("group", Shape::Text),
+    always("version", Shape::Text),
+    always("kind", Shape::Text),
+    filled("deploymentName", Shape::Text),
+    filled("containerPort", Shape::Number),
+    filled("displayName", Shape::Text),
+    filled("description", Shape::Text),
+    filled("resources", Shape::List(&RESOURCE)),
+    filled("statusDescriptors", Shape::List(&DESCRIPTOR)),
+    filled("specDescriptors", Shape::List(&DESCRIPTOR)),
+    filled("actionDescriptors", Shape::List(&DESCRIPTOR)),
+]);
+
+const RESOURCE: Shape = Shape::Object(&[
+    always("name", Shape::Text),
+    always("kind", Shape::Text),
+    always("version", Shape::Text),
+]);
+
+const DESCRIPTOR: Shape = Shape::Object(&[
+    always("path", Shape::Text),
+    filled("displayName", Shape::Text),
+    filled("description", Shape::Text),
+    filled("x-descriptors", Shape::List(&Shape::Text)),
+    filled("value", Shape::Raw),
+]);
+
+impl Shape {
+    /// Writes `value`; what does not fit is as good as absent.
+    fn write(&self, value: &Value, out: &mut String) {
+        match (self, value) {
+            (Self::Text, Value::String(_))
+            | (Self::Number, Value::Number(_))
+            | (Self::Flag, Value::Bool(_))
+            | (Self::Raw, _) => {
+                out.push_str(&go_json::to_string(value, Html::Escaped));
+            }
+            (Self::Text, _) => out.push_str("\"\""),
+            (Self::Number, _) => out.push('0'),
+            (Self::Flag, _) => out.push_str("false"),
+            (Self::List(shape), Value::Array(items)) => {
+                write_all(out, ['[', ']'], items.iter(), |item, out| shape.write(item, out));
+            }
+            (Self::List(_), _) => out.push_str("null"),
+            (Self::Texts, Value::Object(map)) => {
+                let sorted: std::collections::BTreeMap<_, _> = map.iter().collect();
+                write_all(out, ['{', '}'], sorted.into_iter(), |(key, item), out| {
+                    write_key(key, out);
+                    Self::Text.write(item, out);
+                });
+            }
+            (Self::Texts, _) => out.push_str("{}"),
+            (Self::Object(fields), _) => {
+                let found = fields.iter().map(|field| (field, field.of(value)));
+                let kept = found.filter(|(field, value)| field.always || !field.shape.is_empty(value));
+                write_all(out, ['{', '}'], kept, |(field, value), out| {
+                    write_key(field.name, out);
+                    field.shape.write(value.unwrap_or(&Value::Null), out);
+                });
+            }
+        }
+    }
+
+    /// Whether upstream's type of this shape counts as empty. Any JSON is something, even null.
+    fn is_empty(&self, value: &Option<&Value>) -> bool {
+        match (self, value) {
+            (_, None) => true,
+            (Self::Raw, Some(_)) => false,
+            (_, Some(Value::Null)) => true,
+            (_, Some(Value::String(text))) => text.is_empty(),
+            (_, Some(Value::Array(items))) => items.is_empty(),
+            (_, Some(Value::Object(map))) => map.is_empty(),
+            (_, Some(Value::Number(number))) => number.as_f64() == Some(0.0),
+            (_, Some(Value::Bool(flag))) => !flag,
+        }
+    }
+}
+
+impl Field {
+    /// Its value in `object`.
+    fn of<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        let map = object.as_object()?;
+        let folded = || {
+            map.iter()
+                .find(|(key, _)| key.eq_ignore_ascii_case(self.name))
+                .map(|(_, value)| value)
+        };
+        map.get(self.name).or_else(folded)
+    }
+}
+
+fn write_key(key: &str, out: &mut String) {
+    out.push_str(&go_json::to_string(&Value::from(key), Html::Escaped));
+    out.push(':');
+}
+
+fn write_all<T>(
+    out: &mut String,
+    [open, close]: [char; 2],
+    items: impl Iterator<Item = T>,
+    mut write: impl FnMut(T, &mut String),
+) {
+    out.push(open);
+    for (position, item) in items.enumerate() {
+        if position > 0 {
+            out.push(',');
+        }
+        write(item, out);
+    }
+    out.push(close);
+}
+
+/// The CSV as JSON text. Its install strategy is an empty deployment strategy, as readers expect one.
 pub(super) fn synthesise(
     name: &str,
     version: &str,
     metadata: &CsvMetadata,
     related_images: &[RelatedImage],
     package: &PackageFacts<'_>,
-) -> Value {
-    let mut object_meta = Map::new();
-    object_meta.insert("name".to_owned(), json!(name));
-    for field in ["labels", "annotations"] {
-        if let Some(value) = metadata.get(field) {
-            object_meta.insert(field.to_owned(), value.clone());
-        }
-    }
-    let mut spec = json!({
-        "apiservicedefinitions": metadata.get("apiServiceDefinitions").cloned().unwrap_or_else(|| json!({})),
-        "customresourcedefinitions": metadata.get("crdDescriptions").cloned().unwrap_or_else(|| json!({})),
-        "displayName": metadata.get("displayName").cloned().unwrap_or_else(|| json!("")),
-        "install": {"strategy": "deployment", "spec": {"deployments": null}},
-        "provider": metadata.get("provider").cloned().unwrap_or_else(|| json!({})),
-        "version": version,
-    });
-    for field in [
-        "description",
-        "installModes",
-        "keywords",
-        "links",
-        "maintainers",
-        "maturity",
-        "minKubeVersion",
-        "nativeAPIs",
-    ] {
-        if let Some(value) = metadata.get(field) {
-            spec[field] = value.clone();
-        }
-    }
-    if spec.get("description").is_none() && !package.description.is_empty() {
-        spec["description"] = json!(package.description);
-    }
-    if let Some((data, media_type)) = package.icon {
-        spec["icon"] = json!([{"base64data": data, "mediatype": media_type}]);
-    }
-    if !related_images.is_empty() {
-        spec["relatedImages"] = related_images
-            .iter()
-            .map(|related| json!({"name": related.name, "image": related.image}))
-            .collect();
-    }
-    json!({
+) -> String {
+    let field = |name: &str| metadata.get(name).cloned().unwrap_or_default();
+    let description = match field("description") {
+        Value::String(own) if !own.is_empty() => own,
+        _ => package.description.to_owned(),
+    };
+    let icon = package
+        .icon
+        .map(|(data, media_type)| json!([{"base64data": data, "mediatype": media_type}]));
+    let related_images: Value = related_images
+        .iter()
+        .map(|related| json!({"name": related.name, "image": related.image}))
+        .collect();
+    let csv = json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": olm_fbc::bundle::CSV_KIND,
-        "metadata": object_meta,
-        "spec": spec,
-    })
+        "metadata": {"name": name, "labels": field("labels"), "annotations": field("annotations")},
+        "spec": {
+            "install": {"strategy": "deployment", "spec": {"deployments": null}},
+            "version": version,
+            "maturity": field("maturity"),
+            "customresourcedefinitions": field("crdDescriptions"),
+            "apiservicedefinitions": field("apiServiceDefinitions"),
+            "nativeAPIs": field("nativeAPIs"),
+            "minKubeVersion": field("minKubeVersion"),
+            "displayName": field("displayName"),
+            "description": description,
+            "keywords": field("keywords"),
+            "maintainers": field("maintainers"),
+            "provider": field("provider"),
+            "links": field("links"),
+            "icon": icon,
+            "installModes": field("installModes"),
+            "cleanup": {"enabled": false},
+            "relatedImages": related_images,
+        },
+        "status": {"cleanup": {}},
+    });
+    let mut out = String::new();
+    CSV.write(&csv, &mut out);
+    out
 }

@@ -94,19 +94,62 @@ fn a_csv_is_made_from_metadata() {
         converted.content,
     );
     assert_eq!(content.object, std::slice::from_ref(&content.csv_json));
+    // As upstream prints it.
     assert_eq!(
-        serde_json::from_str::<Value>(&content.csv_json).expect("json"),
-        json!({
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
-            "metadata": {"name": "p.v1", "annotations": {"a": "b"}},
-            "spec": {
-                "displayName": "P", "description": "about", "keywords": ["k"], "version": "1.0.0", "provider": {},
-                "icon": [{"base64data": "aWNvbg==", "mediatype": "image/png"}], "relatedImages": [{"name": "n", "image": "j"}],
-                "customresourcedefinitions": {}, "apiservicedefinitions": {},
-                "install": {"strategy": "deployment", "spec": {"deployments": null}},
-            },
-        })
+        content.csv_json,
+        concat!(
+            r#"{"kind":"ClusterServiceVersion","apiVersion":"operators.coreos.com/v1alpha1","#,
+            r#""metadata":{"name":"p.v1","annotations":{"a":"b"}},"spec":{"#,
+            r#""install":{"strategy":"deployment","spec":{"deployments":null}},"version":"1.0.0","#,
+            r#""customresourcedefinitions":{},"apiservicedefinitions":{},"displayName":"P","description":"about","#,
+            r#""keywords":["k"],"provider":{},"icon":[{"base64data":"aWNvbg==","mediatype":"image/png"}],"#,
+            r#""cleanup":{"enabled":false},"relatedImages":[{"name":"n","image":"j"}]},"status":{"cleanup":{}}}"#,
+        )
     );
+}
+
+#[test]
+fn a_csv_made_from_metadata_has_what_the_types_of_a_csv_have() {
+    let converted = converted(blob(&json!([
+        {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
+        {"type": "olm.csv.metadata", "value": {
+            "DisplayName": "<P>", "unknown": 1, "keywords": [], "links": [{"URL": "u", "x": 1}, {}], "annotations": {"b": "2", "a": null},
+            "installModes": [{"supported": true, "type": "OwnNamespace"}, {}],
+            "crdDescriptions": {"Owned": [{"kind": "K", "specDescriptors": [{"value": null, "x-descriptors": ["x"]}], "resources": []}]},
+            "apiServiceDefinitions": {"required": [{"containerPort": 0}, {"containerPort": 443, "group": "g"}], "owned": []},
+        }},
+    ])))
+    .expect("bundle");
+    let content = content_from_metadata(
+        "p.v1",
+        "1.0.0",
+        &converted.metadata.expect("metadata"),
+        &[],
+        &PackageFacts::default(),
+        converted.content,
+    );
+    for part in [
+        r#""metadata":{"name":"p.v1","annotations":{"a":"","b":"2"}}"#,
+        r#""displayName":"\u003cP\u003e","provider":{},"links":[{"url":"u"},{}],"#,
+        r#""installModes":[{"type":"OwnNamespace","supported":true},{"type":"","supported":false}],"cleanup""#,
+        concat!(
+            r#""customresourcedefinitions":{"owned":[{"name":"","version":"","kind":"K","#,
+            r#""specDescriptors":[{"path":"","x-descriptors":["x"],"value":null}]}]},"#,
+        ),
+        concat!(
+            r#""apiservicedefinitions":{"required":[{"name":"","group":"","version":"","kind":""},"#,
+            r#"{"name":"","group":"g","version":"","kind":"","containerPort":443}]},"#,
+        ),
+    ] {
+        assert!(content.csv_json.contains(part), "{part} in {}", content.csv_json);
+    }
+    for absent in ["unknown", "keywords", "icon", "description\"", "labels"] {
+        assert!(
+            !content.csv_json.contains(absent),
+            "{absent} in {}",
+            content.csv_json
+        );
+    }
 }
 
 #[test]

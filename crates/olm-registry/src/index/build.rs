@@ -9,17 +9,18 @@ use std::path::Path;
 use olm_fbc::channel::Graph;
 use olm_fbc::load::{self, LoadError};
 use olm_fbc::property::{Property, kinds};
-use olm_fbc::schema::{Blob, Bundle, Other};
+use olm_fbc::schema::{Blob, Bundle, Other, Package};
 use olm_fbc::validate::{Checker, Faults, Model};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
-    NameError, PackageRecord, SchemaRecord, Span, check_schema_names,
+    Icon, NameError, PackageFacts, PackageRecord, SchemaRecord, Span, check_schema_names,
 };
-use crate::convert::{self, ConvertError, PackageFacts};
+use crate::convert::{self, ConvertError};
 use crate::proto;
+use crate::scratch;
 
 /// Why no index was built.
 #[derive(Debug, thiserror::Error)]
@@ -55,14 +56,26 @@ impl From<LoadError> for BuildError {
 /// # Errors
 /// The catalog has faults (all are told), cannot be read, or the file not be written.
 pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
-    let digest = CatalogDigest::of(root).map_err(BuildError::Digest)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
         .prefix(".index-")
         .tempfile_in(folder)
         .map_err(BuildError::Write)?;
-    let mut builder = Builder::new(file.as_file_mut())?;
+    build_in(root, file.as_file_mut())?;
+    make_readable(file.as_file()).map_err(BuildError::Write)?;
+    file.persist(path)
+        .map_err(|error| BuildError::Write(error.error))?;
+    Ok(())
+}
+
+/// Builds the index of the catalog below `root` in an empty file.
+///
+/// # Errors
+/// As [`build`]; the file is of no use then.
+pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
+    let digest = CatalogDigest::of(root).map_err(BuildError::Digest)?;
+    let mut builder = Builder::new(file)?;
     let mut checker = Checker::default();
     load::read(root, |blob, origin| -> Result<(), BuildError> {
         match blob {
@@ -85,11 +98,7 @@ pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
     if let Some(error) = builder.first_error.take() {
         return Err(BuildError::Convert(error));
     }
-    builder.finish(&model, digest)?;
-    make_readable(file.as_file()).map_err(BuildError::Write)?;
-    file.persist(path)
-        .map_err(|error| BuildError::Write(error.error))?;
-    Ok(())
+    builder.finish(&model, digest)
 }
 
 /// A temporary file is for its owner only; an index in an image is read by another user.
@@ -101,6 +110,7 @@ fn make_readable(file: &File) -> io::Result<()> {
 struct Builder<'a> {
     out: BufWriter<&'a mut File>,
     position: u64,
+    checksum: crc32fast::Hasher,
     directory: Directory,
     /// Bundles by package and name.
     bundles: BTreeMap<(String, String), u32>,
@@ -120,6 +130,7 @@ impl<'a> Builder<'a> {
         Ok(Self {
             out: BufWriter::with_capacity(1 << 16, file),
             position: HEADER_BYTES,
+            checksum: crc32fast::Hasher::new(),
             directory: Directory::default(),
             bundles: BTreeMap::new(),
             pending: Vec::new(),
@@ -133,6 +144,7 @@ impl<'a> Builder<'a> {
     fn write(&mut self, message: &impl prost::Message) -> Result<Span, BuildError> {
         let encoded = message.encode_to_vec();
         self.out.write_all(&encoded).map_err(BuildError::Write)?;
+        self.checksum.update(&encoded);
         let span = Span {
             offset: self.position,
             length: encoded.len() as u64,
@@ -187,7 +199,7 @@ impl<'a> Builder<'a> {
         let text = serde_json::to_vec(&slim).map_err(|error| BuildError::Write(error.into()))?;
         let file = match &mut self.pending_file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile().map_err(BuildError::Write)?),
+            none => none.insert(scratch::file().map_err(BuildError::Write)?),
         };
         file.write_all(&text).map_err(BuildError::Write)?;
         let span = Span {
@@ -212,11 +224,11 @@ impl<'a> Builder<'a> {
     fn finish(mut self, model: &Model, digest: CatalogDigest) -> Result<(), BuildError> {
         self.write_pending(model)?;
         self.write_entries(model)?;
-        self.directory.packages = model
-            .packages
-            .iter()
-            .map(|(name, package)| (name.clone(), package_record(package)))
-            .collect();
+        for (name, package) in &model.packages {
+            let facts = self.write(&package_facts(&package.package))?;
+            let record = package_record(package, facts);
+            self.directory.packages.insert(name.clone(), record);
+        }
         self.directory.schemas = std::mem::take(&mut self.schemas)
             .into_iter()
             .map(|((schema, package), blobs)| SchemaRecord {
@@ -225,6 +237,7 @@ impl<'a> Builder<'a> {
                 blobs,
             })
             .collect();
+        self.directory.body = self.checksum.clone().finalize();
         let encoded = self.directory.encode_to_vec();
         self.out.write_all(&encoded).map_err(BuildError::Write)?;
         let header = Header {
@@ -267,7 +280,7 @@ impl<'a> Builder<'a> {
                 &converted.common.version,
                 &metadata,
                 &bundle.related_images,
-                &PackageFacts::from(&package.package),
+                &convert::PackageFacts::from(&package.package),
                 converted.content,
             );
             let span = self.write(&content)?;
@@ -307,7 +320,17 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn package_record(package: &olm_fbc::validate::PackageModel) -> PackageRecord {
+fn package_facts(package: &Package) -> PackageFacts {
+    PackageFacts {
+        description: package.description.clone(),
+        icon: package.icon.as_ref().map(|icon| Icon {
+            data: icon.base64data.clone(),
+            media_type: icon.mediatype.clone(),
+        }),
+    }
+}
+
+fn package_record(package: &olm_fbc::validate::PackageModel, facts: Span) -> PackageRecord {
     let channels = package
         .channels
         .iter()
@@ -323,6 +346,7 @@ fn package_record(package: &olm_fbc::validate::PackageModel) -> PackageRecord {
         default_channel: package.package.default_channel.clone(),
         channels,
         deprecation: package.deprecations.package.clone(),
+        facts,
     }
 }
 

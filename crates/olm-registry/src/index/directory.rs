@@ -28,6 +28,9 @@ pub(crate) struct Directory {
     /// Blobs of unknown schemas.
     #[prost(message, repeated, tag = "4")]
     pub(crate) schemas: Vec<SchemaRecord>,
+    /// CRC-32 of everything between header and directory.
+    #[prost(fixed32, tag = "5")]
+    pub(crate) body: u32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -38,6 +41,28 @@ pub(crate) struct PackageRecord {
     pub(crate) channels: BTreeMap<String, ChannelRecord>,
     #[prost(string, optional, tag = "3")]
     pub(crate) deprecation: Option<String>,
+    /// An encoded [`PackageFacts`], which no question asks for.
+    #[prost(message, required, tag = "4")]
+    pub(crate) facts: Span,
+}
+
+/// What caches of upstream's keep of a package besides [`PackageRecord`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PackageFacts {
+    #[prost(string, tag = "1")]
+    pub(crate) description: String,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) icon: Option<Icon>,
+}
+
+/// Icon of a package.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Icon {
+    /// Base64.
+    #[prost(string, tag = "1")]
+    pub(crate) data: String,
+    #[prost(string, tag = "2")]
+    pub(crate) media_type: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -120,9 +145,11 @@ impl Directory {
                 .checked_add(span.length)
                 .is_some_and(|last| last <= end)
         };
-        self.bundles
-            .iter()
-            .all(|bundle| inside(bundle.common) && inside(bundle.content))
+        self.packages.values().all(|package| inside(package.facts))
+            && self
+                .bundles
+                .iter()
+                .all(|bundle| inside(bundle.common) && inside(bundle.content))
             && self.entries.iter().all(|entry| {
                 (entry.bundle as usize) < self.bundles.len()
                     && entry.head.length.checked_add(entry.edges).is_some()

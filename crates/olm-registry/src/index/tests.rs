@@ -65,12 +65,30 @@ fn what_is_no_index_is_refused() {
     assert!(open(&[b'x'; 200]).ends_with("is not a catalog index"));
     let mut other = good.clone();
     other[8] = 9;
-    assert!(open(&other).ends_with("has format 9, this program needs 2"));
+    assert!(open(&other).ends_with("has format 9, this program needs 3"));
     assert!(open(&good[..good.len() - 1]).ends_with("its length is not what its header says"));
     let mut altered = good.clone();
     *altered.last_mut().expect("byte") ^= 1;
     assert!(open(&altered).ends_with("its directory does not match its checksum"));
     assert_eq!(open(&good), "");
+    let index = Index::open(&path).expect("index");
+    index.verify().expect("whole");
+    let messages = HEADER_BYTES as usize..index.body_end as usize;
+    for at in messages.step_by(7) {
+        let mut altered = good.clone();
+        altered[at] ^= 4;
+        fs::write(&path, &altered).expect("write");
+        let error = Index::open(&path)
+            .expect("its directory is whole")
+            .verify()
+            .expect_err("altered");
+        assert!(
+            error
+                .to_string()
+                .ends_with("its messages do not match their checksum"),
+            "{error}"
+        );
+    }
     fs::remove_file(&path).expect("remove");
     assert!(matches!(Index::open(&path), Err(IndexError::Read { .. })));
 }

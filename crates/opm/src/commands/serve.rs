@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use olm_registry::cache::{self, INDEX_FILE};
+use olm_registry::cache::{self, upstream};
 use olm_registry::index::Index;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -85,20 +85,34 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
         }
         return cache::open_temporary(catalog).context("failed to build cache");
     };
-    if !enforce {
-        return cache::open_or_build(catalog, cache_dir).context("failed to load or rebuild cache");
+    if enforce {
+        return open_enforced(catalog, cache_dir);
     }
-    if is_of_other_program(cache_dir) {
-        tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
-        return cache::open_temporary(catalog).context("failed to build cache");
+    match cache::open_or_build(catalog, cache_dir) {
+        Err(error) if error.is_of_cache_directory() && !args.cache_only => {
+            tracing::warn!(cache = %cache_dir.display(), %error, "the cache cannot be written; building one for this run");
+            cache::open_temporary(catalog).context("failed to build cache")
+        }
+        opened => {
+            let index = opened.context("failed to load or rebuild cache")?;
+            if args.cache_only && args.cache_upstream {
+                upstream::write(&index, catalog, cache_dir).context("failed to write the cache for other programs")?;
+            }
+            Ok(index)
+        }
     }
-    cache::open_checked(catalog, cache_dir).context("integrity check failed")
 }
 
-/// Catalog images carry caches of the `opm` they were built with. Ours in its place must not refuse to start for that.
-fn is_of_other_program(cache_dir: &Path) -> bool {
-    let has = |name: &str| cache_dir.join(name).exists();
-    !has(INDEX_FILE) && (has("pogreb.v1") || (has("cache") && has("digest")))
+/// The cache as it is, or an index for this run if another program made it: catalog images carry caches of the `opm` they
+/// were built with, and ours in its place must not refuse to start for that.
+fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
+    match cache::open_checked(catalog, cache_dir) {
+        Err(error) if error.is_of_another_program() && upstream::is_present(cache_dir) => {
+            tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
+            cache::open_temporary(catalog).context("failed to build cache")
+        }
+        opened => opened.context("integrity check failed"),
+    }
 }
 
 /// All addresses, of both families where the machine has both.
@@ -125,19 +139,4 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
             _ = interrupt.recv() => {}
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn caches_of_other_programs_are_recognised_unless_ours_lies_beside() {
-        let dir = tempfile::tempdir().expect("folder");
-        assert!(!is_of_other_program(dir.path()));
-        std::fs::create_dir(dir.path().join("pogreb.v1")).expect("folder");
-        assert!(is_of_other_program(dir.path()));
-        std::fs::write(dir.path().join(INDEX_FILE), "").expect("file");
-        assert!(!is_of_other_program(dir.path()));
-    }
 }

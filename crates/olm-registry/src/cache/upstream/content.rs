@@ -1,0 +1,289 @@
+//! Files of the layout, made from an index one bundle at a time.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use olm_fbc::go_json::{self, Html};
+use prost::Message as _;
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+use serde_json::{Map, Value};
+
+use super::{Fnv, UpstreamError, make_folder, write_file};
+use crate::index::{Icon, Index, PackageRecord};
+use crate::proto;
+
+/// Writes all of `index` below `folder`.
+pub(super) fn write(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
+    for entry in &index.directory().entries {
+        for name in [&entry.package, &entry.channel, &entry.name] {
+            if name.contains(['/', '\0']) {
+                return Err(UpstreamError::Name { name: name.clone() });
+            }
+        }
+        let frame = index.whole_frame(entry);
+        let bundle = proto::Bundle::decode(frame.to_bytes().map_err(UpstreamError::Index)?.as_slice())
+            .map_err(|error| UpstreamError::Index(io::Error::other(error)))?;
+        let name = format!("{}_{}_{}.json", entry.package, entry.channel, entry.name);
+        write_json(&folder.join(name), &BundleFile::from(&bundle))?;
+    }
+    write_custom_schemas(index, &folder.join("metas"))?;
+    let mut packages = BTreeMap::new();
+    for (name, record) in &index.directory().packages {
+        packages.insert(name.as_str(), package(index, name, record)?);
+    }
+    write_json(&folder.join("packages.json"), &packages)
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), UpstreamError> {
+    write_file(path, |out| {
+        let mut serializer = Serializer::with_formatter(out, Escaping);
+        value.serialize(&mut serializer).map_err(io::Error::from)
+    })
+}
+
+/// Each blob in a file named by its hash; equal blobs share one.
+fn write_custom_schemas(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
+    for record in &index.directory().schemas {
+        let folder = folder.join(&record.schema).join(&record.package);
+        make_folder(&folder)?;
+        for blob in index.schema_blobs(record) {
+            let blob = prost_types::Struct::decode(blob.to_bytes().map_err(UpstreamError::Index)?.as_slice())
+                .map_err(|error| UpstreamError::Index(io::Error::other(error)))?;
+            let text = go_json::to_string(&Value::Object(fields(blob)), Html::Plain) + "\n";
+            let mut hash = Fnv::default();
+            hash.update(text.as_bytes());
+            let path = folder.join(format!("{:x}.json", hash.value()));
+            write_file(&path, |out| out.write_all(text.as_bytes()))?;
+        }
+    }
+    Ok(())
+}
+
+fn fields(of: prost_types::Struct) -> Map<String, Value> {
+    let fields = of.fields.into_iter();
+    fields.map(|(name, field)| (name, value(field))).collect()
+}
+
+fn value(from: prost_types::Value) -> Value {
+    use prost_types::value::Kind;
+    match from.kind {
+        None | Some(Kind::NullValue(_)) => Value::Null,
+        Some(Kind::NumberValue(number)) => Value::from(number),
+        Some(Kind::StringValue(text)) => Value::String(text),
+        Some(Kind::BoolValue(flag)) => Value::Bool(flag),
+        Some(Kind::StructValue(of)) => Value::Object(fields(of)),
+        Some(Kind::ListValue(items)) => items.values.into_iter().map(value).collect(),
+    }
+}
+
+fn package<'a>(
+    index: &'a Index,
+    name: &'a str,
+    record: &'a PackageRecord,
+) -> Result<PackageFile<'a>, UpstreamError> {
+    let facts = index.facts(record).map_err(UpstreamError::Index)?;
+    let channels = record.channels.iter().map(|(channel, head)| {
+        let entries = index.channel_entries(name, channel).iter().map(|entry| {
+            let file = EntryFile {
+                package: name,
+                channel,
+                name: &entry.name,
+                replaces: &entry.replaces,
+                skips: (!entry.skips.is_empty()).then_some(entry.skips.as_slice()),
+            };
+            (entry.name.as_str(), file)
+        });
+        let file = ChannelFile {
+            name: channel,
+            head: &head.head,
+            bundles: entries.collect(),
+            deprecation: head.deprecation.as_deref().map(message),
+        };
+        (channel.as_str(), file)
+    });
+    Ok(PackageFile {
+        name,
+        description: facts.description,
+        icon: facts
+            .icon
+            .map(|Icon { data, media_type }| IconFile { data, media_type }),
+        default_channel: &record.default_channel,
+        channels: channels.collect(),
+        deprecation: record.deprecation.as_deref().map(message),
+    })
+}
+
+fn message(text: &str) -> DeprecationFile<'_> {
+    DeprecationFile { message: text }
+}
+
+#[derive(Serialize)]
+struct PackageFile<'a> {
+    name: &'a str,
+    description: String,
+    icon: Option<IconFile>,
+    #[serde(rename = "defaultChannel")]
+    default_channel: &'a str,
+    #[serde(rename = "Channels")]
+    channels: BTreeMap<&'a str, ChannelFile<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deprecation: Option<DeprecationFile<'a>>,
+}
+
+#[derive(Serialize)]
+struct IconFile {
+    #[serde(rename = "base64data")]
+    data: String,
+    #[serde(rename = "mediatype")]
+    media_type: String,
+}
+
+#[derive(Serialize)]
+struct ChannelFile<'a> {
+    #[serde(rename = "Name")]
+    name: &'a str,
+    #[serde(rename = "Head")]
+    head: &'a str,
+    #[serde(rename = "Bundles")]
+    bundles: BTreeMap<&'a str, EntryFile<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deprecation: Option<DeprecationFile<'a>>,
+}
+
+#[derive(Serialize)]
+struct EntryFile<'a> {
+    package: &'a str,
+    channel: &'a str,
+    name: &'a str,
+    replaces: &'a str,
+    skips: Option<&'a [String]>,
+}
+
+#[derive(Serialize)]
+struct DeprecationFile<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BundleFile<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    csv_name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    package_name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    channel_name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    csv_json: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    object: &'a [String],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    bundle_path: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    provided_apis: Vec<ApiFile<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    required_apis: Vec<ApiFile<'a>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    skip_range: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dependencies: Vec<PairFile<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    properties: Vec<PairFile<'a>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    replaces: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    skips: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deprecation: Option<DeprecationFile<'a>>,
+}
+
+#[derive(Serialize)]
+struct ApiFile<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    kind: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    plural: &'a str,
+}
+
+/// A property or dependency.
+#[derive(Serialize)]
+struct PairFile<'a> {
+    #[serde(rename = "type", skip_serializing_if = "str::is_empty")]
+    kind: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    value: &'a str,
+}
+
+impl<'a> From<&'a proto::Bundle> for BundleFile<'a> {
+    fn from(bundle: &'a proto::Bundle) -> Self {
+        let api = |api: &'a proto::GroupVersionKind| ApiFile {
+            group: &api.group,
+            version: &api.version,
+            kind: &api.kind,
+            plural: &api.plural,
+        };
+        let dependency = |pair: &'a proto::Dependency| PairFile {
+            kind: &pair.r#type,
+            value: &pair.value,
+        };
+        let property = |pair: &'a proto::Property| PairFile {
+            kind: &pair.r#type,
+            value: &pair.value,
+        };
+        Self {
+            csv_name: &bundle.csv_name,
+            package_name: &bundle.package_name,
+            channel_name: &bundle.channel_name,
+            csv_json: &bundle.csv_json,
+            object: &bundle.object,
+            bundle_path: &bundle.bundle_path,
+            provided_apis: bundle.provided_apis.iter().map(api).collect(),
+            required_apis: bundle.required_apis.iter().map(api).collect(),
+            version: &bundle.version,
+            skip_range: &bundle.skip_range,
+            dependencies: bundle.dependencies.iter().map(dependency).collect(),
+            properties: bundle.properties.iter().map(property).collect(),
+            replaces: &bundle.replaces,
+            skips: &bundle.skips,
+            deprecation: bundle
+                .deprecation
+                .as_ref()
+                .map(|deprecation| message(&deprecation.message)),
+        }
+    }
+}
+
+/// Escapes what Go escapes besides what JSON needs.
+struct Escaping;
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        writer.write_all(escaped(fragment).as_bytes())
+    }
+}
+
+fn escaped(text: &str) -> Cow<'_, str> {
+    let special = ['<', '>', '&', '\u{2028}', '\u{2029}'];
+    if !text.contains(special) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for char in text.chars() {
+        if special.contains(&char) {
+            out.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            out.push(char);
+        }
+    }
+    Cow::Owned(out)
+}

@@ -1,0 +1,34 @@
+//! Files without a name, for what lasts as long as the process.
+
+use std::fs::File;
+use std::io;
+
+/// An empty file in the folder for temporary files, or in memory where nothing can be written: containers may have a
+/// read-only root and no volume.
+pub(crate) fn file() -> io::Result<File> {
+    tempfile::tempfile().or_else(|error| {
+        tracing::debug!(%error, folder = %std::env::temp_dir().display(), "no temporary file can be made; using memory");
+        in_memory()
+    })
+}
+
+/// An empty file in memory.
+pub(crate) fn in_memory() -> io::Result<File> {
+    let file = rustix::fs::memfd_create("olm-registry", rustix::fs::MemfdFlags::CLOEXEC)?;
+    Ok(File::from(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Seek as _, Write as _};
+
+    #[test]
+    fn files_in_memory_hold_what_is_written() {
+        let mut file = super::in_memory().expect("file");
+        file.write_all(b"text").expect("written");
+        file.rewind().expect("rewound");
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "text");
+    }
+}
