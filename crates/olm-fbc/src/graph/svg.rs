@@ -57,7 +57,8 @@ fn place(channel: &ChannelGraph) -> Vec<(usize, usize)> {
         .nodes
         .iter()
         .map(|node| {
-            let width = node.name.chars().count().max(10) * LETTER + 16;
+            let letters = node.name.chars().count().max(second_line(node).chars().count());
+            let width = letters.max(10) * LETTER + 16;
             let at = x;
             x += width + GAP;
             (at, width)
@@ -159,9 +160,6 @@ fn draw_node(out: &mut String, node: &Node, x: usize, width: usize, row: usize) 
         Some(_) => "",
     };
     let middle = x + width / 2;
-    let marks = node.marks().join(", ");
-    let version = node.version.as_ref().map(ToString::to_string).unwrap_or_default();
-    let second = if marks.is_empty() { version } else { marks };
     let name = escaped(&node.name);
     let _ = writeln!(
         out,
@@ -170,8 +168,18 @@ fn draw_node(out: &mut String, node: &Node, x: usize, width: usize, row: usize) 
          <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\" font-size=\"9\" fill=\"#5f6368\">{}</text></g>",
         row + 17,
         row + 31,
-        escaped(&second)
+        escaped(&second_line(node))
     );
+}
+
+/// Version and marks.
+fn second_line(node: &Node) -> String {
+    let marks = node.marks().join(", ");
+    match &node.version {
+        Some(version) if marks.is_empty() => version.to_string(),
+        Some(version) => format!("{version} · {marks}"),
+        None => marks,
+    }
 }
 
 fn escaped(text: &str) -> String {
