@@ -23,6 +23,7 @@ impl fmt::Display for Quoted<'_> {
                 '\r' => f.write_str("\\r")?,
                 '\t' => f.write_str("\\t")?,
                 '\x0b' => f.write_str("\\v")?,
+                ' '..='~' => f.write_char(char)?,
                 char if is_printable(char) => f.write_char(char)?,
                 char => match u32::from(char) {
                     code @ 0..0x80 => write!(f, "\\x{code:02x}")?,
