@@ -360,7 +360,7 @@ impl World {
                 "ClusterRole" | "ClusterRoleBinding" => {
                     owner::is_labelled(&metadata(object), &csv.namespace, &csv.name)
                 }
-                "Role" | "RoleBinding" => reading::is_spread(&metadata(object), csv),
+                "Role" | "RoleBinding" => reading::stored::is_spread(&metadata(object), csv),
                 _ => false,
             });
         labelled

@@ -1,0 +1,281 @@
+//! What the stores tell of a ClusterServiceVersion, without asking anybody.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{Resource, ResourceExt, core::PartialObjectMeta};
+use olm_api::{
+    labels,
+    v1alpha1::{ClusterServiceVersion, Subscription, SubscriptionConfig},
+};
+use olm_runtime::{NamespacedName, store::Store};
+
+use super::super::{Account, ApiService, Cluster, Crd, ForeignGroup, Observed, Rbac, Sibling};
+use crate::{
+    csv::{
+        deployment::overrides::Overrides,
+        rbac::repair,
+        requirements,
+        strategy::{self, Strategy},
+    },
+    operator_group::{self, Group, Targets, intersection::NamespaceSet},
+    owner,
+    stores::{CustomResourceDefinition, Stores},
+};
+
+/// What the stores know; the rest is empty.
+pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+    let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
+    let namespaces = operator_group::observe::namespaces(stores);
+    let groups = stores.groups.list_in(&key.namespace);
+    let groups: Vec<Group> = groups
+        .iter()
+        .map(|group| Group::read(group, &namespaces))
+        .collect();
+    let replaces = csv.spec.replaces().filter(|replaces| *replaces != key.name);
+    let strategy = strategy::read(&csv);
+    let deployments = owned(stores.deployments.list_in(&key.namespace), key);
+    Some(Observed {
+        namespace_terminating: stores
+            .namespaces
+            .get_key(&NamespacedName::cluster(&key.namespace))
+            .is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()),
+        open_targets: open_targets(stores, &key.namespace, &groups),
+        groups,
+        foreign_groups: foreign_groups(stores, &key.namespace),
+        siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
+        previous_condition: replaces.and_then(|name| stores.conditions.get(&key.namespace, name)),
+        deployments: deployments
+            .into_iter()
+            .map(|live| (live.name_any(), live))
+            .collect(),
+        pod_troubles: BTreeMap::new(),
+        subscription: subscription(stores, key).map(|subscription| overrides(&subscription)),
+        cluster: cluster(stores, &csv),
+        accounts: strategy
+            .iter()
+            .flat_map(account_names)
+            .filter_map(|name| {
+                let found = stores.accounts.get(&key.namespace, name)?;
+                Some((name.clone(), read_account(&found)))
+            })
+            .collect(),
+        rbac: own_rbac(stores, key),
+        leftovers: Vec::new(),
+        strategy,
+        csv,
+    })
+}
+
+/// Namespaces that do not exist (yet) may be targets, too; what is in one that goes, goes with it.
+fn open_targets(stores: &Stores, own: &str, groups: &[Group]) -> BTreeSet<String> {
+    let [
+        Group {
+            targets: Targets::Namespaces(targets),
+            ..
+        },
+    ] = groups
+    else {
+        return BTreeSet::new();
+    };
+    let is_open = |name: &&String| {
+        let found = stores.namespaces.get_key(&NamespacedName::cluster(*name));
+        found.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_none())
+    };
+    let others = targets.iter().filter(|name| *name != own);
+    others.filter(is_open).cloned().collect()
+}
+
+pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
+    let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
+    permissions
+        .map(|permission| &permission.service_account)
+        .collect()
+}
+
+/// True while the steps of an InstallPlan may still be making accounts and roles.
+pub fn is_young(observed: &Observed, now: Timestamp) -> bool {
+    repair::grace(observed.created(), observed.subscription.is_some(), now).is_some()
+}
+
+fn subscription(stores: &Stores, key: &NamespacedName) -> Option<Arc<Subscription>> {
+    let all = stores.subscriptions.list_in(&key.namespace);
+    let named = |csv: &Option<String>| csv.as_deref() == Some(key.name.as_str());
+    let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
+    // `installedCSV` comes late; the configuration must be there from the first pod on.
+    let installed = all
+        .iter()
+        .find(|subscription| named(&status(subscription).installed_csv));
+    installed
+        .or_else(|| {
+            all.iter()
+                .find(|subscription| named(&status(subscription).current_csv))
+        })
+        .cloned()
+}
+
+fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> Cluster {
+    let mut cluster = Cluster::default();
+    let spec = &csv.spec;
+    for description in spec.owned_crds().iter().chain(spec.required_crds()) {
+        let found = stores.crds.get_key(&NamespacedName::cluster(&description.name));
+        if let Some(found) = found {
+            cluster.crds.insert(description.name.clone(), read_crd(&found));
+        }
+    }
+    for description in spec.required_api_services() {
+        let name = requirements::api_service_name(description);
+        let found = stores.api_services.get_key(&NamespacedName::cluster(&name));
+        if let Some(found) = found {
+            let conditions = found
+                .status
+                .iter()
+                .flat_map(|status| status.conditions.iter().flatten());
+            let available = conditions
+                .into_iter()
+                .any(|condition| condition.type_ == "Available" && condition.status == "True");
+            let uid = found.uid().unwrap_or_default();
+            cluster.api_services.insert(name, ApiService { uid, available });
+        }
+    }
+    cluster
+}
+
+pub(super) fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
+    csvs.iter()
+        .filter(|csv| csv.name_any() != own && !csv.is_copied())
+        .map(|csv| Sibling {
+            name: csv.name_any(),
+            uid: csv.uid().unwrap_or_default(),
+            replaces: csv.spec.replaces().map(str::to_owned),
+            phase: csv.phase().clone(),
+            owned_crds: csv.spec.owned_crds().iter().map(|crd| crd.name.clone()).collect(),
+            created: csv.creation_timestamp().map(|time| time.0),
+        })
+        .collect()
+}
+
+fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {
+    let elsewhere = stores
+        .groups
+        .list_where(|group| group.metadata.namespace.as_deref() != Some(namespace));
+    elsewhere
+        .iter()
+        .filter_map(|group| {
+            let provided = operator_group::provided_apis(group);
+            let own = group.namespace().unwrap_or_default();
+            let targets = group.status.iter().flat_map(|status| &status.namespaces).cloned();
+            (!provided.is_empty()).then(|| ForeignGroup {
+                key: format!("{own}/{}", group.name_any()),
+                targets: NamespaceSet::of_group(&own, targets),
+                provided,
+            })
+        })
+        .collect()
+}
+
+fn own_rbac(stores: &Stores, key: &NamespacedName) -> Rbac {
+    Rbac {
+        roles: owned(stores.roles.list_in(&key.namespace), key),
+        role_bindings: owned(stores.role_bindings.list_in(&key.namespace), key),
+        cluster_roles: owned_anywhere(&stores.cluster_roles, key),
+        cluster_role_bindings: owned_anywhere(&stores.cluster_role_bindings, key),
+        spread_roles: spread(&stores.roles, key),
+        spread_bindings: spread(&stores.role_bindings, key),
+        granted_by_others: None,
+    }
+}
+
+/// Only what says that it was made for the namespace it is in: nobody else's object with these labels is touched.
+fn spread<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
+    store.list_where(|object| is_spread(object.meta(), key))
+}
+
+fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
+    store.list_where(|object| owner::is_labelled(object.meta(), &key.namespace, &key.name))
+}
+
+/// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion.
+pub fn is_spread(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
+    let copied_from = metadata
+        .labels
+        .as_ref()
+        .and_then(|all| all.get(labels::COPIED_FROM));
+    metadata.namespace.as_ref() != Some(&csv.namespace)
+        && copied_from == Some(&csv.namespace)
+        && owner::is_labelled(metadata, &csv.namespace, &csv.name)
+}
+
+fn owned<K: Resource>(mut objects: Vec<Arc<K>>, key: &NamespacedName) -> Vec<Arc<K>> {
+    objects.retain(|object| owner::is_labelled(object.meta(), &key.namespace, &key.name));
+    objects
+}
+
+fn read_crd(found: &CustomResourceDefinition) -> Crd {
+    let annotations = found.metadata.annotations.iter().flatten();
+    Crd {
+        uid: found.uid().unwrap_or_default(),
+        served: found
+            .spec
+            .versions
+            .iter()
+            .filter(|version| version.served)
+            .map(|version| version.name.clone())
+            .collect(),
+        established: found.is_true("Established") && found.is_true("NamesAccepted"),
+        alongside: annotations
+            .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
+            .map(|(_, value)| value.clone())
+            .collect(),
+    }
+}
+
+pub fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> Account {
+    Account {
+        csv_owners: owner::references(&found.metadata)
+            .map(|owner| (owner.uid.clone(), owner.name.clone()))
+            .collect(),
+        owner_references: found.metadata.owner_references.clone().unwrap_or_default(),
+        resource_version: found.resource_version(),
+    }
+}
+
+/// What a Subscription's configuration changes in pods.
+fn overrides(subscription: &Subscription) -> Result<Overrides, String> {
+    let Some(config) = &subscription.spec.config else {
+        return Ok(Overrides::default());
+    };
+    decode_config(config).map_err(|error| {
+        format!(
+            "failed to get subscription pod configuration - Subscription {}: {error}",
+            subscription.name_any()
+        )
+    })
+}
+
+fn decode_config(config: &SubscriptionConfig) -> Result<Overrides, olm_api::DecodeError> {
+    use olm_api::embedded::decode_all;
+    Ok(Overrides {
+        env: decode_all(&config.env, "spec.config.env")?,
+        env_from: decode_all(&config.env_from, "spec.config.envFrom")?,
+        volumes: decode_all(&config.volumes, "spec.config.volumes")?,
+        volume_mounts: decode_all(&config.volume_mounts, "spec.config.volumeMounts")?,
+        tolerations: decode_all(&config.tolerations, "spec.config.tolerations")?,
+        resources: config
+            .resources
+            .as_ref()
+            .map(|it| it.decode("spec.config.resources"))
+            .transpose()?,
+        node_selector: config.node_selector.clone(),
+        affinity: config
+            .affinity
+            .as_ref()
+            .map(|it| it.decode("spec.config.affinity"))
+            .transpose()?,
+        annotations: config.annotations.clone().unwrap_or_default(),
+    })
+}
