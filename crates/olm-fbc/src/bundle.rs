@@ -35,6 +35,21 @@ pub mod annotations {
 /// Kind of the object every bundle has exactly one of.
 pub const CSV_KIND: &str = "ClusterServiceVersion";
 const CRD_KIND: &str = "CustomResourceDefinition";
+/// Kinds not every cluster knows. An InstallPlan applies them as they come, found by discovery; their group is not looked
+/// at (upstream's rule).
+pub const OPTIONAL_KINDS: [&str; 11] = [
+    "ConsoleCLIDownload",
+    "ConsoleLink",
+    "ConsolePlugin",
+    "ConsoleQuickStart",
+    "ConsoleYAMLSample",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "PriorityClass",
+    "PrometheusRule",
+    "ServiceMonitor",
+    "VerticalPodAutoscaler",
+];
 
 /// A bundle as its files describe it.
 #[derive(Clone, Debug)]

@@ -5,21 +5,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::ApiResource;
 use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
-
-/// Kinds that are applied as they come, found by discovery. The group is not looked at (upstream's rule).
-const DYNAMIC: [&str; 11] = [
-    "ConsoleCLIDownload",
-    "ConsoleLink",
-    "ConsolePlugin",
-    "ConsoleQuickStart",
-    "ConsoleYAMLSample",
-    "NetworkPolicy",
-    "PodDisruptionBudget",
-    "PriorityClass",
-    "PrometheusRule",
-    "ServiceMonitor",
-    "VerticalPodAutoscaler",
-];
+use olm_fbc::bundle::OPTIONAL_KINDS;
 
 /// A kind of plan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +34,7 @@ pub enum StepKind {
     Service,
     /// Data as in the bundle.
     ConfigMap,
-    /// One of the kinds that are applied as they come.
+    /// One of [`OPTIONAL_KINDS`], applied as it comes.
     Dynamic,
 }
 
@@ -68,7 +54,7 @@ impl StepKind {
             "ClusterRoleBinding" => Self::ClusterRoleBinding,
             "Service" => Self::Service,
             "ConfigMap" => Self::ConfigMap,
-            other if DYNAMIC.contains(&other) => Self::Dynamic,
+            other if OPTIONAL_KINDS.contains(&other) => Self::Dynamic,
             _ => return None,
         })
     }
@@ -144,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_the_allow_list_is_supported_and_others_are_not() {
-        for kind in DYNAMIC {
+        for kind in OPTIONAL_KINDS {
             assert_eq!(StepKind::of(kind), Some(StepKind::Dynamic), "{kind}");
         }
         for kind in ["Deployment", "Pod", "Namespace", "configmap", ""] {
