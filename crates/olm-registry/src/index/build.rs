@@ -12,7 +12,6 @@ use olm_fbc::property::{Property, kinds};
 use olm_fbc::schema::{Blob, Bundle, Other, Package};
 use olm_fbc::validate::{Checker, Faults, Model};
 use prost::Message as _;
-use sha2::{Digest as _, Sha256};
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
@@ -246,7 +245,7 @@ impl<'a> Builder<'a> {
                 offset: self.position,
                 length: encoded.len() as u64,
             },
-            checksum: Sha256::digest(&encoded).into(),
+            checksum: blake3::hash(&encoded).into(),
         };
         let file = self
             .out

@@ -6,9 +6,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use olm_fbc::load::{self, LoadError};
-use sha2::{Digest as _, Sha256};
 
-/// SHA-256 over names, lengths and SHA-256 of the pieces of the files a catalog is read from, in lexical order.
+/// BLAKE3 over names, lengths and BLAKE3 of the pieces of the files a catalog is read from, in lexical order.
 ///
 /// Over raw bytes, so that checking needs no parsing. Upstream's digest is over re-encoded documents; caches of the two are
 /// told apart by their layout anyway.
@@ -52,14 +51,14 @@ impl CatalogDigest {
     /// The folder cannot be listed or a file not read.
     pub fn of(root: &Path) -> Result<Self, DigestError> {
         let files = load::files(root).map_err(DigestError::List)?;
-        let mut hasher = Sha256::new();
+        let mut hasher = blake3::Hasher::new();
         let mut chunks = Vec::new();
         for path in &files {
             let metadata = std::fs::metadata(root.join(path)).map_err(|source| read_error(path, source))?;
             let name = path.as_os_str().as_encoded_bytes();
-            hasher.update(name.len().to_le_bytes());
+            hasher.update(&name.len().to_le_bytes());
             hasher.update(name);
-            hasher.update(metadata.len().to_le_bytes());
+            hasher.update(&metadata.len().to_le_bytes());
             let starts = (0..metadata.len()).step_by(CHUNK as usize);
             chunks.extend(starts.map(|offset| Chunk {
                 path,
@@ -68,7 +67,7 @@ impl CatalogDigest {
             }));
         }
         for digest in hash_all(root, &chunks)? {
-            hasher.update(digest);
+            hasher.update(&digest);
         }
         Ok(Self(hasher.finalize().into()))
     }
@@ -128,7 +127,7 @@ fn hash_chunk(root: &Path, chunk: &Chunk<'_>, buffer: &mut [u8]) -> io::Result<[
     let mut file = File::open(root.join(chunk.path))?;
     file.seek(SeekFrom::Start(chunk.offset))?;
     let mut reader = file.take(chunk.length);
-    let mut hasher = Sha256::new();
+    let mut hasher = blake3::Hasher::new();
     let mut length = 0;
     loop {
         let read = reader.read(buffer)?;
