@@ -292,7 +292,16 @@ pub struct ServeArgs {
     pub cache_enforce_integrity: Option<bool>,
     /// With --cache-only, also write the cache in the layout that upstream's opm starts from; =false leaves it out, for
     /// images that only this program serves [default: true]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_name = "BOOL", hide_default_value = true, action = clap::ArgAction::Set)]
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "true",
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_default_value = true,
+        action = clap::ArgAction::Set
+    )]
     pub cache_upstream: bool,
     /// Path to a container termination log file
     #[arg(
@@ -482,6 +491,18 @@ pub struct CatalogImageArgs {
     /// Image file with opm to put the catalog on; without it an image is made around this very program
     #[arg(long, value_name = "FILE")]
     pub opm_image: Option<PathBuf>,
+    /// Also put the cache in that upstream's opm starts from; =false leaves it out [default: true]
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "true",
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_default_value = true,
+        action = clap::ArgAction::Set
+    )]
+    pub cache_upstream: bool,
 }
 
 #[cfg(test)]

@@ -24,8 +24,12 @@ struct Serving {
 
 impl Serving {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_as(program(), arguments)
+    }
+
+    fn start_as(mut program: Command, arguments: &[&str]) -> Self {
         let port = free_port();
-        let child = program()
+        let child = program
             .arg("serve")
             .args(arguments)
             .args(["--port", &port.to_string()])
@@ -283,6 +287,11 @@ async fn a_catalog_image_holds_catalog_and_cache_and_starts_from_them() {
     let serving = Serving::start(&[text(&root.join("configs")), &cache]);
     assert_eq!(bundles(&serving).await.len(), 2);
     assert_eq!(serving.stop(), 0);
+    // Upstream's opm starts from it too: the digest is that of the files as the image has them.
+    let upstream = root.join("tmp/cache");
+    let digest = std::fs::read_to_string(upstream.join("digest")).expect("digest");
+    let computed = olm_registry::cache::upstream::digest(&root.join("configs"), &upstream.join("cache"));
+    assert_eq!(digest, computed.expect("digest"));
 }
 
 #[test]
@@ -359,4 +368,207 @@ fn a_damaged_cache_is_refused_or_rebuilt_as_the_flag_says() {
         error.contains("--cache-dir must be specified with --cache-enforce-integrity"),
         "{error}"
     );
+}
+
+/// The files of a cache made with `--cache-only`, sorted.
+fn files_of(cache: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(cache).expect("folder");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_cache_made_ahead_is_for_upstreams_program_too_unless_told_otherwise() {
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0", "1.1.0"]);
+    let sync = |name: &str, more: &[&str]| {
+        let cache = dir.path().join(name);
+        let flag = format!("--cache-dir={}", text(&cache));
+        opm(&[&["serve", text(&catalog), &flag, "--cache-only"], more].concat()).ok();
+        cache
+    };
+    let both = sync("both", &[]);
+    assert_eq!(files_of(&both), ["cache", "digest", "olm-index.v1"]);
+    let digest = std::fs::read_to_string(both.join("digest")).expect("digest");
+    let computed = olm_registry::cache::upstream::digest(&catalog, &both.join("cache")).expect("digest");
+    assert_eq!(digest, computed);
+    assert_eq!(
+        files_of(&both.join("cache")),
+        [
+            "demo_stable_demo.v1.0.0.json",
+            "demo_stable_demo.v1.1.0.json",
+            "packages.json"
+        ]
+    );
+    assert_eq!(
+        files_of(&sync("ours", &["--cache-upstream=false"])),
+        ["olm-index.v1"]
+    );
+    // A catalog that is changed and broken leaves what was there, and the digest with it.
+    std::fs::write(catalog.join("broken.json"), r#"{"schema": "olm.channel"}"#).expect("file");
+    let flag = format!("--cache-dir={}", text(&both));
+    opm(&["serve", text(&catalog), &flag, "--cache-only"]).fails();
+    assert_eq!(
+        std::fs::read_to_string(both.join("digest")).expect("digest"),
+        digest
+    );
+    std::fs::write(catalog.join("broken.json"), r#"{"schema": "custom"}"#).expect("file");
+    opm(&["serve", text(&catalog), &flag, "--cache-only"]).ok();
+    assert_ne!(
+        std::fs::read_to_string(both.join("digest")).expect("digest"),
+        digest
+    );
+}
+
+/// A program that has no folder to write to: neither for temporary files nor where it is started.
+fn without_a_writable_folder() -> Command {
+    let mut command = program();
+    command.env("TMPDIR", "/proc/no-such-folder").current_dir("/proc");
+    command
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_need_be_writable() {
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0", "1.1.0"]);
+    let serving = Serving::start_as(without_a_writable_folder(), &[text(&catalog)]);
+    assert_eq!(bundles(&serving).await.len(), 2);
+    assert_eq!(serving.stop(), 0);
+    // Caches of upstream's, in both of its layouts, as an image brings them.
+    for folders in [&["pogreb.v1/db"][..], &["cache"]] {
+        let cache = dir.path().join(folders[0].replace('/', "-"));
+        for folder in folders {
+            std::fs::create_dir_all(cache.join(folder)).expect("folder");
+        }
+        std::fs::write(cache.join("digest"), "0123456789abcdef").expect("file");
+        let before = files_of(&cache);
+        let flag = format!("--cache-dir={}", text(&cache));
+        let serving = Serving::start_as(without_a_writable_folder(), &[text(&catalog), &flag]);
+        assert_eq!(bundles(&serving).await.len(), 2);
+        let client = serving.client();
+        let bundle = client
+            .get_bundle("demo", "stable", "demo.v1.0.0")
+            .await
+            .expect("bundle");
+        assert!(bundle.csv_json.contains("ClusterServiceVersion"));
+        assert_eq!(serving.stop(), 0);
+        assert_eq!(files_of(&cache), before, "left alone");
+    }
+    // A cache of one's own that does not fit, where a new one cannot be written.
+    let flag = "--cache-dir=/proc/no-such-folder";
+    let enforced = opm(&["serve", text(&catalog), flag]).fails();
+    assert!(enforced.contains("integrity check failed"), "{enforced}");
+    let arguments = [text(&catalog), flag, "--cache-enforce-integrity=false"];
+    let serving = Serving::start_as(without_a_writable_folder(), &arguments);
+    assert_eq!(bundles(&serving).await.len(), 2);
+    assert_eq!(serving.stop(), 0);
+    opm(&["serve", text(&catalog), flag, "--cache-only"]).fails();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_that_fits_is_only_read() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0"]);
+    let cache = dir.path().join("cache");
+    let flag = format!("--cache-dir={}", text(&cache));
+    opm(&["serve", text(&catalog), &flag, "--cache-only"]).ok();
+    let state = || {
+        let names = [".", "olm-index.v1", "digest", "cache/packages.json"];
+        names.map(|name| {
+            let metadata = std::fs::metadata(cache.join(name)).expect("file");
+            (
+                metadata.ino(),
+                metadata.mtime_nsec(),
+                metadata.ctime_nsec(),
+                metadata.len(),
+            )
+        })
+    };
+    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o555)).expect("mode");
+    let before = state();
+    for more in [
+        "--cache-enforce-integrity=true",
+        "--cache-enforce-integrity=false",
+    ] {
+        let serving = Serving::start_as(without_a_writable_folder(), &[text(&catalog), &flag, more]);
+        assert_eq!(bundles(&serving).await, ["demo/stable/demo.v1.0.0"]);
+        assert_eq!(serving.stop(), 0);
+        opm(&["serve", text(&catalog), &flag, "--cache-only", more]).ok();
+        assert_eq!(state(), before, "{more}");
+    }
+    std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o755)).expect("mode");
+}
+
+#[test]
+fn no_altered_byte_of_a_cache_is_served() {
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0"]);
+    let cache = dir.path().join("cache");
+    let flag = format!("--cache-dir={}", text(&cache));
+    opm(&[
+        "serve",
+        text(&catalog),
+        &flag,
+        "--cache-only",
+        "--cache-upstream=false",
+    ])
+    .ok();
+    let index = cache.join(olm_registry::cache::INDEX_FILE);
+    let good = std::fs::read(&index).expect("index");
+    // The four bytes behind the version are of no use to anyone; every other one is told by something.
+    for at in (0..good.len())
+        .step_by(good.len() / 400 + 1)
+        .filter(|at| !(12..16).contains(at))
+    {
+        for flip in [1, 0x80] {
+            let mut altered = good.clone();
+            altered[at] ^= flip;
+            std::fs::write(&index, altered).expect("index");
+            let opened = olm_registry::cache::open_checked(&catalog, &cache);
+            assert!(opened.is_err(), "byte {at} of {}", good.len());
+        }
+    }
+    for length in (0..good.len()).step_by(good.len() / 100 + 1) {
+        std::fs::write(&index, &good[..length]).expect("index");
+        assert!(
+            olm_registry::cache::open_checked(&catalog, &cache).is_err(),
+            "{length} bytes"
+        );
+    }
+    std::fs::write(&index, [&good[..], b"x"].concat()).expect("index");
+    assert!(
+        olm_registry::cache::open_checked(&catalog, &cache).is_err(),
+        "one more byte"
+    );
+    std::fs::write(&index, &good).expect("index");
+    assert!(olm_registry::cache::open_checked(&catalog, &cache).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_of_another_version_is_refused_unless_the_cache_is_for_any_program() {
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0"]);
+    let cache = dir.path().join("cache");
+    let flag = format!("--cache-dir={}", text(&cache));
+    opm(&["serve", text(&catalog), &flag, "--cache-only"]).ok();
+    let index = cache.join(olm_registry::cache::INDEX_FILE);
+    let mut other = std::fs::read(&index).expect("index");
+    other[8] += 1;
+    std::fs::write(&index, &other).expect("index");
+    let serving = Serving::start(&[text(&catalog), &flag]);
+    assert_eq!(bundles(&serving).await, ["demo/stable/demo.v1.0.0"]);
+    assert_eq!(serving.stop(), 0);
+    assert_eq!(std::fs::read(&index).expect("index"), other, "left alone");
+    std::fs::remove_file(cache.join("digest")).expect("removed");
+    let error = opm(&["serve", text(&catalog), &flag]).fails();
+    assert!(
+        error.contains("integrity check failed") && error.contains(&format!("has format {}", other[8])),
+        "{error}"
+    );
+    opm(&["serve", text(&catalog), &flag, "--cache-only"]).ok();
+    assert_ne!(std::fs::read(&index).expect("index")[8], other[8], "rebuilt");
 }

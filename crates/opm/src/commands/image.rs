@@ -86,8 +86,20 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         Some(path) => ImageArchive::read(path)?,
         None => own_image()?,
     };
+    // The digest of the cache is over files and their modes, so both are made from the files as the image has them.
+    let staging = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let staged = staging.path().join("configs");
+    stage(directory, &staged)?;
+    let cache = staging.path().join("cache");
+    // Building it validates the catalog.
+    let index = olm_registry::cache::open_or_build(&staged, &cache)
+        .with_context(|| format!("catalog {}", directory.display()))?;
+    if args.cache_upstream {
+        olm_registry::cache::upstream::write(&index, &staged, &cache)
+            .context("cannot write the cache for upstream's opm")?;
+    }
     let mut configs = LayerSpec::new();
-    configs.tree(CONFIGS, directory)?;
+    configs.tree(CONFIGS, &staged)?;
     let config = RunConfig {
         entrypoint: vec!["/bin/opm".to_owned()],
         cmd: vec![
@@ -100,7 +112,7 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         labels: [(CONFIGS_LABEL.to_owned(), CONFIGS.to_owned())].into(),
         ..RunConfig::default()
     };
-    let layers = vec![configs, cache_layer(directory)?];
+    let layers = vec![configs, cache_layer(&cache)?];
     Ok(ImageSpec {
         base: Some(base),
         layers,
@@ -109,27 +121,65 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
     .build()?)
 }
 
+/// Copies the files below `from` with the modes that [`LayerSpec::tree`] gives them; folders without files are left out.
+fn stage(from: &Path, to: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let cannot = |path: &Path| format!("cannot copy {}", path.display());
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).with_context(|| cannot(path))
+    };
+    std::fs::create_dir(to).with_context(|| cannot(to))?;
+    set_mode(to, 0o755)?;
+    for entry in std::fs::read_dir(from).with_context(|| format!("catalog {}", from.display()))? {
+        let path = entry.with_context(|| cannot(from))?.path();
+        let target = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            stage(&path, &target)?;
+            // It fails, as it should, for folders with files.
+            let _ = std::fs::remove_dir(&target);
+        } else {
+            std::fs::copy(&path, &target).with_context(|| cannot(&path))?;
+            set_mode(&target, 0o644)?;
+        }
+    }
+    Ok(())
+}
+
 /// The cache that `opm serve` starts from, built as it would build it.
-fn cache_layer(directory: &Path) -> anyhow::Result<LayerSpec> {
-    let cache = tempfile::tempdir().context("cannot make a temporary directory")?;
-    // Building it validates the catalog.
-    olm_registry::cache::open_or_build(directory, cache.path())
-        .with_context(|| format!("catalog {}", directory.display()))?;
+fn cache_layer(cache: &Path) -> anyhow::Result<LayerSpec> {
     let mut layer = LayerSpec::new();
     // The folder exists in the base with this mode; a layer that names it anew must not take that away.
     layer.folder("tmp", 0o1777, 0)?;
     // Readable by all: some platforms run pods as a user of their own choice.
     layer.folder(CACHE, 0o755, USER)?;
-    for entry in std::fs::read_dir(cache.path()).context("cannot read the cache")? {
+    add_cache(&mut layer, cache, CACHE)?;
+    Ok(layer)
+}
+
+/// Adds the files below `from` with the modes they have, owned by root, in whose group pods run whatever their user.
+fn add_cache(layer: &mut LayerSpec, from: &Path, to: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    for entry in std::fs::read_dir(from).context("cannot read the cache")? {
         let path = entry.context("cannot read the cache")?.path();
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
             .context("the cache has an odd file name")?;
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        layer.file(&format!("{CACHE}/{name}"), bytes, 0o644, USER)?;
+        let cannot = || format!("cannot read {}", path.display());
+        let mode = std::fs::metadata(&path)
+            .with_context(cannot)?
+            .permissions()
+            .mode()
+            & 0o777;
+        let inside = format!("{to}/{name}");
+        if path.is_dir() {
+            layer.folder(&inside, mode, 0)?;
+            add_cache(layer, &path, &inside)?;
+        } else {
+            layer.file(&inside, std::fs::read(&path).with_context(cannot)?, mode, 0)?;
+        }
     }
-    Ok(layer)
+    Ok(())
 }
 
 /// An image with this program as its only one, for those who have no opm image at hand.

@@ -96,7 +96,8 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
         opened => {
             let index = opened.context("failed to load or rebuild cache")?;
             if args.cache_only && args.cache_upstream {
-                upstream::write(&index, catalog, cache_dir).context("failed to write the cache for other programs")?;
+                upstream::write(&index, catalog, cache_dir)
+                    .context("failed to write the cache for other programs")?;
             }
             Ok(index)
         }

@@ -1,0 +1,79 @@
+//! Objects as they stand in files, before they are decoded.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use olm_fbc::yaml;
+use serde_json::Value;
+
+use super::ObjectsError;
+
+/// An object and where it was found.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The object, undecoded.
+    pub object: Value,
+    /// Where it stands, such as `document 2 of objects.yaml`.
+    pub origin: String,
+}
+
+impl Document {
+    /// Puts the object into this namespace if it names none, as kubectl does.
+    pub fn put_into(&mut self, namespace: &str) {
+        let metadata = &mut self.object["metadata"];
+        if metadata.is_object() && metadata["namespace"].is_null() {
+            metadata["namespace"] = namespace.into();
+        }
+    }
+}
+
+/// The objects of a file of YAML or JSON documents; `-` is stdin. Lists are taken apart, empty documents left out.
+///
+/// # Errors
+/// The file cannot be read, is no UTF-8, or neither YAML nor JSON.
+pub fn read_file(file: &Path) -> Result<Vec<Document>, ObjectsError> {
+    let is_stdin = file == Path::new("-");
+    let name = if is_stdin {
+        "stdin".to_owned()
+    } else {
+        file.display().to_string()
+    };
+    let text = if is_stdin {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    match text {
+        Ok(text) => parse(&text, &name),
+        Err(source) => Err(ObjectsError::File { file: name, source }),
+    }
+}
+
+/// The same for a text that `name` stands for.
+pub fn parse(text: &str, name: &str) -> Result<Vec<Document>, ObjectsError> {
+    let found = yaml::parse_all(text.as_bytes()).map_err(|source| ObjectsError::Syntax {
+        file: name.to_owned(),
+        source,
+    })?;
+    let mut documents = Vec::new();
+    for (index, object) in found.into_iter().enumerate() {
+        take_apart(
+            object,
+            format!("document {} of {name}", index + 1),
+            &mut documents,
+        );
+    }
+    Ok(documents)
+}
+
+fn take_apart(mut object: Value, origin: String, documents: &mut Vec<Document>) {
+    let is_list = object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    if is_list && let Value::Array(items) = object["items"].take() {
+        for (index, item) in items.into_iter().enumerate() {
+            take_apart(item, format!("item {} of {origin}", index + 1), documents);
+        }
+    } else if !object.is_null() && !is_list {
+        documents.push(Document { object, origin });
+    }
+}
