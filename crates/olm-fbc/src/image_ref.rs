@@ -7,17 +7,23 @@ pub enum ImageRefError {
     #[error("invalid reference format")]
     Format,
     /// The repository has capital letters.
-    #[error("repository name must be lowercase")]
+    #[error("invalid reference format: repository name must be lowercase")]
     Uppercase,
     /// The repository is longer than 255 bytes.
     #[error("repository name must not be more than 255 characters")]
     TooLong,
+    /// The whole text could be the id of an image.
+    #[error("invalid repository name, cannot specify 64-byte hexadecimal strings")]
+    Identifier,
     /// The digest's algorithm is unknown.
     #[error("unsupported digest algorithm")]
     Algorithm,
     /// The digest is too short or too long for its algorithm.
     #[error("invalid checksum digest length")]
     DigestLength,
+    /// The digest has capital letters.
+    #[error("invalid checksum digest format")]
+    DigestFormat,
 }
 
 /// Checks `[host[:port]/]path[:tag][@algorithm:hex]`.
@@ -25,6 +31,10 @@ pub enum ImageRefError {
 /// # Errors
 /// What is wrong.
 pub fn check(reference: &str) -> Result<(), ImageRefError> {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if reference.len() == 64 && reference.bytes().all(is_hex) {
+        return Err(ImageRefError::Identifier);
+    }
     let (rest, digest) = match reference.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
         None => (reference, None),
@@ -70,18 +80,9 @@ fn is_domain_like(first: &str) -> bool {
 }
 
 fn is_domain(domain: &str) -> bool {
-    let (host, port) = match domain.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, rest)) => {
-            let hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
-            if address.is_empty() || !address.bytes().all(hex) {
-                return false;
-            }
-            return rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
-        }
-        None => match domain.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (domain, None),
-        },
+    let (host, port) = match domain.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (domain, None),
     };
     let label = |label: &str| {
         !label.is_empty()
@@ -134,8 +135,11 @@ fn check_digest(digest: &str) -> Result<(), ImageRefError> {
         "sha512" => 128,
         _ => return Err(ImageRefError::Algorithm),
     };
-    if hex.len() != length || hex.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    if hex.len() != length {
         return Err(ImageRefError::DigestLength);
+    }
+    if hex.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err(ImageRefError::DigestFormat);
     }
     Ok(())
 }
@@ -151,7 +155,14 @@ mod tests {
             ("quay.io/x/y:1".to_owned(), Ok(())),
             ("busybox".to_owned(), Ok(())),
             ("localhost:5000/x".to_owned(), Ok(())),
-            ("[::1]:5000/x:tag".to_owned(), Ok(())),
+            // The grammar of newer tools has these, upstream's has not.
+            ("[::1]:5000/x:tag".to_owned(), Err(ImageRefError::Format)),
+            ("0123456789abcdef".repeat(4), Err(ImageRefError::Identifier)),
+            (format!("{}a", "0123456789abcdef".repeat(4)), Ok(())),
+            (
+                format!("quay.io/x@sha256:{}", sha.to_uppercase()),
+                Err(ImageRefError::DigestFormat),
+            ),
             (format!("quay.io/x/y@sha256:{sha}"), Ok(())),
             (format!("quay.io/x/y:1@sha256:{sha}"), Ok(())),
             ("memcached:1.5".to_owned(), Ok(())),

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::property::Typed;
+use crate::property::{Typed, kinds};
 use crate::schema::{Blob, Bundle, Channel, ChannelEntry, schemas};
 use crate::version::{Range, Version};
 
@@ -128,6 +128,8 @@ fn bundle_version(bundle: &Bundle) -> Result<Version, MermaidError> {
         match property.parse() {
             Ok(Typed::Package(package)) => packages.push(package),
             Ok(_) => {}
+            // As in validation.
+            Err(_) if matches!(property.kind.as_str(), kinds::LABEL | kinds::LABEL_REQUIRED) => {}
             Err(error) => return Err(wrap(format!("has a broken property: {error}"))),
         }
     }

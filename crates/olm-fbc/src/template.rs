@@ -174,11 +174,23 @@ impl Template {
     }
 }
 
+/// An entry of [`Document`].
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Entry {
+    /// A bundle reduced to its image, with upstream's order of fields.
+    Image {
+        schema: &'static str,
+        image: String,
+    },
+    Blob(Value),
+}
+
 /// A catalog as a template, ready to be written.
 #[derive(Debug, Serialize)]
 pub struct Document {
     schema: &'static str,
-    entries: Vec<Value>,
+    entries: Vec<Entry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     substitutions: Option<Vec<Value>>,
 }
@@ -193,10 +205,11 @@ pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, TemplateErro
         blobs
             .iter()
             .map(|blob| match blob {
-                Blob::Bundle(bundle) if reduce => {
-                    serde_json::json!({"schema": schemas::BUNDLE, "image": bundle.image})
-                }
-                blob => blob.to_value(),
+                Blob::Bundle(bundle) if reduce => Entry::Image {
+                    schema: schemas::BUNDLE,
+                    image: bundle.image.clone(),
+                },
+                blob => Entry::Blob(blob.to_value()),
             })
             .collect()
     };

@@ -120,12 +120,13 @@ impl Checker {
     pub fn finish(self) -> Result<Model, Faults> {
         let mut model = Model::default();
         let mut faults = self.faults;
-        names::add_packages(&mut model, self.packages, &mut faults);
-        let channel_origins = names::add_channels(&mut model, self.channels, &mut faults);
-        let bundles = names::add_bundles(&mut model, self.bundles, &mut faults);
-        names::check_entries(&model, &channel_origins, &mut faults);
+        let mut origins = names::Origins::default();
+        names::add_packages(&mut model, self.packages, &mut origins, &mut faults);
+        names::add_channels(&mut model, self.channels, &mut origins, &mut faults);
+        names::add_bundles(&mut model, self.bundles, &mut origins, &mut faults);
+        names::check_entries(&model, &origins, &mut faults);
         names::add_deprecations(&mut model, self.deprecations, &mut faults);
-        graph::check(&model, &bundles, &channel_origins, &mut faults);
+        graph::check(&model, &origins, &mut faults);
         if faults.is_empty() { Ok(model) } else { Err(faults) }
     }
 }

@@ -6,21 +6,23 @@ use crate::channel::Graph;
 use crate::schema::{Channel, ChannelEntry};
 use crate::version::Range;
 
-use super::names::{Bundles, ChannelOrigins};
+use super::names::Origins;
 use super::{Faults, Model, PackageModel};
+use crate::load::Origin;
 
 const NO_MESSAGE: &str = "invalid deprecation: message must be set";
 
-pub(super) fn check(model: &Model, bundles: &Bundles, origins: &ChannelOrigins, faults: &mut Faults) {
+pub(super) fn check(model: &Model, origins: &Origins, faults: &mut Faults) {
     for (name, package) in &model.packages {
         let path = vec![format!("invalid package {name:?}")];
-        check_package(&path, package, faults);
+        let package_origin = origins.packages.get(name);
+        check_package(&path, package, faults, package_origin);
         for (channel_name, channel) in &package.channels {
             let path = [path[0].clone(), format!("invalid channel {channel_name:?}")];
-            let origin = origins.get(&(name.clone(), channel_name.clone()));
+            let origin = origins.channels.get(&(name.clone(), channel_name.clone()));
             check_channel(&path, package, channel, faults, origin);
             for entry in &channel.entries {
-                check_entry(&path, package, entry, bundles, faults);
+                check_entry(&path, package, entry, origins, faults);
             }
         }
         let default = &package.package.default_channel;
@@ -31,18 +33,19 @@ pub(super) fn check(model: &Model, bundles: &Bundles, origins: &ChannelOrigins, 
                 &path,
                 "channel must contain at least one bundle: it is the default channel but not defined"
                     .to_owned(),
-                None,
+                package_origin,
             );
         }
     }
 }
 
-fn check_package(path: &[String], package: &PackageModel, faults: &mut Faults) {
+fn check_package(path: &[String], package: &PackageModel, faults: &mut Faults, origin: Option<&Origin>) {
+    let mut add = |message: String| faults.add_at(path, message, origin);
     if package.package.default_channel.is_empty() {
-        faults.add_at(path, "default channel must be set".to_owned(), None);
+        add("default channel must be set".to_owned());
     }
     if package.channels.is_empty() {
-        faults.add_at(path, "package must contain at least one channel".to_owned(), None);
+        add("package must contain at least one channel".to_owned());
     }
     let mut versions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (name, bundle) in &package.bundles {
@@ -56,14 +59,13 @@ fn check_package(path: &[String], package: &PackageModel, faults: &mut Faults) {
         .map(|(version, names)| format!("{{{version}: [{}]}}", names.join(", ")))
         .collect();
     if !duplicates.is_empty() {
-        faults.add_at(
-            path,
-            format!("duplicate versions found in bundles: [{}]", duplicates.join(" ")),
-            None,
-        );
+        add(format!(
+            "duplicate versions found in bundles: [{}]",
+            duplicates.join(" ")
+        ));
     }
     if package.deprecations.package.as_deref() == Some("") {
-        faults.add_at(path, NO_MESSAGE.to_owned(), None);
+        add(NO_MESSAGE.to_owned());
     }
 }
 
@@ -72,7 +74,7 @@ fn check_channel(
     package: &PackageModel,
     channel: &Channel,
     faults: &mut Faults,
-    origin: Option<&crate::load::Origin>,
+    origin: Option<&Origin>,
 ) {
     if channel.entries.is_empty() {
         faults.add_at(
@@ -97,7 +99,7 @@ fn check_entry(
     path: &[String; 2],
     package: &PackageModel,
     entry: &ChannelEntry,
-    bundles: &Bundles,
+    origins: &Origins,
     faults: &mut Faults,
 ) {
     let path = [
@@ -105,7 +107,9 @@ fn check_entry(
         path[1].clone(),
         format!("invalid bundle {:?}", entry.name),
     ];
-    let place = bundles.get(&(package.package.name.clone(), entry.name.clone()));
+    let place = origins
+        .bundles
+        .get(&(package.package.name.clone(), entry.name.clone()));
     let origin = place.map(|place| &place.origin);
     let mut add = |message: String| faults.add_at(&path, message, origin);
     if entry.name.is_empty() {

@@ -8,8 +8,16 @@ use crate::schema::{Channel, Deprecations, Package, Reference, schemas};
 use super::bundle::Facts;
 use super::{Faults, Model, PackageModel};
 
-/// Where each channel was read, by package and name.
-pub(super) type ChannelOrigins = BTreeMap<(String, String), Origin>;
+/// Where things were read.
+#[derive(Default)]
+pub(super) struct Origins {
+    /// By name.
+    pub(super) packages: BTreeMap<String, Origin>,
+    /// By package and name.
+    pub(super) channels: BTreeMap<(String, String), Origin>,
+    /// By package and name.
+    pub(super) bundles: BTreeMap<(String, String), BundleOrigin>,
+}
 
 /// What a bundle needs beyond its summary: where it was read and whether it has a release.
 pub(super) struct BundleOrigin {
@@ -17,10 +25,12 @@ pub(super) struct BundleOrigin {
     pub(super) has_release: bool,
 }
 
-/// By package and name.
-pub(super) type Bundles = BTreeMap<(String, String), BundleOrigin>;
-
-pub(super) fn add_packages(model: &mut Model, packages: Vec<(Package, Origin)>, faults: &mut Faults) {
+pub(super) fn add_packages(
+    model: &mut Model,
+    packages: Vec<(Package, Origin)>,
+    origins: &mut Origins,
+    faults: &mut Faults,
+) {
     for (package, origin) in packages {
         if package.name.is_empty() {
             faults.add("config contains package with no name".to_owned(), &origin);
@@ -41,7 +51,8 @@ pub(super) fn add_packages(model: &mut Model, packages: Vec<(Package, Origin)>, 
             package,
             ..PackageModel::default()
         };
-        model.packages.insert(name, entry);
+        model.packages.insert(name.clone(), entry);
+        origins.packages.insert(name, origin);
     }
 }
 
@@ -72,9 +83,9 @@ fn label_faults(name: &str) -> Option<String> {
 pub(super) fn add_channels(
     model: &mut Model,
     channels: Vec<(Channel, Origin)>,
+    origins: &mut Origins,
     faults: &mut Faults,
-) -> ChannelOrigins {
-    let mut origins = ChannelOrigins::new();
+) {
     for (channel, origin) in channels {
         let (package, name) = (channel.package.clone(), channel.name.clone());
         let Some(known) = model.packages.get_mut(&package) else {
@@ -111,13 +122,16 @@ pub(super) fn add_channels(
             }
         }
         known.channels.insert(name.clone(), channel);
-        origins.insert((package, name), origin);
+        origins.channels.insert((package, name), origin);
     }
-    origins
 }
 
-pub(super) fn add_bundles(model: &mut Model, bundles: Vec<(Facts, Origin)>, faults: &mut Faults) -> Bundles {
-    let mut origins = Bundles::new();
+pub(super) fn add_bundles(
+    model: &mut Model,
+    bundles: Vec<(Facts, Origin)>,
+    origins: &mut Origins,
+    faults: &mut Faults,
+) {
     let listed: BTreeSet<(String, String)> = model
         .packages
         .iter()
@@ -137,27 +151,22 @@ pub(super) fn add_bundles(model: &mut Model, bundles: Vec<(Facts, Origin)>, faul
             faults: own,
             has_release,
         } = facts;
-        if package.is_empty() {
-            faults.add(format!("package name must be set for bundle {name:?}"), &origin);
-            continue;
-        }
-        let Some(known) = model.packages.get_mut(&package) else {
-            faults.add(
-                format!("unknown package {package:?} for bundle {name:?}"),
-                &origin,
-            );
-            continue;
+        let known = model.packages.get_mut(&package);
+        let misplaced = match &known {
+            _ if package.is_empty() => Some(format!("package name must be set for bundle {name:?}")),
+            None => Some(format!("unknown package {package:?} for bundle {name:?}")),
+            Some(known) if known.bundles.contains_key(&name) => {
+                Some(format!("package {package:?} has duplicate bundle {name:?}"))
+            }
+            Some(_) => None,
         };
-        if known.bundles.contains_key(&name) {
-            faults.add(
-                format!("package {package:?} has duplicate bundle {name:?}"),
-                &origin,
-            );
-            continue;
-        }
-        for message in own {
+        let is_misplaced = misplaced.is_some();
+        for message in misplaced.into_iter().chain(own) {
             faults.add(message, &origin);
         }
+        let (Some(known), false) = (known, is_misplaced) else {
+            continue;
+        };
         if !listed.contains(&(package.clone(), name.clone())) {
             faults.add(
                 format!("package {package:?}, bundle {name:?} not found in any channel entries"),
@@ -165,13 +174,13 @@ pub(super) fn add_bundles(model: &mut Model, bundles: Vec<(Facts, Origin)>, faul
             );
         }
         known.bundles.insert(name.clone(), summary);
-        origins.insert((package, name), BundleOrigin { origin, has_release });
+        let place = BundleOrigin { origin, has_release };
+        origins.bundles.insert((package, name), place);
     }
-    origins
 }
 
 /// Every entry must have a bundle. Upstream looks at one channel a package only and trips over the others later.
-pub(super) fn check_entries(model: &Model, origins: &ChannelOrigins, faults: &mut Faults) {
+pub(super) fn check_entries(model: &Model, origins: &Origins, faults: &mut Faults) {
     for (package, known) in &model.packages {
         for (name, channel) in &known.channels {
             let missing: Vec<&str> = channel
@@ -180,8 +189,10 @@ pub(super) fn check_entries(model: &Model, origins: &ChannelOrigins, faults: &mu
                 .map(|entry| entry.name.as_str())
                 .filter(|entry| !known.bundles.contains_key(*entry))
                 .collect();
-            if let (false, Some(origin)) = (missing.is_empty(), origins.get(&(package.clone(), name.clone())))
-            {
+            if let (false, Some(origin)) = (
+                missing.is_empty(),
+                origins.channels.get(&(package.clone(), name.clone())),
+            ) {
                 faults.add(
                     format!(
                         "no olm.bundle blobs found in package {package:?} for olm.channel entries [{}] of channel {name:?}",

@@ -132,7 +132,7 @@ fn rules() {
         ),
         (
             Box::new(|b| b[2]["image"] = json!("quay.io/X")),
-            "package \"p\" bundle \"p.v1\" image: invalid image pull spec \"quay.io/X\": repository name must be lowercase (f, document 3)",
+            "package \"p\" bundle \"p.v1\" image: invalid image pull spec \"quay.io/X\": invalid reference format: repository name must be lowercase (f, document 3)",
         ),
         (
             Box::new(|b| b[2]["relatedImages"] = json!([{"image": ""}, {"image": "a@@b"}])),
@@ -163,7 +163,7 @@ fn rules() {
                     .expect("list")
                     .push(json!({"type": "olm.bundle.object", "value": {"data": "%"}}));
             }),
-            "read bundle objects: package \"p\", bundle \"p.v1\": parse property at index 1 as bundle object: data is not base64: Invalid symbol 37, offset 0. (f, document 3)",
+            "read bundle objects: package \"p\", bundle \"p.v1\": parse property at index 1 as bundle object: illegal base64 data: Invalid symbol 37, offset 0. (f, document 3)",
         ),
         (
             Box::new(|b| b.push(json!({"schema": "olm.deprecations"}))),
@@ -228,11 +228,11 @@ fn rules() {
         // Of the model.
         (
             Box::new(|b| b[0]["defaultChannel"] = json!("")),
-            "invalid package \"p\": default channel must be set",
+            "invalid package \"p\": default channel must be set (f, document 1)",
         ),
         (
             Box::new(|b| b[0]["defaultChannel"] = json!("d")),
-            "invalid package \"p\" / invalid channel \"d\": channel must contain at least one bundle: it is the default channel but not defined",
+            "invalid package \"p\" / invalid channel \"d\": channel must contain at least one bundle: it is the default channel but not defined (f, document 1)",
         ),
         (
             Box::new(|b| {
@@ -242,7 +242,7 @@ fn rules() {
         ),
         (
             Box::new(|b| b[3]["properties"][0]["value"]["version"] = json!("1.0.0")),
-            "invalid package \"p\": duplicate versions found in bundles: [{1.0.0: [p.v1, p.v2]}]",
+            "invalid package \"p\": duplicate versions found in bundles: [{1.0.0: [p.v1, p.v2]}] (f, document 1)",
         ),
         (
             Box::new(|b| b[3]["properties"][0]["value"]["version"] = json!("1.0.0+a")),
@@ -271,6 +271,15 @@ fn rules() {
                     .as_array_mut()
                     .expect("list")
                     .push(json!({"type": "olm.bundle.object", "value": {"data": "e30="}}));
+            }),
+            "",
+        ),
+        (
+            Box::new(|b| {
+                let properties = b[2]["properties"].as_array_mut().expect("list");
+                properties.push(json!({"type": "olm.label", "value": 1}));
+                properties.push(json!({"type": "olm.label.required", "value": []}));
+                properties.push(json!({"type": "olm.constraint", "value": "x"}));
             }),
             "",
         ),
@@ -313,7 +322,7 @@ fn all_faults_are_told_at_once() {
     error parsing bundle "p.v2" version "2": No Major.Minor.Patch elements found (f, document 4)
     invalid index:
     └── invalid package "p":
-        ├── default channel must be set
+        ├── default channel must be set (f, document 1)
         └── invalid channel "c":
             ├── no channel head found in graph (f, document 2)
             ├── invalid bundle "p.v2":
@@ -321,4 +330,77 @@ fn all_faults_are_told_at_once() {
             └── invalid bundle "p.v1":
                 └── bundle image must be set (f, document 3)
     "#);
+}
+
+/// Faults of every phase, over several files: all are told, in the same order each time, and each names its document.
+#[test]
+fn faults_of_all_phases_are_told_with_their_place() {
+    let dir = tempfile::tempdir().expect("folder");
+    let write = |name: &str, text: String| std::fs::write(dir.path().join(name), text).expect("file");
+    let lines = |blobs: &[Value]| blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>();
+    write(
+        "a-package.json",
+        lines(&[
+            json!({"schema": "olm.package", "name": "p", "defaultChannel": "nowhere"}),
+            json!({"schema": "olm.package", "name": "q.r", "defaultChannel": ""}),
+            json!({"name": "no schema"}),
+        ]),
+    );
+    write("b-channels.yaml", "schema: olm.channel\nname: c\npackage: p\nentries:\n- name: p.v1\n  replaces: p.v2\n- name: p.v2\n  replaces: p.v1\n- name: p.v3\n---\nschema: olm.channel\nname: [c]\npackage: p\n---\nschema: olm.channel\nname: d\npackage: s\n".to_owned());
+    let mut broken = bundle("p.v2", "1.0.0");
+    broken["image"] = json!("No Image");
+    broken["properties"][0]["value"]["packageName"] = json!("other");
+    write(
+        "c-bundles.json",
+        lines(&[
+            bundle("p.v1", "1.0.0"),
+            broken,
+            bundle("p.v1", "x"),
+            bundle("p.v9", "9.0.0"),
+        ]),
+    );
+    write("d-broken.yaml", "schema: custom\na: [1\n".to_owned());
+    write(
+        "e-deprecations.json",
+        lines(&[
+            json!({"schema": "olm.deprecations", "package": "p", "entries": [
+                {"reference": {"schema": "olm.bundle", "name": "p.v7"}, "message": "m"},
+                {"reference": {"schema": "olm.channel", "name": "c"}, "message": ""},
+                {"reference": {"schema": "olm.package"}, "message": ""},
+            ]}),
+            json!({"schema": "olm.deprecations", "package": "z", "entries": []}),
+        ]),
+    );
+    let faults = validate(dir.path()).expect_err("faults");
+    insta::assert_snapshot!(faults.to_string(), @r#"
+    object '{"name":"no schema"}' is missing root schema field (a-package.json, document 3)
+    expected value for key "name" to be a string, got array (b-channels.yaml, document 2)
+    invalid YAML: line 2: unclosed bracket '[' (d-broken.yaml, document 1)
+    invalid package name "q.r": [must not contain dots] (a-package.json, document 2)
+    unknown package "s" for channel "d" (b-channels.yaml, document 3)
+    package "p" does not match "olm.package" property "other" (c-bundles.json, document 2)
+    package "p" bundle "p.v2" image: invalid image pull spec "No Image": invalid reference format (c-bundles.json, document 2)
+    package "p" has duplicate bundle "p.v1" (c-bundles.json, document 3)
+    error parsing bundle "p.v1" version "x": No Major.Minor.Patch elements found (c-bundles.json, document 3)
+    package "p", bundle "p.v9" not found in any channel entries (c-bundles.json, document 4)
+    no olm.bundle blobs found in package "p" for olm.channel entries [p.v3] of channel "c" (b-channels.yaml, document 1)
+    cannot deprecate bundle "p.v7" for package "p": bundle not found (e-deprecations.json, document 1)
+    cannot apply deprecations to an unknown package "z" (e-deprecations.json, document 2)
+    invalid index:
+    ├── invalid package "p":
+    │   ├── duplicate versions found in bundles: [{1.0.0: [p.v1, p.v2]}] (a-package.json, document 1)
+    │   ├── invalid deprecation: message must be set (a-package.json, document 1)
+    │   ├── invalid channel "c":
+    │   │   ├── channel contains one or more stranded bundles: p.v1, p.v2 (b-channels.yaml, document 1)
+    │   │   └── invalid deprecation: message must be set (b-channels.yaml, document 1)
+    │   └── invalid channel "nowhere":
+    │       └── channel must contain at least one bundle: it is the default channel but not defined (a-package.json, document 1)
+    └── invalid package "q.r":
+        ├── default channel must be set (a-package.json, document 2)
+        └── package must contain at least one channel (a-package.json, document 2)
+    "#);
+    assert_eq!(validate(dir.path()).expect_err("faults"), faults);
+    for fault in faults.iter() {
+        assert!(fault.origin.is_some(), "{fault} has no place");
+    }
 }
