@@ -8,6 +8,9 @@ use clap_complete::Shell;
 use crate::commands::plan::PlanArgs;
 
 mod bundle;
+mod pflag;
+
+pub use pflag::{parse, upstream_text};
 
 pub use bundle::{
     BundleBuildArgs, BundleCommand, BundleExtractArgs, BundleGenerateArgs, BundleUnpackArgs,
@@ -36,8 +39,11 @@ pub struct GlobalArgs {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub skip_tls_verify: bool,
     /// Use plain HTTP for container image registries
-    #[arg(long, global = true, help_heading = GLOBAL, alias = "skip-tls")]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub use_http: bool,
+    /// Deprecated: as --use-http
+    #[arg(long, global = true, hide = true)]
+    pub skip_tls: bool,
     /// Folder of hosts.toml files, as containerd reads it, that names mirrors and plain HTTP registries
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", env = "OPM_REGISTRY_CONFIG", hide_env_values = true)]
     pub registry_config: Option<PathBuf>,
@@ -92,6 +98,9 @@ pub enum Command {
     Completion {
         /// The shell
         shell: Shell,
+        /// Leave descriptions out, where the shell shows them
+        #[arg(long, hide = true)]
+        no_descriptions: bool,
     },
     /// Print the opm version
     Version,
@@ -215,7 +224,9 @@ pub struct DockerfileArgs {
     #[arg(long, value_name = "IMAGE", hide = true, conflicts_with = "base_image")]
     pub binary_image: Option<String>,
     /// Extra labels to include in the generated Dockerfile, of the form key=value
-    #[arg(short = 'l', long, value_name = "LABELS", value_delimiter = ',')]
+    ///
+    /// Several may stand in one value, divided by commas; one that has commas itself is put in quotes.
+    #[arg(short = 'l', long, value_name = "LABELS")]
     pub extra_labels: Vec<String>,
 }
 
@@ -267,9 +278,15 @@ pub struct LintArgs {
 pub struct ValidateArgs {
     /// Directory of the catalog
     pub directory: PathBuf,
-    /// Output format for validation results
-    #[arg(short = 'o', long)]
-    pub output: Option<Format>,
+    /// Output format for validation results (json, yaml); without it faults go to stderr
+    #[arg(
+        short = 'o',
+        long,
+        value_name = "FORMAT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub output: String,
 }
 
 /// `opm serve`

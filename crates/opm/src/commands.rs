@@ -29,19 +29,21 @@ mod version;
 /// # Errors
 /// Whatever the command cannot do; the process then exits with 1.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let settings = Settings::new(&args.global)?;
+    // Flags about registries contradict each other only where registries are asked.
+    let settings = || Settings::new(&args.global);
     match args.command {
         Command::Generate(command) => generate::run(&command),
-        Command::Graph(args) => runtime()?.block_on(graph::run(&args, &settings)),
+        Command::Graph(args) => runtime()?.block_on(graph::run(&args, &settings()?)),
         Command::Init(args) => init::run(&args),
         Command::Lint(args) => lint::run(&args),
-        Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &settings)),
+        Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &settings()?)),
         Command::Plan(args) => plan::run(&args),
-        Command::Render(args) => runtime()?.block_on(render::run(&args, &settings)),
+        Command::Render(args) => runtime()?.block_on(render::run(&args, &settings()?)),
         Command::Validate(args) => validate::run(&args),
         Command::Serve(serve_args) => serve::run(&serve_args, args.global.debug),
-        Command::Alpha(command) => alpha(command, &settings),
-        Command::Completion { shell } => completion::run(shell),
+        Command::Alpha(AlphaCommand::ConvertTemplate(command)) => template::convert(&command),
+        Command::Alpha(command) => alpha(command, &settings()?),
+        Command::Completion { shell, .. } => completion::run(shell),
         Command::Version => version::run(),
     }
 }

@@ -6,8 +6,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 mod args;
 mod cluster;
 mod commands;
@@ -31,13 +29,16 @@ fn main() -> ExitCode {
         let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
         return probe::run(&arguments.collect::<Vec<_>>());
     }
-    let args = match args::Args::try_parse() {
+    let args = match args::parse(std::env::args_os()) {
         Ok(args) => args,
         Err(error) => {
             // As upstream has it, a command that has commands of its own and is given none shows its help.
             if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
                 let _ = printer::data(&error.render().to_string());
                 return ExitCode::SUCCESS;
+            }
+            if let Some(text) = args::upstream_text(&error) {
+                printer::note(&format!("Error: {text}"));
             }
             // Help and version are no errors for clap's printing, but for its type.
             let _ = error.print();

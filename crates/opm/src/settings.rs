@@ -6,6 +6,7 @@ use anyhow::bail;
 use olm_oci::{Credentials, Limits, Puller, Pusher, RegistryConfig};
 
 use crate::args::GlobalArgs;
+use crate::printer;
 
 /// How to reach registries.
 #[derive(Debug, Clone)]
@@ -17,10 +18,20 @@ impl Settings {
     /// # Errors
     /// Flags that contradict each other.
     pub fn new(global: &GlobalArgs) -> anyhow::Result<Self> {
-        if global.use_http && global.skip_tls_verify {
-            bail!(
-                "invalid flag combination: cannot use --use-http with --skip-tls-verify: plain HTTP has no certificates"
+        if global.skip_tls {
+            printer::note(
+                "Flag --skip-tls has been deprecated, use --use-http and --skip-tls-verify instead",
             );
+        }
+        match (global.skip_tls, global.use_http, global.skip_tls_verify) {
+            (true, true, _) => bail!("invalid flag combination: cannot use --use-http with --skip-tls"),
+            (true, _, true) => {
+                bail!("invalid flag combination: cannot use --skip-tls-verify with --skip-tls")
+            }
+            (_, true, true) => bail!(
+                "invalid flag combination: --use-http and --skip-tls-verify cannot both be true: plain HTTP has no certificates"
+            ),
+            _ => {}
         }
         let registries = match &global.registry_config {
             Some(dir) if !dir.is_dir() => {
@@ -30,7 +41,7 @@ impl Settings {
             None => RegistryConfig::default(),
         };
         let registries = registries
-            .with_plain_http(global.use_http)
+            .with_plain_http(global.use_http || global.skip_tls)
             .with_skip_tls_verify(global.skip_tls_verify);
         Ok(Self { registries })
     }

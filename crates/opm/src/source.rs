@@ -8,7 +8,7 @@ use olm_fbc::bundle::{BundleContent, annotations};
 use olm_fbc::load::{LoadError, Origin};
 use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;
-use olm_fbc::validate::{Checker, Model};
+use olm_fbc::validate::{Checker, Model, check_objects};
 use olm_oci::{ImageContent, Reference};
 
 use crate::printer;
@@ -55,7 +55,7 @@ impl Source {
             return Ok(Self::Database(path.to_owned()));
         }
         if path.exists() {
-            bail!("ref {text:?} is not a directory: not allowed");
+            return Err(NotACatalog(format!("ref {text:?} is not a directory")).into());
         }
         let pull = || format!("failed to pull image {text:?}");
         let reference: Reference = text.parse().with_context(pull)?;
@@ -169,12 +169,25 @@ fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<
             Self(error.into())
         }
     }
-    olm_fbc::load::read(directory, |blob, _| take(blob?).map_err(Failed)).map_err(|Failed(error)| error)
+    olm_fbc::load::read(directory, |blob, origin| {
+        let blob = blob?;
+        if let Blob::Bundle(bundle) = &blob {
+            check_objects(bundle)
+                .map_err(|reason| Failed(anyhow::Error::msg(reason).context(origin.to_string())))?;
+        }
+        take(blob).map_err(Failed)
+    })
+    .map_err(|Failed(error)| error)
 }
 
 /// The blobs below a catalog directory.
 pub fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
-    Ok(olm_fbc::load::load(directory)?)
+    let mut blobs = Vec::new();
+    read_catalog(directory, &mut |blob| {
+        blobs.push(blob);
+        Ok(())
+    })?;
+    Ok(blobs)
 }
 
 /// Reads a bundle directory.

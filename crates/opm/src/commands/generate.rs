@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::args::{DockerfileArgs, GenerateCommand, OPM_IMAGE};
+use crate::printer;
 use crate::source::CONFIGS_LABEL;
 
 mod catalog;
@@ -32,14 +33,25 @@ fn dockerfile(args: &DockerfileArgs) -> anyhow::Result<()> {
     if base.is_empty() {
         bail!("base image is unset");
     }
-    let labels = parse_labels(&args.extra_labels)?;
+    if args.binary_image.is_some() {
+        printer::note("Flag --binary-image has been deprecated, use --base-image instead");
+    }
+    let mut pairs = Vec::new();
+    for value in &args.extra_labels {
+        pairs.extend(split_quoted(value)?);
+    }
+    let labels = parse_labels(&pairs)?;
     // As `./catalog/` and `a/../catalog`: the name of the file must be that of the directory.
     let directory: PathBuf = args.directory.components().collect();
-    let name = match directory.components().next_back() {
-        Some(Component::Normal(name)) => name.to_string_lossy().into_owned(),
+    let (parent, name) = match directory.components().next_back() {
+        Some(Component::Normal(name)) => (directory.parent(), name.to_string_lossy().into_owned()),
+        // `.` gives `..Dockerfile`, as upstream has it.
+        Some(dots @ (Component::CurDir | Component::ParentDir)) => {
+            (None, dots.as_os_str().to_string_lossy().into_owned())
+        }
         _ => bail!("{} has no name to call a Dockerfile after", directory.display()),
     };
-    let path = directory.with_file_name(format!("{name}.Dockerfile"));
+    let path = parent.unwrap_or(Path::new("")).join(format!("{name}.Dockerfile"));
     if path.exists() {
         bail!("path {:?}: file already exists", path.display().to_string());
     }
@@ -56,6 +68,51 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The parts of a line of comma-separated values; those in quotes may hold commas, and quotes doubled.
+fn split_quoted(line: &str) -> anyhow::Result<Vec<String>> {
+    if line.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut parts = Vec::new();
+    let mut rest = line;
+    loop {
+        let mut part = String::new();
+        if let Some(mut quoted) = rest.strip_prefix('"') {
+            loop {
+                let (text, after) = quoted
+                    .split_once('"')
+                    .with_context(|| format!("invalid labels {line:?}: a quote is not closed"))?;
+                part.push_str(text);
+                match after.strip_prefix('"') {
+                    Some(more) => {
+                        part.push('"');
+                        quoted = more;
+                    }
+                    None => {
+                        rest = after;
+                        break;
+                    }
+                }
+            }
+            if !rest.is_empty() && !rest.starts_with(',') {
+                bail!("invalid labels {line:?}: text behind a closing quote");
+            }
+        } else {
+            let end = rest.find(',').unwrap_or(rest.len());
+            part.push_str(&rest[..end]);
+            rest = &rest[end..];
+            if part.contains('"') {
+                bail!("invalid labels {line:?}: a quote inside an unquoted part");
+            }
+        }
+        parts.push(part);
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more,
+            None => return Ok(parts),
+        }
+    }
 }
 
 /// Of a key given twice the last value counts.
@@ -138,6 +195,27 @@ mod tests {
         "#);
         let scratch = dockerfile_text("catalog", "scratch", "builder:1", &BTreeMap::new());
         assert!(scratch.contains("extractContent") && !scratch.contains("ENTRYPOINT"));
+    }
+
+    #[test]
+    fn labels_come_as_comma_separated_values() {
+        for (line, expected) in [
+            ("", Some(vec![])),
+            ("a=1,b=2", Some(vec!["a=1", "b=2"])),
+            ("\"a=1,2\",b=\\", Some(vec!["a=1,2", "b=\\"])),
+            ("\"a=\"\"q\"\"\"", Some(vec!["a=\"q\""])),
+            ("a=1,", Some(vec!["a=1", ""])),
+            ("a=\"q\"", None),
+            ("\"a=1", None),
+            ("\"a=1\"x", None),
+        ] {
+            let found = split_quoted(line).ok();
+            assert_eq!(
+                found,
+                expected.map(|parts| parts.into_iter().map(str::to_owned).collect()),
+                "{line}"
+            );
+        }
     }
 
     #[test]

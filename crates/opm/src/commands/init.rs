@@ -13,8 +13,9 @@ use crate::args::InitArgs;
 pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     let description = match &args.description {
         Some(path) => {
-            let text = std::fs::read_to_string(path);
-            text.with_context(|| format!("cannot read description {}", path.display()))?
+            let bytes = std::fs::read(path);
+            let bytes = bytes.with_context(|| format!("cannot read description {}", path.display()))?;
+            String::from_utf8_lossy(&bytes).into_owned()
         }
         None => String::new(),
     };
@@ -31,11 +32,15 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
 fn read_icon(path: &Path) -> anyhow::Result<Icon> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read icon {}", path.display()))?;
     if bytes.is_empty() {
-        bail!("icon {} is empty", path.display());
+        bail!(
+            "detect icon mediatype: Empty buffer: icon {} is empty",
+            path.display()
+        );
     }
     let mediatype = icon::media_type(&bytes).with_context(|| {
         format!(
-            "icon {}: not an image (known are PNG, JPEG, GIF, WebP, BMP, ICO, TIFF, AVIF and SVG)",
+            "detected invalid type \"\": not an image: icon {} (known are PNG, JPEG, GIF, WebP, BMP, ICO, TIFF, JPEG 2000, \
+             JPEG XR, HEIF, AVIF, CR2, PSD, DWG and SVG)",
             path.display()
         )
     })?;

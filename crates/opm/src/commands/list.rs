@@ -15,7 +15,10 @@ use crate::source::{checked, load_catalog_reference};
 pub async fn run(command: &ListCommand, settings: &Settings) -> anyhow::Result<()> {
     let (reference, package) = match command {
         ListCommand::Packages { catalog } => (catalog, None),
-        ListCommand::Channels(args) | ListCommand::Bundles(args) => (&args.catalog, args.package.as_deref()),
+        ListCommand::Channels(args) | ListCommand::Bundles(args) => (
+            &args.catalog,
+            args.package.as_deref().filter(|package| !package.is_empty()),
+        ),
     };
     let blobs = match load_catalog_reference(reference, settings).await {
         Err(error) if error.is::<crate::source::NotACatalog>() => {

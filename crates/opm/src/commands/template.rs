@@ -86,7 +86,7 @@ pub fn convert(command: &ConvertTemplateCommand) -> anyhow::Result<()> {
             olm_fbc::render::write_json(&document, &mut *out)?;
             Ok(())
         }),
-        Format::Yaml => printer::data(&format!("---\n{}", yaml::to_string(&document)?)),
+        Format::Yaml => printer::data(&format!("---\n{}\n", yaml::to_string(&document)?)),
     }
 }
 

@@ -1,0 +1,173 @@
+//! What upstream's flag parser takes and clap does not: values for switches, flags given twice, empty short values.
+
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Command, CommandFactory as _, Error, FromArgMatches as _};
+
+use super::Args;
+
+/// Reads the command line, program name included.
+///
+/// # Errors
+/// As clap has them, with upstream's words in front where it has some.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, Error> {
+    let command = repeatable(Args::command());
+    let mut switches = Vec::new();
+    collect_switches(&command, &mut switches);
+    let arguments = rewrite(arguments, &switches);
+    command
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Args::from_arg_matches(&matches))
+}
+
+/// Of a flag given twice the last value counts.
+fn repeatable(command: Command) -> Command {
+    command.args_override_self(true).mut_subcommands(repeatable)
+}
+
+fn collect_switches(command: &Command, switches: &mut Vec<String>) {
+    for argument in command.get_arguments() {
+        if let (ArgAction::SetTrue, Some(name)) = (argument.get_action(), argument.get_long()) {
+            switches.push(format!("--{name}"));
+        }
+    }
+    for subcommand in command.get_subcommands() {
+        collect_switches(subcommand, switches);
+    }
+}
+
+/// `--switch=true` is the switch, `--switch=false` takes it back, and `-x=` is an empty value.
+fn rewrite(arguments: impl Iterator<Item = OsString>, switches: &[String]) -> Vec<OsString> {
+    let mut out: Vec<OsString> = Vec::new();
+    let mut flags_end = false;
+    for argument in arguments {
+        let text = argument.to_str().filter(|_| !flags_end);
+        match text.and_then(|text| text.split_once('=')) {
+            Some((name, value)) if switches.iter().any(|switch| switch == name) => match truth(value) {
+                Some(true) => out.push(name.into()),
+                Some(false) => out.retain(|known| known != name),
+                None => out.push(argument),
+            },
+            Some((name, "")) if name.len() == 2 && name.starts_with('-') && name != "--" => {
+                out.extend([name.into(), OsString::new()]);
+            }
+            _ => {
+                flags_end |= argument == "--";
+                out.push(argument);
+            }
+        }
+    }
+    out
+}
+
+/// The texts that Go takes for a truth value.
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// What upstream says about a wrong command line, where scripts could look for it.
+pub fn upstream_text(error: &Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let argument = text(ContextKind::InvalidArg)?;
+            match argument.strip_prefix("--") {
+                Some(name) => Some(format!("unknown flag: --{}", name.split('=').next()?)),
+                None => {
+                    let short = argument.strip_prefix('-')?.chars().next()?;
+                    Some(format!("unknown shorthand flag: '{short}' in {argument}"))
+                }
+            }
+        }
+        ErrorKind::InvalidSubcommand => {
+            let name = text(ContextKind::InvalidSubcommand)?;
+            Some(format!("unknown command {name:?} for {:?}", command_path(error)?))
+        }
+        ErrorKind::InvalidValue => {
+            let flag = text(ContextKind::InvalidArg)?
+                .strip_prefix("--")?
+                .split(' ')
+                .next()?;
+            let Some(ContextValue::Strings(valid)) = error.get(ContextKind::ValidValue) else {
+                return None;
+            };
+            let value = text(ContextKind::InvalidValue).unwrap_or_default();
+            Some(format!(
+                "invalid --{flag} value {value:?}, expected ({})",
+                valid.join("|")
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// `opm alpha list` of the usage line `Usage: opm alpha list [OPTIONS] <COMMAND>`.
+fn command_path(error: &Error) -> Option<String> {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
+        return None;
+    };
+    let usage = StyledStr::to_string(usage);
+    let words = usage.strip_prefix("Usage: ")?.split(' ');
+    let path: Vec<&str> = words.take_while(|word| !word.starts_with(['[', '<'])).collect();
+    Some(path.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(text: &str) -> impl Iterator<Item = OsString> + '_ {
+        text.split(' ').map(|word| word.replace('_', " ").into())
+    }
+
+    #[test]
+    fn switches_take_values() {
+        let switches = ["--migrate".to_owned(), "--use-http".to_owned()];
+        for (given, expected) in [
+            ("opm render --migrate=true c", "opm render --migrate c"),
+            ("opm render --migrate=F c --use-http=1", "opm render c --use-http"),
+            ("opm --migrate render --migrate=false", "opm render"),
+            ("opm --migrate=x", "opm --migrate=x"),
+            ("opm --output=true -c=x", "opm --output=true -c=x"),
+            ("opm -- --migrate=true -c=", "opm -- --migrate=true -c="),
+        ] {
+            let expected: Vec<OsString> = arguments(expected).collect();
+            assert_eq!(rewrite(arguments(given), &switches), expected, "{given}");
+        }
+        assert_eq!(rewrite(arguments("opm -c="), &switches), ["opm", "-c", ""]);
+    }
+
+    #[test]
+    fn wrong_command_lines_are_told_in_upstreams_words() {
+        for (given, expected) in [
+            ("opm render c --bogus=1", "unknown flag: --bogus"),
+            ("opm init x -z", "unknown shorthand flag: 'z' in -z"),
+            ("opm bogus", r#"unknown command "bogus" for "opm""#),
+            ("opm alpha list x", r#"unknown command "x" for "opm alpha list""#),
+            (
+                "opm render c -o xml",
+                r#"invalid --output value "xml", expected (json|yaml)"#,
+            ),
+            (
+                "opm init x --output=",
+                r#"invalid --output value "", expected (json|yaml)"#,
+            ),
+            (
+                "opm alpha render-template basic f -o x",
+                r#"invalid --output value "x", expected (json|yaml|mermaid)"#,
+            ),
+        ] {
+            let error = parse(arguments(given)).expect_err(given);
+            assert_eq!(upstream_text(&error).as_deref(), Some(expected), "{given}");
+        }
+    }
+}
