@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 /// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed.
@@ -69,14 +70,14 @@ pub struct PlanArgs {
     #[arg(long, value_name = "DIRECTORY", requires = "filename")]
     pub catalog: Option<PathBuf>,
     /// How to get to this version (or ClusterServiceVersion) instead of where the channel leads
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]
     pub target: Option<String>,
     /// Subscription that --target is about; may be left out when only one package has that version
     #[arg(long, value_name = "NAME", requires = "target")]
     pub subscription: Option<String>,
     /// Look ahead no further than so many steps; 1 is what the next resolution does
-    #[arg(long, value_name = "NUMBER", conflicts_with = "target")]
-    pub steps: Option<usize>,
+    #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
+    pub steps: Option<u16>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,

@@ -7,8 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
-use olm_resolver::objects::Objects;
-use serde_json::Value;
+use olm_resolver::objects::Document;
 
 use crate::args::ClusterArgs;
 
@@ -49,7 +48,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Something cannot be listed.
-    pub async fn objects(&self, global: &str) -> anyhow::Result<Vec<Value>> {
+    pub async fn objects(&self, global: &str) -> anyhow::Result<Vec<Document>> {
         let namespace = self.namespace.as_str();
         let mut objects = Vec::new();
         objects.extend(self.list::<Subscription>(namespace).await?);
@@ -62,7 +61,7 @@ impl Cluster {
         Ok(objects)
     }
 
-    async fn list<K>(&self, namespace: &str) -> anyhow::Result<Vec<Value>>
+    async fn list<K>(&self, namespace: &str) -> anyhow::Result<Vec<Document>>
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -84,33 +83,11 @@ impl Cluster {
                 // Items of a list come without them.
                 value["kind"] = kind.as_ref().into();
                 value["apiVersion"] = version.as_ref().into();
-                Ok(value)
+                Ok(Document {
+                    object: value,
+                    origin: format!("an answer of the API server to a list of {}", K::plural(&())),
+                })
             })
             .collect()
     }
-}
-
-/// The objects, with those of `more` in place of others of the same kind, namespace and name.
-///
-/// # Errors
-/// An object that is not what its kind demands.
-pub fn merge(objects: Vec<Value>, more: Vec<Value>) -> anyhow::Result<Objects> {
-    let key = |object: &Value| {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let metadata = &object["metadata"];
-        (
-            text(&object["kind"]),
-            text(&metadata["namespace"]),
-            text(&metadata["name"]),
-        )
-    };
-    let replaced: Vec<_> = more.iter().map(key).collect();
-    let kept = objects
-        .into_iter()
-        .filter(|object| !replaced.contains(&key(object)));
-    let mut merged = Objects::default();
-    for (index, object) in kept.chain(more).enumerate() {
-        merged.add(object, index + 1)?;
-    }
-    Ok(merged)
 }

@@ -1,5 +1,5 @@
 //! Operator resolution: a problem in, a solution or an explanation out. No clock, no randomness, no IO; only
-//! [`objects::read_text`] reads a file, for the commands that take objects from files.
+//! [`objects::read_file`] reads a file, for the commands that take objects from files.
 //!
 //! ```text
 //! Problem ──▶ universe ──▶ variables ──▶ solver ──▶ Solution       what to install

@@ -1,28 +1,41 @@
 //! Objects of a cluster, from files or from an API server, as the resolver takes them.
 
+mod document;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 
 use kube_core::ResourceExt;
-use olm_api::labels;
+use olm_api::manifest::decode_manifest;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
     ApiServiceDescription, Approval, CatalogSource, ClusterServiceVersion, CrdDescription, Subscription,
     SubscriptionStatus,
 };
+use olm_api::{GROUP, labels};
 use olm_fbc::property::Gvk;
 use olm_fbc::yaml;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use self::document::{Document, read_file};
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::plan::Question;
 use crate::problem::{InstalledCsv, Problem};
 
 /// Namespace of objects that name none, as with kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// Kinds that have a part in resolution.
+const KINDS: [&str; 4] = [
+    "Subscription",
+    "ClusterServiceVersion",
+    "OperatorGroup",
+    "CatalogSource",
+];
 
 /// Why objects cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -36,25 +49,49 @@ pub enum ObjectsError {
         #[source]
         source: io::Error,
     },
-    /// The text is not YAML or JSON.
-    #[error("read objects")]
-    Syntax(#[source] yaml::Error),
+    /// A file is not YAML or JSON.
+    #[error("{file}")]
+    Syntax {
+        /// Its path, or `stdin`.
+        file: String,
+        /// What is wrong, and in which line.
+        #[source]
+        source: yaml::Error,
+    },
     /// An object is not what its kind demands.
-    #[error("{kind} {name}: {cause}")]
+    #[error("{object}: field `{field}`: {cause}")]
     Object {
-        /// Its kind.
-        kind: String,
-        /// Its namespace and name.
-        name: String,
-        /// What is wrong, and with which field.
+        /// Its kind, namespace and name.
+        object: String,
+        /// The field, `.` for the whole.
+        field: String,
+        /// What is wrong with it.
         cause: String,
     },
     /// A document is no object.
-    #[error("document {0} is no Kubernetes object: it has no kind")]
-    NoKind(usize),
+    #[error("{0} is no Kubernetes object: it has no kind")]
+    NoKind(String),
+    /// A document is part of a catalog.
+    #[error(
+        "{0} is part of a catalog and no Kubernetes object: name the catalog's directory instead of a file of it"
+    )]
+    Blob(String),
+    /// An object has no name.
+    #[error("{kind} in {origin} has no name: set metadata.name")]
+    NoName {
+        /// Its kind.
+        kind: String,
+        /// Where it stands.
+        origin: String,
+    },
     /// There is nothing to plan for.
     #[error("no Subscription among the objects: a plan is made for the Subscriptions of a namespace")]
     NoSubscription,
+    /// There is nothing to plan for in the namespace asked for, nor in another.
+    #[error(
+        "no Subscription in namespace {0}, nor elsewhere among the objects: choose another with --namespace"
+    )]
+    NoneInNamespace(String),
     /// It is not clear which namespace is meant.
     #[error("the objects have subscriptions in namespaces {0}: choose one with --namespace")]
     SeveralNamespaces(String),
@@ -77,6 +114,8 @@ pub struct Objects {
     sources: Vec<CatalogSource>,
     /// Kinds that were given but have no part in resolution.
     ignored: BTreeSet<String>,
+    /// What is odd about objects that can be used all the same.
+    remarks: Vec<String>,
 }
 
 impl Objects {
@@ -85,34 +124,60 @@ impl Objects {
     /// # Errors
     /// What cannot be read, by object and field.
     pub fn read(text: &str) -> Result<Self, ObjectsError> {
+        Self::of(document::parse(text, "text")?)
+    }
+
+    /// Takes documents for objects.
+    ///
+    /// # Errors
+    /// What is wrong with one, by object and field.
+    pub fn of(documents: impl IntoIterator<Item = Document>) -> Result<Self, ObjectsError> {
         let mut objects = Objects::default();
-        for (index, document) in documents(text)?.into_iter().enumerate() {
-            objects.add(document, index + 1)?;
+        for document in documents {
+            objects.add(document)?;
         }
         Ok(objects)
     }
 
-    /// Adds an object, the `number`-th of its source.
+    /// Adds an object, in place of one of the same kind, namespace and name.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn add(&mut self, object: Value, number: usize) -> Result<(), ObjectsError> {
-        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+    /// What is wrong with it, by object and field.
+    pub fn add(&mut self, document: Document) -> Result<(), ObjectsError> {
+        let Document { object, origin } = document;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = text(&object["kind"]);
+        if kind.is_empty() {
+            let is_blob = object["schema"].is_string();
+            return Err(if is_blob {
+                ObjectsError::Blob(origin)
+            } else {
+                ObjectsError::NoKind(origin)
+            });
+        }
+        let version = text(&object["apiVersion"]);
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        if !version.is_empty() && group != GROUP {
+            self.ignored.insert(if KINDS.contains(&kind.as_str()) {
+                format!("{kind} of {version}")
+            } else {
+                kind
+            });
+            return Ok(());
+        }
+        if KINDS.contains(&kind.as_str()) && text(&object["metadata"]["name"]).is_empty() {
+            return Err(ObjectsError::NoName { kind, origin });
+        }
         match kind.as_str() {
-            "Subscription" => self.subscriptions.push(parse(kind, object)?),
-            "ClusterServiceVersion" => self.csvs.push(parse(kind, object)?),
-            "OperatorGroup" => self.groups.push(parse(kind, object)?),
-            "CatalogSource" => self.sources.push(parse(kind, object)?),
-            "" => return Err(ObjectsError::NoKind(number)),
-            list if list.ends_with("List") => {
-                if let Value::Object(mut fields) = object
-                    && let Some(Value::Array(items)) = fields.remove("items")
-                {
-                    for item in items {
-                        self.add(item, number)?;
-                    }
-                }
+            "Subscription" => {
+                check_subscription(&object)?;
+                let subscription: Subscription = decode(object)?;
+                self.remarks.extend(remarks(&subscription));
+                put(&mut self.subscriptions, subscription);
             }
+            "ClusterServiceVersion" => put(&mut self.csvs, decode(object)?),
+            "OperatorGroup" => put(&mut self.groups, decode(object)?),
+            "CatalogSource" => put(&mut self.sources, decode(object)?),
             _ => {
                 self.ignored.insert(kind);
             }
@@ -120,9 +185,12 @@ impl Objects {
         Ok(())
     }
 
-    /// Kinds that were given but have no part in resolution.
-    pub fn ignored(&self) -> impl Iterator<Item = &str> {
-        self.ignored.iter().map(String::as_str)
+    /// What the author of the objects may not have meant: kinds without a part in resolution, fields nobody reads.
+    pub fn remarks(&self) -> impl Iterator<Item = String> {
+        let ignored = self.ignored.iter().cloned().collect::<Vec<_>>().join(", ");
+        let ignored = (!ignored.is_empty())
+            .then(|| format!("not looked at, as they have no part in resolution: {ignored}"));
+        ignored.into_iter().chain(self.remarks.iter().cloned())
     }
 
     /// The namespace to plan for: the given one, else the only one with Subscriptions.
@@ -133,7 +201,8 @@ impl Objects {
         let found: BTreeSet<String> = self.subscriptions.iter().map(namespace_of).collect();
         let known = || found.iter().cloned().collect::<Vec<_>>().join(", ");
         match (given, found.first(), found.len()) {
-            (_, None, _) => Err(ObjectsError::NoSubscription),
+            (None, None, _) => Err(ObjectsError::NoSubscription),
+            (Some(namespace), None, _) => Err(ObjectsError::NoneInNamespace(namespace.to_owned())),
             (Some(namespace), ..) if found.contains(namespace) => Ok(namespace.to_owned()),
             (Some(namespace), ..) => Err(ObjectsError::NotInNamespace {
                 namespace: namespace.to_owned(),
@@ -223,38 +292,73 @@ impl Objects {
     }
 }
 
-/// The text of a file; `-` is stdin.
-///
-/// # Errors
-/// It cannot be read, or is no UTF-8.
-pub fn read_text(file: &Path) -> Result<String, ObjectsError> {
-    let is_stdin = file == Path::new("-");
-    let text = if is_stdin {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
+fn put<K: ResourceExt>(objects: &mut Vec<K>, object: K) {
+    let is_same = |other: &&mut K| {
+        (namespace_of(*other), other.name_any()) == (namespace_of(&object), object.name_any())
     };
-    text.map_err(|source| ObjectsError::File {
-        file: if is_stdin {
-            "stdin".to_owned()
-        } else {
-            file.display().to_string()
-        },
-        source,
+    match objects.iter_mut().find(is_same) {
+        Some(known) => *known = object,
+        None => objects.push(object),
+    }
+}
+
+fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ObjectsError> {
+    let described = describe(&object);
+    decode_manifest(object).map_err(|error| ObjectsError::Object {
+        object: described,
+        field: error.path,
+        cause: error.reason,
     })
 }
 
-/// The objects of a stream of YAML or JSON documents, undecoded; empty documents are left out.
-///
-/// # Errors
-/// The text is neither.
-pub fn documents(text: &str) -> Result<Vec<Value>, ObjectsError> {
-    let documents = yaml::parse_all(text.as_bytes()).map_err(ObjectsError::Syntax)?;
-    Ok(documents
-        .into_iter()
-        .filter(|document| !document.is_null())
-        .collect())
+fn describe(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let (kind, name) = (
+        text("/kind").unwrap_or_default(),
+        text("/metadata/name").unwrap_or_default(),
+    );
+    match text("/metadata/namespace") {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+/// The API server asks for these fields, and without them nothing can be planned.
+fn check_subscription(object: &Value) -> Result<(), ObjectsError> {
+    let required = [
+        ("name", "name the package"),
+        ("source", "name the CatalogSource"),
+        ("sourceNamespace", "name the namespace of the CatalogSource"),
+    ];
+    let missing = required.iter().find(|(field, _)| object["spec"][field].is_null());
+    missing.map_or(Ok(()), |(field, way_out)| {
+        Err(ObjectsError::Object {
+            object: describe(object),
+            field: format!("spec.{field}"),
+            cause: format!("is missing: {way_out}"),
+        })
+    })
+}
+
+/// What its author may not have meant.
+fn remarks(subscription: &Subscription) -> Vec<String> {
+    let name = format!(
+        "Subscription {}/{}",
+        namespace_of(subscription),
+        subscription.name_any()
+    );
+    let spec = &subscription.spec;
+    let unknown = spec
+        .extra
+        .keys()
+        .map(|field| format!("{name}: there is no field spec.{field}, it has no effect"));
+    let approval = spec.install_plan_approval.as_ref().map(ToString::to_string);
+    let odd_approval = approval
+        .filter(|word| !["Automatic", "Manual", ""].contains(&word.as_str()))
+        .map(|word| {
+            format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual asks for approval")
+        });
+    unknown.chain(odd_approval).collect()
 }
 
 /// Priorities outside of what the resolver compares count as the furthest it does.
@@ -278,20 +382,6 @@ fn excludes_global(group: &OperatorGroup) -> bool {
         .annotations()
         .get(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION);
     value.is_some_and(|value| value == labels::TRUE)
-}
-
-fn parse<T: DeserializeOwned>(kind: String, object: Value) -> Result<T, ObjectsError> {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    let (namespace, name) = (text("namespace"), text("name"));
-    serde_json::from_value(object).map_err(|error| ObjectsError::Object {
-        kind,
-        name: if namespace.is_empty() {
-            name
-        } else {
-            format!("{namespace}/{name}")
-        },
-        cause: error.to_string(),
-    })
 }
 
 /// Whether this is a copy of a ClusterServiceVersion of another namespace.

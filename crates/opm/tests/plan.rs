@@ -115,7 +115,20 @@ fn bad_input_is_an_error_that_says_what_to_do() {
         ),
         (
             &["plan", "nowhere", "objects.yaml"][..],
-            "Error: catalog nowhere: no such directory\n",
+            "Error: nowhere: no such file or directory: name catalog directories and files of objects\n",
+        ),
+        (
+            &["plan", "cat/olm=catalog", "cat/olm=catalog", "objects.yaml"][..],
+            "Error: catalog cat/olm is both catalog and catalog: name it once\n",
+        ),
+        (
+            &["plan", "/=catalog", "objects.yaml"][..],
+            "Error: catalog /=catalog: write NAME/NAMESPACE=DIRECTORY\n",
+        ),
+        (
+            &["plan", "catalog", "catalog/etcd.yaml"][..],
+            "Error: document 1 of catalog/etcd.yaml is part of a catalog and no Kubernetes object: name the catalog's \
+             directory instead of a file of it\n",
         ),
         (
             &["plan", "catalog", "objects.yaml", "-n", "other"][..],
@@ -139,6 +152,38 @@ fn bad_input_is_an_error_that_says_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert!(
         text(&output.stderr).starts_with("Error: Subscription db: "),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn catalogs_that_cannot_serve_the_plan_are_told() {
+    let folder = folder(OBJECTS);
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    for (catalogs, expected) in [
+        (&["empty"][..], "warning: catalog empty has no bundles\n"),
+        (
+            &["other/olm=catalog"][..],
+            "warning: no directory for catalog cat/olm, which the objects name: the plan is made as if there were no such \
+             catalog; add cat/olm=DIRECTORY\n",
+        ),
+        (
+            &["cat/olm=catalog", "ours/there=catalog"][..],
+            "warning: catalog ours/there cannot be used from namespace shop, only those of shop and olm: see \
+             --global-catalog-namespace\n",
+        ),
+    ] {
+        let output = opm(folder.path(), &[&["plan", "objects.yaml"], catalogs].concat());
+        assert_eq!(text(&output.stderr), expected);
+    }
+    let output = opm(
+        folder.path(),
+        &["plan", "catalog", "objects.yaml", "--steps", "0"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("'--steps <NUMBER>'"),
         "{}",
         text(&output.stderr)
     );

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
+use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Question, held};
 use olm_resolver::{Problem, Subscription, remedies, resolve};
 
 use crate::args::ExplainArgs;
-use crate::cluster::{self, Cluster};
+use crate::cluster::Cluster;
 use crate::{Verdict, catalogs, printer};
 
 /// Prints the explanation.
@@ -17,7 +18,7 @@ use crate::{Verdict, catalogs, printer};
 pub async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let global = &args.cluster.global_catalog_namespace;
     let cluster = Cluster::connect(&args.cluster).await?;
-    let objects = cluster::merge(cluster.objects(global).await?, Vec::new())?;
+    let objects = Objects::of(cluster.objects(global).await?)?;
     let namespace = objects.namespace(Some(&cluster.namespace))?;
     let contents = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
     let question = objects.question(&namespace, global, contents);

@@ -1,10 +1,10 @@
 //! `kubectl operator plan`: what OLM will install and upgrade.
 
-use olm_resolver::objects::{Objects, documents, read_text};
+use olm_resolver::objects::{Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
 
 use crate::args::{Output, PlanArgs};
-use crate::cluster::{self, Cluster};
+use crate::cluster::Cluster;
 use crate::{Verdict, catalogs, printer};
 
 /// Prints the plan.
@@ -13,7 +13,7 @@ use crate::{Verdict, catalogs, printer};
 /// Objects or catalogs cannot be read, or do not say what to plan for.
 pub async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     let mut question = question(args).await?;
-    question.steps = args.steps;
+    question.steps = args.steps.map(usize::from);
     let target = args.target.clone().map(|version| Target {
         version,
         subscription: args.subscription.clone(),
@@ -30,18 +30,25 @@ pub async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
 fn text(plan: &Plan, output: Output) -> anyhow::Result<String> {
     Ok(match output {
         Output::Text => plan.to_string(),
-        Output::Json => format!("{}\n", serde_json::to_string_pretty(plan)?),
+        Output::Json => {
+            plan.notes.iter().for_each(|note| printer::note(note));
+            format!("{}\n", serde_json::to_string_pretty(plan)?)
+        }
     })
 }
 
 async fn question(args: &PlanArgs) -> anyhow::Result<Question> {
     let mut given = Vec::new();
     for file in &args.filename {
-        given.extend(documents(&read_text(file)?)?);
+        given.extend(read_file(file)?);
     }
     let global = &args.cluster.global_catalog_namespace;
     if let Some(directory) = &args.catalog {
-        let objects = cluster::merge(Vec::new(), given)?;
+        if let Some(namespace) = &args.cluster.namespace {
+            given.iter_mut().for_each(|document| document.put_into(namespace));
+        }
+        let objects = Objects::of(given)?;
+        objects.remarks().for_each(|text| printer::warning(&text));
         let namespace = objects.namespace(args.cluster.namespace.as_deref())?;
         let contents = catalogs::from_directory(directory, &objects.catalog_keys(&namespace))?;
         let mut question = objects.question(&namespace, global, contents);
@@ -51,13 +58,14 @@ async fn question(args: &PlanArgs) -> anyhow::Result<Question> {
         return Ok(question);
     }
     let cluster = Cluster::connect(&args.cluster).await?;
-    for object in &mut given {
-        // As kubectl does with objects that name none.
-        if object["metadata"]["namespace"].is_null() && object["metadata"].is_object() {
-            object["metadata"]["namespace"] = cluster.namespace.as_str().into();
-        }
+    given
+        .iter_mut()
+        .for_each(|document| document.put_into(&cluster.namespace));
+    let mut objects = Objects::of(cluster.objects(global).await?)?;
+    for document in given {
+        objects.add(document)?;
     }
-    let objects: Objects = cluster::merge(cluster.objects(global).await?, given)?;
+    objects.remarks().for_each(|text| printer::warning(&text));
     let namespace = objects.namespace(Some(&cluster.namespace))?;
     let contents = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
     Ok(objects.question(&namespace, global, contents))

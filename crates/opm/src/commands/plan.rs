@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use olm_resolver::objects::{Objects, read_text};
+use olm_resolver::objects::{Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
 use olm_resolver::{CatalogKey, Snapshot};
 
@@ -36,14 +37,14 @@ pub struct PlanArgs {
     #[arg(long, value_name = "NAMESPACE")]
     global_catalog_namespace: Option<String>,
     /// How to get to this version (or ClusterServiceVersion) instead of where the channel leads
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]
     target: Option<String>,
     /// Subscription that --target is about; may be left out when only one package has that version
     #[arg(long, value_name = "NAME", requires = "target")]
     subscription: Option<String>,
     /// Look ahead no further than so many steps; 1 is what the next resolution does
-    #[arg(long, value_name = "NUMBER", conflicts_with = "target")]
-    steps: Option<usize>,
+    #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
+    steps: Option<u16>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -82,7 +83,9 @@ fn print(plan: &Plan, output: Output) -> anyhow::Result<()> {
     match output {
         Output::Text => printer::data(&plan.to_string()),
         Output::Json => {
-            plan.notes.iter().for_each(|note| printer::note(note));
+            plan.notes
+                .iter()
+                .for_each(|note| printer::note(&format!("note: {note}")));
             printer::data(&format!("{}\n", serde_json::to_string_pretty(plan)?))
         }
     }
@@ -109,36 +112,55 @@ fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
         bail!("no file of objects: name one with --filename");
     }
     if catalogs.is_empty() {
-        bail!("no catalog directory");
-    }
-    if catalogs.len() > 1
-        && let Some((_, directory)) = catalogs.iter().find(|(key, _)| key.is_none())
-    {
         bail!(
-            "several catalogs: write NAME/NAMESPACE={0} to say which catalog {0} is",
-            directory.display()
+            "no catalog directory: name one beside the files, or NAME/NAMESPACE=DIRECTORY for each of several"
         );
     }
-    let mut text = String::new();
+    check_names(&catalogs)?;
+    let mut objects = Objects::default();
     for file in &files {
-        text.push_str(&read_text(file)?);
-        text.push_str("\n---\n");
+        for mut document in read_file(file)? {
+            if let Some(namespace) = &args.namespace {
+                document.put_into(namespace);
+            }
+            objects.add(document)?;
+        }
     }
-    let objects = Objects::read(&text)?;
-    let ignored: Vec<&str> = objects.ignored().collect();
-    if !ignored.is_empty() {
-        printer::warning(&format!(
-            "not looked at, as they have no part in resolution: {}",
-            ignored.join(", ")
-        ));
-    }
+    objects.remarks().for_each(|text| printer::warning(&text));
     Ok(Inputs { objects, catalogs })
+}
+
+fn check_names(catalogs: &[(Option<CatalogKey>, PathBuf)]) -> anyhow::Result<()> {
+    let mut seen: BTreeMap<&CatalogKey, &Path> = BTreeMap::new();
+    for (key, directory) in catalogs {
+        match key {
+            None if catalogs.len() > 1 => bail!(
+                "several catalogs: write NAME/NAMESPACE={0} to say which catalog {0} is",
+                directory.display()
+            ),
+            None => {}
+            Some(key) => {
+                if let Some(first) = seen.insert(key, directory) {
+                    bail!(
+                        "catalog {}/{} is both {} and {}: name it once",
+                        key.name,
+                        key.namespace,
+                        first.display(),
+                        directory.display()
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn parse_catalog(input: &str) -> anyhow::Result<(Option<CatalogKey>, PathBuf)> {
     let (key, directory) = match input.split_once('=') {
         Some((key, directory)) if !Path::new(input).is_dir() => {
-            let Some((name, namespace)) = key.split_once('/') else {
+            let named = key.split_once('/');
+            let Some((name, namespace)) = named.filter(|(name, home)| !name.is_empty() && !home.is_empty())
+            else {
                 bail!("catalog {input}: write NAME/NAMESPACE=DIRECTORY");
             };
             let key = CatalogKey {
@@ -150,7 +172,10 @@ fn parse_catalog(input: &str) -> anyhow::Result<(Option<CatalogKey>, PathBuf)> {
         _ => (None, PathBuf::from(input)),
     };
     if !directory.is_dir() {
-        bail!("catalog {}: no such directory", directory.display());
+        bail!(
+            "{}: no such file or directory: name catalog directories and files of objects",
+            directory.display()
+        );
     }
     Ok((key, directory))
 }
@@ -167,6 +192,9 @@ fn question(
         let (_, fetched) = olm_registry::snapshot::of_directory(directory)?;
         fetched.skipped.iter().for_each(|text| printer::warning(text));
         let snapshot = Arc::new(Snapshot::from(&fetched.snapshot));
+        if snapshot.entries().is_empty() {
+            printer::warning(&format!("catalog {} has no bundles", directory.display()));
+        }
         match key {
             Some(key) => {
                 catalogs.insert(key.clone(), Ok(snapshot));
@@ -183,8 +211,25 @@ fn question(
         .clone()
         .or_else(|| elsewhere.cloned())
         .unwrap_or_else(|| GLOBAL_NAMESPACE.to_owned());
+    let unknown = keys.iter().filter(|key| !catalogs.contains_key(key));
+    for CatalogKey { name, namespace } in unknown {
+        printer::warning(&format!(
+            "no directory for catalog {name}/{namespace}, which the objects name: the plan is made as if there were no such \
+             catalog; add {name}/{namespace}=DIRECTORY"
+        ));
+    }
+    let out_of_reach = catalogs
+        .keys()
+        .filter(|key| key.namespace != namespace && key.namespace != global);
+    for key in out_of_reach {
+        printer::warning(&format!(
+            "catalog {}/{} cannot be used from namespace {namespace}, only those of {namespace} and {global}: see \
+             --global-catalog-namespace",
+            key.name, key.namespace
+        ));
+    }
     let mut question = objects.question(namespace, &global, catalogs);
-    question.steps = args.steps;
+    question.steps = args.steps.map(usize::from);
     if let Some(notice) = question.assume_group() {
         printer::warning(&notice);
     }
