@@ -2,7 +2,7 @@
 //!
 //! `record_answers ADDRESS compact [SCHEMA...]` prints one line for each question with a digest of its answer.
 //! `record_answers ADDRESS readable FOLDER [SCHEMA...]` writes whole answers, a JSON file for each method.
-//! SCHEMA are names of custom schemas to ask for. See `tests/answers.rs` for what is recorded in the repository.
+//! SCHEMA are names of custom schemas to ask for. See `tests/recorded.rs` for what is recorded in the repository.
 
 #[path = "../tests/answers/mod.rs"]
 mod answers;

@@ -37,18 +37,46 @@ impl Call {
     /// A short digest of the answer.
     pub fn digest(&self) -> String {
         let text = olm_fbc::go_json::to_string(&self.answer, olm_fbc::go_json::Html::Plain);
-        hex::encode(&Sha256::digest(text)[..5])
+        hex::encode(&Sha256::digest(text)[..4])
     }
 }
 
-/// One line for each call: method, question, digest of the answer; sorted.
+/// Digests of all answers: sections of a line `# METHOD...` and a line for each question that
+/// was asked with just these methods, with a digest for each. Words equal to those of the line before are a dot each.
 pub fn compact(calls: &[Call]) -> String {
-    let mut lines: Vec<String> = calls
-        .iter()
-        .map(|call| format!("{} {} {}\n", call.method, call.question, call.digest()))
-        .collect();
-    lines.sort();
-    lines.concat()
+    let mut questions: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
+    for call in calls {
+        questions
+            .entry(&call.question)
+            .or_default()
+            .insert(call.method, call.digest());
+    }
+    let mut sections: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();
+    for (question, methods) in &questions {
+        let mut words: Vec<String> = question.split(' ').map(str::to_owned).collect();
+        words.extend(methods.values().cloned());
+        sections
+            .entry(methods.keys().copied().collect())
+            .or_default()
+            .push(words.join(" "));
+    }
+    let mut out = String::new();
+    for (methods, lines) in sections {
+        out += &format!("# {}\n", methods.join(" "));
+        let mut before: Vec<&str> = Vec::new();
+        for line in &lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let same = words
+                .iter()
+                .zip(&before)
+                .take_while(|(word, earlier)| word == earlier)
+                .count();
+            let shown = std::iter::repeat_n(".", same).chain(words[same..].iter().copied());
+            out += &(shown.collect::<Vec<_>>().join(" ") + "\n");
+            before = words;
+        }
+    }
+    out
 }
 
 /// Questions and whole answers by method.
