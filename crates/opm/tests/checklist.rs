@@ -11,24 +11,12 @@
 mod registry;
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use registry::Registry;
-use support::{catalog, opm, program, ran, text};
-
-/// A registry configuration in which this registry answers for every name.
-fn mirror(dir: &Path, registry: &Registry) -> PathBuf {
-    let folder = dir.join("hosts/_default");
-    std::fs::create_dir_all(&folder).expect("folder");
-    let hosts = format!(
-        "[host.\"http://{}\"]\ncapabilities = [\"pull\", \"resolve\", \"push\"]\n",
-        registry.address
-    );
-    std::fs::write(folder.join("hosts.toml"), hosts).expect("file");
-    dir.join("hosts")
-}
+use support::{catalog, mirror, opm, program, ran, text};
 
 /// Pushes a catalog image that needs no program in it; returns its name with digest.
 fn push_catalog(dir: &Path, catalog: &Path, name: &str, hosts: &Path) -> String {
@@ -64,7 +52,7 @@ fn opm_001_render_writes_the_catalog_of_an_image_also_by_digest() {
         return;
     };
     let dir = tempfile::tempdir().expect("folder");
-    let hosts = mirror(dir.path(), &registry);
+    let hosts = mirror(dir.path(), &registry.address);
     let catalog = catalog(dir.path(), &["1.0.0"]);
     let name = "quay.io/demo/catalog:latest";
     let pinned = push_catalog(dir.path(), &catalog, name, &hosts);
@@ -210,7 +198,7 @@ fn opm_003_the_example_script_works_unchanged() {
         return;
     };
     let dir = tempfile::tempdir().expect("folder");
-    let hosts = mirror(dir.path(), &registry);
+    let hosts = mirror(dir.path(), &registry.address);
     let source = catalog(dir.path(), &["1.0.0"]);
     let image = push_catalog(dir.path(), &source, "quay.io/demo/index:latest", &hosts);
     let tools = dir.path().join("tools");

@@ -4,22 +4,8 @@
 mod registry;
 mod support;
 
-use std::path::Path;
-
 use registry::Registry;
-use support::{bundle, catalog, opm, text};
-
-/// A registry configuration in which this registry answers for every name.
-fn mirror(dir: &Path, registry: &Registry) -> String {
-    let folder = dir.join("hosts/_default");
-    std::fs::create_dir_all(&folder).expect("folder");
-    let hosts = format!(
-        "[host.\"http://{}\"]\ncapabilities = [\"pull\", \"resolve\", \"push\"]\n",
-        registry.address
-    );
-    std::fs::write(folder.join("hosts.toml"), hosts).expect("file");
-    text(&dir.join("hosts")).to_owned()
-}
+use support::{bundle, catalog, mirror, opm, text};
 
 #[test]
 fn a_bundle_image_renders_like_its_directory() {
@@ -29,7 +15,7 @@ fn a_bundle_image_renders_like_its_directory() {
     let dir = tempfile::tempdir().expect("folder");
     let bundle = bundle(dir.path(), "1.0.0");
     let name = "quay.io/demo/bundle:v1";
-    let hosts = mirror(dir.path(), &registry);
+    let hosts = mirror(dir.path(), &registry.address);
     let pushed = opm(&[
         "alpha",
         "image",
@@ -39,13 +25,13 @@ fn a_bundle_image_renders_like_its_directory() {
         name,
         "--push",
         "--registry-config",
-        &hosts,
+        text(&hosts),
     ])
     .ok();
     assert!(pushed.starts_with("quay.io/demo/bundle@sha256:"), "{pushed}");
 
     for reference in [name, pushed.trim()] {
-        let output = opm(&["render", reference, "--registry-config", &hosts]).ok();
+        let output = opm(&["render", reference, "--registry-config", text(&hosts)]).ok();
         let blob: serde_json::Value = serde_json::from_str(&output).expect("one JSON document");
         assert_eq!(blob["image"], reference);
         let images: Vec<&str> = blob["relatedImages"]

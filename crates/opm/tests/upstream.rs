@@ -157,6 +157,13 @@ fn converted_templates_are_upstreams_byte_for_byte() {
         basic.contains("        {\n            \"schema\": \"olm.bundle\",\n            \"image\": \"quay.io/x/y:1\"\n        }"),
         "{basic}"
     );
+    let entry = r#"{"schema": "olm.channel", "package": "p", "name": "c", "entries": [{"name": "b", "skipRange": "<1.0.0&>"}]}"#;
+    std::fs::write(dir.path().join("range.json"), entry).expect("file");
+    let escaped = run(dir.path(), "alpha convert-template basic range.json").ok();
+    assert!(
+        escaped.contains(r#""skipRange": "\u003c1.0.0\u0026\u003e""#),
+        "{escaped}"
+    );
     for kind in ["basic", "substitutes"] {
         let yaml = run(
             dir.path(),

@@ -82,10 +82,16 @@ pub fn convert(command: &ConvertTemplateCommand) -> anyhow::Result<()> {
     }
     let document = from_catalog(&blobs, kind)?;
     match args.output {
-        Format::Json => printer::stream(|out| {
-            olm_fbc::render::write_json(&document, &mut *out)?;
-            Ok(())
-        }),
+        Format::Json => {
+            let mut text = Vec::new();
+            olm_fbc::render::write_json(&document, &mut text)?;
+            // Unlike catalogs, templates have these escaped; they occur in texts only.
+            let text = String::from_utf8_lossy(&text)
+                .replace('<', "\\u003c")
+                .replace('>', "\\u003e")
+                .replace('&', "\\u0026");
+            printer::data(&text)
+        }
         Format::Yaml => printer::data(&format!("---\n{}\n", yaml::to_string(&document)?)),
     }
 }

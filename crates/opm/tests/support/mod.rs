@@ -134,3 +134,12 @@ pub fn catalog(root: &Path, versions: &[&str]) -> PathBuf {
     std::fs::write(dir.join("catalog.json"), blobs).expect("file");
     dir
 }
+
+/// A folder of registry configuration, below `dir`, in which the registry at `address` answers for every name.
+pub fn mirror(dir: &Path, address: &str) -> PathBuf {
+    let folder = dir.join("hosts/_default");
+    std::fs::create_dir_all(&folder).expect("folder");
+    let hosts = format!("[host.\"http://{address}\"]\ncapabilities = [\"pull\", \"resolve\", \"push\"]\n");
+    std::fs::write(folder.join("hosts.toml"), hosts).expect("file");
+    dir.join("hosts")
+}
