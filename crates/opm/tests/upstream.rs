@@ -47,7 +47,14 @@ fn exit_codes_are_upstreams() {
     for (arguments, code, part) in [
         // Of a flag given twice the last value counts; switches take values.
         ("init foo -c x -c y", 0, r#""defaultChannel": "y""#),
-        ("init foo -c=", 0, r#""defaultChannel": """#),
+        ("init foo -c=", 0, r#""defaultChannel": "=""#),
+        ("init foo --default-channel=", 0, r#""defaultChannel": """#),
+        ("version", 0, "Version: version.Version{OpmVersion:\"v"),
+        (
+            "version",
+            0,
+            "GitCommit:\"\", BuildDate:\"\", GoOs:\"linux\", GoArch:\"",
+        ),
         ("render c -o yaml -o json", 0, "\"schema\": \"olm.package\""),
         ("render c --migrate=true", 0, "foo.v1"),
         ("render c --migrate=false", 0, "foo.v1"),

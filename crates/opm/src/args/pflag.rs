@@ -1,4 +1,4 @@
-//! What upstream's flag parser takes and clap does not: values for switches, flags given twice, empty short values.
+//! What upstream's flag parser takes and clap does not: values for switches, flags given twice, `-x=`.
 
 use std::ffi::OsString;
 
@@ -38,7 +38,7 @@ fn collect_switches(command: &Command, switches: &mut Vec<String>) {
     }
 }
 
-/// `--switch=true` is the switch, `--switch=false` takes it back, and `-x=` is an empty value.
+/// `--switch=true` is the switch, `--switch=false` takes it back, and the value of `-x=` is `=`.
 fn rewrite(arguments: impl Iterator<Item = OsString>, switches: &[String]) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::new();
     let mut flags_end = false;
@@ -51,7 +51,7 @@ fn rewrite(arguments: impl Iterator<Item = OsString>, switches: &[String]) -> Ve
                 None => out.push(argument),
             },
             Some((name, "")) if name.len() == 2 && name.starts_with('-') && name != "--" => {
-                out.extend([name.into(), OsString::new()]);
+                out.extend([name.into(), "=".into()]);
             }
             _ => {
                 flags_end |= argument == "--";
@@ -143,7 +143,7 @@ mod tests {
             let expected: Vec<OsString> = arguments(expected).collect();
             assert_eq!(rewrite(arguments(given), &switches), expected, "{given}");
         }
-        assert_eq!(rewrite(arguments("opm -c="), &switches), ["opm", "-c", ""]);
+        assert_eq!(rewrite(arguments("opm -c="), &switches), ["opm", "-c", "="]);
     }
 
     #[test]
