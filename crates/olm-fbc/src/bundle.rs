@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::property::{Fields, json_kind};
 use crate::yaml;
 
 mod apis;
@@ -14,7 +15,7 @@ mod blob;
 pub mod check;
 pub mod object;
 
-pub use apis::CrdVersion;
+use check::any_case;
 
 /// Keys of `metadata/annotations.yaml`, which are also the labels of a bundle image.
 pub mod annotations {
@@ -30,6 +31,11 @@ pub mod annotations {
     pub const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
     /// Default channel of the package.
     pub const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
+
+    /// Whether the key is one of these.
+    pub fn is_known(key: &str) -> bool {
+        [MEDIATYPE, MANIFESTS, METADATA, PACKAGE, CHANNELS, DEFAULT_CHANNEL].contains(&key)
+    }
 }
 
 /// Kind of the object every bundle has exactly one of.
@@ -146,7 +152,7 @@ pub enum BundleError {
 impl BundleContent {
     /// Reads a bundle from files given as relative path (`manifests/a.yaml`) and content, in any order.
     ///
-    /// Files below subfolders and files whose name starts with a dot are ignored, of a manifest with several documents the
+    /// Files below subfolders and manifests whose name starts with a dot are ignored, of a manifest with several documents the
     /// first counts (with a warning), and objects without kind are left out (with a warning).
     ///
     /// # Errors
@@ -159,10 +165,11 @@ impl BundleContent {
         for (path, bytes) in files {
             let path = path.as_ref().trim_start_matches("./");
             let (folder, name) = path.split_once('/').unwrap_or(("", path));
-            if name.contains('/') || name.starts_with('.') || name.is_empty() {
+            if name.contains('/') || name.is_empty() {
                 continue;
             }
             match folder {
+                "manifests" if name.starts_with('.') => None,
                 "manifests" => manifests.insert(path.to_owned(), bytes),
                 "metadata" => metadata.insert(path.to_owned(), bytes),
                 _ => None,
@@ -294,13 +301,13 @@ fn read_metadata<B: AsRef<[u8]>>(
                 continue;
             }
         };
-        if let (None, Value::Object(map)) = (&annotations, &value["annotations"]) {
-            annotations = Some(read_annotations(path, map)?);
+        if let (None, Value::Object(map)) = (&annotations, any_case(&value, "annotations")) {
+            annotations = Some(read_annotations(path, map, warnings)?);
         }
-        if dependencies.is_none() && !value["dependencies"].is_null() {
+        if dependencies.is_none() && !any_case(&value, "dependencies").is_null() {
             dependencies = Some(read_list(path, "dependencies", &value)?);
         }
-        if properties.is_none() && !value["properties"].is_null() {
+        if properties.is_none() && !any_case(&value, "properties").is_null() {
             properties = Some(read_list(path, "properties", &value)?);
         }
     }
@@ -316,36 +323,59 @@ fn read_metadata<B: AsRef<[u8]>>(
 fn read_annotations(
     path: &str,
     map: &serde_json::Map<String, Value>,
+    warnings: &mut Vec<String>,
 ) -> Result<BTreeMap<String, String>, BundleError> {
-    map.iter()
-        .map(|(key, value)| match value {
-            Value::String(text) => Ok((key.clone(), text.clone())),
+    let mut annotations = BTreeMap::new();
+    for (key, value) in map {
+        let text = match value {
+            Value::String(text) => text.clone(),
             // An unquoted number or boolean is taken as it is written.
-            Value::Number(_) | Value::Bool(_) => Ok((key.clone(), value.to_string())),
-            Value::Null => Ok((key.clone(), String::new())),
-            Value::Array(_) | Value::Object(_) => Err(BundleError::Content {
-                path: path.to_owned(),
-                reason: format!("annotation {key:?} must be text"),
-            }),
-        })
-        .collect()
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            Value::Null => String::new(),
+            Value::Array(_) | Value::Object(_) if annotations::is_known(key) => {
+                return Err(BundleError::Content {
+                    path: path.to_owned(),
+                    reason: format!("annotation {key:?} must be text"),
+                });
+            }
+            Value::Array(_) | Value::Object(_) => {
+                warnings.push(format!("{path}: annotation {key:?} is ignored, as it is no text"));
+                continue;
+            }
+        };
+        annotations.insert(key.clone(), text);
+    }
+    Ok(annotations)
 }
 
 /// A list of `{type, value}`; each item may be wrapped in a key `property`, as documents of upstream show it.
 fn read_list(path: &str, field: &str, value: &Value) -> Result<Vec<crate::property::Property>, BundleError> {
-    let mut list = value[field].clone();
-    for item in list.as_array_mut().into_iter().flatten() {
-        if let Value::Object(map) = item
-            && map.len() == 1
-            && let Some(wrapped) = map.remove("property")
-        {
-            *item = wrapped;
-        }
-    }
-    serde_json::from_value(list).map_err(|error| BundleError::Content {
+    let wrong = |reason: String| BundleError::Content {
         path: path.to_owned(),
-        reason: format!("{field} must be a list of type and value: {error}"),
-    })
+        reason: format!("{field} must be a list of type and value: {reason}"),
+    };
+    let Value::Array(items) = any_case(value, field) else {
+        return Err(wrong(format!("found {}", json_kind(any_case(value, field)))));
+    };
+    items
+        .iter()
+        .map(|item| match item {
+            Value::Object(map) if map.len() == 1 => map.get("property").unwrap_or(item),
+            _ => item,
+        })
+        .map(|item| read_property(item).map_err(wrong))
+        .collect()
+}
+
+/// Type and value, written in any case; what there is besides is dropped. A number as a type is taken as it is written.
+fn read_property(item: &Value) -> Result<crate::property::Property, String> {
+    let fields = Fields::of(item)?;
+    let kind = match fields.get("type") {
+        Some(Value::Number(number)) => number.to_string(),
+        _ => fields.text("type")?,
+    };
+    let value = fields.get("value").cloned().unwrap_or_default();
+    Ok(crate::property::Property::new(&kind, value))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::bundle::check::{ByShape, Judge};
 use crate::load::{self, LoadError, Origin};
 use crate::schema::Blob;
 use crate::validate::{Checker, Faults};
@@ -123,19 +124,32 @@ impl fmt::Display for Finding {
 }
 
 /// Collects findings of one blob after the other; [`Linter::finish`] adds those about graphs.
-#[derive(Default)]
-struct Linter {
+struct Linter<'a> {
+    judge: &'a dyn Judge,
     findings: Vec<Finding>,
     checker: Checker,
     place: Option<Origin>,
+}
+
+/// As [`lint_with`], judging expressions by their shape.
+///
+/// # Errors
+/// The catalog does not validate: its faults come first.
+pub fn lint(root: &Path) -> Result<Vec<Finding>, Faults> {
+    lint_with(root, &ByShape)
 }
 
 /// Reads and checks the catalog below `root`. Findings are sorted by package, object and rule.
 ///
 /// # Errors
 /// The catalog does not validate: its faults come first.
-pub fn lint(root: &Path) -> Result<Vec<Finding>, Faults> {
-    let mut linter = Linter::default();
+pub fn lint_with(root: &Path, judge: &dyn Judge) -> Result<Vec<Finding>, Faults> {
+    let mut linter = Linter {
+        judge,
+        findings: Vec::new(),
+        checker: Checker::default(),
+        place: None,
+    };
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
         match blob {
             Ok(blob) => linter.add(blob, origin),
@@ -149,7 +163,7 @@ pub fn lint(root: &Path) -> Result<Vec<Finding>, Faults> {
     linter.finish()
 }
 
-impl Linter {
+impl Linter<'_> {
     fn add(&mut self, blob: Blob, origin: &Origin) {
         self.place = Some(origin.clone());
         match &blob {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use fuzzing::{Fuzz, Random, tree};
 use olm_fbc::bundle::BundleContent;
-use olm_fbc::bundle::check::{check_content, check_format};
+use olm_fbc::bundle::check::{ByShape, Optional, check_content, check_format};
 use olm_fbc::load::Origin;
 use olm_fbc::render::{Format, write_blob};
 use olm_fbc::schema::Blob;
@@ -502,8 +502,13 @@ fn bundles_of_any_kind() {
                 below.collect()
             };
             let (manifests, metadata) = (folder("manifests/"), folder("metadata/"));
-            let _ = check_content(&manifests);
-            let _ = check_format(Some(&manifests), Some(&metadata));
+            let optional = Optional {
+                operator_hub: true,
+                bundle_objects: true,
+                categories: None,
+            };
+            let _ = check_content(&manifests, &optional, &ByShape);
+            let _ = check_format(Some(&manifests), Some(&metadata), &ByShape);
         }
         taken
     });

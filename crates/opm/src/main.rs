@@ -10,6 +10,7 @@ mod args;
 mod cluster;
 mod commands;
 mod image_template;
+mod judge;
 mod printer;
 mod probe;
 mod settings;

@@ -128,7 +128,20 @@ fn validate_tells_all_problems() {
         |more: &[&str]| opm(&[&["alpha", "bundle", "validate", "-t", text(&bundle)], more].concat());
     assert_eq!(validate(&["-b", "none"]).code, 0);
     let error = validate(&["-o", "operatorhub"]).fails();
-    assert!(error.contains("csv.Spec.Icon not specified"), "{error}");
+    assert!(error.contains("csv.Spec.Provider.Name not specified"), "{error}");
+    let budget = bundle.join("manifests/budget.yaml");
+    std::fs::write(
+        &budget,
+        "kind: PodDisruptionBudget\nmetadata: {name: b}\nspec: {maxUnavailable: 0}\n",
+    )
+    .expect("file");
+    assert_eq!(validate(&[]).code, 0);
+    let error = validate(&["-o", "operatorhub, bundle-objects"]).fails();
+    assert!(
+        error.contains("csv.Spec.Provider.Name") && error.contains("maxUnavailable field"),
+        "{error}"
+    );
+    std::fs::remove_file(budget).expect("removed");
     std::fs::write(
         bundle.join("manifests/quota.yaml"),
         "kind: ResourceQuota\nmetadata: {name: q}\n",
@@ -151,6 +164,61 @@ fn validate_tells_all_problems() {
     assert!(error.contains("Unable to locate metadata directory"), "{error}");
     let error = opm(&["alpha", "bundle", "validate"]).fails();
     assert!(error.contains("--tag"), "{error}");
+}
+
+/// What the operators cannot decode and the resolver cannot run is refused with their own types and engine.
+#[test]
+fn validate_decodes_and_compiles() {
+    let dir = tempfile::tempdir().expect("folder");
+    let bundle = bundle(dir.path(), "1.0.0");
+    let validate = || opm(&["alpha", "bundle", "validate", "-t", text(&bundle)]);
+    let dependencies = bundle.join("metadata/dependencies.yaml");
+    for (rule, expected) in [
+        ("properties.exists(p, p.type == 'x')", ""),
+        (
+            "1 + 1",
+            "Invalid CEL expression: cel expressions must have type Bool",
+        ),
+        ("nobody(properties)", "Invalid CEL expression: "),
+        ("1 == 'a'", "Invalid CEL expression: "),
+    ] {
+        let text =
+            format!("dependencies:\n- {{type: olm.constraint, value: {{cel: {{rule: \"{rule}\"}}}}}}\n");
+        std::fs::write(&dependencies, text).expect("file");
+        let found = validate();
+        assert_eq!(
+            found.code,
+            i32::from(!expected.is_empty()),
+            "{rule}: {}",
+            found.stderr
+        );
+        assert!(found.stderr.contains(expected), "{rule}: {}", found.stderr);
+    }
+    std::fs::remove_file(dependencies).expect("removed");
+    let csv = bundle.join("manifests/demo.clusterserviceversion.yaml");
+    let good = std::fs::read_to_string(&csv).expect("CSV");
+    for (from, to, expected) in [
+        ("displayName: Demo", "displayName: 3", "spec.displayName"),
+        (
+            "name: demo, image: 'quay.io/demo/operator:1.0.0'",
+            "name: demo, image: 1",
+            "image",
+        ),
+        ("selector:", "replicas: x, selector:", ""),
+    ] {
+        let broken = good.replace(from, to);
+        assert_ne!(broken, good, "{from}");
+        std::fs::write(&csv, broken).expect("CSV");
+        let error = validate().fails();
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    std::fs::write(&csv, good).expect("CSV");
+    std::fs::create_dir(bundle.join("manifests/more")).expect("folder");
+    let error = validate().fails();
+    assert!(
+        error.contains("Unable to read file manifests/more in supported types"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -355,6 +423,32 @@ fn lint_fails_on_findings_unless_allowed() {
             .fails()
             .contains("unknown rule \"x\", known are no-upgrade-path")
     );
+    let yaml = lint(&["-o", "yaml"]);
+    assert_eq!(yaml.code, 1);
+    assert!(
+        yaml.stdout.contains("rule: skip-range-of-itself"),
+        "{}",
+        yaml.stdout
+    );
+    // Well-formed by its brackets, and never met.
+    for (rule, expected) in [
+        ("1 + 1", "cel expressions must have type Bool"),
+        ("nobody(properties)", "nobody"),
+    ] {
+        let property = format!(r#"{{"type": "olm.constraint", "value": {{"cel": {{"rule": "{rule}"}}}}}}, "#);
+        let with_rule = blobs.replacen("\"properties\": [", &format!("\"properties\": [{property}"), 1);
+        assert_ne!(with_rule, blobs);
+        std::fs::write(&file, with_rule).expect("catalog");
+        let found = lint(&[]);
+        assert_eq!(found.code, 1, "{}", found.stderr);
+        assert!(
+            found.stdout.contains(
+                "package \"demo\", bundle \"demo.v1.0.0\", constraint: property[0]: it can never be met"
+            ) && found.stdout.contains(expected),
+            "{}",
+            found.stdout
+        );
+    }
     std::fs::write(&file, "{}").expect("catalog");
     assert!(
         lint(&[]).fails().contains("missing root schema field"),

@@ -27,55 +27,73 @@ impl BundleContent {
             });
         }
         let mut properties = self.derived_properties()?;
+        properties.extend(self.manifests.iter().map(|manifest| {
+            let text = go_json::to_string(&manifest.object, Html::Escaped);
+            let data = base64::engine::general_purpose::STANDARD.encode(text);
+            Property::new(kinds::BUNDLE_OBJECT, json!({"data": data}))
+        }));
         properties.sort_by_cached_key(|property| {
+            let is_bulky = matches!(property.kind.as_str(), kinds::BUNDLE_OBJECT | kinds::CSV_METADATA);
             (
+                is_bulky,
                 property.kind.clone(),
                 go_json::to_string(&property.value, Html::Plain),
             )
         });
-        properties.dedup();
-        let mut objects: Vec<String> = self
-            .manifests
-            .iter()
-            .map(|manifest| {
-                let text = go_json::to_string(&manifest.object, Html::Escaped);
-                base64::engine::general_purpose::STANDARD.encode(text)
-            })
-            .collect();
-        objects.sort_unstable();
-        properties.extend(
-            objects
-                .into_iter()
-                .map(|data| Property::new(kinds::BUNDLE_OBJECT, json!({"data": data}))),
-        );
         Ok(Bundle {
             name: csv.name.clone(),
             package: self.package().to_owned(),
             image: image.to_owned(),
             properties,
-            related_images: self.related_images(image),
+            related_images: self.related_images(image)?,
             ..Bundle::default()
         })
     }
 
     fn derived_properties(&self) -> Result<Vec<Property>, BundleError> {
-        let mut given = self.properties.clone();
-        given.extend(self.annotated_properties());
-        let mut properties = vec![self.package_property(&given)?];
-        let gvks = |kind: &str, apis: std::collections::BTreeSet<Gvk>| -> Vec<Property> {
-            apis.iter().map(|api| Property::gvk(kind, api)).collect()
-        };
-        properties.extend(gvks(kinds::GVK, self.provided_apis()?));
-        properties.extend(gvks(kinds::GVK_REQUIRED, self.required_apis()?));
-        properties.extend(
-            given
-                .into_iter()
-                .filter(|property| property.kind != kinds::PACKAGE),
-        );
-        for dependency in &self.dependencies {
-            properties.push(self.requirement(dependency)?);
+        self.check_texts()?;
+        let mut given: Vec<Property> = Vec::new();
+        for property in self.properties.iter().cloned().chain(self.annotated_properties()) {
+            if !given.contains(&property) {
+                given.push(property);
+            }
         }
+        let (mut provided, mut required) = (self.provided_apis()?, self.required_apis()?);
+        let mut properties = Vec::new();
+        for property in &given {
+            match property.kind.as_str() {
+                kinds::GVK => drop(provided.insert(gvk(property, "property")?)),
+                // Looked at here for its shape, chosen below.
+                kinds::PACKAGE => drop(package_of(property)?),
+                _ => properties.push(property.clone()),
+            }
+        }
+        for dependency in &self.dependencies {
+            match dependency.kind.as_str() {
+                kinds::GVK => drop(required.insert(gvk(dependency, "dependency")?)),
+                _ => properties.push(requirement(dependency)?),
+            }
+        }
+        properties.push(self.package_property(&given)?);
+        properties.extend(provided.iter().map(|api| Property::gvk(kinds::GVK, api)));
+        properties.extend(required.iter().map(|api| Property::gvk(kinds::GVK_REQUIRED, api)));
         Ok(properties)
+    }
+
+    /// Labels and annotations of the CSV are texts; no cluster takes others.
+    fn check_texts(&self) -> Result<(), BundleError> {
+        for field in ["labels", "annotations"] {
+            for (key, value) in self.csv().object["metadata"][field]
+                .as_object()
+                .into_iter()
+                .flatten()
+            {
+                if !(value.is_null() || value.is_string()) {
+                    return Err(self.wrong_csv(&format!("metadata.{field} {key:?}"), "text", value));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The package from the files; a property in the CSV's annotation wins.
@@ -86,7 +104,7 @@ impl BundleContent {
             .rev()
             .find(|property| property.kind == kinds::PACKAGE)
         {
-            return Ok(property);
+            return package_of(&property);
         }
         let csv = self.csv();
         let version = csv.object["spec"]["version"].as_str().unwrap_or_default();
@@ -97,7 +115,7 @@ impl BundleContent {
                 .rev()
                 .find(|property| property.kind == kinds::PACKAGE)
             {
-                return Ok(property.clone());
+                return package_of(property);
             }
             return Err(BundleError::MissingField {
                 path: if package.is_empty() {
@@ -123,55 +141,33 @@ impl BundleContent {
 
     /// Properties in the CSV's annotation; a broken annotation counts as none.
     fn annotated_properties(&self) -> Vec<Property> {
-        self.csv().object["metadata"]["annotations"][PROPERTIES_ANNOTATION]
-            .as_str()
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default()
-    }
-
-    fn requirement(&self, dependency: &Property) -> Result<Property, BundleError> {
-        let wrap = |reason: String| BundleError::Content {
-            path: "metadata/".to_owned(),
-            reason: format!("dependency of type {:?}: {reason}", dependency.kind),
-        };
-        match dependency.kind.as_str() {
-            kinds::GVK => {
-                let fields = Fields::of(&dependency.value).map_err(wrap)?;
-                let gvk = Gvk {
-                    group: fields.text("group").map_err(wrap)?,
-                    kind: fields.text("kind").map_err(wrap)?,
-                    version: fields.text("version").map_err(wrap)?,
-                };
-                Ok(Property::gvk(kinds::GVK_REQUIRED, &gvk))
-            }
-            kinds::PACKAGE => {
-                let fields = Fields::of(&dependency.value).map_err(wrap)?;
-                Ok(Property::new(
-                    kinds::PACKAGE_REQUIRED,
-                    json!({
-                        "packageName": fields.text("packageName").map_err(wrap)?,
-                        "versionRange": fields.text("version").map_err(wrap)?,
-                    }),
-                ))
-            }
-            _ => Ok(dependency.clone()),
-        }
+        let text = self.csv().object["metadata"]["annotations"][PROPERTIES_ANNOTATION].as_str();
+        let list: Option<Vec<Value>> = text.and_then(|text| serde_json::from_str(text).ok());
+        let properties = list.iter().flatten().map(super::read_property);
+        properties.collect::<Result<_, _>>().unwrap_or_default()
     }
 
     /// Related images of the CSV, then what runs or is pulled besides, without a name; sorted by image.
-    fn related_images(&self, image: &str) -> Vec<RelatedImage> {
+    fn related_images(&self, image: &str) -> Result<Vec<RelatedImage>, BundleError> {
         let spec = &self.csv().object["spec"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut images: Vec<RelatedImage> = spec["relatedImages"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|related| RelatedImage {
-                name: text(&related["name"]),
-                image: text(&related["image"]),
+        let path = "spec.relatedImages";
+        let mut images = Vec::new();
+        for (index, related) in self.csv_list(path, &spec["relatedImages"])?.iter().enumerate() {
+            let at = format!("{path}[{index}]");
+            let fields = Fields::of(related).map_err(|_| self.wrong_csv(&at, "name and image", related))?;
+            let text = |field: &str| {
+                let found = fields.get(field).unwrap_or(&Value::Null);
+                let path = format!("{at}.{field}");
+                fields
+                    .text(field)
+                    .map_err(|_| self.wrong_csv(&path, "text", found))
+            };
+            images.push(RelatedImage {
+                name: text("name")?,
+                image: text("image")?,
                 ..RelatedImage::default()
-            })
-            .collect();
+            });
+        }
         let mut add = |image: &str| {
             if !image.is_empty() && !images.iter().any(|related| related.image == image) {
                 images.push(RelatedImage {
@@ -189,11 +185,64 @@ impl BundleContent {
             let pod = &deployment["spec"]["template"]["spec"];
             for list in ["initContainers", "containers"] {
                 for container in pod[list].as_array().into_iter().flatten() {
-                    add(container["image"].as_str().unwrap_or_default());
+                    match &container["image"] {
+                        Value::Null => {}
+                        Value::String(image) => add(image),
+                        other => return Err(self.wrong_csv("image of a container", "text", other)),
+                    }
                 }
             }
         }
         images.sort_by(|a, b| a.image.cmp(&b.image));
-        images
+        Ok(images)
     }
+}
+
+fn wrong(what: &str, property: &Property, reason: String) -> BundleError {
+    BundleError::Content {
+        path: "metadata/".to_owned(),
+        reason: format!("{what} of type {:?}: {reason}", property.kind),
+    }
+}
+
+/// The API a property or dependency names.
+fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
+    let wrong = |reason| wrong(what, property, reason);
+    let fields = Fields::of(&property.value).map_err(wrong)?;
+    Ok(Gvk {
+        group: fields.text("group").map_err(wrong)?,
+        kind: fields.text("kind").map_err(wrong)?,
+        version: fields.text("version").map_err(wrong)?,
+    })
+}
+
+/// A package property with its fields in their form.
+fn package_of(property: &Property) -> Result<Property, BundleError> {
+    let wrong = |reason| wrong("property", property, reason);
+    let fields = Fields::of(&property.value).map_err(wrong)?;
+    let mut value = json!({
+        "packageName": fields.text("packageName").map_err(wrong)?,
+        "version": fields.text("version").map_err(wrong)?,
+    });
+    let release = fields.text("release").map_err(wrong)?;
+    if !release.is_empty() {
+        value["release"] = json!(release);
+    }
+    Ok(Property::new(kinds::PACKAGE, value))
+}
+
+/// The property that a dependency which is no API becomes.
+fn requirement(dependency: &Property) -> Result<Property, BundleError> {
+    if dependency.kind != kinds::PACKAGE {
+        return Ok(dependency.clone());
+    }
+    let wrong = |reason| wrong("dependency", dependency, reason);
+    let fields = Fields::of(&dependency.value).map_err(wrong)?;
+    Ok(Property::new(
+        kinds::PACKAGE_REQUIRED,
+        json!({
+            "packageName": fields.text("packageName").map_err(wrong)?,
+            "versionRange": fields.text("version").map_err(wrong)?,
+        }),
+    ))
 }

@@ -10,10 +10,49 @@ use serde_json::Value;
 use crate::yaml;
 
 mod content;
+mod crd;
+mod csv;
 mod format;
+mod hub;
+mod metadata;
+mod names;
+mod objects;
 
 pub use content::check_content;
 pub use format::check_format;
+
+/// Checks that are made on request.
+#[derive(Clone, Debug, Default)]
+pub struct Optional {
+    /// What the public hub asks for.
+    pub operator_hub: bool,
+    /// Objects that can hurt a cluster.
+    pub bundle_objects: bool,
+    /// Categories to take instead of the hub's.
+    pub categories: Option<Vec<String>>,
+}
+
+/// What this crate cannot judge by itself and leaves to whoever has the types and engines for it.
+pub trait Judge {
+    /// What keeps an object from being a ClusterServiceVersion, by the types of its fields.
+    fn csv(&self, csv: &Value) -> Option<String>;
+    /// What keeps a text from being a CEL rule.
+    fn rule(&self, rule: &str) -> Option<String>;
+}
+
+/// Judges by what can be seen without types and engines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByShape;
+
+impl Judge for ByShape {
+    fn csv(&self, _: &Value) -> Option<String> {
+        None
+    }
+
+    fn rule(&self, rule: &str) -> Option<String> {
+        crate::lint::expression_problem(rule)
+    }
+}
 
 /// Formats a bundle can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +94,17 @@ impl MediaType {
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
+}
+
+/// A field whose name may be written in any case, as upstream's decoder takes it.
+pub(super) fn any_case<'a>(value: &'a Value, key: &str) -> &'a Value {
+    match value.get(key) {
+        Some(found) => found,
+        None => value
+            .as_object()
+            .and_then(|map| map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)))
+            .map_or(&Value::Null, |(_, found)| found),
+    }
 }
 
 #[cfg(test)]

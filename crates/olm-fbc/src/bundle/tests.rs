@@ -229,11 +229,11 @@ fn broken_bundles_are_explained() {
         ),
         (
             vec![("manifests/demo.crd.yaml", "kind: Service")],
-            "error checking provided apis in bundle demo.v1.0.0: couldn't find Demo.v1.example.com in bundle. found: ",
+            "error checking provided apis in bundle demo.v1.0.0: couldn't find example.com/v1/Demo (demos) in bundle. found: map[]",
         ),
         (
             vec![("metadata/dependencies.yaml", "dependencies: {a: 1}")],
-            "metadata/dependencies.yaml: dependencies must be a list of type and value: invalid type: map, expected a sequence",
+            "metadata/dependencies.yaml: dependencies must be a list of type and value: found object",
         ),
     ] {
         let error = read(&extra)
@@ -258,4 +258,145 @@ fn what_is_ignored_is_said() {
         ]
     );
     assert_eq!(bundle.manifests.len(), 3);
+}
+
+/// Properties of the blob without manifests, as JSON lines.
+fn properties(extra: &[(&str, &str)]) -> Vec<String> {
+    let blob = read(extra)
+        .and_then(|bundle| bundle.to_blob(""))
+        .unwrap_or_else(|error| panic!("{}", message(&error)));
+    let properties = blob.properties.iter();
+    properties
+        .filter(|property| property.kind != "olm.bundle.object")
+        .map(|property| format!("{} {}", property.kind, property.value))
+        .collect()
+}
+
+#[test]
+fn given_properties_are_brought_into_their_form() {
+    let given = "Properties:\n- {Type: foo, Value: 1, more: 2}\n- {type: foo, value: 1}\n- {type: 7, value: x}\n\
+        - {type: olm.gvk, value: {Group: a.b, kind: C, version: v1, more: 2}}\n\
+        - {type: olm.gvk, value: {group: example.com, kind: Demo, version: v1}}\n";
+    let found = properties(&[("metadata/properties.yaml", given)]);
+    let with = |kind: &str| -> Vec<&str> {
+        let start = format!("{kind} ");
+        found
+            .iter()
+            .filter_map(|line| line.strip_prefix(start.as_str()))
+            .collect()
+    };
+    assert_eq!(with("foo"), ["1"]);
+    assert_eq!(with("7"), ["\"x\""]);
+    assert_eq!(
+        with("olm.gvk"),
+        [
+            r#"{"group":"a.b","kind":"C","version":"v1"}"#,
+            r#"{"group":"example.com","kind":"Demo","version":"v1"}"#,
+            r#"{"group":"example.com","kind":"Demo","version":"v1beta1"}"#,
+        ]
+    );
+    // What is asked for twice is asked for twice, as upstream has it.
+    let twice = "dependencies:\n- {type: foo, value: 1}\n- {type: foo, value: 1}\n";
+    assert_eq!(
+        properties(&[("metadata/dependencies.yaml", twice)])[..2],
+        ["foo 1", "foo 1"]
+    );
+}
+
+#[test]
+fn metadata_is_found_under_any_name() {
+    let without = ("metadata/annotations.yaml", "a: 1");
+    for (name, text) in [
+        ("metadata/.annotations.yaml", ANNOTATIONS.to_owned()),
+        (
+            "metadata/x.txt",
+            ANNOTATIONS.replace("annotations:", "Annotations:"),
+        ),
+    ] {
+        let bundle =
+            read(&[without, (name, &text)]).unwrap_or_else(|error| panic!("{name}: {}", message(&error)));
+        assert_eq!(bundle.package(), "demo", "{name}");
+    }
+    let foreign = format!("{ANNOTATIONS}  example.com/more: {{a: b}}\n");
+    let bundle = read(&[("metadata/annotations.yaml", &foreign)]).expect("bundle");
+    assert!(
+        bundle.warnings[0].contains("example.com/more\" is ignored"),
+        "{:?}",
+        bundle.warnings
+    );
+}
+
+#[test]
+fn what_would_be_left_out_silently_is_refused() {
+    let csv = |from: &str, to: &str| {
+        let changed = CSV.replace(from, to);
+        assert_ne!(changed, CSV, "{from}");
+        changed
+    };
+    let related = "- {name: side, image: quay.io/x/side:1}";
+    let annotation = r#""type": "olm.maxOpenShiftVersion", "value": "4.8""#;
+    for (text, expected) in [
+        (
+            csv(related, "- side"),
+            "spec.relatedImages[0] must be name and image, found string",
+        ),
+        (
+            csv(related, "- {name: 1, image: a}"),
+            "spec.relatedImages[0].name must be text, found number",
+        ),
+        (
+            csv(&format!("relatedImages:\n  {related}"), "relatedImages: x"),
+            "spec.relatedImages must be a list, found string",
+        ),
+        (
+            csv("{image: quay.io/x/demo:1}", "{image: 1}"),
+            "image of a container must be text, found number",
+        ),
+        (
+            csv("    required:", "    owned: {}\n    required:"),
+            "spec.customresourcedefinitions.owned must be a list, found object",
+        ),
+        (
+            csv("kind: Other", "kind: 1"),
+            "spec.customresourcedefinitions.required[0].kind must be text, found number",
+        ),
+        (
+            csv("annotations:\n", "annotations:\n    a: yes\n"),
+            "metadata.annotations \"a\" must be text, found bool",
+        ),
+        (
+            csv(annotation, r#""type": "olm.gvk", "value": 1"#),
+            "property of type \"olm.gvk\": expected an object, found number",
+        ),
+        (
+            csv(annotation, r#""type": "olm.package", "value": 1"#),
+            "property of type \"olm.package\": expected an object, found number",
+        ),
+    ] {
+        let error = read(&[("manifests/demo.csv.yaml", &text)])
+            .and_then(|bundle| bundle.to_blob(""))
+            .expect_err(expected);
+        assert!(
+            message(&error).ends_with(expected),
+            "expected {expected}\nfound {}",
+            message(&error)
+        );
+    }
+}
+
+#[test]
+fn owned_apis_are_those_of_a_definition() {
+    let crd = |from: &str, to: &str| {
+        let text = CRD.replace(from, to);
+        read(&[("manifests/demo.crd.yaml", &text)]).and_then(|bundle| bundle.to_blob(""))
+    };
+    let error = crd("plural: demos", "plural: others").expect_err("another resource");
+    assert_eq!(
+        error.to_string(),
+        "error checking provided apis in bundle demo.v1.0.0: couldn't find example.com/v1/Demo (demos) in bundle. \
+         found: map[example.com/v1/Demo (others):{} example.com/v1beta1/Demo (others):{}]"
+    );
+    let error = crd("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v2").expect_err("unknown version");
+    assert!(error.to_string().ends_with("found: map[]"), "{error}");
+    assert!(crd("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1").is_ok());
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 
+use crate::bundle::check::Judge;
 use crate::bundle::object;
 use crate::icon;
 use crate::property::{Typed, kinds};
@@ -13,7 +14,7 @@ use super::{Linter, Rule};
 /// Largest message a client takes unless told otherwise, with room for what a bundle has besides its manifests.
 const MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
 
-impl Linter {
+impl Linter<'_> {
     pub(super) fn package(&mut self, package: &Package) {
         let Some(shown) = &package.icon else { return };
         let problem = match base64::engine::general_purpose::STANDARD.decode(&shown.base64data) {
@@ -43,6 +44,7 @@ impl Linter {
 
     pub(super) fn bundle(&mut self, bundle: &Bundle) {
         let object = format!("bundle {:?}", bundle.name);
+        let judge = self.judge;
         let mut tell = |rule, message: String| self.find(rule, &bundle.package, object.clone(), message);
         let (mut has_csv, mut has_objects, mut bytes) = (false, false, 0);
         for (index, property) in bundle.properties.iter().enumerate() {
@@ -66,7 +68,7 @@ impl Linter {
                     }
                 }
                 Ok(Typed::Constraint(value)) => {
-                    if let Some(problem) = constraint_problem(&value) {
+                    if let Some(problem) = constraint_problem(&value, judge) {
                         tell(Rule::Constraint, format!("property[{index}]: {problem}"));
                     }
                 }
@@ -153,7 +155,7 @@ impl Linter {
 }
 
 /// What keeps a value from being a constraint, as far as its shape tells.
-fn constraint_problem(value: &serde_json::Value) -> Option<String> {
+fn constraint_problem(value: &serde_json::Value, judge: &dyn Judge) -> Option<String> {
     const FORMS: [&str; 6] = ["cel", "gvk", "package", "all", "any", "not"];
     let Some(map) = value.as_object() else {
         return Some("a constraint must be an object".to_owned());
@@ -161,7 +163,11 @@ fn constraint_problem(value: &serde_json::Value) -> Option<String> {
     let forms: Vec<&str> = FORMS.into_iter().filter(|form| map.contains_key(*form)).collect();
     match forms.as_slice() {
         [] => Some(format!("a constraint needs one of {}", FORMS.join(", "))),
-        ["cel"] => expression_problem(map["cel"]["rule"].as_str().unwrap_or_default()),
+        ["cel"] => {
+            let rule = map["cel"]["rule"].as_str().unwrap_or_default();
+            let problem = judge.rule(rule)?;
+            Some(format!("it can never be met: cel rule {rule:?}: {problem}"))
+        }
         ["package"] => {
             let range = map["package"]["versionRange"].as_str().unwrap_or_default();
             let error = Range::parse(range).err()?;
@@ -170,7 +176,7 @@ fn constraint_problem(value: &serde_json::Value) -> Option<String> {
         [form @ ("all" | "any" | "not")] => map[*form]["constraints"]
             .as_array()
             .map_or(Some(format!("{form} needs a list of constraints")), |list| {
-                list.iter().find_map(constraint_problem)
+                list.iter().find_map(|part| constraint_problem(part, judge))
             }),
         ["gvk"] => None,
         several => Some(format!(
@@ -200,7 +206,7 @@ pub(crate) fn expression_problem(rule: &str) -> Option<String> {
                     (Some('('), ')') | (Some('['), ']') | (Some('{'), '}')
                 );
                 if !fits {
-                    return Some(format!("cel rule {rule:?}: unexpected {char:?}"));
+                    return Some(format!("unexpected {char:?}"));
                 }
             }
             (None, _) => {}
@@ -220,7 +226,5 @@ pub(crate) fn expression_problem(rule: &str) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!(
-        "cel rule {rule:?} {problem}: the bundle can never be installed"
-    ))
+    Some(problem.to_owned())
 }

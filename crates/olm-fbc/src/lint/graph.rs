@@ -9,7 +9,7 @@ use crate::version::{Range, Version};
 
 use super::{Linter, Rule};
 
-impl Linter {
+impl Linter<'_> {
     pub(super) fn graph(&mut self, name: &str, package: &PackageModel) {
         for channel in package.channels.values() {
             self.channel(name, package, channel);

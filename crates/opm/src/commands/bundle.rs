@@ -1,15 +1,16 @@
 //! `opm alpha bundle`: bundle directories to images, and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use olm_fbc::bundle::annotations;
-use olm_fbc::bundle::check::{check_content, check_format};
+use olm_fbc::bundle::check::{MediaType, Optional, check_content, check_format};
 use olm_oci::ImageContent;
 
 use crate::args::{BundleCommand, BundleUnpackArgs, BundleValidateArgs};
+use crate::judge::ByEngine;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{MANIFESTS, METADATA, Source};
@@ -17,8 +18,18 @@ use crate::source::{MANIFESTS, METADATA, Source};
 mod extract;
 mod generate;
 
-/// Files of a directory by name; `None` for a directory that is not there.
-type Directory = Option<BTreeMap<String, Vec<u8>>>;
+/// Names a file with the categories that the check for the hub takes instead of its own.
+const CATEGORIES_VARIABLE: &str = "OPERATOR_BUNDLE_CATEGORIES";
+
+/// What a directory holds; `None` for a directory that is not there.
+type Directory = Option<Entries>;
+
+/// Files of a directory by name, and its folders.
+#[derive(Default)]
+struct Entries {
+    files: BTreeMap<String, Vec<u8>>,
+    folders: BTreeSet<String>,
+}
 
 pub async fn run(command: &BundleCommand, settings: &Settings) -> anyhow::Result<()> {
     match command {
@@ -40,19 +51,30 @@ async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Res
     } else {
         directories(&pull(&args.tag, settings).await?)
     };
-    check(&manifests, &metadata)?;
-    if args.optional_validators.iter().any(|name| name == "operatorhub") {
-        check_for_hub(&manifests)?;
-    }
+    let wants = |name: &str| args.optional_validators.iter().any(|given| given.trim() == name);
+    let optional = Optional {
+        operator_hub: wants("operatorhub"),
+        bundle_objects: wants("bundle-objects"),
+        categories: custom_categories()?,
+    };
+    check(&manifests, &metadata, &optional)?;
     printer::note("All validation tests have been completed successfully");
     Ok(())
 }
 
 /// Content is looked at only when the format is right.
-fn check(manifests: &Directory, metadata: &Directory) -> anyhow::Result<()> {
-    let mut problems = check_format(manifests.as_ref(), metadata.as_ref());
-    if problems.is_empty() {
-        problems = manifests.as_ref().map(check_content).unwrap_or_default();
+fn check(manifests: &Directory, metadata: &Directory, optional: &Optional) -> anyhow::Result<()> {
+    let files = |directory: &Directory| directory.as_ref().map(|directory| directory.files.clone());
+    let (manifest_files, metadata_files) = (files(manifests), files(metadata));
+    let mut problems = check_format(manifest_files.as_ref(), metadata_files.as_ref(), &ByEngine);
+    if let (true, Some(files), Some(directory)) = (problems.is_empty(), &manifest_files, manifests) {
+        if MediaType::of(files) != MediaType::Helm {
+            let folders = directory.folders.iter();
+            problems.extend(
+                folders.map(|folder| format!("Unable to read file {MANIFESTS}/{folder} in supported types")),
+            );
+        }
+        problems.extend(check_content(files, optional, &ByEngine));
     }
     refuse(&problems)
 }
@@ -64,44 +86,21 @@ fn refuse(problems: &[String]) -> anyhow::Result<()> {
     bail!("Bundle validation errors: {}", problems.join(","))
 }
 
-/// What the public hub asks for beyond a working CSV.
-fn check_for_hub(manifests: &Directory) -> anyhow::Result<()> {
-    let mut problems = Vec::new();
-    for (name, bytes) in manifests.iter().flatten() {
-        let (object, _) = olm_fbc::yaml::parse_first(bytes).with_context(|| name.clone())?;
-        if object["kind"] != olm_fbc::bundle::CSV_KIND {
-            continue;
-        }
-        let spec = &object["spec"];
-        for field in ["displayName", "description"] {
-            if spec[field].as_str().unwrap_or_default().is_empty() {
-                problems.push(format!("csv.Spec.{field} not set"));
-            }
-        }
-        if spec["provider"]["name"].as_str().unwrap_or_default().is_empty() {
-            problems.push("csv.Spec.Provider.Name not set".to_owned());
-        }
-        for (list, fields) in [("maintainers", ["name", "email"]), ("links", ["name", "url"])] {
-            let items = spec[list].as_array().map_or(&[][..], Vec::as_slice);
-            if list == "maintainers" && items.is_empty() {
-                problems.push("csv.Spec.maintainers not set".to_owned());
-            }
-            for item in items {
-                for field in fields {
-                    if item[field].as_str().unwrap_or_default().is_empty() {
-                        problems.push(format!(
-                            "csv.Spec.{list} elements should contain both {} and {}",
-                            fields[0], fields[1]
-                        ));
-                    }
-                }
-            }
-        }
-        if spec["icon"].as_array().is_none_or(Vec::is_empty) {
-            problems.push("csv.Spec.Icon not specified".to_owned());
-        }
-    }
-    refuse(&problems)
+/// Categories that stand in for the hub's, where the environment names a file with them.
+fn custom_categories() -> anyhow::Result<Option<Vec<String>>> {
+    let Some(path) = std::env::var_os(CATEGORIES_VARIABLE).filter(|path| !path.is_empty()) else {
+        return Ok(None);
+    };
+    let path = Path::new(&path);
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let document: serde_json::Value =
+        serde_json::from_slice(&bytes).with_context(|| format!("{} is no JSON", path.display()))?;
+    let categories = document["categories"].as_array().into_iter().flatten();
+    Ok(Some(
+        categories
+            .filter_map(|category| category.as_str().map(str::to_owned))
+            .collect(),
+    ))
 }
 
 async fn pull(image: &str, settings: &Settings) -> anyhow::Result<ImageContent> {
@@ -131,12 +130,14 @@ async fn pull(image: &str, settings: &Settings) -> anyhow::Result<ImageContent> 
 fn directories(content: &ImageContent) -> (Directory, Directory) {
     let directory = |label: &str, default: &str| -> Directory {
         let folder = content.labels.get(label).map_or(default, String::as_str);
-        let files: BTreeMap<String, Vec<u8>> = content
-            .below(folder)
-            .filter(|(name, _)| !name.contains('/'))
-            .map(|(name, bytes)| (name.to_owned(), bytes.to_vec()))
-            .collect();
-        (!files.is_empty()).then_some(files)
+        let mut entries = Entries::default();
+        for (name, bytes) in content.below(folder) {
+            match name.split_once('/') {
+                Some((folder, _)) => drop(entries.folders.insert(folder.to_owned())),
+                None => drop(entries.files.insert(name.to_owned(), bytes.to_vec())),
+            }
+        }
+        (!entries.files.is_empty() || !entries.folders.is_empty()).then_some(entries)
     };
     (
         directory(annotations::MANIFESTS, MANIFESTS),
@@ -149,16 +150,19 @@ fn read_directory(path: &Path) -> anyhow::Result<Directory> {
         return Ok(None);
     }
     let read = || format!("cannot read {}", path.display());
-    let mut files = BTreeMap::new();
+    let mut entries = Entries::default();
     for entry in fs::read_dir(path).with_context(read)? {
         let entry = entry.with_context(read)?;
-        if entry.path().is_file() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() {
+            entries.folders.insert(name);
+        } else {
             let bytes =
                 fs::read(entry.path()).with_context(|| format!("cannot read {}", entry.path().display()))?;
-            files.insert(entry.file_name().to_string_lossy().into_owned(), bytes);
+            entries.files.insert(name, bytes);
         }
     }
-    Ok(Some(files))
+    Ok(Some(entries))
 }
 
 async fn unpack(args: &BundleUnpackArgs, settings: &Settings) -> anyhow::Result<()> {
@@ -175,7 +179,7 @@ async fn unpack(args: &BundleUnpackArgs, settings: &Settings) -> anyhow::Result<
         printer::note("skipping bundle validation");
     } else {
         let (manifests, metadata) = directories(&content);
-        check(&manifests, &metadata)?;
+        check(&manifests, &metadata, &Optional::default())?;
     }
     content
         .write_below("/", out)

@@ -1,10 +1,11 @@
 //! `opm lint`: what validates but will hurt.
 
 use anyhow::{Context as _, bail};
-use olm_fbc::lint::{Rule, lint};
+use olm_fbc::lint::{Rule, lint_with};
 use serde_json::json;
 
 use crate::args::{Format, LintArgs};
+use crate::judge::ByEngine;
 use crate::printer;
 
 /// Findings go to stdout; if there are any the command fails, so that it can guard a pipeline.
@@ -17,7 +18,7 @@ pub fn run(args: &LintArgs) -> anyhow::Result<()> {
         })?;
         allowed.push(rule);
     }
-    let mut findings = lint(&args.directory)?;
+    let mut findings = lint_with(&args.directory, &ByEngine)?;
     findings.retain(|finding| !allowed.contains(&finding.rule));
     let report = json!({ "findings": findings });
     printer::data(&match args.output {

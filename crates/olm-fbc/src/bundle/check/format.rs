@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::annotations;
-use super::{MediaType, text};
+use super::{Judge, MediaType, any_case};
 use crate::property::kinds;
 use crate::version::Range;
 use crate::yaml;
@@ -15,6 +15,7 @@ use crate::yaml;
 pub fn check_format<B: AsRef<[u8]>>(
     manifests: Option<&BTreeMap<String, B>>,
     metadata: Option<&BTreeMap<String, B>>,
+    judge: &dyn Judge,
 ) -> Vec<String> {
     let mut problems = Vec::new();
     if manifests.is_none() {
@@ -34,20 +35,54 @@ pub fn check_format<B: AsRef<[u8]>>(
         .filter_map(|bytes| yaml::parse_first(bytes.as_ref()).ok())
         .map(|(value, _)| value)
         .collect();
-    match parsed.iter().find(|value| value["annotations"].is_object()) {
-        Some(value) => check_annotations(MediaType::of(manifests), &value["annotations"], &mut problems),
+    let annotations = parsed.iter().map(|value| any_case(value, "annotations"));
+    let mut found = None;
+    for map in annotations.filter(|annotations| annotations.is_object()) {
+        match texts(map) {
+            Ok(texts) => found = found.or(Some(texts)),
+            Err(key) if found.is_none() => {
+                problems.push(format!(
+                    "Could not find annotations file: annotation {key:?} must be text"
+                ));
+                return problems;
+            }
+            Err(_) => {}
+        }
+    }
+    match found {
+        Some(annotations) => check_annotations(MediaType::of(manifests), &annotations, &mut problems),
         None => problems.push("Could not find annotations file".to_owned()),
     }
-    let dependencies = parsed
-        .iter()
-        .find_map(|value| value["dependencies"].as_array().filter(|list| !list.is_empty()));
+    let dependencies = parsed.iter().find_map(|value| {
+        any_case(value, "dependencies")
+            .as_array()
+            .filter(|list| !list.is_empty())
+    });
     for dependency in dependencies.into_iter().flatten() {
-        check_dependency(dependency, &mut problems);
+        check_dependency(dependency, judge, &mut problems);
     }
     problems
 }
 
-fn check_annotations(media_type: MediaType, found: &Value, problems: &mut Vec<String>) {
+/// Annotations as texts; numbers and booleans as they are written, nothing as empty text. The key of another value is the error.
+fn texts(map: &Value) -> Result<BTreeMap<&str, String>, &str> {
+    map.as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| match value {
+            Value::String(text) => Ok((key.as_str(), text.clone())),
+            Value::Null => Ok((key.as_str(), String::new())),
+            Value::Number(_) | Value::Bool(_) => Ok((key.as_str(), value.to_string())),
+            Value::Array(_) | Value::Object(_) => Err(key.as_str()),
+        })
+        .collect()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    any_case(value, key).as_str().unwrap_or_default()
+}
+
+fn check_annotations(media_type: MediaType, found: &BTreeMap<&str, String>, problems: &mut Vec<String>) {
     for key in [
         annotations::MEDIATYPE,
         annotations::MANIFESTS,
@@ -56,11 +91,11 @@ fn check_annotations(media_type: MediaType, found: &Value, problems: &mut Vec<St
         annotations::CHANNELS,
         annotations::DEFAULT_CHANNEL,
     ] {
-        let is_there = found.get(key).is_some();
+        let is_there = found.contains_key(key);
         if !is_there && key != annotations::DEFAULT_CHANNEL {
             problems.push(format!("Missing annotation {key:?}"));
         }
-        let value = text(found, key);
+        let value = found.get(key).map_or("", String::as_str);
         if key == annotations::MEDIATYPE && value != media_type.name() {
             problems.push(format!(
                 "Expecting annotation {key:?} to have value {:?} instead of {value:?}",
@@ -74,9 +109,9 @@ fn check_annotations(media_type: MediaType, found: &Value, problems: &mut Vec<St
     }
 }
 
-fn check_dependency(dependency: &Value, problems: &mut Vec<String>) {
+fn check_dependency(dependency: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
     let kind = text(dependency, "type");
-    let value = &dependency["value"];
+    let value = any_case(dependency, "value");
     let mut needs = |field: &str, problem: &str| {
         if text(value, field).is_empty() {
             problems.push(problem.to_owned());
@@ -102,17 +137,17 @@ fn check_dependency(dependency: &Value, problems: &mut Vec<String>) {
             }
         }
         kinds::LABEL => needs("label", "Label information is missing"),
-        kinds::CONSTRAINT => check_constraint(value, problems),
+        kinds::CONSTRAINT => check_constraint(value, judge, problems),
         _ => problems.push(format!("couldn't parse dependency of type {kind}")),
     }
 }
 
-fn check_constraint(value: &Value, problems: &mut Vec<String>) {
+fn check_constraint(value: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
     // Compound constraints have no rule of their own; their parts are checked as they are met.
     let compound = ["all", "any", "not"].iter().find_map(|form| value.get(form));
     if let Some(compound) = compound {
         for part in compound["constraints"].as_array().into_iter().flatten() {
-            check_constraint(part, problems);
+            check_constraint(part, judge, problems);
         }
         return;
     }
@@ -126,7 +161,9 @@ fn check_constraint(value: &Value, problems: &mut Vec<String>) {
     match text(cel, "rule") {
         "" => problems.push("The CEL expression is missing".to_owned()),
         rule => problems.extend(
-            crate::lint::expression_problem(rule).map(|problem| format!("Invalid CEL expression: {problem}")),
+            judge
+                .rule(rule)
+                .map(|problem| format!("Invalid CEL expression: {problem}")),
         ),
     }
 }

@@ -11,7 +11,7 @@ use olm_fbc::bundle::check::MediaType;
 use olm_fbc::yaml;
 use serde_json::{Value, json};
 
-use super::read_directory;
+use super::{Entries, read_directory};
 use crate::args::{BundleBuildArgs, BundleGenerateArgs};
 use crate::printer;
 use crate::source::{MANIFESTS, METADATA};
@@ -23,7 +23,7 @@ const ANNOTATIONS_FILE: &str = "annotations.yaml";
 pub fn generate(args: &BundleGenerateArgs, overwrite: bool) -> anyhow::Result<()> {
     let manifests = std::path::absolute(&args.directory).context("cannot find this directory")?;
     let manifests: PathBuf = manifests.components().collect();
-    let Some(files) = read_directory(&manifests)? else {
+    let Some(Entries { files, .. }) = read_directory(&manifests)? else {
         bail!("{} is not a directory", args.directory.display());
     };
     if files.is_empty() {
@@ -117,8 +117,9 @@ fn infer(manifests: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<
     let name = |csv: &Value| csv["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let parent = manifests.parent().context("the bundle directory has no parent")?;
     let package = read_directory(parent)?
+        .unwrap_or_default()
+        .files
         .into_iter()
-        .flatten()
         .filter_map(|(_, bytes)| Some(yaml::parse_first(&bytes).ok()?.0))
         .find(|document| document["packageName"].is_string())
         .with_context(|| format!("no package file in {}", parent.display()))?;
@@ -127,7 +128,7 @@ fn infer(manifests: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<
         let path = entry
             .with_context(|| format!("cannot read {}", parent.display()))?
             .path();
-        if let Some(csv) = read_directory(&path)?.as_ref().and_then(csv_of) {
+        if let Some(csv) = read_directory(&path)?.and_then(|entries| csv_of(&entries.files)) {
             let before = csv["spec"]["replaces"].as_str().unwrap_or_default().to_owned();
             replaces.insert(name(&csv), before);
         }

@@ -1,0 +1,407 @@
+//! CustomResourceDefinitions, as an API server would refuse them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{metadata, names, text};
+
+const V1: &str = "apiextensions.k8s.io/v1";
+const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+/// Groups of Kubernetes itself need an approval.
+const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
+const APPROVAL: &str = "api-approved.kubernetes.io";
+const COLUMN_TYPES: &str = "boolean,date,integer,number,string";
+
+/// A version of a CRD, as CSVs refer to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Defined {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    group: Option<String>,
+    scope: Option<String>,
+    version: Option<String>,
+    names: Option<Names>,
+    versions: Option<Vec<Version>>,
+    preserve_unknown_fields: Option<bool>,
+    conversion: Option<Conversion>,
+    additional_printer_columns: Option<Vec<BTreeMap<String, Value>>>,
+    subresources: Option<Value>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Names {
+    plural: Option<String>,
+    singular: Option<String>,
+    kind: Option<String>,
+    list_kind: Option<String>,
+    short_names: Option<Vec<String>>,
+    categories: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Version {
+    name: Option<String>,
+    #[allow(dead_code, reason = "decoded for its type alone")]
+    served: Option<bool>,
+    storage: Option<bool>,
+    deprecated: Option<bool>,
+    deprecation_warning: Option<String>,
+    schema: Option<Value>,
+    additional_printer_columns: Option<Vec<BTreeMap<String, Value>>>,
+    subresources: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Conversion {
+    strategy: Option<String>,
+    webhook: Option<Value>,
+    webhook_client_config: Option<Value>,
+    conversion_review_versions: Option<Vec<String>>,
+}
+
+/// Problems of one CRD, each with its field in front as upstream's validator has it.
+struct Found<'a>(&'a mut Vec<String>);
+
+impl Found<'_> {
+    fn tell(&mut self, field: &str, value: &str, problem: &str) {
+        self.0
+            .push(format!("Error: Field {field}, Value {value}: {field}: {problem}"));
+    }
+
+    fn required(&mut self, field: &str) {
+        self.tell(field, "", "Required value");
+    }
+
+    fn invalid(&mut self, field: &str, value: &str, problem: &str) {
+        self.tell(field, value, &format!("Invalid value: {value:?}: {problem}"));
+    }
+
+    fn all_invalid(&mut self, field: &str, value: &str, problems: Vec<String>) {
+        for problem in problems {
+            self.invalid(field, value, &problem);
+        }
+    }
+}
+
+/// Checks a CRD.
+pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
+    let api_version = text(crd, "apiVersion");
+    if api_version != V1 && api_version != V1BETA1 {
+        problems.push(format!("Unsupported api version of CRD: {api_version}"));
+        return;
+    }
+    let name = text(&crd["metadata"], "name");
+    let spec: Spec = match serde_json::from_value(crd["spec"].clone()) {
+        Ok(spec) => spec,
+        Err(_) if crd["spec"].is_null() => Spec::default(),
+        Err(error) => {
+            problems.push(format!("CustomResourceDefinition {name:?}: spec: {error}"));
+            return;
+        }
+    };
+    for problem in metadata::problems(&crd["metadata"]) {
+        let field = problem.split(':').next().unwrap_or_default();
+        problems.push(format!("Error: Field {field}, Value : {problem}"));
+    }
+    let mut found = Found(problems);
+    let group = spec.group.as_deref().unwrap_or_default();
+    let names = spec.names.clone().unwrap_or_default();
+    let expected = format!("{}.{group}", names.plural.as_deref().unwrap_or_default());
+    if name != expected {
+        found.invalid(
+            "metadata.name",
+            name,
+            "must be spec.names.plural+\".\"+spec.group",
+        );
+    }
+    check_group(group, &crd["metadata"]["annotations"], &mut found);
+    match spec.scope.as_deref() {
+        None | Some("") => found.required("spec.scope"),
+        Some("Cluster" | "Namespaced") => {}
+        Some(other) => found.tell(
+            "spec.scope",
+            other,
+            &format!("Unsupported value: {other:?}: supported values: \"Cluster\", \"Namespaced\""),
+        ),
+    }
+    check_versions(&spec, api_version, &mut found);
+    // The older API keeps unknown fields unless told otherwise.
+    if spec.preserve_unknown_fields.unwrap_or(api_version == V1BETA1) {
+        found.tell(
+            "spec.preserveUnknownFields",
+            "true",
+            "Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        );
+    }
+    check_names(&names, &mut found);
+    check_conversion(spec.conversion.as_ref(), api_version, &mut found);
+}
+
+fn check_group(group: &str, annotations: &Value, found: &mut Found<'_>) {
+    if group.is_empty() {
+        found.required("spec.group");
+        return;
+    }
+    let wrong = names::subdomain(group);
+    if wrong.is_empty() && !group.contains('.') {
+        found.invalid("spec.group", group, "should be a domain with at least one dot");
+    }
+    found.all_invalid("spec.group", group, wrong);
+    let is_protected = PROTECTED.into_iter().any(|end| {
+        group
+            .strip_suffix(end)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    if is_protected {
+        let approval = text(annotations, APPROVAL);
+        let field = format!("metadata.annotations[{APPROVAL}]");
+        if approval.is_empty() {
+            found.tell(
+                &field,
+                "",
+                &format!("Required value: protected groups must have approval annotation {APPROVAL:?}"),
+            );
+        } else if !approval.starts_with("unapproved") && !approval.contains("://") {
+            found.invalid(
+                &field,
+                approval,
+                "protected groups must have approval annotation with either a URL or a reason starting with \"unapproved\"",
+            );
+        }
+    }
+}
+
+fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
+    let single = Version {
+        name: spec.version.clone(),
+        storage: Some(true),
+        ..Version::default()
+    };
+    let versions = match spec.versions.as_deref() {
+        // The older API knows a single version beside or instead of the list.
+        None | Some([]) if spec.version.as_deref().is_some_and(|name| !name.is_empty()) => {
+            std::slice::from_ref(&single)
+        }
+        versions => versions.unwrap_or_default(),
+    };
+    let mut seen = BTreeSet::new();
+    for (index, version) in versions.iter().enumerate() {
+        let name = version.name.as_deref().unwrap_or_default();
+        found.all_invalid(
+            &format!("spec.versions[{index}].name"),
+            name,
+            names::label_1035(name),
+        );
+        if !seen.insert(name) {
+            found.invalid("spec.versions", name, "must contain unique version names");
+        }
+        if let Some(warning) = &version.deprecation_warning
+            && version.deprecated != Some(true)
+        {
+            found.invalid(
+                &format!("spec.versions[{index}].deprecationWarning"),
+                warning,
+                "can only be set for deprecated versions",
+            );
+        }
+        if api_version == V1
+            && !version
+                .schema
+                .as_ref()
+                .is_some_and(|schema| schema["openAPIV3Schema"].is_object())
+        {
+            found.required(&format!("spec.versions[{index}].schema.openAPIV3Schema"));
+        }
+        // What a single version says is reported as that of the whole.
+        let path = match versions.len() {
+            1 => "spec".to_owned(),
+            _ => format!("spec.versions[{index}]"),
+        };
+        check_columns(version.additional_printer_columns.as_deref(), &path, found);
+        check_scale(version.subresources.as_ref(), &path, found);
+    }
+    check_columns(spec.additional_printer_columns.as_deref(), "spec", found);
+    check_scale(spec.subresources.as_ref(), "spec", found);
+    let stored = versions
+        .iter()
+        .filter(|version| version.storage == Some(true))
+        .count();
+    if stored != 1 {
+        found.invalid(
+            "spec.versions",
+            &format!("{stored} stored"),
+            "must have exactly one version marked as storage version",
+        );
+    }
+    if let (Some(version), Some(first)) = (spec.version.as_deref(), versions.first())
+        && !version.is_empty()
+        && Some(version) != first.name.as_deref()
+    {
+        found.invalid(
+            "spec.version",
+            version,
+            "must match the first version in spec.versions",
+        );
+    }
+}
+
+fn check_columns(columns: Option<&[BTreeMap<String, Value>]>, path: &str, found: &mut Found<'_>) {
+    for (index, column) in columns.into_iter().flatten().enumerate() {
+        let path = format!("{path}.additionalPrinterColumns[{index}]");
+        let field = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
+        if field("name").is_empty() {
+            found.required(&format!("{path}.name"));
+        }
+        match field("type") {
+            "" => found.required(&format!("{path}.type")),
+            kind if COLUMN_TYPES.split(',').any(|known| known == kind) => {}
+            kind => found.invalid(
+                &format!("{path}.type"),
+                kind,
+                &format!("must be one of {COLUMN_TYPES}"),
+            ),
+        }
+        // The older API wrote it in capitals.
+        if field("jsonPath").is_empty() && field("JSONPath").is_empty() {
+            found.required(&format!("{path}.JSONPath"));
+        }
+    }
+}
+
+fn check_scale(subresources: Option<&Value>, path: &str, found: &mut Found<'_>) {
+    let Some(scale) = subresources
+        .map(|subresources| &subresources["scale"])
+        .filter(|scale| scale.is_object())
+    else {
+        return;
+    };
+    for (key, start) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
+        let field = format!("{path}.subresources.scale.{key}");
+        match text(scale, key) {
+            "" => found.required(&field),
+            value if !value.starts_with('.') => {
+                found.invalid(&field, value, "must be a simple json path starting with .");
+            }
+            value if !value.starts_with(start) => {
+                found.invalid(&field, value, &format!("should be a json path under {start}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_names(names: &Names, found: &mut Found<'_>) {
+    let (plural, kind) = (
+        names.plural.as_deref().unwrap_or_default(),
+        names.kind.as_deref().unwrap_or_default(),
+    );
+    if plural.is_empty() {
+        found.required("spec.names.plural");
+    } else {
+        found.all_invalid("spec.names.plural", plural, names::label_1035(plural));
+    }
+    if let Some(singular) = names.singular.as_deref().filter(|name| !name.is_empty()) {
+        found.all_invalid("spec.names.singular", singular, names::label_1035(singular));
+    }
+    let mixed = |field: &str, value: &str, found: &mut Found<'_>| {
+        for problem in names::label_1035(&value.to_lowercase()) {
+            let problem = format!("may have mixed case, but should otherwise match: {problem}");
+            found.invalid(field, value, &problem);
+        }
+    };
+    if kind.is_empty() {
+        found.required("spec.names.kind");
+    } else {
+        mixed("spec.names.kind", kind, found);
+    }
+    if let Some(list) = names.list_kind.as_deref().filter(|name| !name.is_empty()) {
+        mixed("spec.names.listKind", list, found);
+        if list == kind {
+            found.invalid(
+                "spec.names.listKind",
+                list,
+                "kind and listKind may not be the same",
+            );
+        }
+    }
+    for (field, list) in [
+        ("shortNames", &names.short_names),
+        ("categories", &names.categories),
+    ] {
+        for (index, name) in list.iter().flatten().enumerate() {
+            found.all_invalid(
+                &format!("spec.names.{field}[{index}]"),
+                name,
+                names::label_1035(name),
+            );
+        }
+    }
+}
+
+/// The older API has a review version of its own where none is given.
+fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &mut Found<'_>) {
+    let Some(conversion) = conversion else { return };
+    match conversion.strategy.as_deref().unwrap_or_default() {
+        "" => found.required("spec.conversion.strategy"),
+        "None" => {}
+        "Webhook" => {
+            let webhook = conversion.webhook.as_ref();
+            let client = webhook
+                .map(|webhook| &webhook["clientConfig"])
+                .or(conversion.webhook_client_config.as_ref());
+            if client.is_none_or(Value::is_null) {
+                found.tell(
+                    "spec.conversion.webhookClientConfig",
+                    "",
+                    "Required value: required when strategy is set to Webhook",
+                );
+            }
+            let versions = webhook
+                .and_then(|webhook| webhook["conversionReviewVersions"].as_array().map(Vec::len))
+                .or(conversion.conversion_review_versions.as_ref().map(Vec::len));
+            if versions.unwrap_or(0) == 0 && api_version == V1 {
+                found.required("spec.conversion.conversionReviewVersions");
+            }
+        }
+        other => found.tell(
+            "spec.conversion.strategy",
+            other,
+            &format!("Unsupported value: {other:?}: supported values: \"None\", \"Webhook\""),
+        ),
+    }
+}
+
+/// What a CRD defines, one for each version.
+pub(super) fn defined(crd: &Value) -> BTreeSet<Defined> {
+    let spec = &crd["spec"];
+    let listed = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|version| text(version, "name"));
+    let versions: Vec<&str> = match (text(crd, "apiVersion"), text(spec, "version")) {
+        (V1BETA1, single) if !single.is_empty() => vec![single],
+        (V1 | V1BETA1, _) => listed.collect(),
+        _ => Vec::new(),
+    };
+    let (name, kind) = (text(&crd["metadata"], "name"), text(&spec["names"], "kind"));
+    versions
+        .into_iter()
+        .map(|version| Defined {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+        })
+        .collect()
+}

@@ -1,0 +1,28 @@
+//! What the catalog library cannot judge by itself: the types of a ClusterServiceVersion, and CEL rules.
+
+use olm_fbc::bundle::check::Judge;
+use olm_resolver::cel::Rule;
+use serde_json::Value;
+
+/// Judges with the types the operators decode with and the engine the resolver runs rules with, so that what passes here is
+/// installed and resolved there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByEngine;
+
+impl Judge for ByEngine {
+    fn csv(&self, csv: &Value) -> Option<String> {
+        let csv = match olm_api::decode_csv_manifest(csv.clone()) {
+            Ok(csv) => csv,
+            Err(error) => return Some(error.to_string()),
+        };
+        csv.spec.install.deployments().iter().find_map(|deployment| {
+            let object = format!("deployment {:?}", deployment.name);
+            Some(deployment.spec.decode(&object).err()?.to_string())
+        })
+    }
+
+    fn rule(&self, rule: &str) -> Option<String> {
+        let error = Rule::compile(rule).err()?;
+        Some(error.to_string())
+    }
+}
