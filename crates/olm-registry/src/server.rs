@@ -54,8 +54,15 @@ pub async fn serve(
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let reflection_v1 = reflection().build_v1().map_err(ServeError::Reflection)?;
-    let reflection_v1alpha = reflection().build_v1alpha().map_err(ServeError::Reflection)?;
+    // Either version tells of itself by default, and here of the other too.
+    let reflection_v1 = reflection()
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .map_err(ServeError::Reflection)?;
+    let reflection_v1alpha = reflection()
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .build_v1alpha()
+        .map_err(ServeError::Reflection)?;
     let service = Service { index };
     // Small answers would wait 40 ms for the client's delayed acknowledgement otherwise.
     let incoming = TcpIncoming::from(listener)

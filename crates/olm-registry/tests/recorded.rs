@@ -136,6 +136,7 @@ fn differences_are_told_with_method_and_question() {
         answer: Value::from(answer),
     };
     let recorded = [
+        call("A", "x w", "5"),
         call("A", "x y", "1"),
         call("A", "x z", "1"),
         call("B", "x z", "2"),
@@ -143,10 +144,11 @@ fn differences_are_told_with_method_and_question() {
     ];
     let text = answers::compact(&recorded);
     let parsed = parse(&text);
-    assert_eq!(parsed.len(), 4, "{text}");
-    assert!(text.contains("\n. z "), "{text}");
-    assert_eq!(parsed[&("B".to_owned(), "x z".to_owned())], recorded[2].digest());
+    assert_eq!(parsed.len(), 5, "{text}");
+    assert!(text.contains("\n. y "), "{text}");
+    assert_eq!(parsed[&("B".to_owned(), "x z".to_owned())], recorded[3].digest());
     let ours = [
+        call("A", "x w", "5"),
         call("A", "x y", "1"),
         call("A", "x z", "changed"),
         call("B", "x", "3"),

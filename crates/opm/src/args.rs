@@ -289,6 +289,9 @@ pub struct ValidateArgs {
     pub output: String,
 }
 
+/// Where Kubernetes reads why a container ended.
+pub const DEFAULT_TERMINATION_LOG: &str = "/dev/termination-log";
+
 /// `opm serve`
 #[derive(Debug, ClapArgs)]
 pub struct ServeArgs {
@@ -325,7 +328,7 @@ pub struct ServeArgs {
         short = 't',
         long,
         value_name = "FILE",
-        default_value = "/dev/termination-log"
+        default_value = DEFAULT_TERMINATION_LOG
     )]
     pub termination_log: PathBuf,
     /// Accepted for compatibility; this program has no profiling endpoint

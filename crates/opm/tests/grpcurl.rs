@@ -128,6 +128,8 @@ fn grpcurl_finds_and_calls_every_method() {
         "api.Registry",
         "api.ExperimentalRegistry",
         "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
     ] {
         assert!(
             services.lines().any(|line| line == service),

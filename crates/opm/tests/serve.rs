@@ -169,8 +169,15 @@ fn what_cannot_be_served_is_told_in_the_termination_log() {
         "{logged}"
     );
     let absent = dir.path().join("absent-log");
-    opm(&["serve", "/nonexistent", "-t", text(&absent)]).fails();
-    assert!(!absent.exists(), "no log is made where the platform gave none");
+    let error = opm(&["serve", "/nonexistent", "-t", text(&absent)]).fails();
+    let logged = std::fs::read_to_string(&absent).expect("made as the flag names it");
+    assert!(
+        error.contains(logged.trim()) && logged.contains("/nonexistent"),
+        "{logged}"
+    );
+    let nowhere = dir.path().join("no-folder/log");
+    opm(&["serve", "/nonexistent", "-t", text(&nowhere)]).fails();
+    assert!(!nowhere.exists());
 }
 
 #[test]

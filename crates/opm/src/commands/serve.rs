@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::Level;
 
-use crate::args::ServeArgs;
+use crate::args::{DEFAULT_TERMINATION_LOG, ServeArgs};
 use crate::printer;
 
 /// How long requests in hand may take after the signal to stop. Shorter than a pod's grace period of 30 s.
@@ -29,15 +29,23 @@ pub fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
         .init();
     let result = serve(args);
     if let Err(error) = &result {
-        // Outside of containers there is no such file, and making one in /dev would be wrong.
-        let log = std::fs::OpenOptions::new()
-            .write(true)
-            .truncate(true)
-            .open(&args.termination_log);
-        let text = format!("{}\n", printer::error_text(error));
-        let _ = log.and_then(|mut log| std::io::Write::write_all(&mut log, text.as_bytes()));
+        write_termination_log(
+            &args.termination_log,
+            &format!("{}\n", printer::error_text(error)),
+        );
     }
     result
+}
+
+/// A file named by the flag is made if need be. That of Kubernetes is there in containers; elsewhere one in /dev would be
+/// wrong.
+fn write_termination_log(path: &Path, text: &str) {
+    let log = std::fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .create(path != Path::new(DEFAULT_TERMINATION_LOG))
+        .open(path);
+    let _ = log.and_then(|mut log| std::io::Write::write_all(&mut log, text.as_bytes()));
 }
 
 fn serve(args: &ServeArgs) -> anyhow::Result<()> {
@@ -83,7 +91,7 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
         if enforce {
             bail!("--cache-dir must be specified with --cache-enforce-integrity");
         }
-        return cache::open_temporary(catalog).context("failed to build cache");
+        return cache::open_temporary(catalog).context("failed to load or rebuild cache");
     };
     if enforce {
         return open_enforced(catalog, cache_dir);
@@ -91,7 +99,7 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
     match cache::open_or_build(catalog, cache_dir) {
         Err(error) if error.is_of_cache_directory() && !args.cache_only => {
             tracing::warn!(cache = %cache_dir.display(), %error, "the cache cannot be written; building one for this run");
-            cache::open_temporary(catalog).context("failed to build cache")
+            cache::open_temporary(catalog).context("failed to load or rebuild cache")
         }
         opened => {
             let index = opened.context("failed to load or rebuild cache")?;
@@ -110,7 +118,7 @@ fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     match cache::open_checked(catalog, cache_dir) {
         Err(error) if error.is_of_another_program() && upstream::is_present(cache_dir) => {
             tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
-            cache::open_temporary(catalog).context("failed to build cache")
+            cache::open_temporary(catalog).context("failed to load or rebuild cache")
         }
         opened => opened.context("integrity check failed"),
     }
