@@ -44,14 +44,19 @@ pub enum UpstreamError {
     #[error("read catalog index")]
     Index(#[source] io::Error),
     /// A name would not be a file of the layout.
-    #[error("{name:?} cannot be part of a file name, which upstream's cache needs")]
+    #[error("{name:?} cannot be a file name, which this layout needs")]
     Name {
-        /// Name of a package, channel or bundle.
+        /// A name in the catalog, or what would be made of it.
         name: String,
     },
 }
 
 impl UpstreamError {
+    /// Whether this catalog cannot be written in the layout at all.
+    pub fn is_of_names(&self) -> bool {
+        matches!(self, Self::Name { .. })
+    }
+
     fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File {
             path: path.to_owned(),

@@ -47,7 +47,7 @@ async fn finish(archive: &ImageArchive, args: &ImageArgs, settings: &Settings) -
 async fn push(archive: &ImageArchive, name: &Reference, settings: &Settings) -> anyhow::Result<()> {
     let pinned = settings
         .pusher()
-        .push(archive, name, &settings.credentials()?)
+        .push(archive, name, &settings.credentials(name)?)
         .await?;
     printer::data(&format!("{pinned}\n"))
 }
@@ -95,8 +95,7 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
     let index = olm_registry::cache::open_or_build(&staged, &cache)
         .with_context(|| format!("catalog {}", directory.display()))?;
     if args.cache_upstream {
-        olm_registry::cache::upstream::write(&index, &staged, &cache)
-            .context("cannot write the cache for upstream's opm")?;
+        super::serve::write_for_upstream(&index, &staged, &cache)?;
     }
     let mut configs = LayerSpec::new();
     configs.tree(CONFIGS, &staged)?;

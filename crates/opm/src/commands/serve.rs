@@ -104,11 +104,21 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
         opened => {
             let index = opened.context("failed to load or rebuild cache")?;
             if args.cache_only && args.cache_upstream {
-                upstream::write(&index, catalog, cache_dir)
-                    .context("failed to write the cache for other programs")?;
+                write_for_upstream(&index, catalog, cache_dir)?;
             }
             Ok(index)
         }
+    }
+}
+
+/// Writes the cache in upstream's layout. A catalog whose names do not fit it is served from the index alone.
+pub fn write_for_upstream(index: &Index, catalog: &Path, cache_dir: &Path) -> anyhow::Result<()> {
+    match upstream::write(index, catalog, cache_dir) {
+        Err(error) if error.is_of_names() => {
+            printer::warning(&format!("no cache for upstream's opm is written: {error}"));
+            Ok(())
+        }
+        written => written.context("failed to write the cache for upstream's opm"),
     }
 }
 

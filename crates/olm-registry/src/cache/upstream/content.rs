@@ -15,18 +15,19 @@ use super::{Fnv, UpstreamError, make_folder, write_file};
 use crate::index::{Icon, Index, PackageRecord};
 use crate::proto;
 
+/// Bytes of the longest name a file can have.
+const LONGEST_NAME: usize = 255;
+
 /// Writes all of `index` below `folder`.
 pub(super) fn write(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
     for entry in &index.directory().entries {
-        for name in [&entry.package, &entry.channel, &entry.name] {
-            if name.contains(['/', '\0']) {
-                return Err(UpstreamError::Name { name: name.clone() });
-            }
+        let name = format!("{}_{}_{}.json", entry.package, entry.channel, entry.name);
+        if name.contains(['/', '\0']) || name.len() > LONGEST_NAME {
+            return Err(UpstreamError::Name { name });
         }
         let frame = index.whole_frame(entry);
         let bundle = proto::Bundle::decode(frame.to_bytes().map_err(UpstreamError::Index)?.as_slice())
             .map_err(|error| UpstreamError::Index(io::Error::other(error)))?;
-        let name = format!("{}_{}_{}.json", entry.package, entry.channel, entry.name);
         write_json(&folder.join(name), &BundleFile::from(&bundle))?;
     }
     write_custom_schemas(index, &folder.join("metas"))?;

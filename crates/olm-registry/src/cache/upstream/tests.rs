@@ -252,3 +252,28 @@ fn a_broken_attempt_leaves_what_was_there() {
         "nothing half done"
     );
 }
+
+#[test]
+fn names_that_are_no_file_names_are_told() {
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = dir.path().join("catalog");
+    fs::create_dir(&catalog).expect("folder");
+    for channel in ["with/slash".to_owned(), "x".repeat(255)] {
+        let text = format!(
+            r#"{{"schema": "olm.package", "name": "p", "defaultChannel": "{channel}"}}
+            {{"schema": "olm.channel", "package": "p", "name": "{channel}", "entries": [{{"name": "p.v1"}}]}}
+            {{"schema": "olm.bundle", "package": "p", "name": "p.v1", "image": "quay.io/p/p:1",
+              "properties": [{{"type": "olm.package", "value": {{"packageName": "p", "version": "1.0.0"}}}}]}}"#
+        );
+        fs::write(catalog.join("c.json"), text).expect("catalog");
+        let cache_dir = dir.path().join("cache");
+        let index = cache::open_or_build(&catalog, &cache_dir).expect("index");
+        let error = write(&index, &catalog, &cache_dir).expect_err("no file name");
+        assert!(error.is_of_names(), "{error}");
+        assert_eq!(
+            fs::read_dir(&cache_dir).expect("folder").count(),
+            1,
+            "the index only"
+        );
+    }
+}
