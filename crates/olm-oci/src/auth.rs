@@ -1,7 +1,8 @@
 //! Registry credentials in the form of Docker's `config.json`, which is also what pull secrets hold.
 //!
 //! Several pull secrets are merged: every entry that fits an image is tried, the most specific key first, as the
-//! kubelet does. Identity tokens and credential helpers are not supported: such entries count as absent. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
+//! kubelet does. Identity tokens are not supported: such entries count as absent. Credential helpers are asked where the caller
+//! wants it. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -69,6 +70,16 @@ pub enum CredentialsError {
         /// The registry's key.
         key: String,
     },
+    /// A credential helper cannot be used.
+    #[error("credential helper {helper}, named in {origin}: {reason}")]
+    Helper {
+        /// The program.
+        helper: String,
+        /// The file that names it.
+        origin: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 #[derive(Deserialize)]
@@ -120,6 +131,31 @@ impl Credentials {
             source,
         })?;
         Self::from_docker_config(&text, &path.display().to_string())
+    }
+
+    /// Reads a person's own `config.json` file for a registry host (with port if any): a helper that the file names for the
+    /// host, or its store, is asked first, which runs a program.
+    ///
+    /// # Errors
+    /// [`CredentialsError`].
+    pub fn from_file_and_helpers(path: &Path, host: &str) -> Result<Self, CredentialsError> {
+        let mut credentials = Self::from_file(path)?;
+        let text = std::fs::read(path).map_err(|source| CredentialsError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let origin = path.display().to_string();
+        if let Some(credential) = crate::helper::ask(&text, &origin, host)? {
+            let (host, path) = normalise_key(host);
+            let entry = Entry {
+                host,
+                path,
+                credential,
+            };
+            credentials.entries.insert(0, entry);
+            credentials.sort();
+        }
+        Ok(credentials)
     }
 
     fn from_auths(auths: BTreeMap<String, AuthEntry>, origin: &str) -> Result<Self, CredentialsError> {

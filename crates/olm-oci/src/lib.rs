@@ -15,6 +15,7 @@ mod config;
 mod content;
 mod digest;
 mod error;
+mod helper;
 mod layer;
 mod limits;
 mod pull;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use olm_oci::{Credentials, Limits, Puller, Pusher, RegistryConfig};
+use olm_oci::{Credentials, Limits, Puller, Pusher, Reference, RegistryConfig};
 
 use crate::args::GlobalArgs;
 use crate::printer;
@@ -69,32 +69,42 @@ impl Settings {
         Pusher::new(self.registries.clone())
     }
 
-    /// The user's registry credentials, from where other tools keep them.
+    /// The user's credentials for the registry of an image, from where other tools keep them; helpers that the files name are
+    /// asked. What stands in an earlier file is tried first.
     ///
     /// # Errors
-    /// A file that exists cannot be used.
-    pub fn credentials(&self) -> anyhow::Result<Credentials> {
-        match credential_file() {
-            Some(path) => Ok(Credentials::from_file(&path)?),
-            None => Ok(Credentials::anonymous()),
+    /// A file that exists, or a helper for this very registry, cannot be used.
+    pub fn credentials(&self, image: &Reference) -> anyhow::Result<Credentials> {
+        let mut credentials = Credentials::anonymous();
+        for path in credential_files() {
+            credentials.merge(Credentials::from_file_and_helpers(&path, image.registry())?);
         }
+        Ok(credentials)
     }
 }
 
-/// `REGISTRY_AUTH_FILE`, then podman's file of the session, then `config.json` in `DOCKER_CONFIG` or `~/.docker`.
-fn credential_file() -> Option<PathBuf> {
+/// `REGISTRY_AUTH_FILE` alone, else podman's file of the session and of the user, and `config.json` in `DOCKER_CONFIG` or
+/// `~/.docker`, as far as they are there.
+fn credential_files() -> Vec<PathBuf> {
     let variable = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
     if let Some(file) = variable("REGISTRY_AUTH_FILE") {
-        return Some(file);
+        return vec![file];
     }
     let docker = variable("DOCKER_CONFIG").or_else(|| Some(variable("HOME")?.join(".docker")));
     let candidates = [
         variable("XDG_RUNTIME_DIR").map(|dir| dir.join("containers/auth.json")),
+        variable("XDG_CONFIG_HOME")
+            .or_else(|| Some(variable("HOME")?.join(".config")))
+            .map(|dir| dir.join("containers/auth.json")),
         docker.map(|dir| dir.join("config.json")),
     ];
-    candidates.into_iter().flatten().find(|file| file.is_file())
+    candidates
+        .into_iter()
+        .flatten()
+        .filter(|file| file.is_file())
+        .collect()
 }

@@ -226,7 +226,7 @@ pub fn bundle_blob(bundle: &BundleContent, image: &str) -> anyhow::Result<Blob> 
 }
 
 async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
-    let credentials = settings.credentials()?;
+    let credentials = settings.credentials(reference)?;
     let mut image = settings.puller().open(reference, &credentials).await?;
     let labels = image.labels().clone();
     if let Some(configs) = labels.get(CONFIGS_LABEL) {

@@ -66,6 +66,18 @@ fn generate_writes_annotations_and_a_dockerfile() {
     }
     assert_eq!(opm(&["alpha", "bundle", "validate", "-t", text(&bundle)]).code, 0);
 
+    // Without a default channel upstream leaves the blank line out.
+    in_directory(dir.path(), &generate[..generate.len() - 2]).ok();
+    let plain = std::fs::read_to_string(dir.path().join("bundle.Dockerfile")).expect("Dockerfile");
+    assert!(
+        plain.contains("channels.v1=stable,fast\nCOPY demo-1.0.0/manifests"),
+        "{plain}"
+    );
+    assert!(
+        dockerfile.contains("channel.default.v1=stable\n\nCOPY demo-1.0.0/manifests"),
+        "{dockerfile}"
+    );
+
     let out = dir.path().join("out");
     let mut elsewhere = generate.to_vec();
     elsewhere.extend(["-u", "out"]);

@@ -135,3 +135,117 @@ fn a_catalog_image_renders_like_its_directory() {
         opm(&["render", text(&catalog)]).ok()
     );
 }
+
+/// A registry that wants a password and has no image; what it was shown is collected.
+fn guarded() -> (String, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("port");
+    let address = listener.local_addr().expect("address").to_string();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("connection");
+            let reader = std::io::BufReader::new(stream.try_clone().expect("stream"));
+            let head: Vec<String> = reader
+                .lines()
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let shown = head.iter().find_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                name.eq_ignore_ascii_case("authorization")
+                    .then(|| value.to_owned())
+            });
+            let answer = match shown {
+                None => "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Basic realm=\"r\"\r\n",
+                Some(shown) => {
+                    let _ = sender.send(shown);
+                    "HTTP/1.1 404 Not Found\r\n"
+                }
+            };
+            let _ = write!(stream, "{answer}connection: close\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    (address, receiver)
+}
+
+/// Docker's files name programs that keep passwords; podman's file need not know every registry.
+#[test]
+fn passwords_come_from_files_and_helpers() {
+    use base64::Engine as _;
+    let basic = |text: &str| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text));
+    let dir = tempfile::tempdir().expect("folder");
+    let home = dir.path();
+    let write = |path: &str, text: &str| {
+        let path = home.join(path);
+        std::fs::create_dir_all(path.parent().expect("folder")).expect("folder");
+        std::fs::write(&path, text).expect("file");
+        path
+    };
+    for (name, script) in [
+        (
+            "own",
+            "read -r host; printf '{\"Username\": \"helped\", \"Secret\": \"%s\"}' \"$host\"",
+        ),
+        ("empty", "echo credentials not found in native keychain; exit 1"),
+    ] {
+        let program = write(
+            &format!("bin/docker-credential-{name}"),
+            &format!("#!/bin/sh\n[ \"$1\" = get ] || exit 2\n{script}\n"),
+        );
+        std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+    }
+    let (address, shown) = guarded();
+    let render = |docker: &str| {
+        write(".docker/config.json", docker);
+        let mut command = support::program();
+        command
+            .env("HOME", home)
+            .env("XDG_RUNTIME_DIR", home.join("run"))
+            .env("PATH", format!("{}:/bin:/usr/bin", home.join("bin").display()))
+            .args(["render", &format!("{address}/x/y:v1")]);
+        let error = support::ran(&command.output().expect("opm runs")).fails();
+        (shown.try_iter().next(), error)
+    };
+    let auths = format!(r#""auths": {{"{address}/x": {{"auth": "dXNlcjpwYXRo"}}, "{address}": {{}}}}"#);
+    let helped = basic(&format!("helped:{address}"));
+    for (docker, expected) in [
+        (
+            format!(r#"{{"credHelpers": {{"{address}": "own"}}}}"#),
+            Some(&helped),
+        ),
+        (r#"{"credsStore": "own"}"#.to_owned(), Some(&helped)),
+        (
+            format!(r#"{{{auths}, "credsStore": "empty"}}"#),
+            Some(&basic("user:path")),
+        ),
+        (
+            format!(r#"{{{auths}, "credsStore": "removed"}}"#),
+            Some(&basic("user:path")),
+        ),
+        (
+            r#"{"credHelpers": {"other.example.com": "removed"}}"#.to_owned(),
+            None,
+        ),
+    ] {
+        let (found, error) = render(&docker);
+        assert_eq!(found.as_ref(), expected, "{docker}: {error}");
+    }
+    let (found, error) = render(&format!(r#"{{"credHelpers": {{"{address}": "removed"}}}}"#));
+    assert_eq!(found, None);
+    assert!(
+        error.contains("credential helper docker-credential-removed, named in")
+            && error.contains("config.json"),
+        "{error}"
+    );
+    write(
+        "run/containers/auth.json",
+        r#"{"auths": {"quay.io": {"auth": "YTpi"}}}"#,
+    );
+    let (found, _) = render(&format!("{{{auths}}}"));
+    assert_eq!(
+        found,
+        Some(basic("user:path")),
+        "a file that does not know the host hides no other"
+    );
+}

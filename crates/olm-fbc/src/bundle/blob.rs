@@ -198,6 +198,14 @@ impl BundleContent {
     }
 }
 
+/// The fields of a value, which must be there.
+fn fields<'a>(what: &str, property: &'a Property) -> Result<Fields<'a>, BundleError> {
+    if property.value.is_null() {
+        return Err(wrong(what, property, "it has no value".to_owned()));
+    }
+    Fields::of(&property.value).map_err(|reason| wrong(what, property, reason))
+}
+
 fn wrong(what: &str, property: &Property, reason: String) -> BundleError {
     BundleError::Content {
         path: "metadata/".to_owned(),
@@ -208,7 +216,7 @@ fn wrong(what: &str, property: &Property, reason: String) -> BundleError {
 /// The API a property or dependency names.
 fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
     let wrong = |reason| wrong(what, property, reason);
-    let fields = Fields::of(&property.value).map_err(wrong)?;
+    let fields = fields(what, property)?;
     Ok(Gvk {
         group: fields.text("group").map_err(wrong)?,
         kind: fields.text("kind").map_err(wrong)?,
@@ -219,7 +227,7 @@ fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
 /// A package property with its fields in their form.
 fn package_of(property: &Property) -> Result<Property, BundleError> {
     let wrong = |reason| wrong("property", property, reason);
-    let fields = Fields::of(&property.value).map_err(wrong)?;
+    let fields = fields("property", property)?;
     let mut value = json!({
         "packageName": fields.text("packageName").map_err(wrong)?,
         "version": fields.text("version").map_err(wrong)?,
@@ -237,7 +245,7 @@ fn requirement(dependency: &Property) -> Result<Property, BundleError> {
         return Ok(dependency.clone());
     }
     let wrong = |reason| wrong("dependency", dependency, reason);
-    let fields = Fields::of(&dependency.value).map_err(wrong)?;
+    let fields = fields("dependency", dependency)?;
     Ok(Property::new(
         kinds::PACKAGE_REQUIRED,
         json!({

@@ -110,7 +110,7 @@ async fn pull(image: &str, settings: &Settings) -> anyhow::Result<ImageContent> 
     };
     let mut opened = settings
         .puller()
-        .open(&reference, &settings.credentials()?)
+        .open(&reference, &settings.credentials(&reference)?)
         .await
         .with_context(|| format!("failed to pull image {image:?}"))?;
     let labels = opened.labels().clone();

@@ -225,7 +225,11 @@ fn dockerfile(
     for (key, value) in labels {
         text += &format!("LABEL {key}={value}\n");
     }
-    text + &format!("\nCOPY {manifests} /manifests/\nCOPY {metadata} /metadata/\n")
+    // Byte for byte as upstream writes it: the blank line comes with the default channel.
+    if labels.iter().any(|(key, _)| *key == annotations::DEFAULT_CHANNEL) {
+        text.push('\n');
+    }
+    text + &format!("COPY {manifests} /manifests/\nCOPY {metadata} /metadata/\n")
 }
 
 /// `to` as seen from `from`, both absolute.
