@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use olm_resolver::cluster_fit::KubernetesVersion;
 
 /// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed.
 #[derive(Debug, Parser)]
@@ -78,6 +79,9 @@ pub struct PlanArgs {
     /// Look ahead no further than so many steps; 1 is what the next resolution does
     #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
     pub steps: Option<u16>,
+    /// Version of Kubernetes to plan for, such as 1.34.1, to tell what needs a newer one [default: the cluster's]
+    #[arg(long, value_name = "VERSION")]
+    pub kube_version: Option<KubernetesVersion>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,

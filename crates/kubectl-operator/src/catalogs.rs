@@ -13,8 +13,11 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
 use olm_registry::client::{Client as Registry, Timeouts};
+use olm_registry::index::Index;
 use olm_registry::snapshot::{self, Fetched};
+use olm_resolver::plan::Install;
 use olm_resolver::{CatalogKey, Snapshot};
+use serde_json::Value;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
@@ -29,38 +32,85 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Contents by catalog, or why there is none.
 pub type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
 
+/// What catalogs list, and where the rest is to be asked for.
+#[derive(Default)]
+pub struct Catalogs {
+    /// What they list.
+    pub contents: Contents,
+    origins: BTreeMap<CatalogKey, Origin>,
+}
+
+enum Origin {
+    Server(Registry),
+    Directory(Arc<Index>),
+}
+
+impl Catalogs {
+    /// The ClusterServiceVersion of something planned, as far as its catalog tells it.
+    pub async fn csv(&self, install: &Install) -> Option<Value> {
+        let Install {
+            package,
+            channel,
+            name,
+            ..
+        } = install;
+        match self.origins.get(&install.catalog_key())? {
+            Origin::Directory(index) => snapshot::csv_of(index, package, channel, name),
+            Origin::Server(registry) => match registry.get_bundle(package, channel, name).await {
+                Ok(bundle) => snapshot::csv(&bundle),
+                Err(status) => {
+                    printer::warning(&format!(
+                        "catalog {}: cannot read bundle {name}, so it is not known which Kubernetes it needs: {}",
+                        install.catalog,
+                        status.message()
+                    ));
+                    None
+                }
+            },
+        }
+    }
+}
+
 /// Reads catalogs from a cluster. One that cannot be read is told so and holds up no other.
-pub async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Contents {
-    let mut contents = Contents::new();
+pub async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalogs {
+    let mut catalogs = Catalogs::default();
     for key in keys {
         let content = match tokio::time::timeout(PATIENCE, read_one(client, key)).await {
-            Ok(Ok(fetched)) => {
+            Ok(Ok((registry, fetched))) => {
                 fetched.skipped.iter().for_each(|text| printer::warning(text));
+                catalogs.origins.insert(key.clone(), Origin::Server(registry));
                 Ok(Arc::new(Snapshot::from(&fetched.snapshot)))
             }
             Ok(Err(error)) => Err(format!("{error:#}")),
             Err(_) => Err(format!("not read within {} s", PATIENCE.as_secs())),
         };
-        contents.insert(key.clone(), content);
+        catalogs.contents.insert(key.clone(), content);
     }
-    contents
+    catalogs
 }
 
 /// The same content for all catalogs, from a directory.
 ///
 /// # Errors
 /// The directory is no valid catalog.
-pub fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> anyhow::Result<Contents> {
-    let (_, fetched) = snapshot::of_directory(directory)?;
+pub fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> anyhow::Result<Catalogs> {
+    let (index, fetched) = snapshot::of_directory(directory)?;
     fetched.skipped.iter().for_each(|text| printer::warning(text));
-    let content = Arc::new(Snapshot::from(&fetched.snapshot));
-    Ok(keys
-        .iter()
-        .map(|key| (key.clone(), Ok(Arc::clone(&content))))
-        .collect())
+    let (index, content) = (Arc::new(index), Arc::new(Snapshot::from(&fetched.snapshot)));
+    if content.entries().is_empty() {
+        printer::warning(&format!("catalog {} has no bundles", directory.display()));
+    }
+    let mut catalogs = Catalogs::default();
+    for key in keys {
+        catalogs.contents.insert(key.clone(), Ok(Arc::clone(&content)));
+        catalogs
+            .origins
+            .insert(key.clone(), Origin::Directory(Arc::clone(&index)));
+    }
+    Ok(catalogs)
 }
 
-async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<Fetched> {
+async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry, Fetched)> {
     let sources: Api<CatalogSource> = Api::namespaced(client.clone(), &key.namespace);
     let source = sources
         .get_opt(&key.name)
@@ -76,7 +126,8 @@ async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<Fetched> 
         Some(address) => Registry::connect(address)?,
         None => Registry::new(forward(client, key).await?, Timeouts::default()),
     };
-    Ok(snapshot::fetch(&registry).await?)
+    let fetched = snapshot::fetch(&registry).await?;
+    Ok((registry, fetched))
 }
 
 /// A connection to the catalog's pod through the API server.

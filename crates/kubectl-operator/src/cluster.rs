@@ -7,9 +7,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
+use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::Document;
 
 use crate::args::ClusterArgs;
+use crate::printer;
 
 /// A cluster and the namespace to look at.
 pub struct Cluster {
@@ -59,6 +61,23 @@ impl Cluster {
             objects.extend(self.list::<CatalogSource>(global).await?);
         }
         Ok(objects)
+    }
+
+    /// The version of its Kubernetes. Only notes depend on it, so not to know it is told and holds nothing up.
+    pub async fn kubernetes(&self) -> Option<KubernetesVersion> {
+        let answer = self.client.apiserver_version().await;
+        let found = answer
+            .map_err(|error| error.to_string())
+            .and_then(|info| info.git_version.parse().map_err(|_| info.git_version));
+        match found {
+            Ok(version) => Some(version),
+            Err(cause) => {
+                printer::warning(&format!(
+                    "the cluster's version cannot be read: {cause}; see --kube-version"
+                ));
+                None
+            }
+        }
     }
 
     async fn list<K>(&self, namespace: &str) -> anyhow::Result<Vec<Document>>

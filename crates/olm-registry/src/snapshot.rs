@@ -116,6 +116,17 @@ pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError
     })
 }
 
+/// The ClusterServiceVersion of a bundle as an index has it; of a bundle with an image that is what its metadata tell.
+pub fn csv_of(index: &Index, package: &str, channel: &str, name: &str) -> Option<Value> {
+    let frame = index.bundle(package, channel, name).ok()?;
+    csv(&proto::Bundle::decode(frame.to_bytes().ok()?.as_slice()).ok()?)
+}
+
+/// The ClusterServiceVersion in the answer to `GetBundle`.
+pub fn csv(bundle: &proto::Bundle) -> Option<Value> {
+    serde_json::from_str(&bundle.csv_json).ok()
+}
+
 /// Collects bundles and packages into a snapshot.
 #[derive(Default)]
 pub struct Builder {

@@ -13,6 +13,7 @@
 pub mod catalog;
 pub mod cel;
 pub mod chain;
+pub mod cluster_fit;
 pub mod entry;
 pub mod explain;
 pub mod installed;

@@ -6,9 +6,11 @@ mod text;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use self::target::{Target, TargetError, plan_to};
 use crate::catalog::CatalogKey;
+use crate::cluster_fit::KubernetesVersion;
 use crate::explain::{CONDITION_LIMIT, Explanation, Tree};
 use crate::problem::Problem;
 use crate::remedy::remedies;
@@ -42,6 +44,25 @@ impl Question {
             "no OperatorGroup of namespace {} among the objects: one is assumed, without which OLM does nothing",
             self.problem.namespace
         ))
+    }
+
+    /// What to tell of catalogs that the namespace cannot use although they are given.
+    pub fn out_of_reach(&self) -> impl Iterator<Item = String> {
+        let Problem {
+            namespace,
+            global_namespace: global,
+            catalogs,
+            ..
+        } = &self.problem;
+        let keys = catalogs.iter().map(|catalog| &catalog.key);
+        let others = keys.filter(move |key| key.namespace != *namespace && key.namespace != *global);
+        others.map(move |key| {
+            format!(
+                "catalog {}/{} cannot be used from namespace {namespace}, only those of {namespace} and {global}: see \
+                 --global-catalog-namespace",
+                key.name, key.namespace
+            )
+        })
     }
 }
 
@@ -97,6 +118,17 @@ pub struct Install {
     /// Operators whose requirements brought it in.
     #[serde(skip)]
     pub required_by: Vec<String>,
+}
+
+impl Install {
+    /// The catalog it is taken from.
+    pub fn catalog_key(&self) -> CatalogKey {
+        let (name, namespace) = self.catalog.split_once('/').unwrap_or_default();
+        CatalogKey {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+        }
+    }
 }
 
 /// A part of the namespace that cannot be resolved.
@@ -211,6 +243,21 @@ impl Plan {
         for operator in &resolution.solution.operators {
             self.install
                 .push(install(problem, manual, step, operator, resolution));
+        }
+    }
+
+    /// Notes what is installed and needs a newer Kubernetes than `kubernetes`. `csv_of` has the ClusterServiceVersion of an
+    /// install, as far as its catalog tells it.
+    pub fn note_unfit(
+        &mut self,
+        kubernetes: &KubernetesVersion,
+        mut csv_of: impl FnMut(&Install) -> Option<Value>,
+    ) {
+        for install in &self.install {
+            let unfit = csv_of(install).and_then(|csv| kubernetes.too_old_for(&install.name, &csv));
+            self.notes.extend(unfit.map(|text| {
+                format!("{text}: its ClusterServiceVersion will wait in phase Pending until the cluster is upgraded")
+            }));
         }
     }
 

@@ -188,3 +188,47 @@ fn catalogs_that_cannot_serve_the_plan_are_told() {
         text(&output.stderr)
     );
 }
+
+#[test]
+fn what_needs_a_newer_kubernetes_is_noted() {
+    let folder = folder(OBJECTS);
+    let metadata = "- {type: olm.csv.metadata, value: {minKubeVersion: 1.35.0}}\n";
+    let catalog = format!("{CATALOG}{metadata}");
+    std::fs::write(folder.path().join("catalog/etcd.yaml"), catalog).unwrap();
+    let plan = |version: &str, format: &str| {
+        opm(
+            folder.path(),
+            &[
+                "plan",
+                "catalog",
+                "objects.yaml",
+                "-o",
+                format,
+                "--kube-version",
+                version,
+            ],
+        )
+    };
+    let note = "note: bundle etcd.v1.1.0 needs Kubernetes 1.35.0 or newer, this cluster has v1.34.2: its \
+                ClusterServiceVersion will wait in phase Pending until the cluster is upgraded\n";
+    let output = plan("v1.34.2", "text");
+    assert!(text(&output.stdout).ends_with(note), "{}", text(&output.stdout));
+    assert_eq!(
+        (output.status.code(), text(&output.stderr).as_str()),
+        (Some(0), "")
+    );
+    assert_eq!(text(&plan("v1.34.2", "json").stderr), note);
+    let output = plan("1.35", "text");
+    assert!(
+        !text(&output.stdout).contains("note:"),
+        "{}",
+        text(&output.stdout)
+    );
+    let output = plan("soon", "text");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("not a version of Kubernetes such as 1.34"),
+        "{}",
+        text(&output.stderr)
+    );
+}

@@ -20,8 +20,8 @@ pub async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.cluster).await?;
     let objects = Objects::of(cluster.objects(global).await?)?;
     let namespace = objects.namespace(Some(&cluster.namespace))?;
-    let contents = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
-    let question = objects.question(&namespace, global, contents);
+    let catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
+    let question = objects.question(&namespace, global, catalogs.contents);
     let (text, verdict) = explain(&question, args.subscription.as_deref())?;
     printer::data(&text)?;
     Ok(verdict)

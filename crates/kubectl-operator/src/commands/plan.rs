@@ -1,9 +1,13 @@
 //! `kubectl operator plan`: what OLM will install and upgrade.
 
-use olm_resolver::objects::{Objects, read_file};
+use std::path::Path;
+
+use olm_resolver::cluster_fit::KubernetesVersion;
+use olm_resolver::objects::{Document, Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
 
 use crate::args::{Output, PlanArgs};
+use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::{Verdict, catalogs, printer};
 
@@ -12,19 +16,39 @@ use crate::{Verdict, catalogs, printer};
 /// # Errors
 /// Objects or catalogs cannot be read, or do not say what to plan for.
 pub async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
-    let mut question = question(args).await?;
+    let Asked {
+        mut question,
+        catalogs,
+        kubernetes,
+    } = if let Some(directory) = &args.catalog {
+        ask_files(args, directory)?
+    } else {
+        ask_cluster(args).await?
+    };
     question.steps = args.steps.map(usize::from);
     let target = args.target.clone().map(|version| Target {
         version,
         subscription: args.subscription.clone(),
     });
-    let plan = answer(&question, target.as_ref())?;
+    let mut plan = answer(&question, target.as_ref())?;
+    if let Some(kubernetes) = args.kube_version.clone().or(kubernetes) {
+        note_unfit(&mut plan, &kubernetes, &catalogs).await;
+    }
     printer::data(&text(&plan, args.output)?)?;
     Ok(if plan.unsatisfiable.is_empty() {
         Verdict::Fine
     } else {
         Verdict::Unresolved
     })
+}
+
+async fn note_unfit(plan: &mut Plan, kubernetes: &KubernetesVersion, catalogs: &Catalogs) {
+    let mut csvs = Vec::new();
+    for install in &plan.install {
+        csvs.push(catalogs.csv(install).await);
+    }
+    let mut csvs = csvs.into_iter();
+    plan.note_unfit(kubernetes, |_| csvs.next().flatten());
 }
 
 fn text(plan: &Plan, output: Output) -> anyhow::Result<String> {
@@ -37,36 +61,62 @@ fn text(plan: &Plan, output: Output) -> anyhow::Result<String> {
     })
 }
 
-async fn question(args: &PlanArgs) -> anyhow::Result<Question> {
+/// The question, and who knows more about the bundles and the cluster.
+struct Asked {
+    question: Question,
+    catalogs: Catalogs,
+    kubernetes: Option<KubernetesVersion>,
+}
+
+fn read_files(args: &PlanArgs, namespace: Option<&str>) -> anyhow::Result<Vec<Document>> {
     let mut given = Vec::new();
     for file in &args.filename {
         given.extend(read_file(file)?);
     }
-    let global = &args.cluster.global_catalog_namespace;
-    if let Some(directory) = &args.catalog {
-        if let Some(namespace) = &args.cluster.namespace {
-            given.iter_mut().for_each(|document| document.put_into(namespace));
-        }
-        let objects = Objects::of(given)?;
-        objects.remarks().for_each(|text| printer::warning(&text));
-        let namespace = objects.namespace(args.cluster.namespace.as_deref())?;
-        let contents = catalogs::from_directory(directory, &objects.catalog_keys(&namespace))?;
-        let mut question = objects.question(&namespace, global, contents);
-        if let Some(notice) = question.assume_group() {
-            printer::warning(&notice);
-        }
-        return Ok(question);
+    if let Some(namespace) = namespace {
+        given.iter_mut().for_each(|document| document.put_into(namespace));
     }
+    Ok(given)
+}
+
+fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
+    let asked_for = args.cluster.namespace.as_deref();
+    let objects = Objects::of(read_files(args, asked_for)?)?;
+    objects.remarks().for_each(|text| printer::warning(&text));
+    let namespace = objects.namespace(asked_for)?;
+    let mut catalogs = catalogs::from_directory(directory, &objects.catalog_keys(&namespace))?;
+    let contents = std::mem::take(&mut catalogs.contents);
+    let mut question = objects.question(&namespace, &args.cluster.global_catalog_namespace, contents);
+    question.out_of_reach().for_each(|text| printer::warning(&text));
+    if let Some(notice) = question.assume_group() {
+        printer::warning(&notice);
+    }
+    Ok(Asked {
+        question,
+        catalogs,
+        kubernetes: None,
+    })
+}
+
+async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
+    let global = &args.cluster.global_catalog_namespace;
     let cluster = Cluster::connect(&args.cluster).await?;
-    given
-        .iter_mut()
-        .for_each(|document| document.put_into(&cluster.namespace));
+    let given = read_files(args, Some(&cluster.namespace))?;
     let mut objects = Objects::of(cluster.objects(global).await?)?;
     for document in given {
         objects.add(document)?;
     }
     objects.remarks().for_each(|text| printer::warning(&text));
     let namespace = objects.namespace(Some(&cluster.namespace))?;
-    let contents = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
-    Ok(objects.question(&namespace, global, contents))
+    let mut catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
+    let contents = std::mem::take(&mut catalogs.contents);
+    Ok(Asked {
+        question: objects.question(&namespace, global, contents),
+        catalogs,
+        kubernetes: if args.kube_version.is_none() {
+            cluster.kubernetes().await
+        } else {
+            None
+        },
+    })
 }

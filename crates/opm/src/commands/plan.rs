@@ -1,12 +1,15 @@
 //! `opm plan`: what OLM would do with the objects of a namespace and a catalog, without a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
+use olm_registry::index::Index;
+use olm_registry::snapshot;
+use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
 use olm_resolver::{CatalogKey, Snapshot};
@@ -45,6 +48,9 @@ pub struct PlanArgs {
     /// Look ahead no further than so many steps; 1 is what the next resolution does
     #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
     steps: Option<u16>,
+    /// Version of the cluster's Kubernetes, such as 1.34.1, to tell what needs a newer one
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<KubernetesVersion>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -66,12 +72,19 @@ enum Output {
 pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let Inputs { objects, catalogs } = read_inputs(args)?;
     let namespace = objects.namespace(args.namespace.as_deref())?;
-    let question = question(args, &objects, &namespace, &catalogs)?;
+    let Catalogs { contents, indexes } = read_catalogs(&catalogs, &objects.catalog_keys(&namespace))?;
+    let question = question(args, &objects, &namespace, contents);
     let target = args.target.clone().map(|version| Target {
         version,
         subscription: args.subscription.clone(),
     });
-    let plan = answer(&question, target.as_ref())?;
+    let mut plan = answer(&question, target.as_ref())?;
+    if let Some(kubernetes) = &args.kube_version {
+        plan.note_unfit(kubernetes, |install| {
+            let index = indexes.get(&install.catalog_key())?;
+            snapshot::csv_of(index, &install.package, &install.channel, &install.name)
+        });
+    }
     print(&plan, args.output)?;
     if !plan.unsatisfiable.is_empty() {
         std::process::exit(UNRESOLVED);
@@ -180,28 +193,42 @@ fn parse_catalog(input: &str) -> anyhow::Result<(Option<CatalogKey>, PathBuf)> {
     Ok((key, directory))
 }
 
-fn question(
-    args: &PlanArgs,
-    objects: &Objects,
-    namespace: &str,
+/// Contents by catalog.
+type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
+
+/// What the catalog directories hold.
+#[derive(Default)]
+struct Catalogs {
+    contents: Contents,
+    indexes: BTreeMap<CatalogKey, Arc<Index>>,
+}
+
+/// Reads the directories; one that is not named stands for all of `keys`.
+fn read_catalogs(
     directories: &[(Option<CatalogKey>, PathBuf)],
-) -> anyhow::Result<Question> {
-    let keys = objects.catalog_keys(namespace);
-    let mut catalogs: BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>> = BTreeMap::new();
-    for (key, directory) in directories {
-        let (_, fetched) = olm_registry::snapshot::of_directory(directory)?;
+    keys: &BTreeSet<CatalogKey>,
+) -> anyhow::Result<Catalogs> {
+    let mut catalogs = Catalogs::default();
+    for (named, directory) in directories {
+        let (index, fetched) = snapshot::of_directory(directory)?;
         fetched.skipped.iter().for_each(|text| printer::warning(text));
-        let snapshot = Arc::new(Snapshot::from(&fetched.snapshot));
-        if snapshot.entries().is_empty() {
+        let (index, content) = (Arc::new(index), Arc::new(Snapshot::from(&fetched.snapshot)));
+        if content.entries().is_empty() {
             printer::warning(&format!("catalog {} has no bundles", directory.display()));
         }
-        match key {
-            Some(key) => {
-                catalogs.insert(key.clone(), Ok(snapshot));
-            }
-            None => catalogs.extend(keys.iter().map(|key| (key.clone(), Ok(Arc::clone(&snapshot))))),
+        let stands_for = named
+            .as_ref()
+            .map_or_else(|| keys.iter().collect(), |key| vec![key]);
+        for key in stands_for {
+            catalogs.contents.insert(key.clone(), Ok(Arc::clone(&content)));
+            catalogs.indexes.insert(key.clone(), Arc::clone(&index));
         }
     }
+    Ok(catalogs)
+}
+
+fn question(args: &PlanArgs, objects: &Objects, namespace: &str, catalogs: Contents) -> Question {
+    let keys = objects.catalog_keys(namespace);
     let elsewhere = keys
         .iter()
         .map(|key| &key.namespace)
@@ -218,20 +245,11 @@ fn question(
              catalog; add {name}/{namespace}=DIRECTORY"
         ));
     }
-    let out_of_reach = catalogs
-        .keys()
-        .filter(|key| key.namespace != namespace && key.namespace != global);
-    for key in out_of_reach {
-        printer::warning(&format!(
-            "catalog {}/{} cannot be used from namespace {namespace}, only those of {namespace} and {global}: see \
-             --global-catalog-namespace",
-            key.name, key.namespace
-        ));
-    }
     let mut question = objects.question(namespace, &global, catalogs);
+    question.out_of_reach().for_each(|text| printer::warning(&text));
     question.steps = args.steps.map(usize::from);
     if let Some(notice) = question.assume_group() {
         printer::warning(&notice);
     }
-    Ok(question)
+    question
 }

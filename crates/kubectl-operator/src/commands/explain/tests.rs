@@ -62,7 +62,8 @@ fn question() -> Question {
     std::fs::write(folder.path().join("catalog.yaml"), CATALOG).unwrap();
     let objects = Objects::read(OBJECTS).unwrap();
     let keys: BTreeSet<_> = objects.catalog_keys("shop");
-    objects.question("shop", "olm", from_directory(folder.path(), &keys).unwrap())
+    let catalogs = from_directory(folder.path(), &keys).unwrap();
+    objects.question("shop", "olm", catalogs.contents)
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! Whether a cluster is new enough for a bundle. Resolution does not ask, as in upstream; who plans tells it all the same.
+
+use std::fmt;
+use std::str::FromStr;
+
+use olm_fbc::version::Version;
+use serde_json::Value;
+
+/// The version of a cluster's Kubernetes, such as `v1.34.1`.
+///
+/// Pre-releases and builds do not count when it is compared, as many distributions add them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubernetesVersion {
+    text: String,
+    numbers: (u64, u64, u64),
+}
+
+/// A text that is no version of Kubernetes.
+#[derive(Debug, thiserror::Error)]
+#[error("not a version of Kubernetes such as 1.34 or v1.34.1")]
+pub struct KubernetesVersionError;
+
+impl FromStr for KubernetesVersion {
+    type Err = KubernetesVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers = numbers(text).ok_or(KubernetesVersionError)?;
+        Ok(Self {
+            text: text.trim().to_owned(),
+            numbers,
+        })
+    }
+}
+
+impl fmt::Display for KubernetesVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl KubernetesVersion {
+    /// That the bundle `name` needs a newer Kubernetes than this, if it does. `csv` is its ClusterServiceVersion; what it
+    /// asks for counts only if it can be understood.
+    pub fn too_old_for(&self, name: &str, csv: &Value) -> Option<String> {
+        let least = csv["spec"]["minKubeVersion"].as_str()?;
+        let wanted = numbers(least)?;
+        (self.numbers < wanted)
+            .then(|| format!("bundle {name} needs Kubernetes {least} or newer, this cluster has {self}"))
+    }
+}
+
+fn numbers(text: &str) -> Option<(u64, u64, u64)> {
+    let version = Version::parse_tolerant(text).ok()?;
+    Some((version.major, version.minor, version.patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_is_too_old_is_told() {
+        let told = |least: &str, here: &str| {
+            let here: KubernetesVersion = here.parse().unwrap();
+            here.too_old_for("a.v1", &json!({"spec": {"minKubeVersion": least}}))
+        };
+        for (least, here) in [("1.35.0", "v1.34.1"), ("1.34.1", "1.34")] {
+            let expected = format!("bundle a.v1 needs Kubernetes {least} or newer, this cluster has {here}");
+            assert_eq!(told(least, here), Some(expected));
+        }
+        for (least, here) in [
+            ("1.34.1", "v1.34.1-eks+5"),
+            ("", "v1.0.0"),
+            ("soon", "v1.0.0"),
+            ("1.9.0", "v1.34.0"),
+        ] {
+            assert_eq!(told(least, here), None, "{least} {here}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused() {
+        for text in ["", "soon", "1.x", "-1"] {
+            assert!(text.parse::<KubernetesVersion>().is_err(), "{text}");
+        }
+    }
+}
