@@ -201,12 +201,12 @@ impl BundleContent {
 /// The fields of a value, which must be there.
 fn fields<'a>(what: &str, property: &'a Property) -> Result<Fields<'a>, BundleError> {
     if property.value.is_null() {
-        return Err(wrong(what, property, "it has no value".to_owned()));
+        return Err(wrong(what, property, "it has no value"));
     }
-    Fields::of(&property.value).map_err(|reason| wrong(what, property, reason))
+    Fields::of(&property.value).map_err(|reason| wrong(what, property, &reason))
 }
 
-fn wrong(what: &str, property: &Property, reason: String) -> BundleError {
+fn wrong(what: &str, property: &Property, reason: &str) -> BundleError {
     BundleError::Content {
         path: "metadata/".to_owned(),
         reason: format!("{what} of type {:?}: {reason}", property.kind),
@@ -215,7 +215,7 @@ fn wrong(what: &str, property: &Property, reason: String) -> BundleError {
 
 /// The API a property or dependency names.
 fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
-    let wrong = |reason| wrong(what, property, reason);
+    let wrong = |reason: String| wrong(what, property, &reason);
     let fields = fields(what, property)?;
     Ok(Gvk {
         group: fields.text("group").map_err(wrong)?,
@@ -226,7 +226,7 @@ fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
 
 /// A package property with its fields in their form.
 fn package_of(property: &Property) -> Result<Property, BundleError> {
-    let wrong = |reason| wrong("property", property, reason);
+    let wrong = |reason: String| wrong("property", property, &reason);
     let fields = fields("property", property)?;
     let mut value = json!({
         "packageName": fields.text("packageName").map_err(wrong)?,
@@ -244,7 +244,7 @@ fn requirement(dependency: &Property) -> Result<Property, BundleError> {
     if dependency.kind != kinds::PACKAGE {
         return Ok(dependency.clone());
     }
-    let wrong = |reason| wrong("dependency", dependency, reason);
+    let wrong = |reason: String| wrong("dependency", dependency, &reason);
     let fields = fields("dependency", dependency)?;
     Ok(Property::new(
         kinds::PACKAGE_REQUIRED,

@@ -53,6 +53,9 @@ impl Report<'_> {
     }
 }
 
+/// Makes an input of seeds, or none.
+pub type Maker = fn(&[Vec<u8>], &mut Random) -> Option<Vec<u8>>;
+
 /// A target: what is tried, and what it is tried on.
 pub struct Fuzz<'a> {
     pub name: &'a str,
@@ -60,8 +63,8 @@ pub struct Fuzz<'a> {
     pub seeds: Vec<Vec<u8>>,
     /// Pieces of text that are put in.
     pub words: &'a [&'a str],
-    /// Makes an input of the seeds in the target's own way, or none.
-    pub structured: Option<fn(&[Vec<u8>], &mut Random) -> Option<Vec<u8>>>,
+    /// Makes inputs in the target's own way.
+    pub structured: Option<Maker>,
 }
 
 impl Fuzz<'_> {

@@ -119,8 +119,8 @@ fn infer(manifests: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<
     let package = read_directory(parent)?
         .unwrap_or_default()
         .files
-        .into_iter()
-        .filter_map(|(_, bytes)| Some(yaml::parse_first(&bytes).ok()?.0))
+        .values()
+        .filter_map(|bytes| Some(yaml::parse_first(bytes).ok()?.0))
         .find(|document| document["packageName"].is_string())
         .with_context(|| format!("no package file in {}", parent.display()))?;
     let mut replaces = BTreeMap::new();
