@@ -184,7 +184,8 @@ fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_json::from_value(value).map_err(|error| Error::Shape(error.to_string()))
 }
 
-/// Writes `value` as one YAML document: keys sorted, sequences not indented below their key, no line folding.
+/// Writes `value` as one YAML document: keys sorted, sequences not indented below their key, long
+/// plain and quoted texts broken at a blank.
 ///
 /// # Errors
 /// [`Error::Shape`] when `value` has no JSON form (a map with keys that are not text).

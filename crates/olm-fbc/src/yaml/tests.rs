@@ -415,3 +415,37 @@ fn an_endless_text_is_refused_by_name() {
         );
     }
 }
+
+/// As upstream's tools break lines; recorded from `opm render -o yaml`.
+#[test]
+fn long_texts_are_broken_at_blanks() {
+    let value: Value = serde_json::from_str(
+        r##"{"schema": "x", "a": "lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur", "b": {"c": ["lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur", "it's: lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur end", {"d": "tab\tlorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur  two  blanks"}]}, "e": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx y", "k lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur k": 1, "z": "lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur \nlorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur end", "q": "# lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur double  blanks at  the  edge  of  eighty  columns  here", "dq": "\u0007lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur a  b  c  d  e  f  g h  i"}"##,
+    )
+    .expect("JSON");
+    let expected = r##"a: lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem
+  ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur
+b:
+  c:
+  - lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem
+    ipsum dolor sit amet consetetur
+  - 'it''s: lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur
+    lorem ipsum dolor sit amet consetetur end'
+  - d: "tab\tlorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur
+      lorem ipsum dolor sit amet consetetur  two  blanks"
+dq: "\alorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur
+  a  b  c  d  e  f  g h  i"
+e: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+  y
+k lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur k: 1
+q: '# lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur
+  double  blanks at  the  edge  of  eighty  columns  here'
+schema: x
+z: "lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur \nlorem
+  ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur lorem ipsum
+  dolor sit amet consetetur lorem ipsum dolor sit amet consetetur end"
+"##;
+    let written = to_string(&value).expect("YAML");
+    assert_eq!(written, expected);
+    assert_eq!(parse(written.as_bytes()).expect("YAML"), value);
+}

@@ -7,6 +7,8 @@ use serde_json::{Number, Value};
 
 use super::scalar;
 
+/// Lines of plain and quoted texts are broken at the first blank beyond this column.
+const WIDTH: usize = 80;
 /// Keys longer than this are written in the `? key` form.
 const SIMPLE_KEY_BYTES: usize = 128;
 
@@ -144,17 +146,85 @@ enum Place {
 fn text(out: &mut String, value: &str, place: Place, indent: usize) {
     let shape = Shape::of(value);
     let plain_reads_back = scalar::is_plain_text(value) && !is_base_60(value);
+    let mut line = Line::new(out, place, indent + 2);
     if value.contains('\n') && place == Place::Value && shape.block_allowed {
         literal(out, value, indent);
     } else if !value.contains('\n') && plain_reads_back && shape.plain_allowed {
-        out.push_str(value);
+        plain(out, &mut line, value);
     } else if !value.contains('\n') && plain_reads_back && shape.single_quoted_allowed {
-        out.push('\'');
-        out.push_str(&value.replace('\'', "''"));
-        out.push('\'');
+        single_quoted(out, &mut line, value);
     } else {
-        double_quoted(out, value);
+        double_quoted(out, &mut line, value);
     }
+}
+
+/// Where the next character goes, and where lines of the text at hand may be broken.
+struct Line {
+    column: usize,
+    /// Whether the text may go over several lines: keys may not.
+    breaks: bool,
+    /// Column of further lines.
+    indent: usize,
+    /// Whether the last character was a blank.
+    after_blank: bool,
+}
+
+impl Line {
+    fn new(out: &str, place: Place, indent: usize) -> Self {
+        let start = out.rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            column: out[start..].chars().count(),
+            breaks: place == Place::Value,
+            indent,
+            after_blank: false,
+        }
+    }
+
+    fn push(&mut self, out: &mut String, char: char) {
+        out.push(char);
+        self.column += 1;
+        self.after_blank = char == ' ';
+    }
+
+    /// Whether a blank, if there is one here, becomes a line break.
+    fn is_full(&self) -> bool {
+        self.breaks && !self.after_blank && self.column > WIDTH
+    }
+
+    fn wrap(&mut self, out: &mut String) {
+        out.push('\n');
+        pad(out, self.indent);
+        self.column = self.indent;
+        self.after_blank = true;
+    }
+}
+
+fn plain(out: &mut String, line: &mut Line, value: &str) {
+    let mut chars = value.chars().peekable();
+    while let Some(char) = chars.next() {
+        if char == ' ' && line.is_full() && chars.peek() != Some(&' ') {
+            line.wrap(out);
+        } else {
+            line.push(out, char);
+        }
+    }
+}
+
+fn single_quoted(out: &mut String, line: &mut Line, value: &str) {
+    line.push(out, '\'');
+    let mut chars = value.chars().enumerate().peekable();
+    while let Some((position, char)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        if char == ' ' && line.is_full() && position > 0 && next.is_some_and(|next| next != ' ') {
+            line.wrap(out);
+            continue;
+        }
+        if char == '\'' {
+            line.push(out, char);
+        }
+        line.push(out, char);
+    }
+    line.push(out, '\'');
 }
 
 fn literal(out: &mut String, value: &str, indent: usize) {
@@ -184,36 +254,56 @@ fn literal(out: &mut String, value: &str, indent: usize) {
     }
 }
 
-fn double_quoted(out: &mut String, value: &str) {
-    out.push('"');
-    for char in value.chars() {
-        match char {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\0' => out.push_str("\\0"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            '\u{1b}' => out.push_str("\\e"),
-            '\u{85}' => out.push_str("\\N"),
-            '\u{2028}' => out.push_str("\\L"),
-            '\u{2029}' => out.push_str("\\P"),
-            char if is_printable(char) => out.push(char),
-            char => {
-                let code = u32::from(char);
-                let _ = match code {
-                    0..=0xff => write!(out, "\\x{code:02X}"),
-                    0x100..=0xffff => write!(out, "\\u{code:04X}"),
-                    _ => write!(out, "\\U{code:08X}"),
-                };
+fn double_quoted(out: &mut String, line: &mut Line, value: &str) {
+    line.push(out, '"');
+    let mut chars = value.chars().enumerate().peekable();
+    while let Some((position, char)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        if char == ' ' && line.is_full() && position > 0 && next.is_some() {
+            line.wrap(out);
+            // A blank at the start of a line would be lost.
+            if next == Some(' ') {
+                out.push('\\');
+                line.column += 1;
             }
+            continue;
+        }
+        let mut buffer = String::new();
+        escape(&mut buffer, char);
+        for char in buffer.chars() {
+            line.push(out, char);
         }
     }
-    out.push('"');
+    line.push(out, '"');
+}
+
+/// A character of a double-quoted text.
+fn escape(out: &mut String, char: char) {
+    match char {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\0' => out.push_str("\\0"),
+        '\u{7}' => out.push_str("\\a"),
+        '\u{8}' => out.push_str("\\b"),
+        '\t' => out.push_str("\\t"),
+        '\n' => out.push_str("\\n"),
+        '\u{b}' => out.push_str("\\v"),
+        '\u{c}' => out.push_str("\\f"),
+        '\r' => out.push_str("\\r"),
+        '\u{1b}' => out.push_str("\\e"),
+        '\u{85}' => out.push_str("\\N"),
+        '\u{2028}' => out.push_str("\\L"),
+        '\u{2029}' => out.push_str("\\P"),
+        char if is_printable(char) => out.push(char),
+        char => {
+            let code = u32::from(char);
+            let _ = match code {
+                0..=0xff => write!(out, "\\x{code:02X}"),
+                0x100..=0xffff => write!(out, "\\u{code:04X}"),
+                _ => write!(out, "\\U{code:08X}"),
+            };
+        }
+    }
 }
 
 /// Which styles can carry a text.

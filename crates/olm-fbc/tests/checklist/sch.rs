@@ -197,6 +197,10 @@ fn sch_011_the_icon_is_optional_with_two_fields() {
     accepted(|blobs| drop(blobs[0].as_object_mut().expect("object").remove("icon")));
     refused(|blobs| blobs[0]["icon"] = json!("x"), "icon");
     refused(|blobs| blobs[0]["icon"]["base64data"] = json!(1), "base64data");
+    refused(
+        |blobs| blobs[0]["icon"]["base64data"] = json!("%"),
+        "illegal base64 data",
+    );
 }
 
 #[test]
@@ -303,6 +307,10 @@ fn sch_020_package_name_and_image_of_a_bundle_are_required() {
         "not found in any channel entries",
     );
     refused(|blobs| blobs[3]["image"] = json!(""), "bundle image must be set");
+    refused(
+        |blobs| blobs[3]["image"] = json!("no image"),
+        "image: invalid image pull spec \"no image\"",
+    );
     refused(|blobs| blobs[3]["properties"] = json!({"a": 1}), "parse bundle: ");
 }
 
