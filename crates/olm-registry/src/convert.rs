@@ -269,7 +269,7 @@ fn package_dependency(required: &property::PackageRequired) -> String {
 }
 
 fn is_json_object(text: &str) -> bool {
-    text.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+    text.trim_start().starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 fn is_csv(text: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Value of `olm.csv.metadata`: the parts of a CSV that catalogs show.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::fields::{Fields, json_kind};
 
@@ -21,72 +21,129 @@ enum Shape {
     List(Fieldset),
 }
 
-type Fieldset = &'static [(&'static str, Shape)];
+type Fieldset = &'static [(&'static str, Shape, Written)];
+
+/// When upstream writes a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Always,
+    /// Unless it is empty.
+    IfSet,
+}
+
+use Shape::{Any, Bool, Integer, List, Object, Text, TextMap, Texts};
+use Written::{Always, IfSet};
 
 /// Known fields of the value, with their shapes.
 const FIELDS: [(&str, Shape); 14] = [
-    ("annotations", Shape::TextMap),
-    ("apiServiceDefinitions", Shape::Object(APIS)),
-    ("crdDescriptions", Shape::Object(APIS)),
-    ("description", Shape::Text),
-    ("displayName", Shape::Text),
+    ("annotations", TextMap),
+    ("apiServiceDefinitions", Object(API_SERVICES)),
+    ("crdDescriptions", Object(CRDS)),
+    ("description", Text),
+    ("displayName", Text),
     (
         "installModes",
-        Shape::List(&[("type", Shape::Text), ("supported", Shape::Bool)]),
+        List(&[("type", Text, Always), ("supported", Bool, Always)]),
     ),
-    ("keywords", Shape::Texts),
-    ("labels", Shape::TextMap),
-    ("links", Shape::List(LINK)),
+    ("keywords", Texts),
+    ("labels", TextMap),
+    ("links", List(LINK)),
     (
         "maintainers",
-        Shape::List(&[("name", Shape::Text), ("email", Shape::Text)]),
+        List(&[("name", Text, IfSet), ("email", Text, IfSet)]),
     ),
-    ("maturity", Shape::Text),
-    ("minKubeVersion", Shape::Text),
+    ("maturity", Text),
+    ("minKubeVersion", Text),
     (
         "nativeAPIs",
-        Shape::List(&[
-            ("group", Shape::Text),
-            ("version", Shape::Text),
-            ("kind", Shape::Text),
+        List(&[
+            ("group", Text, Always),
+            ("version", Text, Always),
+            ("kind", Text, Always),
         ]),
     ),
-    ("provider", Shape::Object(LINK)),
+    ("provider", Object(LINK)),
 ];
 
-const LINK: Fieldset = &[("name", Shape::Text), ("url", Shape::Text)];
+const LINK: Fieldset = &[("name", Text, IfSet), ("url", Text, IfSet)];
 
-const APIS: Fieldset = &[("owned", Shape::List(API)), ("required", Shape::List(API))];
+const CRDS: Fieldset = &[("owned", List(CRD), IfSet), ("required", List(CRD), IfSet)];
 
-const API: Fieldset = &[
-    ("name", Shape::Text),
-    ("group", Shape::Text),
-    ("version", Shape::Text),
-    ("kind", Shape::Text),
-    ("deploymentName", Shape::Text),
-    ("containerPort", Shape::Integer),
-    ("displayName", Shape::Text),
-    ("description", Shape::Text),
-    (
-        "resources",
-        Shape::List(&[
-            ("name", Shape::Text),
-            ("kind", Shape::Text),
-            ("version", Shape::Text),
-        ]),
-    ),
-    ("statusDescriptors", Shape::List(DESCRIPTOR)),
-    ("specDescriptors", Shape::List(DESCRIPTOR)),
-    ("actionDescriptors", Shape::List(DESCRIPTOR)),
+const CRD: Fieldset = &[
+    ("name", Text, Always),
+    ("version", Text, Always),
+    ("kind", Text, Always),
+    ("displayName", Text, IfSet),
+    ("description", Text, IfSet),
+    ("resources", List(RESOURCE), IfSet),
+    ("statusDescriptors", List(DESCRIPTOR), IfSet),
+    ("specDescriptors", List(DESCRIPTOR), IfSet),
+    ("actionDescriptors", List(DESCRIPTOR), IfSet),
+];
+
+const API_SERVICES: Fieldset = &[
+    ("owned", List(API_SERVICE), IfSet),
+    ("required", List(API_SERVICE), IfSet),
+];
+
+const API_SERVICE: Fieldset = &[
+    ("name", Text, Always),
+    ("group", Text, Always),
+    ("version", Text, Always),
+    ("kind", Text, Always),
+    ("deploymentName", Text, IfSet),
+    ("containerPort", Integer, IfSet),
+    ("displayName", Text, IfSet),
+    ("description", Text, IfSet),
+    ("resources", List(RESOURCE), IfSet),
+    ("statusDescriptors", List(DESCRIPTOR), IfSet),
+    ("specDescriptors", List(DESCRIPTOR), IfSet),
+    ("actionDescriptors", List(DESCRIPTOR), IfSet),
+];
+
+const RESOURCE: Fieldset = &[
+    ("name", Text, Always),
+    ("kind", Text, Always),
+    ("version", Text, Always),
 ];
 
 const DESCRIPTOR: Fieldset = &[
-    ("path", Shape::Text),
-    ("displayName", Shape::Text),
-    ("description", Shape::Text),
-    ("x-descriptors", Shape::Texts),
-    ("value", Shape::Any),
+    ("path", Text, Always),
+    ("displayName", Text, IfSet),
+    ("description", Text, IfSet),
+    ("x-descriptors", Texts, IfSet),
+    ("value", Any, IfSet),
 ];
+
+/// `value` as upstream writes it: known fields only, empty ones left out but for those that are always there.
+fn conform(value: &Value, shape: Shape) -> Value {
+    match (shape, value) {
+        (Text, Value::Null) => "".into(),
+        (Bool, Value::Null) => false.into(),
+        (Object(fields), Value::Object(_) | Value::Null) => Value::Object(conform_fields(value, fields)),
+        (List(fields), Value::Array(items)) => {
+            items.iter().map(|item| conform(item, Object(fields))).collect()
+        }
+        (Texts, Value::Array(items)) => items.iter().map(|item| conform(item, Text)).collect(),
+        (TextMap, Value::Object(map)) => {
+            let texts = map.iter().map(|(key, text)| (key.clone(), conform(text, Text)));
+            Value::Object(texts.collect())
+        }
+        _ => value.clone(),
+    }
+}
+
+fn conform_fields(value: &Value, fields: Fieldset) -> Map<String, Value> {
+    let mut out = Map::new();
+    let Ok(found) = Fields::of(value) else { return out };
+    for (name, shape, written) in fields {
+        let field = conform(found.get(name).unwrap_or(&Value::Null), *shape);
+        if *written == Always || !is_empty(&field) && field != Value::from(0) {
+            out.insert((*name).to_owned(), field);
+        }
+    }
+    out
+}
 
 /// Checks `value`, found at `path`.
 fn check(value: &Value, shape: Shape, path: &str) -> Result<(), String> {
@@ -97,29 +154,36 @@ fn check(value: &Value, shape: Shape, path: &str) -> Result<(), String> {
         ))
     };
     match (shape, value) {
-        (_, Value::Null)
-        | (Shape::Any, _)
-        | (Shape::Text, Value::String(_))
-        | (Shape::Bool, Value::Bool(_)) => Ok(()),
-        (Shape::Integer, Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(()),
-        (Shape::Texts, Value::Array(items)) => check_all(items, Shape::Text, path),
-        (Shape::TextMap, Value::Object(map)) => map
+        (_, Value::Null) | (Any, _) | (Text, Value::String(_)) | (Bool, Value::Bool(_)) => Ok(()),
+        (Integer, Value::Number(number)) if is_integer(number) => Ok(()),
+        (Texts, Value::Array(items)) => check_all(items, Text, path),
+        (TextMap, Value::Object(map)) => map
             .iter()
-            .try_for_each(|(key, value)| check(value, Shape::Text, &format!("{path}.{key}"))),
-        (Shape::Object(fields), Value::Object(_)) => {
+            .try_for_each(|(key, value)| check(value, Text, &format!("{path}.{key}"))),
+        (Object(fields), Value::Object(_)) => {
             let found = Fields::of(value)?;
-            fields.iter().try_for_each(|(name, shape)| match found.get(name) {
-                Some(field) => check(field, *shape, &format!("{path}.{name}")),
-                None => Ok(()),
-            })
+            fields
+                .iter()
+                .try_for_each(|(name, shape, _)| match found.get(name) {
+                    Some(field) => check(field, *shape, &format!("{path}.{name}")),
+                    None => Ok(()),
+                })
         }
-        (Shape::List(fields), Value::Array(items)) => check_all(items, Shape::Object(fields), path),
-        (Shape::Text, _) => expected("a string"),
-        (Shape::Bool, _) => expected("a boolean"),
-        (Shape::Integer, _) => expected("an integer"),
-        (Shape::Texts | Shape::List(_), _) => expected("an array"),
-        (Shape::TextMap | Shape::Object(_), _) => expected("an object"),
+        (List(fields), Value::Array(items)) => check_all(items, Object(fields), path),
+        (Text, _) => expected("a string"),
+        (Bool, _) => expected("a boolean"),
+        (Integer, _) => expected("an integer"),
+        (Texts | List(_), _) => expected("an array"),
+        (TextMap | Object(_), _) => expected("an object"),
     }
+}
+
+/// Whether a number fits upstream's type of 32 bits. It rewrites documents before it reads them, and `80.0` as `80`.
+fn is_integer(number: &Number) -> bool {
+    let range = f64::from(i32::MIN)..=f64::from(i32::MAX);
+    number
+        .as_f64()
+        .is_some_and(|number| number.fract() == 0.0 && range.contains(&number))
 }
 
 fn check_all(items: &[Value], shape: Shape, path: &str) -> Result<(), String> {
@@ -155,15 +219,15 @@ impl CsvMetadata {
         let metadata = &csv["metadata"];
         let spec = &csv["spec"];
         let mut fields = Map::new();
-        for (name, _) in FIELDS {
+        for (name, shape) in FIELDS {
             let field = match name {
                 "annotations" | "labels" => metadata.get(name),
                 "crdDescriptions" => spec.get("customresourcedefinitions"),
                 "apiServiceDefinitions" => spec.get("apiservicedefinitions"),
                 other => spec.get(other),
             };
-            let field = match field {
-                Some(value) if !is_empty(value) => value.clone(),
+            let field = match field.map(|value| conform(value, shape)) {
+                Some(value) if !is_empty(&value) => value,
                 // Upstream always writes these three, being structs.
                 _ if matches!(name, "apiServiceDefinitions" | "crdDescriptions" | "provider") => {
                     Value::Object(Map::new())

@@ -180,3 +180,23 @@ fn wrong_counts_are_refused() {
         );
     }
 }
+
+/// Upstream takes what begins as an object, behind blanks too, as it is, and everything else as YAML.
+#[test]
+fn objects_written_as_json_keep_their_text() {
+    use base64::Engine as _;
+    for (text, kept) in [
+        (" \n{\"kind\": \"B\",  \"a\": 1}\n", true),
+        ("{kind: B, a: 1}", false),
+        ("kind: B\na: 1.0\n", false),
+    ] {
+        let data = base64::engine::general_purpose::STANDARD.encode(text);
+        let converted = converted(blob(&json!([
+            {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
+            {"type": "olm.bundle.object", "value": {"data": data}},
+        ])))
+        .expect("bundle");
+        let expected = if kept { text } else { r#"{"a":1,"kind":"B"}"# };
+        assert_eq!(converted.content.object, [expected]);
+    }
+}
