@@ -101,8 +101,44 @@ fn csv_metadata_is_taken_from_a_csv() {
     assert_eq!(
         CsvMetadata::from_csv(&csv).into_value(),
         json!({
-            "annotations": {"a": "b"}, "apiServiceDefinitions": {}, "crdDescriptions": {"owned": [{"name": "a"}]},
+            "annotations": {"a": "b"}, "apiServiceDefinitions": {},
+            "crdDescriptions": {"owned": [{"name": "a", "version": "", "kind": ""}]},
             "displayName": "X", "provider": {},
+        })
+    );
+}
+
+/// Upstream writes what its types know, and of that what is set or always written; recorded from `opm render --migrate`.
+#[test]
+fn csv_metadata_is_written_as_upstreams_types_are() {
+    let csv = json!({"metadata": {}, "spec": {
+        "customresourcedefinitions": {
+            "owned": [{
+                "name": "a", "version": "v1", "kind": "A", "specDescriptors": [], "x": 1,
+                "statusDescriptors": [{"path": "p", "x-descriptors": [], "value": 1}, {"description": ""}],
+                "resources": [{"kind": "Secret", "version": "v1"}],
+            }],
+            "required": [],
+        },
+        "apiservicedefinitions": {"owned": [{"name": "b", "containerPort": 0, "deploymentName": ""}]},
+        "installModes": [{"type": "OwnNamespace"}, {"supported": true, "x": 1}],
+        "maintainers": [{"name": "n", "email": ""}],
+        "nativeAPIs": [{"kind": "K"}],
+        "provider": {"name": "", "url": "u"},
+    }});
+    assert_eq!(
+        CsvMetadata::from_csv(&csv).into_value(),
+        json!({
+            "apiServiceDefinitions": {"owned": [{"name": "b", "group": "", "version": "", "kind": ""}]},
+            "crdDescriptions": {"owned": [{
+                "name": "a", "version": "v1", "kind": "A",
+                "statusDescriptors": [{"path": "p", "value": 1}, {"path": ""}],
+                "resources": [{"name": "", "kind": "Secret", "version": "v1"}],
+            }]},
+            "installModes": [{"type": "OwnNamespace", "supported": false}, {"type": "", "supported": true}],
+            "maintainers": [{"name": "n"}],
+            "nativeAPIs": [{"group": "", "version": "", "kind": "K"}],
+            "provider": {"url": "u"},
         })
     );
 }
