@@ -152,11 +152,59 @@ pub(super) fn is_plain_text(text: &str) -> bool {
     matches!(resolve(text), Some(Value::String(_))) && !is_timestamp_like(text) && text != "<<"
 }
 
-/// Writers quote what some readers take for a date.
+/// Writers quote what some readers take for a date: `2001-1-2`, or with a time and, behind `T`, a zone.
 fn is_timestamp_like(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() >= 8
-        && bytes[..4].iter().all(u8::is_ascii_digit)
-        && bytes[4] == b'-'
-        && bytes[5].is_ascii_digit()
+    let Some((year, rest)) = text.split_once('-') else {
+        return false;
+    };
+    let Some((month, rest)) = rest.split_once('-') else {
+        return false;
+    };
+    let end = rest.find(['T', 't', ' ']).unwrap_or(rest.len());
+    let (day, time) = rest.split_at(end);
+    let is_date = year.len() == 4
+        && year.bytes().all(|byte| byte.is_ascii_digit())
+        && is_number_up_to(month, 12)
+        && is_number_up_to(day, 31)
+        && !month.trim_start_matches('0').is_empty()
+        && !day.trim_start_matches('0').is_empty();
+    is_date
+        && match time.chars().next() {
+            None => true,
+            Some(' ') => is_time(&time[1..]),
+            Some(_) => without_zone(&time[1..]).is_some_and(is_time),
+        }
+}
+
+/// `Z` or `+01:00`.
+fn without_zone(text: &str) -> Option<&str> {
+    if let Some(time) = text.strip_suffix('Z') {
+        return Some(time);
+    }
+    let (time, zone) = text.split_at_checked(text.len().checked_sub(6)?)?;
+    let (hours, minutes) = zone.strip_prefix(['+', '-'])?.split_once(':')?;
+    (hours.len() == 2 && minutes.len() == 2 && is_number_up_to(hours, 24) && is_number_up_to(minutes, 60))
+        .then_some(time)
+}
+
+/// `1:2:3` or `01:02:03.456`.
+fn is_time(text: &str) -> bool {
+    let (clock, fraction) = match text.split_once('.') {
+        Some((clock, fraction)) => (clock, Some(fraction)),
+        None => (text, None),
+    };
+    let mut parts = clock.split(':');
+    let mut next = |most| parts.next().is_some_and(|part| is_number_up_to(part, most));
+    next(23)
+        && next(59)
+        && next(59)
+        && parts.next().is_none()
+        && fraction
+            .is_none_or(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_number_up_to(text: &str, most: u8) -> bool {
+    (1..=2).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+        && text.parse::<u8>().is_ok_and(|number| number <= most)
 }

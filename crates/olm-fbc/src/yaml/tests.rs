@@ -449,3 +449,29 @@ z: "lorem ipsum dolor sit amet consetetur lorem ipsum dolor sit amet consetetur 
     assert_eq!(written, expected);
     assert_eq!(parse(written.as_bytes()).expect("YAML"), value);
 }
+
+/// What upstream's tools quote because it could be a date; recorded from `opm render -o yaml`.
+#[test]
+fn dates_are_quoted() {
+    for (text, is_quoted) in [
+        ("2001-01-01", true),
+        ("2001-1-1", true),
+        ("2019-08-23T16:47:10Z", true),
+        ("2019-08-23t16:47:10.123+02:00", true),
+        ("2001-12-14 21:59:43.10", true),
+        ("2019-08-23T16:47:10PDT", false),
+        ("2019-08-23T16:47Z", false),
+        ("2001-12-14 21:59:43.10 -5", false),
+        ("2001-13-01", false),
+        ("2001-00-01", false),
+        ("2001-01-011", false),
+        ("01-01-2001", false),
+    ] {
+        let expected = if is_quoted {
+            format!("\"{text}\"\n")
+        } else {
+            format!("{text}\n")
+        };
+        assert_eq!(to_string(text).expect("YAML"), expected);
+    }
+}
