@@ -408,7 +408,7 @@ impl<R: BufRead> Documents<R> {
             match self.separators {
                 Separators::Yaml if start > 0 && is_document_marker(&text[start..]) => {
                     self.line -= 1;
-                    self.put_back(text.split_off(start));
+                    self.put_back(&text.split_off(start));
                     break;
                 }
                 Separators::Stream if is_separator(&text[start..], self.line)? && start > 0 => {
@@ -445,10 +445,10 @@ impl<R: BufRead> Documents<R> {
         Ok(read + rest.map_err(Error::Read)?)
     }
 
-    fn put_back(&mut self, line: Vec<u8>) {
+    fn put_back(&mut self, line: &[u8]) {
         let position = usize::try_from(self.again.position()).unwrap_or(usize::MAX);
         let rest = self.again.get_ref().get(position..).unwrap_or_default();
-        self.again = Cursor::new([line.as_slice(), rest].concat());
+        self.again = Cursor::new([line, rest].concat());
     }
 }
 

@@ -138,7 +138,7 @@ fn conform_fields(value: &Value, fields: Fieldset) -> Map<String, Value> {
     let Ok(found) = Fields::of(value) else { return out };
     for (name, shape, written) in fields {
         let field = conform(found.get(name).unwrap_or(&Value::Null), *shape);
-        if *written == Always || !is_empty(&field) && field != Value::from(0) {
+        if *written == Always || !is_empty(&field) && field != 0 {
             out.insert((*name).to_owned(), field);
         }
     }
