@@ -236,6 +236,10 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
             labels: BTreeMap::new(),
             files,
         };
+        // Rendered as an empty catalog, a misspelt label would go unnoticed.
+        if content.below(configs).next().is_none() {
+            bail!("image {reference} has no files below {configs:?}, which its label {CONFIGS_LABEL} names");
+        }
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         content.write_below(configs, directory.path())?;
         return load_catalog(directory.path());

@@ -66,6 +66,10 @@ fn images_that_hold_neither_bundle_nor_catalog_are_told() {
             Some("operators.operatorframework.io.index.database.v1"),
             "is no catalog: it has no table package",
         ),
+        (
+            Some("operators.operatorframework.io.index.configs.v1"),
+            "has no files below \"x\", which its label",
+        ),
     ];
     for (number, (label, expected)) in cases.into_iter().enumerate() {
         let tar = dir.path().join("image.tar");
