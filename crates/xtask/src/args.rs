@@ -45,9 +45,9 @@ pub enum Command {
         #[arg(long)]
         step: Option<u8>,
     },
-    /// Take the resolver's rules away one by one, and tell whether its scenarios notice
+    /// Take the rules of resolution and of catalogs away one by one, and tell whether tests notice
     Mutants {
-        /// Only rules whose name contains this
+        /// Only rules whose name, test or crate contains this
         rule: Option<String>,
     },
     /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types

@@ -1,7 +1,7 @@
-//! `cargo xtask mutants`: whether the resolver's scenarios notice when a rule is taken away.
+//! `cargo xtask mutants`: whether the tests notice when a rule is taken away.
 //!
-//! `crates/olm-resolver/tests/mutations.yaml` says, rule by rule, which clause to remove. Each is tried on a copy of the
-//! workspace under `target/`, so that nobody who builds meanwhile meets it.
+//! `tests/mutations.yaml` of a crate says, rule by rule, which clause to remove. Each is tried on a copy of the workspace
+//! under `target/`, so that nobody who builds meanwhile meets it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,22 @@ use serde::Deserialize;
 
 use crate::workspace;
 
-const LIST: &str = "crates/olm-resolver/tests/mutations.yaml";
+/// A crate with a list of mutations, and the tests that must notice them.
+struct Suite {
+    package: &'static str,
+    tests: &'static [&'static str],
+}
+
+const SUITES: [Suite; 2] = [
+    Suite {
+        package: "olm-resolver",
+        tests: &["--test", "scenarios", "scenarios_come_out_as_written"],
+    },
+    Suite {
+        package: "olm-fbc",
+        tests: &["--no-fail-fast", "--lib", "--test", "checklist"],
+    },
+];
 
 /// A clause to take away.
 #[derive(Debug, Deserialize)]
@@ -20,7 +35,10 @@ const LIST: &str = "crates/olm-resolver/tests/mutations.yaml";
 struct Mutation {
     /// The rule it belongs to.
     rule: String,
-    /// File below the resolver's `src`.
+    /// Beginning of the name of the test that must fail; any test will do if there is none.
+    #[serde(default)]
+    test: String,
+    /// File below the crate's `src`.
     file: String,
     /// The clause as it stands there.
     from: String,
@@ -28,41 +46,53 @@ struct Mutation {
     to: String,
 }
 
-/// What the scenarios said.
+/// What the tests said.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Noticed,
+    /// Tests failed, but not the one that should.
+    ByOthersOnly,
     Unnoticed,
     DoesNotCompile,
     NotFound,
 }
 
-/// Tries every mutation, or those whose rule contains `only`.
+/// Tries every mutation, or those whose rule, test or crate contains `only`.
 ///
 /// # Errors
 /// The workspace cannot be copied or cargo not be run.
 pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
     let root = workspace::root();
-    let text = fs::read_to_string(root.join(LIST)).with_context(|| format!("read {LIST}"))?;
-    let mutations: Vec<Mutation> = serde_saphyr::from_str(&text).with_context(|| format!("read {LIST}"))?;
     let copy = root.join("target/mutants/workspace");
     copy_workspace(&root, &copy)?;
-    let mut failed = 0;
-    for mutation in mutations
-        .iter()
-        .filter(|m| only.is_none_or(|only| m.rule.contains(only)))
-    {
-        let outcome = attempt(&copy, mutation)?;
-        let word = match outcome {
-            Outcome::Noticed => "noticed",
-            Outcome::Unnoticed => "UNNOTICED",
-            Outcome::DoesNotCompile => "DOES NOT COMPILE",
-            Outcome::NotFound => "NOT FOUND",
+    let (mut tried, mut failed) = (0, 0);
+    for suite in &SUITES {
+        let list = format!("crates/{}/tests/mutations.yaml", suite.package);
+        let text = fs::read_to_string(root.join(&list)).with_context(|| format!("read {list}"))?;
+        let mutations: Vec<Mutation> =
+            serde_saphyr::from_str(&text).with_context(|| format!("read {list}"))?;
+        let wanted = |mutation: &&Mutation| {
+            only.is_none_or(|only| {
+                [mutation.rule.as_str(), &mutation.test, suite.package]
+                    .iter()
+                    .any(|text| text.contains(only))
+            })
         };
-        failed += usize::from(outcome != Outcome::Noticed);
-        println!("{word:<17} {}", mutation.rule);
+        for mutation in mutations.iter().filter(wanted) {
+            let outcome = attempt(&copy, suite, mutation)?;
+            let word = match outcome {
+                Outcome::Noticed => "noticed",
+                Outcome::ByOthersOnly => "BY OTHERS ONLY",
+                Outcome::Unnoticed => "UNNOTICED",
+                Outcome::DoesNotCompile => "DOES NOT COMPILE",
+                Outcome::NotFound => "NOT FOUND",
+            };
+            tried += 1;
+            failed += usize::from(outcome != Outcome::Noticed);
+            println!("{word:<17} {}", mutation.rule);
+        }
     }
-    println!("{} mutations, {failed} not noticed", mutations.len());
+    println!("{tried} mutations, {failed} not noticed");
     Ok(if failed == 0 {
         ExitCode::SUCCESS
     } else {
@@ -96,8 +126,12 @@ fn copy_workspace(root: &Path, copy: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn attempt(copy: &Path, mutation: &Mutation) -> anyhow::Result<Outcome> {
-    let file: PathBuf = copy.join("crates/olm-resolver/src").join(&mutation.file);
+fn attempt(copy: &Path, suite: &Suite, mutation: &Mutation) -> anyhow::Result<Outcome> {
+    let file: PathBuf = copy
+        .join("crates")
+        .join(suite.package)
+        .join("src")
+        .join(&mutation.file);
     let original = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
     if !original.contains(&mutation.from) {
         return Ok(Outcome::NotFound);
@@ -108,24 +142,25 @@ fn attempt(copy: &Path, mutation: &Mutation) -> anyhow::Result<Outcome> {
         .current_dir(copy)
         // Packages of the copy have the names of ours: in a shared build folder each would be taken for the other.
         .env("CARGO_TARGET_DIR", copy.with_file_name("build"))
-        .args([
-            "test",
-            "--quiet",
-            "--package",
-            "olm-resolver",
-            "--test",
-            "scenarios",
-            "scenarios_come_out_as_written",
-        ])
+        .args(["test", "--quiet", "--package", suite.package])
+        .args(suite.tests)
         .output();
     write(&original)?;
     let test = test.context("run cargo test")?;
-    let text = String::from_utf8_lossy(&test.stderr);
-    Ok(
-        match (test.status.success(), text.contains("could not compile")) {
-            (true, _) => Outcome::Unnoticed,
-            (false, true) => Outcome::DoesNotCompile,
-            (false, false) => Outcome::Noticed,
-        },
-    )
+    if test.status.success() {
+        return Ok(Outcome::Unnoticed);
+    }
+    if String::from_utf8_lossy(&test.stderr).contains("could not compile") {
+        return Ok(Outcome::DoesNotCompile);
+    }
+    // Failed tests are listed by name, indented, with the modules they are in.
+    let failed = String::from_utf8_lossy(&test.stdout)
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ")?.rsplit("::").next().map(str::to_owned))
+        .any(|name| name.starts_with(&mutation.test));
+    Ok(if failed || mutation.test.is_empty() {
+        Outcome::Noticed
+    } else {
+        Outcome::ByOthersOnly
+    })
 }
