@@ -1,6 +1,6 @@
 //! The objects of a namespace, read from an API server.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -17,6 +17,7 @@ use crate::printer;
 pub struct Cluster {
     pub client: Client,
     pub namespace: String,
+    server: String,
 }
 
 impl Cluster {
@@ -31,19 +32,26 @@ impl Cluster {
         };
         let config = match &args.kubeconfig {
             Some(file) => {
+                // The text of these errors holds their causes already.
                 let kubeconfig = Kubeconfig::read_from(file)
-                    .with_context(|| format!("cannot read kubeconfig {}", file.display()))?;
+                    .map_err(|error| anyhow!("cannot read kubeconfig {}: {error}", file.display()))?;
                 Config::from_custom_kubeconfig(kubeconfig, &options).await
             }
             None => Config::from_kubeconfig(&options).await,
         };
-        let config = config.context("cannot find the cluster")?;
+        let config = config
+            .map_err(|error| anyhow!("cannot find the cluster: {error}; see --kubeconfig and --context"))?;
         let namespace = args
             .namespace
             .clone()
             .unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string();
         let client = Client::try_from(config).context("cannot set up a connection to the cluster")?;
-        Ok(Self { client, namespace })
+        Ok(Self {
+            client,
+            namespace,
+            server,
+        })
     }
 
     /// Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources it may use.
@@ -90,10 +98,10 @@ impl Cluster {
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let (kind, version) = (K::kind(&()), K::api_version(&()));
-        let found = api
-            .list(&ListParams::default())
-            .await
-            .with_context(|| format!("cannot list {} in namespace {namespace}", K::plural(&())))?;
+        let found = api.list(&ListParams::default()).await.with_context(|| {
+            let (what, server) = (K::plural(&()), &self.server);
+            format!("cannot list {what} in namespace {namespace} of cluster {server}")
+        })?;
         found
             .items
             .iter()
