@@ -4,35 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::{CRD_KIND, CSV_KIND};
+use super::super::{CRD_KIND, CSV_KIND, OPTIONAL_KINDS};
 use super::crd::Defined;
 use super::{Judge, MediaType, Optional, crd, csv, hub, metadata, objects, text};
 use crate::yaml;
 
-/// Kinds that a bundle may hold.
-const KINDS: [&str; 22] = [
+/// Kinds that a bundle may hold beside [`OPTIONAL_KINDS`]. A plan refuses a PodMonitor, which upstream's check lets pass.
+const KINDS: [&str; 11] = [
     CSV_KIND,
     CRD_KIND,
     "ClusterRole",
     "ClusterRoleBinding",
     "ConfigMap",
-    "ConsoleCLIDownload",
-    "ConsoleLink",
-    "ConsolePlugin",
-    "ConsoleQuickStart",
-    "ConsoleYAMLSample",
-    "NetworkPolicy",
-    "PodDisruptionBudget",
     "PodMonitor",
-    "PriorityClass",
-    "PrometheusRule",
     "Role",
     "RoleBinding",
     "Secret",
     "Service",
     "ServiceAccount",
-    "ServiceMonitor",
-    "VerticalPodAutoscaler",
 ];
 
 /// Checks the objects of a manifests directory, given by file name, with the optional checks that are asked for. Charts pass.
@@ -56,7 +45,8 @@ pub fn check_content<B: AsRef<[u8]>>(
             }
         };
         let kind = text(&object, "kind");
-        if media_type == MediaType::RegistryV1 && !KINDS.contains(&kind) {
+        let known = KINDS.contains(&kind) || OPTIONAL_KINDS.contains(&kind);
+        if media_type == MediaType::RegistryV1 && !known {
             problems.push(format!(
                 "{kind} is not supported type for registryV1 bundle: {name}"
             ));
