@@ -115,4 +115,16 @@ mod tests {
         );
         assert_eq!(to_string(&json!("<a>"), Html::Plain), r#""<a>""#);
     }
+
+    /// The nearest double is taken, not one beside it: else a value would change whenever it is read and written.
+    #[test]
+    fn floats_of_many_digits_stay_what_they_are() {
+        let value: Value =
+            serde_json::from_str("[123456789.123456789, 2.638344616030823e-256, 9007199254740993.0, 5e-324]")
+                .expect("numbers");
+        assert_eq!(
+            to_string(&value, Html::Escaped),
+            "[123456789.12345679,2.638344616030823e-256,9007199254740992,5e-324]"
+        );
+    }
 }
