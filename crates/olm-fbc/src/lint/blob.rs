@@ -88,7 +88,7 @@ impl Linter<'_> {
                     tell(
                         Rule::OldCrd,
                         format!(
-                            "CustomResourceDefinition {} is of {version}, which Kubernetes 1.22 and later refuse",
+                            "CustomResourceDefinition {} is of {version}, which Kubernetes 1.22 and later refuse: write it as apiextensions.k8s.io/v1",
                             manifest["metadata"]["name"]
                         ),
                     );
@@ -128,7 +128,7 @@ impl Linter<'_> {
         if bundle.related_images.is_empty() && !bundle.image.is_empty() {
             tell(
                 Rule::NoRelatedImages,
-                "it lists no relatedImages: mirrors for disconnected clusters will lack its images"
+                "it lists no relatedImages: mirrors for disconnected clusters will lack its images; name them in spec.relatedImages of the CSV"
                     .to_owned(),
             );
         }

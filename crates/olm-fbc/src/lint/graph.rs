@@ -44,7 +44,7 @@ impl Linter<'_> {
                 name,
                 object,
                 format!(
-                    "the default channel goes up to {offered}, but the package has {bundle:?}, version {best}"
+                    "the default channel goes up to {offered}, but the package has {bundle:?}, version {best}: add it to the channel, or name another channel in defaultChannel"
                 ),
             );
         }
@@ -116,7 +116,10 @@ impl Linter<'_> {
                 Rule::NoUpgradePath,
                 name,
                 object.clone(),
-                format!("no upgrades lead from {:?} to the head {head:?}", entry.name),
+                format!(
+                    "no upgrades lead from {:?} to the head {head:?}: let an entry on the way to the head replace or skip it",
+                    entry.name
+                ),
             );
         }
     }
