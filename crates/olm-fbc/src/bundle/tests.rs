@@ -301,9 +301,12 @@ fn given_properties_are_brought_into_their_form() {
         properties(&[("metadata/dependencies.yaml", twice)])[..2],
         ["foo 1", "foo 1"]
     );
-    let error = read(&[("metadata/dependencies.yaml", "dependencies: [{type: olm.package}]")])
-        .and_then(|bundle| bundle.to_blob(""))
-        .expect_err("no value");
+    let error = read(&[(
+        "metadata/dependencies.yaml",
+        "dependencies: [{type: olm.package}]",
+    )])
+    .and_then(|bundle| bundle.to_blob(""))
+    .expect_err("no value");
     assert_eq!(
         error.to_string(),
         "metadata/: dependency of type \"olm.package\": it has no value"
