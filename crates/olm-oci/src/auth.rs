@@ -1,8 +1,7 @@
 //! Registry credentials in the form of Docker's `config.json`, which is also what pull secrets hold.
 //!
 //! Several pull secrets are merged: every entry that fits an image is tried, the most specific key first, as the
-//! kubelet does. Identity tokens are not supported: such entries count as absent. Credential helpers are asked where the caller
-//! wants it. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
+//! kubelet does. Credential helpers are asked where the caller wants it. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,6 +31,8 @@ pub enum Credential {
     },
     /// A bearer token, used as it is.
     Bearer(String),
+    /// An identity token, which the registry's token service takes in exchange for bearer tokens.
+    Identity(String),
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -94,6 +95,7 @@ struct AuthEntry {
     username: String,
     password: String,
     auth: String,
+    identitytoken: String,
     registrytoken: String,
 }
 
@@ -238,6 +240,7 @@ impl fmt::Debug for Credential {
         f.write_str(match self {
             Self::Basic { .. } => "Basic(…)",
             Self::Bearer(_) => "Bearer(…)",
+            Self::Identity(_) => "Identity(…)",
         })
     }
 }
@@ -246,6 +249,10 @@ impl AuthEntry {
     fn into_credential(self) -> Result<Option<Credential>, ()> {
         if !self.registrytoken.is_empty() {
             return Ok(Some(Credential::Bearer(self.registrytoken)));
+        }
+        // Beside it stands a user name without meaning, and no password.
+        if !self.identitytoken.is_empty() {
+            return Ok(Some(Credential::Identity(self.identitytoken)));
         }
         let (username, password) = if self.auth.is_empty() {
             (self.username, self.password)
@@ -349,6 +356,7 @@ mod tests {
         let name = |credential: &Credential| match credential {
             Credential::Basic { username, password } => format!("{username}:{password}"),
             Credential::Bearer(token) => format!("bearer {token}"),
+            Credential::Identity(token) => format!("identity {token}"),
         };
         credentials
             .for_repository(host, repository)
@@ -373,11 +381,12 @@ mod tests {
     fn plain_fields_tokens_and_empty_entries() {
         let credentials = parse(
             r#"{"credsStore":"x","auths":{"a.io":{"username":"u","password":"p"},"b.io":{"registrytoken":"t"},
-                "c.io":{}}}"#,
+                "c.io":{},"d.io":{"auth":"MDA6","identitytoken":"i"}}}"#,
         );
         assert_eq!(users(&credentials, "a.io", "x"), ["u:p"]);
         assert_eq!(users(&credentials, "b.io", "x"), ["bearer t"]);
         assert!(users(&credentials, "c.io", "x").is_empty());
+        assert_eq!(users(&credentials, "d.io", "x"), ["identity i"]);
     }
 
     #[test]

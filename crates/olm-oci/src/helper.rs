@@ -14,7 +14,7 @@ use crate::reference::DEFAULT_REGISTRY;
 
 /// The key under which Docker keeps its hub's password.
 const HUB_KEY: &str = "https://index.docker.io/v1/";
-/// Stands for a user name where the secret is an identity token, which is not supported.
+/// Stands for a user name where the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
 
 #[derive(Debug, Default, Deserialize)]
@@ -103,8 +103,11 @@ fn run(name: &str, key: &str) -> Result<Option<Credential>, String> {
     }
     let answer: Answer =
         serde_json::from_slice(&output.stdout).map_err(|_| "its answer is not JSON".to_owned())?;
-    if answer.secret.is_empty() || answer.username == TOKEN_USER {
+    if answer.secret.is_empty() {
         return Ok(None);
+    }
+    if answer.username == TOKEN_USER {
+        return Ok(Some(Credential::Identity(answer.secret)));
     }
     Ok(Some(Credential::Basic {
         username: answer.username,

@@ -8,7 +8,9 @@ use crate::auth::{Credential, Credentials};
 use crate::error::{Attempt, PullError, PullErrorClass};
 use crate::reference::Reference;
 use crate::registry_config::{Host, RegistryConfig};
-use crate::transport::{Failure, client_config, install_tls_provider, registry_failure, token_reference};
+use crate::transport::{
+    Failure, client_config, identity, install_tls_provider, registry_failure, token_reference,
+};
 
 /// Pushes images to the first host that may be pushed to.
 #[derive(Debug, Clone, Default)]
@@ -80,13 +82,13 @@ async fn upload(
 ) -> Result<(), Failure> {
     let image = token_reference(host, name);
     let fitting = credentials.for_repository(&host.authority, name.repository());
-    let candidates = fitting.into_iter().map(|credential| match credential {
-        Credential::Basic { username, password } => RegistryAuth::Basic(username.clone(), password.clone()),
-        Credential::Bearer(token) => RegistryAuth::Bearer(token.clone()),
-    });
     let mut refusal = None;
-    for auth in candidates.chain([RegistryAuth::Anonymous]) {
-        match upload_as(host, archive, &image, &auth).await {
+    for credential in fitting.into_iter().map(Some).chain([None]) {
+        let result = match registry_auth(host, name, credential).await {
+            Ok(auth) => upload_as(host, archive, &image, &auth).await,
+            Err(failure) => Err(failure),
+        };
+        match result {
             Err(failure) if failure.class == PullErrorClass::Unauthorized => {
                 refusal = refusal.or(Some(failure));
             }
@@ -94,6 +96,23 @@ async fn upload(
         }
     }
     refusal.map_or(Ok(()), Err)
+}
+
+async fn registry_auth(
+    host: &Host,
+    name: &Reference,
+    credential: Option<&Credential>,
+) -> Result<RegistryAuth, Failure> {
+    Ok(match credential {
+        None => RegistryAuth::Anonymous,
+        Some(Credential::Basic { username, password }) => {
+            RegistryAuth::Basic(username.clone(), password.clone())
+        }
+        Some(Credential::Bearer(token)) => RegistryAuth::Bearer(token.clone()),
+        Some(Credential::Identity(identity)) => {
+            RegistryAuth::Bearer(identity::exchange(host, name.repository(), "pull,push", identity).await?)
+        }
+    })
 }
 
 async fn upload_as(

@@ -5,6 +5,7 @@
 
 mod client;
 mod failure;
+pub(crate) mod identity;
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -297,6 +298,11 @@ impl Session {
                 RegistryAuth::Basic(username.clone(), password.clone())
             }
             Some(Credential::Bearer(token)) => return header(&format!("Bearer {token}")).map(Some),
+            Some(Credential::Identity(identity)) => {
+                let repository = self.image.repository();
+                let token = identity::exchange(&self.host, repository, "pull", identity).await?;
+                return header(&format!("Bearer {token}")).map(Some);
+            }
         };
         let client =
             Client::try_from(client_config(&self.host)?).map_err(|error| registry_failure(&error))?;

@@ -386,6 +386,57 @@ async fn a_challenge_leads_to_the_token_service_and_back() {
     assert_eq!(error.class(), PullErrorClass::Unauthorized);
 }
 
+/// `docker login` leaves an identity token where users sign in elsewhere; it is exchanged, never shown to the registry.
+#[tokio::test]
+async fn an_identity_token_is_exchanged() {
+    let image = image();
+    let good = Server::registry_script("demo/bundle", &image);
+    let tokens = Server::start(|seen| {
+        let is_ours = seen.posted.contains("grant_type=refresh_token&service=test&")
+            && seen
+                .posted
+                .ends_with("&scope=repository%3Ademo%2Fbundle%3Apull&refresh_token=who+I%2Bam");
+        match is_ours {
+            true => Answer::ok(r#"{"access_token":"ticket"}"#),
+            false => Answer::status(401),
+        }
+    })
+    .await;
+    let realm = format!(
+        "Bearer realm=\"http://{}/token\",service=\"test\"",
+        tokens.address
+    );
+    let server = Server::start(move |seen| match seen.authorization.as_str() {
+        "Bearer ticket" if seen.path != "/v2/" => good(seen),
+        _ => Answer::status(401).header("www-authenticate", &realm),
+    })
+    .await;
+    let credentials = |identity: &str| {
+        let text = format!(
+            r#"{{"auths":{{"{}":{{"auth":"MDA6","identitytoken":"{identity}"}}}}}}"#,
+            server.address
+        );
+        Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
+    };
+    let reference = server.reference("demo/bundle:v1");
+    let content = Puller::default()
+        .content(&reference, &credentials("who I+am"), MANIFESTS)
+        .await
+        .expect("pulled");
+    assert_eq!(content.files.len(), 2);
+    let shown = server.seen();
+    assert!(
+        shown.iter().all(|seen| !format!("{seen:?}").contains("who")),
+        "{shown:?}"
+    );
+    let error = Puller::default()
+        .resolve(&reference, &credentials("revoked"))
+        .await
+        .expect_err("revoked");
+    assert_eq!(error.class(), PullErrorClass::Unauthorized);
+    assert!(!error.to_string().contains("revoked"), "{error}");
+}
+
 #[tokio::test]
 async fn cached_content_needs_no_registry() {
     let image = image();

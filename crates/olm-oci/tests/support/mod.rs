@@ -82,6 +82,8 @@ pub struct Seen {
     pub path: String,
     pub query: String,
     pub authorization: String,
+    /// Method and body of what is no GET.
+    pub posted: String,
 }
 
 type Script = dyn Fn(&Seen) -> Answer + Send + Sync;
@@ -159,20 +161,34 @@ async fn answer(mut stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<S
             _ => return,
         }
     }
-    let head = String::from_utf8_lossy(&head).into_owned();
+    let text = String::from_utf8_lossy(&head).into_owned();
+    let (head, mut body) = text
+        .split_once("\r\n\r\n")
+        .map(|(head, body)| (head.to_owned(), body.to_owned()))
+        .expect("headers end");
+    let field = |wanted: &str| {
+        head.lines()
+            .filter_map(|line| line.split_once(": "))
+            .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+            .map_or(String::new(), |(_, value)| value.to_owned())
+    };
+    while body.len() < field("content-length").parse().unwrap_or(0) {
+        match stream.read(&mut buffer).await {
+            Ok(read) if read > 0 => body.push_str(&String::from_utf8_lossy(&buffer[..read])),
+            _ => return,
+        }
+    }
     let target = head.split(' ').nth(1).unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let authorization = head
-        .lines()
-        .find_map(|line| {
-            line.split_once(": ")
-                .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-        })
-        .map_or("", |(_, value)| value);
+    let posted = match head.split(' ').next() {
+        Some("GET") | None => String::new(),
+        Some(method) => format!("{method} {body}"),
+    };
     let seen = Seen {
         path: path.into(),
         query: query.into(),
-        authorization: authorization.into(),
+        authorization: field("authorization"),
+        posted,
     };
     let answer = script(&seen);
     log.lock().expect("lock").push(seen);
