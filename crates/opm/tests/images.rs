@@ -50,6 +50,53 @@ fn a_bundle_image_renders_like_its_directory() {
     }
 }
 
+/// A package takes description and icon from its bundle's manifest, which a migration throws away.
+#[test]
+fn templates_are_made_before_their_bundles_are_migrated() {
+    let Some(registry) = Registry::start(None) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("folder");
+    let hosts = mirror(dir.path(), &registry.address);
+    let config = ["--registry-config", text(&hosts)];
+    let mut template = "schema: olm.semver\nstable:\n  bundles:\n".to_owned();
+    for version in ["1.0.0", "1.1.0"] {
+        let bundle = bundle(dir.path(), version);
+        let name = format!("quay.io/demo/bundle:v{version}");
+        let push = ["alpha", "image", "bundle", text(&bundle), "-t", &name, "--push"];
+        opm(&[&push[..], &config].concat()).ok();
+        template.push_str(&format!("  - image: {name}\n"));
+    }
+    let file = dir.path().join("template.yaml");
+    std::fs::write(&file, template).expect("file");
+    let render = |more: &[&str]| -> Vec<serde_json::Value> {
+        let command = ["alpha", "render-template", "semver", text(&file)];
+        let output = opm(&[&command[..], &config, more].concat()).ok();
+        serde_json::Deserializer::from_str(&output)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .expect("JSON documents")
+    };
+    let (plain, migrated) = (render(&[]), render(&["--migrate-level", "all"]));
+    assert_eq!(migrated[0]["schema"], "olm.package");
+    assert_eq!(migrated[0]["description"], "Greets version 1.1.0.");
+    assert_eq!(migrated[0]["icon"]["mediatype"], "image/svg+xml");
+    assert_eq!(migrated[0], plain[0]);
+    let kinds = |blobs: &[serde_json::Value]| -> Vec<String> {
+        let bundles = blobs.iter().filter(|blob| blob["schema"] == "olm.bundle");
+        let last = bundles.map(|bundle| {
+            bundle["properties"]
+                .as_array()
+                .and_then(|all| all.last())
+                .expect("one")
+        });
+        last.map(|property| property["type"].as_str().expect("type").to_owned())
+            .collect()
+    };
+    assert_eq!(kinds(&migrated), ["olm.csv.metadata", "olm.csv.metadata"]);
+    assert_eq!(kinds(&plain), ["olm.bundle.object", "olm.bundle.object"]);
+}
+
 #[test]
 fn images_that_hold_neither_bundle_nor_catalog_are_told() {
     let Some(registry) = Registry::start(None) else {

@@ -63,6 +63,15 @@ fn templates_are_rendered_from_files_and_standard_input() {
         "{graph}"
     );
 
+    // Upstream marks what is skipped in templates, and in `render-graph` only when asked to.
+    let patch = bundle(dir.path(), "1.0.1");
+    let patched = format!("{template}  - image: {}\n", text(&patch));
+    let graph = with_input(&[&command[..], &["-o", "mermaid"]].concat(), &patched).ok();
+    assert!(
+        graph.contains("class demo-stable-v1-demo.v1.0.0 skipped\n") && graph.contains("stroke-dasharray"),
+        "{graph}"
+    );
+
     let error = opm(&[&command[..], &["composite", text(&file)]].concat()).fails();
     assert!(
         error.contains("invalid template type \"composite\", must be one of"),

@@ -1,9 +1,11 @@
 //! `opm alpha render-template` and `opm alpha convert-template`: catalogs from templates, and back.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use anyhow::{Context as _, bail};
 use olm_fbc::mermaid::{self, Options};
+use olm_fbc::migrate::Level;
 use olm_fbc::schema::Blob;
 use olm_fbc::template::{Kind, Rendered, Template, from_catalog};
 use olm_fbc::yaml;
@@ -21,10 +23,9 @@ pub async fn render(args: &RenderTemplateArgs, settings: &Settings) -> anyhow::R
     let template = Template::parse(&input, kind).context("rendering template")?;
     let mut rendered = Rendered::new();
     for image in template.images() {
-        let mut blobs = load_bundle(&image, settings)
+        let blobs = load_bundle(&image, settings)
             .await
             .with_context(|| format!("rendering template: render reference {image:?}"))?;
-        level.apply(&mut blobs);
         let bundles = blobs.into_iter().filter_map(|blob| match blob {
             Blob::Bundle(bundle) => Some(bundle),
             _ => None,
@@ -32,10 +33,33 @@ pub async fn render(args: &RenderTemplateArgs, settings: &Settings) -> anyhow::R
         rendered.insert(image, bundles.collect());
     }
     let mut blobs = template.render(&rendered).context("rendering template")?;
+    migrate_rendered(&mut blobs, &rendered, level);
+    // As upstream draws templates, unlike what its `render-graph` does by default.
+    let options = Options {
+        v0_semantics: true,
+        ..Options::default()
+    };
     match args.output {
         TemplateFormat::Json => print(&mut blobs, Format::Json),
         TemplateFormat::Yaml => print(&mut blobs, Format::Yaml),
-        TemplateFormat::Mermaid => printer::data(&mermaid::draw(&blobs, &Options::default())?.text),
+        TemplateFormat::Mermaid => printer::data(&mermaid::draw(&blobs, &options)?.text),
+    }
+}
+
+/// Migrates what was rendered for the template; bundles that it has itself stay as they are. Only now, as templates look into
+/// manifests for what they make.
+fn migrate_rendered(blobs: &mut [Blob], rendered: &Rendered, level: Level) {
+    let made: BTreeSet<(&str, &str)> = rendered
+        .values()
+        .flatten()
+        .map(|bundle| (bundle.package.as_str(), bundle.name.as_str()))
+        .collect();
+    for blob in blobs {
+        let is_made = matches!(&*blob, Blob::Bundle(bundle)
+            if made.contains(&(bundle.package.as_str(), bundle.name.as_str())));
+        if is_made {
+            level.apply(std::slice::from_mut(blob));
+        }
     }
 }
 

@@ -64,6 +64,8 @@ metadata:
   name: demo.v{version}
 spec:
   displayName: Demo
+  description: Greets version {version}.
+  icon: [{{base64data: PHN2Zy8+, mediatype: image/svg+xml}}]
   version: {version}
   customresourcedefinitions:
     owned:
