@@ -617,6 +617,21 @@ async fn serve_chain() -> Server {
     Server::start(cache::open_temporary(checklist_catalog(CHAIN).path()).expect("index")).await
 }
 
+/// The chain's package with a channel `slow` that ends earlier, and a package `q` whose channel has a name of `p`'s.
+async fn serve_two_packages() -> Server {
+    let dir = checklist_catalog(CHAIN);
+    let more = [
+        serde_json::json!({"schema": "olm.channel", "package": "p", "name": "slow", "entries": [{"name": "p.v1.1.0"}]}),
+        serde_json::json!({"schema": "olm.package", "name": "q", "defaultChannel": "fast"}),
+        serde_json::json!({"schema": "olm.channel", "package": "q", "name": "fast", "entries": [{"name": "q.v2.0.0"}]}),
+        serde_json::json!({"schema": "olm.bundle", "package": "q", "name": "q.v2.0.0", "image": "quay.io/q/q:v2", "properties": [
+            {"type": "olm.package", "value": {"packageName": "q", "version": "2.0.0"}}]}),
+    ];
+    let text: String = more.iter().map(ToString::to_string).collect();
+    std::fs::write(dir.path().join("more.json"), text).expect("catalog");
+    Server::start(cache::open_temporary(dir.path()).expect("index")).await
+}
+
 #[tokio::test]
 async fn arch_013_csvs_crds_and_metadata_on_packages_and_channels_are_stored() {
     let server = serve_chain().await;
@@ -644,11 +659,39 @@ async fn arch_013_csvs_crds_and_metadata_on_packages_and_channels_are_stored() {
 
 #[tokio::test]
 async fn arch_014_each_channel_of_a_package_points_to_one_csv() {
-    let server = serve_chain().await;
-    let package = server.client().get_package("p").await.expect("package");
-    assert_eq!(package.name, "p");
-    for channel in &package.channels {
-        assert_eq!(channel.csv_name, "p.v1.2.0", "{}", channel.name);
+    let server = serve_two_packages().await;
+    for (package, default, heads) in [
+        (
+            "p",
+            "stable",
+            &[("fast", "p.v1.2.0"), ("slow", "p.v1.1.0"), ("stable", "p.v1.2.0")][..],
+        ),
+        ("q", "fast", &[("fast", "q.v2.0.0")][..]),
+    ] {
+        let found = server.client().get_package(package).await.expect("package");
+        assert_eq!(
+            (found.name.as_str(), found.default_channel_name.as_str()),
+            (package, default)
+        );
+        let pointed: Vec<(&str, &str)> = found
+            .channels
+            .iter()
+            .map(|channel| (channel.name.as_str(), channel.csv_name.as_str()))
+            .collect();
+        assert_eq!(pointed, heads);
+        for (channel, head) in heads {
+            let mut registry = server.registry().await;
+            #[allow(deprecated)]
+            let answer = registry.get_bundle_for_channel(proto::GetBundleInChannelRequest {
+                pkg_name: package.into(),
+                channel_name: (*channel).into(),
+            });
+            let bundle = answer.await.expect("bundle").into_inner();
+            assert_eq!(
+                (bundle.csv_name.as_str(), bundle.channel_name.as_str()),
+                (*head, *channel)
+            );
+        }
     }
     let two = r#"[{"name": "p.v1.2.0"}, {"name": "p.v1.1.0"}]"#;
     let error = cache::open_temporary(checklist_catalog(two).path())
@@ -684,7 +727,7 @@ async fn arch_015_operators_and_upgrades_are_asked_for_over_grpc() {
 
 #[tokio::test]
 async fn upg_001_operators_are_grouped_in_packages_and_channels() {
-    let server = serve_chain().await;
+    let server = serve_two_packages().await;
     let client = server.client();
     let mut places = Vec::new();
     let mut stream = client.list_bundles().await.expect("stream");
@@ -700,6 +743,8 @@ async fn upg_001_operators_are_grouped_in_packages_and_channels() {
         [
             "p/fast/p.v1.1.0",
             "p/fast/p.v1.2.0",
+            "q/fast/q.v2.0.0",
+            "p/slow/p.v1.1.0",
             "p/stable/p.v1.1.0",
             "p/stable/p.v1.2.0"
         ]

@@ -18,7 +18,7 @@ struct Suite {
     tests: &'static [&'static str],
 }
 
-const SUITES: [Suite; 2] = [
+const SUITES: [Suite; 3] = [
     Suite {
         package: "olm-resolver",
         tests: &["--test", "scenarios", "scenarios_come_out_as_written"],
@@ -26,6 +26,10 @@ const SUITES: [Suite; 2] = [
     Suite {
         package: "olm-fbc",
         tests: &["--no-fail-fast", "--lib", "--test", "checklist"],
+    },
+    Suite {
+        package: "olm-registry",
+        tests: &["--no-fail-fast", "--test", "serve"],
     },
 ];
 
