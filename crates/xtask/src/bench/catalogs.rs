@@ -48,6 +48,8 @@ struct Run {
 /// A program cannot be built or does not do what is measured.
 pub(super) fn run(options: &CatalogBenchOptions) -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
+    // Not there yet where cargo builds elsewhere.
+    fs::create_dir_all(workspace::root().join("target")).context("cannot make target/")?;
     let catalog = match &options.catalog {
         Some(catalog) => catalog.clone(),
         None => corpus()?,
