@@ -128,11 +128,7 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError`].
     pub fn from_file(path: &Path) -> Result<Self, CredentialsError> {
-        let text = std::fs::read(path).map_err(|source| CredentialsError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::from_docker_config(&text, &path.display().to_string())
+        Self::from_docker_config(&read(path)?, &path.display().to_string())
     }
 
     /// Reads a person's own `config.json` file for a registry host (with port if any): a helper that the file names for the
@@ -141,12 +137,9 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError`].
     pub fn from_file_and_helpers(path: &Path, host: &str) -> Result<Self, CredentialsError> {
-        let mut credentials = Self::from_file(path)?;
-        let text = std::fs::read(path).map_err(|source| CredentialsError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text = read(path)?;
         let origin = path.display().to_string();
+        let mut credentials = Self::from_docker_config(&text, &origin)?;
         if let Some(credential) = crate::helper::ask(&text, &origin, host)? {
             let (host, path) = normalise_key(host);
             let entry = Entry {
@@ -276,6 +269,13 @@ fn decode_auth(auth: &str) -> Option<(String, String)> {
     let (username, password) = text.split_once(':')?;
     // Some tools pad the decoded value with NUL bytes.
     Some((username.to_owned(), password.trim_end_matches('\0').to_owned()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
+    std::fs::read(path).map_err(|source| CredentialsError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn parse_error(error: &serde_json::Error, origin: &str) -> CredentialsError {

@@ -9,7 +9,7 @@ use crate::error::{Attempt, PullError, PullErrorClass};
 use crate::reference::Reference;
 use crate::registry_config::{Host, RegistryConfig};
 use crate::transport::{
-    Failure, client_config, identity, install_tls_provider, registry_failure, token_reference,
+    Failure, build_client, client_config, identity, install_tls_provider, registry_failure, token_reference,
 };
 
 /// Pushes images to the first host that may be pushed to.
@@ -110,7 +110,9 @@ async fn registry_auth(
         }
         Some(Credential::Bearer(token)) => RegistryAuth::Bearer(token.clone()),
         Some(Credential::Identity(identity)) => {
-            RegistryAuth::Bearer(identity::exchange(host, name.repository(), "pull,push", identity).await?)
+            let client = build_client(host)?;
+            let token = identity::exchange(&client, host, name.repository(), "pull,push", identity).await?;
+            RegistryAuth::Bearer(token)
         }
     })
 }

@@ -21,7 +21,7 @@ use crate::error::{Attempt, PullError, PullErrorClass};
 use crate::reference::Reference;
 use crate::registry_config::{Host, RegistryConfig};
 
-use client::build_client;
+pub(crate) use client::build_client;
 pub use client::install_tls_provider;
 pub(crate) use client::{client_config, token_reference};
 pub(crate) use failure::{Failure, registry_failure};
@@ -171,20 +171,9 @@ impl Session {
         expected: Option<&Digest>,
         limit: u64,
     ) -> Result<Bytes, Failure> {
-        let mut response = self.get(object).await?;
-        check_length(&response, limit)?;
+        let response = self.get(object).await?;
         let told = told_digest(&response);
-        let mut body = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| transport_failure(&error))?
-        {
-            if body.len() as u64 + chunk.len() as u64 > limit {
-                return Err(too_large(limit));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = read_whole(response, limit).await?;
         // A tag has no digest to check; then the registry's own word at least reveals damage on the way.
         if let Some(expected) = expected.or(told.as_ref())
             && !expected.matches(&body)
@@ -291,7 +280,7 @@ impl Session {
     }
 
     /// The `Authorization` header for a credential; `None` when the host asks for none that this credential can give.
-    async fn authorize(&self, credential: Option<&Credential>) -> Result<Option<HeaderValue>, Failure> {
+    async fn authorize(&mut self, credential: Option<&Credential>) -> Result<Option<HeaderValue>, Failure> {
         let auth = match credential {
             None => RegistryAuth::Anonymous,
             Some(Credential::Basic { username, password }) => {
@@ -299,8 +288,9 @@ impl Session {
             }
             Some(Credential::Bearer(token)) => return header(&format!("Bearer {token}")).map(Some),
             Some(Credential::Identity(identity)) => {
+                let client = self.client()?;
                 let repository = self.image.repository();
-                let token = identity::exchange(&self.host, repository, "pull", identity).await?;
+                let token = identity::exchange(&client, &self.host, repository, "pull", identity).await?;
                 return header(&format!("Bearer {token}")).map(Some);
             }
         };
@@ -330,6 +320,23 @@ impl Session {
         self.client = Some(client.clone());
         Ok(client)
     }
+}
+
+/// A body of at most `limit` bytes.
+async fn read_whole(mut response: reqwest::Response, limit: u64) -> Result<Vec<u8>, Failure> {
+    check_length(&response, limit)?;
+    let mut body = Vec::new();
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| transport_failure(&error))?
+    {
+        if body.len() as u64 + chunk.len() as u64 > limit {
+            return Err(too_large(limit));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
 }
 
 fn header(text: &str) -> Result<HeaderValue, Failure> {

@@ -338,24 +338,33 @@ async fn broken_registry_configuration_is_told_with_the_image() {
     );
 }
 
+/// The challenge that names a token service.
+fn realm(tokens: &Server) -> String {
+    format!(
+        "Bearer realm=\"http://{}/token\",service=\"test\"",
+        tokens.address
+    )
+}
+
+/// A registry with the image that wants the token `ticket`.
+async fn behind(tokens: &Server) -> Server {
+    let good = Server::registry_script("demo/bundle", &image());
+    let realm = realm(tokens);
+    Server::start(move |seen| match seen.authorization.as_str() {
+        "Bearer ticket" if seen.path != "/v2/" => good(seen),
+        _ => Answer::status(401).header("www-authenticate", &realm),
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_challenge_leads_to_the_token_service_and_back() {
-    let image = image();
-    let good = Server::registry_script("demo/bundle", &image);
     let tokens = Server::start(|seen| match seen.authorization.as_str() {
         "Basic c2Vjb25kOnJpZ2h0" => Answer::ok(r#"{"token":"ticket"}"#),
         _ => Answer::status(401),
     })
     .await;
-    let realm = format!(
-        "Bearer realm=\"http://{}/token\",service=\"test\"",
-        tokens.address
-    );
-    let server = Server::start(move |seen| match seen.authorization.as_str() {
-        "Bearer ticket" if seen.path != "/v2/" => good(seen),
-        _ => Answer::status(401).header("www-authenticate", &realm),
-    })
-    .await;
+    let server = behind(&tokens).await;
     let text = format!(
         r#"{{"auths":{{"{0}/demo":{{"username":"first","password":"wrong"}},"{0}":{{"username":"second","password":"right"}}}}}}"#,
         server.address
@@ -389,8 +398,6 @@ async fn a_challenge_leads_to_the_token_service_and_back() {
 /// `docker login` leaves an identity token where users sign in elsewhere; it is exchanged, never shown to the registry.
 #[tokio::test]
 async fn an_identity_token_is_exchanged() {
-    let image = image();
-    let good = Server::registry_script("demo/bundle", &image);
     let tokens = Server::start(|seen| {
         let is_ours = seen.posted.contains("grant_type=refresh_token&service=test&")
             && seen
@@ -402,15 +409,7 @@ async fn an_identity_token_is_exchanged() {
         }
     })
     .await;
-    let realm = format!(
-        "Bearer realm=\"http://{}/token\",service=\"test\"",
-        tokens.address
-    );
-    let server = Server::start(move |seen| match seen.authorization.as_str() {
-        "Bearer ticket" if seen.path != "/v2/" => good(seen),
-        _ => Answer::status(401).header("www-authenticate", &realm),
-    })
-    .await;
+    let server = behind(&tokens).await;
     let credentials = |identity: &str| {
         let text = format!(
             r#"{{"auths":{{"{}":{{"auth":"MDA6","identitytoken":"{identity}"}}}}}}"#,
@@ -493,10 +492,7 @@ async fn a_token_that_expires_on_the_way_is_refreshed() {
         Answer::ok(format!(r#"{{"token":"ticket-{number}"}}"#))
     })
     .await;
-    let realm = format!(
-        "Bearer realm=\"http://{}/token\",service=\"test\"",
-        tokens.address
-    );
+    let realm = realm(&tokens);
     let current = issued.clone();
     let served = AtomicUsize::new(0);
     let server = Server::start(move |seen| {

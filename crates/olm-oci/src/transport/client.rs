@@ -28,7 +28,7 @@ pub fn install_tls_provider() {
 }
 
 /// A client with the certificates and headers that are configured for a host.
-pub(super) fn build_client(host: &Host) -> Result<reqwest::Client, Failure> {
+pub(crate) fn build_client(host: &Host) -> Result<reqwest::Client, Failure> {
     let mut builder = reqwest::Client::builder()
         .user_agent(USER_AGENT)
         .connect_timeout(CONNECT_TIMEOUT)

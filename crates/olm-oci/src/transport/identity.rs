@@ -9,13 +9,13 @@ use http_auth::parser::ChallengeParser;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::client::build_client;
-use super::failure::{Failure, accept_response, malformed, too_large, transport_failure};
+use super::failure::{Failure, accept_response, malformed, transport_failure};
+use super::read_whole;
 use crate::error::PullErrorClass;
 use crate::registry_config::Host;
 
 /// Answers of token services are a few kilobytes.
-const MOST_BYTES: usize = 256 << 10;
+const MOST_BYTES: u64 = 256 << 10;
 /// The name under which we ask; services log it.
 const CLIENT_ID: &str = "olm-oci";
 
@@ -39,12 +39,12 @@ struct Answer {
 /// # Errors
 /// Registry or token service are out of reach, want something else, or refuse the identity token. Its text is never told.
 pub(crate) async fn exchange(
+    client: &reqwest::Client,
     host: &Host,
     repository: &str,
     actions: &str,
     identity: &str,
 ) -> Result<String, Failure> {
-    let client = build_client(host)?;
     let answer = client
         .get(format!("{}/v2/", host.origin()))
         .send()
@@ -82,18 +82,7 @@ pub(crate) async fn exchange(
         .send()
         .await
         .map_err(|error| transport_failure(&error))?;
-    let mut response = accept_response(response).await?;
-    let mut body = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| transport_failure(&error))?
-    {
-        body.extend_from_slice(&chunk);
-        if body.len() > MOST_BYTES {
-            return Err(too_large(MOST_BYTES as u64));
-        }
-    }
+    let body = read_whole(accept_response(response).await?, MOST_BYTES).await?;
     let answer: Answer = serde_json::from_slice(&body)
         .map_err(|_| malformed("the token service's answer is not JSON".to_owned()))?;
     [answer.access_token, answer.token]
