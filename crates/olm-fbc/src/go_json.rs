@@ -3,6 +3,7 @@
 //! Needed wherever bytes are compared or stored: base64 of bundle objects, property texts, digests. Keys are sorted and
 //! nothing is indented; Go's number format and escapes are used.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
@@ -77,6 +78,26 @@ pub(crate) fn float(out: &mut String, float: f64) {
     } else {
         let _ = write!(out, "{float}");
     }
+}
+
+/// A piece of text without quotes, backslashes and control characters, with what Go escapes besides those.
+pub fn escaped(text: &str, html: Html) -> Cow<'_, str> {
+    let special: &[char] = match html {
+        Html::Escaped => &['<', '>', '&', '\u{2028}', '\u{2029}'],
+        Html::Plain => &['\u{2028}', '\u{2029}'],
+    };
+    if !text.contains(special) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for char in text.chars() {
+        if special.contains(&char) {
+            let _ = write!(out, "\\u{:04x}", u32::from(char));
+        } else {
+            out.push(char);
+        }
+    }
+    Cow::Owned(out)
 }
 
 fn text(out: &mut String, value: &str, html: Html) {

@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
+use crate::go_json::{self, Html};
 use crate::schema::Blob;
-use crate::{go_json, yaml};
+use crate::yaml;
 
 mod spool;
 
@@ -110,23 +111,7 @@ impl Formatter for GoFormatter {
     }
 
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        const SEPARATORS: [char; 2] = ['\u{2028}', '\u{2029}'];
-        let mut rest = fragment;
-        while let Some(at) = rest.find(SEPARATORS) {
-            let (before, found) = rest.split_at(at);
-            out.write_all(before.as_bytes())?;
-            rest = match found.strip_prefix(SEPARATORS[0]) {
-                Some(after) => {
-                    out.write_all(b"\\u2028")?;
-                    after
-                }
-                None => {
-                    out.write_all(b"\\u2029")?;
-                    found.strip_prefix(SEPARATORS[1]).unwrap_or_default()
-                }
-            };
-        }
-        out.write_all(rest.as_bytes())
+        out.write_all(go_json::escaped(fragment, Html::Plain).as_bytes())
     }
 
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {

@@ -16,6 +16,7 @@ use olm_runtime::{
     outcome::{FailureClass, Outcome},
     plan::{Plan, Target},
 };
+use olm_testing::patch::merge;
 use serde_json::{Value, json};
 
 pub use objects::*;
@@ -116,7 +117,7 @@ impl World {
             .get(&key)
             .cloned()
             .expect("the object to edit exists");
-        writes::merge(&mut object, &patch);
+        merge(&mut object, &patch);
         self.store(key, object);
     }
 

@@ -1,4 +1,5 @@
 //! Builders and fixtures for tests.
 
 pub mod laws;
+pub mod patch;
 pub mod shared;

@@ -7,6 +7,7 @@ use olm_runtime::{
     outcome::{Failure, FailureClass, Outcome},
     plan::{Action, Exists, Target},
 };
+use olm_testing::patch::merge;
 use serde_json::{Value, json};
 
 use super::{Key, World};
@@ -271,24 +272,6 @@ fn identified(target: &Target, mut object: Value) -> Value {
         object["metadata"]["namespace"] = json!(namespace);
     }
     object
-}
-
-/// RFC 7386.
-pub(super) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
 }
 
 /// Server-side apply by one manager: what it no longer applies goes, what it applies is set, lists are replaced whole.

@@ -1,6 +1,5 @@
 //! Files of the layout, made from an index one bundle at a time.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -269,22 +268,6 @@ struct Escaping;
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        writer.write_all(escaped(fragment).as_bytes())
+        writer.write_all(go_json::escaped(fragment, Html::Escaped).as_bytes())
     }
-}
-
-fn escaped(text: &str) -> Cow<'_, str> {
-    let special = ['<', '>', '&', '\u{2028}', '\u{2029}'];
-    if !text.contains(special) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 64);
-    for char in text.chars() {
-        if special.contains(&char) {
-            out.push_str(&format!("\\u{:04x}", u32::from(char)));
-        } else {
-            out.push(char);
-        }
-    }
-    Cow::Owned(out)
 }

@@ -187,24 +187,7 @@ where
         assert_eq!(known.meta().uid.as_ref(), uid);
     }
     let mut object = serde_json::to_value(known.as_ref()).unwrap();
-    merge(&mut object, patch);
+    olm_testing::patch::merge(&mut object, patch);
     object["metadata"]["resourceVersion"] = json!(version);
     store.put(serde_json::from_value(object).unwrap());
-}
-
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
 }
