@@ -234,6 +234,7 @@ fn read_crd(found: &CustomResourceDefinition) -> Crd {
     }
 }
 
+/// What the metadata of a ServiceAccount tells of its owners.
 pub fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> Account {
     Account {
         csv_owners: owner::references(&found.metadata)

@@ -1,0 +1,19 @@
+//! Controllers of ClusterServiceVersion and OperatorGroup.
+//!
+//! The program is a shell around pure decisions: `run` wires stores to queues, and each controller observes, decides,
+//! lets the runtime act, and writes its status. See `csv` for the one that matters most. It is a library so that tests
+//! of the whole can drive its controllers; `main.rs` only reads the flags.
+
+// Rows of test tables are literals, handed over as they stand.
+#![cfg_attr(test, allow(clippy::needless_pass_by_value))]
+
+pub mod args;
+pub mod csv;
+pub mod namespace;
+pub mod operator_condition;
+pub mod operator_group;
+pub mod owner;
+pub mod run;
+pub mod stores;
+#[cfg(test)]
+mod world;
