@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 
+mod folding;
+
 fn value(text: &str) -> Value {
     parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }

@@ -9,10 +9,12 @@ use serde_saphyr::granit_parser::{
 
 use super::{Error, Limits, named, scalar};
 
-/// How often a document is read again with continuation lines indented; see [`indent_continuation`].
+/// How often a document is read again with the lines of a quoted text indented; see [`indent_quoted_text`].
 const MAX_REPAIRS: usize = 64;
 /// Bytes that all these readings together may take.
 const REPAIR_BYTES: usize = 128 << 20;
+/// Blanks put before a continuation line at most.
+const MAX_INDENT: usize = 256;
 
 /// Parses every document of `text` into `out`. A document without any node is left out.
 pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) -> Result<(), Error> {
@@ -22,24 +24,23 @@ pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) 
     for _ in 0..repairs {
         let current = repaired.as_deref().unwrap_or(text);
         let mut values = Vec::new();
-        let failure = match read(current, limits, &mut values) {
+        let error = match read(current, limits, &mut values) {
             Ok(()) => {
                 out.extend(values);
                 return Ok(());
             }
-            Err(failure) => failure,
+            Err(Failure::Refused(error)) => return Err(error),
+            Err(Failure::Scan(error)) => error,
         };
-        match failure {
-            Failure::Refused(error) => return Err(error),
-            Failure::Scan(error) => {
-                let line = error.marker().line();
-                if *error.kind() != ErrorKind::InvalidQuotedScalarIndent || line <= last_line {
-                    return Err(syntax(&error));
-                }
-                repaired = Some(indent_continuation(current, line));
-                last_line = line;
-            }
+        let line = error.marker().line();
+        let next = is_weak_indent(error.kind())
+            .then(|| repair(current, &error, limits))
+            .flatten();
+        match next {
+            Some(next) if line > last_line => repaired = Some(next),
+            _ => return Err(syntax(&error)),
         }
+        last_line = line;
     }
     Err(Error::Syntax {
         line: last_line,
@@ -47,40 +48,90 @@ pub(super) fn documents(text: &str, limits: &Limits, out: &mut VecDeque<Value>) 
     })
 }
 
+/// Whether a line inside a quoted text was refused for what stands before its first character, which Go's parser skips.
+fn is_weak_indent(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::InvalidQuotedScalarIndent | ErrorKind::TabInIndentation
+    )
+}
+
+/// The text with the quoted text indented in which `error` lies; `None` when it does not lie in one that ends.
+fn repair(text: &str, error: &ScanError, limits: &Limits) -> Option<String> {
+    let at = error.marker().byte_offset()?;
+    let line_start = at.checked_sub(error.marker().col())?;
+    // Cut off at that line, which then is indented well enough, the text ends within the quoted text: the parser says where
+    // that begins.
+    let mut cut = text.get(..line_start)?.to_owned();
+    cut.push_str(&" ".repeat(MAX_INDENT));
+    let mut parser = Parser::new_from_str_with_options(&cut, options(limits));
+    let unclosed = std::iter::from_fn(|| parser.next_event()).find_map(Result::err)?;
+    if *unclosed.kind() != ErrorKind::UnclosedQuotedScalar {
+        return None;
+    }
+    let start = unclosed.marker();
+    indent_quoted_text(text, start.byte_offset()?, start.col().min(MAX_INDENT))
+}
+
+/// Puts `indent` blanks before every line of the quoted text that begins at byte `start`, in place of the blanks and tabs there.
+///
+/// Go's parser takes continuation lines that are indented no more than the key, and with tabs; the parser used here does
+/// not. Blanks at the start of such a line carry no meaning, so nothing else changes.
+fn indent_quoted_text(text: &str, start: usize, indent: usize) -> Option<String> {
+    let blanks = " ".repeat(indent);
+    let most = text.len().saturating_mul(4).saturating_add(1 << 20);
+    let (before, quoted) = text.split_at_checked(start)?;
+    let mut out = before.to_owned();
+    let mut rest = quoted.chars().peekable();
+    let quote = rest.next().filter(|quote| matches!(quote, '"' | '\''))?;
+    out.push(quote);
+    while let Some(character) = rest.next() {
+        out.push(character);
+        match character {
+            '\\' if quote == '"' => {
+                // A line break is escaped as a whole and ends the line all the same.
+                out.extend(rest.next_if(|next| !matches!(next, '\r' | '\n')));
+            }
+            '\'' if quote == '\'' && rest.peek() == Some(&'\'') => out.extend(rest.next()),
+            _ if character == quote => {
+                out.extend(rest);
+                return Some(out);
+            }
+            '\r' | '\n' => {
+                if character == '\r' {
+                    out.extend(rest.next_if_eq(&'\n'));
+                }
+                while rest.next_if(|next| matches!(next, ' ' | '\t')).is_some() {}
+                if !matches!(rest.peek(), Some('\r' | '\n')) {
+                    out.push_str(&blanks);
+                }
+                if out.len() > most {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 enum Failure {
     Scan(ScanError),
     Refused(Error),
 }
 
-/// Indents a line inside a quoted text, and those after it up to the next quote.
-///
-/// Go's parser takes continuation lines that are indented no more than the key; the parser used here does not. All these
-/// lines begin inside the text, where blanks at the start of a line carry no meaning, so nothing else changes.
-fn indent_continuation(text: &str, line: usize) -> String {
-    const INDENT: &str = match std::str::from_utf8(&[b' '; 256]) {
-        Ok(blanks) => blanks,
-        Err(_) => " ",
-    };
-    let mut out = String::with_capacity(text.len() + 4096);
-    let mut inside = true;
-    for (number, content) in text.split_inclusive('\n').enumerate() {
-        if inside && number + 1 >= line {
-            out.push_str(INDENT);
-            inside = !content.contains(['"', '\'']);
-        }
-        out.push_str(content);
-    }
-    out
-}
-
-fn read<'a>(text: &'a str, limits: &'a Limits, out: &mut Vec<Value>) -> Result<(), Failure> {
+fn options(limits: &Limits) -> granit_parser::Options {
     let mut options = granit_parser::options! {
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
     };
     options.set_emit_comments(false);
+    options
+}
+
+fn read<'a>(text: &'a str, limits: &'a Limits, out: &mut Vec<Value>) -> Result<(), Failure> {
     let mut builder = Builder {
-        parser: Parser::new_from_str_with_options(text, options),
+        parser: Parser::new_from_str_with_options(text, options(limits)),
         anchors: HashMap::new(),
         limits,
         nodes_left: limits.nodes,
