@@ -1,13 +1,9 @@
 //! What the cluster serves: its version and its kinds.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::{Client, core::ApiResource};
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::{client::REQUEST_DEADLINE, error::ObserveError};
 

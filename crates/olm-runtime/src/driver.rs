@@ -14,6 +14,7 @@ use tracing::Instrument;
 
 use crate::{
     apply::Executor,
+    clock,
     condition::whole_seconds,
     error::ObserveError,
     event::Recorder,
@@ -159,7 +160,7 @@ impl<R: Reconciler> Worker<R> {
                 return Next::Failed(Requeue::AwaitChange);
             }
         };
-        let now = whole_seconds(Timestamp::now());
+        let now = whole_seconds(clock::now());
         let Some((plan, verdict)) = self.decide(&observed, now).await else {
             tracing::error!(controller = R::NAME, %key, "the decision did not finish");
             return Next::Failed(Requeue::AwaitChange);

@@ -11,6 +11,7 @@ pub mod admin;
 pub mod apply;
 pub mod args;
 pub mod client;
+pub mod clock;
 pub mod condition;
 pub mod discovery;
 pub mod driver;

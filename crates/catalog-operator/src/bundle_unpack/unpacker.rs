@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use olm_runtime::{NamespacedName, Timestamp};
+use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -187,7 +187,7 @@ impl Unpacker {
                 return answer;
             }
         }
-        let since = Timestamp::now();
+        let since = clock::now();
         let waiters = BTreeSet::from([request.waiter.clone()]);
         entries.insert(
             key.clone(),

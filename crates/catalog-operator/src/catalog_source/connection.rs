@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_runtime::NamespacedName;
+use olm_runtime::{NamespacedName, clock};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
@@ -221,7 +221,7 @@ impl Keeper {
                     self.publish(
                         endpoint,
                         ConnectionState::Ready(Link {
-                            since: Timestamp::now(),
+                            since: clock::now(),
                             generation: self.generations.fetch_add(1, Ordering::Relaxed),
                             channel,
                         }),
@@ -246,7 +246,7 @@ impl Keeper {
 
     fn failed(&self, endpoint: &Endpoint, pace: &Pace, error: String) {
         if pace.is_late() {
-            let since = Timestamp::now();
+            let since = clock::now();
             self.publish(endpoint, ConnectionState::Failing { since, error });
         } else {
             tracing::debug!(catalog = %self.key, %error, "not connected yet");

@@ -9,6 +9,7 @@ use kube::api::GetParams;
 use kube::core::Request;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
 use olm_runtime::NamespacedName;
+use olm_runtime::clock;
 use olm_runtime::discovery::{Discovery, ServedKind, deadline};
 use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
@@ -117,6 +118,6 @@ impl Reads for ClusterReads {
 }
 
 fn quiet_left(since: Timestamp) -> Option<Duration> {
-    let elapsed = Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default();
+    let elapsed = Duration::try_from(clock::now().duration_since(since)).unwrap_or_default();
     QUIET.checked_sub(elapsed).filter(|left| !left.is_zero())
 }

@@ -14,6 +14,7 @@ use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
 use olm_resolver::RuntimeConstraint;
+use olm_runtime::clock;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -134,7 +135,7 @@ impl ResolutionReconciler {
         if let Some(error) = &answer.error {
             return Progress::Prevented(error.clone());
         }
-        let now = Timestamp::now();
+        let now = clock::now();
         let parts = parts::split(&answer.resolution.solution);
         Progress::Resolved {
             failures: answer.failures.clone(),

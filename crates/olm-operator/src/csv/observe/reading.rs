@@ -19,7 +19,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
 use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::{
-    NamespacedName,
+    NamespacedName, clock,
     discovery::{Discovery, deadline},
     error::ObserveError,
     plan::Target,
@@ -61,7 +61,7 @@ impl Reader {
         let Some(mut observed) = from_stores(&self.stores, key) else {
             return Ok(None);
         };
-        self.read_live(&mut observed, Timestamp::now()).await?;
+        self.read_live(&mut observed, clock::now()).await?;
         Ok(Some(observed))
     }
 
