@@ -451,15 +451,12 @@ impl World {
 
     fn act(&mut self, plan: &Plan) -> olm_runtime::outcome::Outcomes {
         let mut results = Vec::new();
-        let mut stopped = false;
         for action in &plan.actions {
-            if stopped || self.is_killed() {
+            if self.is_killed() || !plan.goes_on_after(&results) {
                 results.push(Outcome::NotAttempted);
-                stopped = true;
                 continue;
             }
             let outcome = self.perform(action);
-            stopped = matches!(outcome, Outcome::Failed(_));
             if let (Some(left), Outcome::Done(_)) = (&mut self.killed_after, &outcome) {
                 *left -= 1;
             }

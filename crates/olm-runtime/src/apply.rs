@@ -23,7 +23,7 @@ const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group
 /// Carries out plans against the API server.
 ///
 /// # Guarantees
-/// - Actions run in their order and stop at the first failure.
+/// - Actions run in their order. The plan's independent ones are all attempted; the others stop at their first failure.
 /// - Every request has a deadline ([`REQUEST_DEADLINE`]); one without an answer is a
 ///   [`FailureClass::Retry`], because it may or may not have been applied.
 /// - What the server returns goes into the stores before the outcome is reported.
@@ -48,14 +48,12 @@ impl Executor {
     /// Carries out the actions of `plan`.
     pub async fn act(&self, plan: &Plan) -> Outcomes {
         let mut results = Vec::with_capacity(plan.actions.len());
-        let mut stopped = false;
         for action in &plan.actions {
-            if stopped {
-                results.push(Outcome::NotAttempted);
-                continue;
-            }
-            let outcome = self.perform(action).await;
-            stopped = matches!(outcome, Outcome::Failed(_));
+            let outcome = if plan.goes_on_after(&results) {
+                self.perform(action).await
+            } else {
+                Outcome::NotAttempted
+            };
             results.push(outcome);
         }
         Outcomes::new(results)

@@ -73,12 +73,17 @@ impl Outcomes {
         self.results.iter()
     }
 
-    /// The failed action, if any, with its index.
+    /// The first action that failed, if any, with its index.
     pub fn failure(&self) -> Option<(usize, &Failure)> {
+        self.failures().next()
+    }
+
+    /// All actions that failed, with their indices: several when a plan has independent ones.
+    pub fn failures(&self) -> impl Iterator<Item = (usize, &Failure)> {
         self.results
             .iter()
             .enumerate()
-            .find_map(|(index, outcome)| match outcome {
+            .filter_map(|(index, outcome)| match outcome {
                 Outcome::Failed(failure) => Some((index, failure)),
                 _ => None,
             })

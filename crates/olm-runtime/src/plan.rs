@@ -12,6 +12,7 @@ use kube::{Resource, core::ApiResource};
 use serde_json::Value;
 
 pub use self::patch::{merge_patch, status_patch, to_value};
+use crate::outcome::Outcome;
 
 /// The object an [`Action`] is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -323,11 +324,14 @@ impl Requeue {
     }
 }
 
-/// What one round wants to happen; actions run in order and stop at the first failure.
+/// What one round wants to happen; actions run in order. The first [`independent`](Plan::independent) ones stand each for
+/// themselves, the others stop at their first failure.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// The writes, in order.
     pub actions: Vec<Action>,
+    /// How many of the writes, from the first on, stop nothing when they fail: neither each other nor what follows.
+    pub independent: usize,
     /// Events to send once the writes are made.
     pub events: Vec<EventDraft>,
     /// When to look again.
@@ -338,6 +342,14 @@ impl Plan {
     /// True when there is nothing to write and nothing to tell.
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty() && self.events.is_empty()
+    }
+
+    /// True when the next action is to be attempted, given the results of those before it.
+    pub fn goes_on_after(&self, results: &[Outcome]) -> bool {
+        !results
+            .iter()
+            .skip(self.independent)
+            .any(|outcome| matches!(outcome, Outcome::Failed(_)))
     }
 }
 
@@ -432,6 +444,37 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_stops_what_follows_unless_it_is_one_of_the_independent_writes() {
+        let failed = || {
+            Outcome::Failed(crate::outcome::Failure {
+                class: crate::outcome::FailureClass::Forbidden,
+                code: 403,
+                message: String::new(),
+                action: String::new(),
+            })
+        };
+        let plan = |independent| Plan {
+            independent,
+            ..Plan::default()
+        };
+        for (independent, results, goes_on) in [
+            (0, vec![], true),
+            (0, vec![Outcome::Kept], true),
+            (0, vec![failed()], false),
+            (2, vec![failed()], true),
+            (2, vec![failed(), failed()], true),
+            (2, vec![failed(), Outcome::Kept, Outcome::Gone], true),
+            (2, vec![Outcome::Kept, Outcome::Kept, failed()], false),
+        ] {
+            assert_eq!(
+                plan(independent).goes_on_after(&results),
+                goes_on,
+                "{independent} {results:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_plan_reads_as_text() {
         let plan = Plan {
             actions: vec![
@@ -449,6 +492,7 @@ mod tests {
                 delay: Duration::from_secs(5),
                 reason: "install deadline",
             },
+            ..Plan::default()
         };
         insta::assert_snapshot!(plan, @r"
         create Pod ns/cat- (keep)

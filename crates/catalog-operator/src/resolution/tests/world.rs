@@ -255,6 +255,7 @@ impl World {
             actions,
             events,
             requeue,
+            ..
         } = plan;
         self.requeue = requeue;
         let mut results = Vec::new();
