@@ -63,8 +63,8 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     let (purposes, actions) = draft.actions.into_iter().unzip();
     let plan = Plan {
         actions,
-        events: Vec::new(),
         requeue: draft.requeue,
+        ..Plan::default()
     };
     (
         plan,
