@@ -1,5 +1,6 @@
 //! Builders and fixtures for tests.
 
+pub mod cluster;
 pub mod laws;
 pub mod long;
 pub mod patch;

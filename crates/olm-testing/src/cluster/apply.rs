@@ -1,0 +1,303 @@
+//! Who set which field, and what server-side apply makes of it.
+//!
+//! A manager's fields are kept as the part of the object it set. A field whose value somebody else changed is no longer
+//! its own. What a manager applied before and no longer applies goes, unless another manager set it as well.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// What each manager set. Names of those that applied begin with `apply:`, of others with `update:`.
+pub(super) type Managers = BTreeMap<String, Value>;
+
+/// The object after `manager` applied `wanted` with force.
+pub(super) fn applied(
+    live: &Value,
+    wanted: &Value,
+    manager: &str,
+    managers: &mut Managers,
+    native: bool,
+) -> Value {
+    let name = format!("apply:{manager}");
+    let before = managers.remove(&name).unwrap_or(Value::Null);
+    let mut result = live.clone();
+    let others: Vec<&Value> = managers.values().collect();
+    let lists = Lists { native };
+    lists.prune(&mut result, &before, Some(wanted), &others, "");
+    lists.set(&mut result, wanted, "");
+    let mut owned = wanted.clone();
+    if let Some(fields) = owned.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    managers.insert(name, owned);
+    disown(managers, &result);
+    result
+}
+
+/// Notes that `manager` made `new` out of `old` by other means than applying.
+pub(super) fn updated(old: &Value, new: &Value, manager: &str, managers: &mut Managers) {
+    disown(managers, new);
+    if let Some(changed) = changed(old, new) {
+        let owned = managers.entry(format!("update:{manager}")).or_insert(Value::Null);
+        crate::patch::merge(owned, &changed);
+    }
+}
+
+/// The part of `new` that is not so in `old`.
+fn changed(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let fields: Map<String, Value> = new
+                .iter()
+                .filter_map(|(key, value)| {
+                    Some((key.clone(), changed(old.get(key).unwrap_or(&Value::Null), value)?))
+                })
+                .collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        _ => Some(new.clone()),
+    }
+}
+
+fn disown(managers: &mut Managers, live: &Value) {
+    for owned in managers.values_mut() {
+        keep_equal(owned, live);
+    }
+}
+
+/// Drops from `owned` what is not so in `live`. Lists are compared whole.
+fn keep_equal(owned: &mut Value, live: &Value) -> bool {
+    match (owned, live) {
+        (Value::Object(owned), Value::Object(live)) => {
+            owned.retain(|key, value| live.get(key).is_some_and(|live| keep_equal(value, live)));
+            true
+        }
+        (Value::Array(owned), Value::Array(live)) => owned
+            .iter()
+            .any(|item| live.iter().any(|other| same_item(item, other))),
+        (owned, live) => owned == live,
+    }
+}
+
+/// Whether two items of a list are about the same thing.
+fn same_item(one: &Value, other: &Value) -> bool {
+    one == other
+        || ["name", "uid", "type"]
+            .iter()
+            .any(|key| one.get(key).is_some() && one.get(key) == other.get(key))
+}
+
+/// How lists are merged.
+struct Lists {
+    /// Types of Kubernetes itself, whose lists of named things are merged by key.
+    native: bool,
+}
+
+impl Lists {
+    /// The key of a list's items; `None` for lists that are replaced whole, empty for sets.
+    fn key(&self, path: &str) -> Option<&'static str> {
+        match path {
+            ".metadata.ownerReferences" => return Some("uid"),
+            ".metadata.finalizers" => return Some(""),
+            _ if !self.native => return None,
+            _ => {}
+        }
+        match path.rsplit('.').next().unwrap_or_default() {
+            "containers"
+            | "initContainers"
+            | "ephemeralContainers"
+            | "env"
+            | "volumes"
+            | "imagePullSecrets"
+            | "webhooks" => Some("name"),
+            "volumeMounts" => Some("mountPath"),
+            "ports" => Some(if path.contains("containers") {
+                "containerPort"
+            } else {
+                "port"
+            }),
+            "conditions" => Some("type"),
+            _ => None,
+        }
+    }
+
+    /// Takes away what is in `before`, not in `wanted`, and not in any of `others`.
+    fn prune(&self, live: &mut Value, before: &Value, wanted: Option<&Value>, others: &[&Value], path: &str) {
+        match before {
+            Value::Object(before) => {
+                let Some(fields) = live.as_object_mut() else {
+                    return;
+                };
+                for (key, owned) in before {
+                    let wanted = wanted.and_then(|wanted| wanted.get(key));
+                    let others: Vec<&Value> = others.iter().filter_map(|other| other.get(key)).collect();
+                    let Some(found) = fields.get_mut(key) else {
+                        continue;
+                    };
+                    let path = format!("{path}.{key}");
+                    let nested = owned.is_object() || (owned.is_array() && self.key(&path).is_some());
+                    if nested {
+                        self.prune(found, owned, wanted, &others, &path);
+                    }
+                    let empty = found.as_object().is_some_and(Map::is_empty)
+                        || found.as_array().is_some_and(Vec::is_empty);
+                    if wanted.is_none() && others.is_empty() && (!nested || empty) {
+                        fields.remove(key);
+                    }
+                }
+            }
+            Value::Array(before) => {
+                let (Some(items), Some(key)) = (live.as_array_mut(), self.key(path)) else {
+                    return;
+                };
+                let same = |one: &Value, other: &Value| identity(one, key) == identity(other, key);
+                let holds = |list: &&Value, item: &Value| {
+                    list.as_array()
+                        .is_some_and(|list| list.iter().any(|other| same(other, item)))
+                };
+                items.retain(|item| {
+                    let was = before.iter().any(|other| same(other, item));
+                    !was || wanted.as_ref().is_some_and(|list| holds(list, item))
+                        || others.iter().any(|list| holds(list, item))
+                });
+                for item in items {
+                    let find = |list: &Value| {
+                        list.as_array()
+                            .and_then(|list| list.iter().find(|other| same(other, item)).cloned())
+                    };
+                    let was = before.iter().find(|other| same(other, item)).cloned();
+                    let now = wanted.and_then(find);
+                    if let (Some(was), Some(now)) = (was, now) {
+                        self.prune(item, &was, Some(&now), &[], &format!("{path}[]"));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets what is in `wanted`.
+    fn set(&self, live: &mut Value, wanted: &Value, path: &str) {
+        match wanted {
+            Value::Object(wanted) => {
+                if !live.is_object() {
+                    *live = Value::Object(Map::new());
+                }
+                let Some(fields) = live.as_object_mut() else {
+                    return;
+                };
+                for (key, value) in wanted {
+                    if value.is_null() {
+                        fields.remove(key);
+                        continue;
+                    }
+                    let found = fields.entry(key).or_insert(Value::Null);
+                    self.set(found, value, &format!("{path}.{key}"));
+                }
+            }
+            Value::Array(wanted) => {
+                let (Some(items), Some(key)) = (live.as_array_mut(), self.key(path)) else {
+                    *live = Value::Array(wanted.clone());
+                    return;
+                };
+                for item in wanted {
+                    let found = items
+                        .iter_mut()
+                        .find(|other| identity(other, key) == identity(item, key));
+                    match found {
+                        Some(found) => self.set(found, item, &format!("{path}[]")),
+                        None => items.push(item.clone()),
+                    }
+                }
+            }
+            other => *live = other.clone(),
+        }
+    }
+}
+
+fn identity<'a>(item: &'a Value, key: &str) -> &'a Value {
+    if key.is_empty() { item } else { &item[key] }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_manager_no_longer_applies_goes_unless_another_set_it() {
+        let mut managers = Managers::new();
+        let first = applied(
+            &json!({}),
+            &json!({"metadata": {"labels": {"a": "1", "b": "1"}}}),
+            "m",
+            &mut managers,
+            true,
+        );
+        let mut by_hand = first.clone();
+        by_hand["metadata"]["labels"]["c"] = json!("1");
+        updated(&first, &by_hand, "kubectl", &mut managers);
+        let second = applied(
+            &by_hand,
+            &json!({"metadata": {"labels": {"b": "2"}}}),
+            "m",
+            &mut managers,
+            true,
+        );
+        assert_eq!(second, json!({"metadata": {"labels": {"b": "2", "c": "1"}}}));
+        let other = applied(
+            &second,
+            &json!({"metadata": {"labels": {"b": "2"}}}),
+            "n",
+            &mut managers,
+            true,
+        );
+        let third = applied(&other, &json!({}), "m", &mut managers, true);
+        assert_eq!(
+            third,
+            json!({"metadata": {"labels": {"b": "2", "c": "1"}}}),
+            "b is n's, too"
+        );
+        let fourth = applied(&third, &json!({}), "n", &mut managers, true);
+        assert_eq!(fourth, json!({"metadata": {"labels": {"c": "1"}}}));
+    }
+
+    #[test]
+    fn a_field_changed_by_hand_is_taken_back_and_then_goes_with_its_manager() {
+        let mut managers = Managers::new();
+        let first = applied(&json!({}), &json!({"rules": [1]}), "m", &mut managers, true);
+        let by_hand = json!({"rules": [2]});
+        updated(&first, &by_hand, "kubectl", &mut managers);
+        assert_eq!(
+            applied(&by_hand, &json!({"other": 1}), "m", &mut managers.clone(), true),
+            json!({"rules": [2], "other": 1})
+        );
+        let back = applied(&by_hand, &json!({"rules": [1]}), "m", &mut managers, true);
+        assert_eq!(back, json!({"rules": [1]}));
+        assert_eq!(applied(&back, &json!({}), "m", &mut managers, true), json!({}));
+    }
+
+    #[test]
+    fn lists_of_named_things_are_merged_by_name_and_others_replaced() {
+        let mut managers = Managers::new();
+        let live = json!({"spec": {"containers": [{"name": "injected"}], "args": ["x"]}});
+        let wanted = json!({"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}]}], "args": ["y"]}});
+        let first = applied(&live, &wanted, "m", &mut managers, true);
+        assert_eq!(first["spec"]["args"], json!(["y"]));
+        assert_eq!(first["spec"]["containers"].as_array().map(Vec::len), Some(2));
+        let fewer = json!({"spec": {"containers": [{"name": "c", "env": [{"name": "B", "value": "2"}]}]}});
+        let second = applied(&first, &fewer, "m", &mut managers, true);
+        assert_eq!(
+            second["spec"]["containers"],
+            json!([{"name": "injected"}, {"name": "c", "env": [{"name": "B", "value": "2"}]}])
+        );
+        let mut managers = Managers::new();
+        let replaced = applied(&live, &wanted, "m", &mut managers, false);
+        assert_eq!(replaced["spec"]["containers"].as_array().map(Vec::len), Some(1));
+    }
+}

@@ -1,0 +1,196 @@
+//! Stand-ins for the controllers of Kubernetes: garbage collection, Deployments, CustomResourceDefinitions.
+//!
+//! They have the patience of a model: a Deployment that is not said to be sick is available at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::FakeCluster;
+use super::state::{Key, State};
+
+/// How long the controllers take to notice a change.
+const REACTION: Duration = Duration::from_millis(5);
+
+/// What the stand-ins do.
+#[derive(Debug, Clone)]
+pub struct Controllers {
+    /// Conditions of Deployments that never become available, by name.
+    pub sick: BTreeMap<String, Value>,
+    /// Whether Deployments get a status.
+    pub deployments: bool,
+    /// Whether new CustomResourceDefinitions become established.
+    pub establish: bool,
+    /// Whether objects whose owners are gone are collected.
+    pub collect_garbage: bool,
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Self {
+            sick: BTreeMap::new(),
+            deployments: true,
+            establish: true,
+            collect_garbage: true,
+        }
+    }
+}
+
+impl FakeCluster {
+    /// The controllers; they run as long as this is polled.
+    pub async fn run_controllers(self) {
+        let mut changed = self.changes();
+        loop {
+            self.control();
+            if changed.changed().await.is_err() {
+                return;
+            }
+            tokio::time::sleep(REACTION).await;
+        }
+    }
+
+    /// One pass of the controllers, or as many as it takes until they have nothing to do.
+    pub fn control(&self) {
+        let controllers = self.controllers();
+        loop {
+            let notes = self.mutate(|state| pass(state, &controllers));
+            if notes.is_empty() {
+                return;
+            }
+            self.note_writes(notes.into_iter().map(|note| format!("kubernetes: {note}")));
+        }
+    }
+}
+
+fn pass(state: &mut State, controllers: &Controllers) -> Vec<String> {
+    let mut notes = Vec::new();
+    if controllers.deployments {
+        deployments(state, controllers, &mut notes);
+    }
+    if controllers.establish {
+        definitions(state, &mut notes);
+    }
+    if controllers.collect_garbage {
+        garbage(state, &mut notes);
+    }
+    notes
+}
+
+fn of_kind(state: &State, kind: &str) -> Vec<(Key, Arc<Value>)> {
+    let found = state.objects.iter().filter(|(key, _)| key.kind == kind);
+    found
+        .map(|(key, object)| (key.clone(), Arc::clone(object)))
+        .collect()
+}
+
+fn deployments(state: &mut State, controllers: &Controllers, notes: &mut Vec<String>) {
+    for (key, object) in of_kind(state, "Deployment") {
+        let generation = &object["metadata"]["generation"];
+        let status = match controllers.sick.get(&key.name) {
+            Some(conditions) => {
+                json!({"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "conditions": conditions})
+            }
+            None => {
+                json!({"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1,
+                "conditions": [{"type": "Available", "status": "True"}]})
+            }
+        };
+        if object["status"] != status {
+            let mut changed = Value::clone(&object);
+            changed["status"] = status;
+            notes.push(format!("status of Deployment {}", key.name));
+            state.store(key, changed);
+        }
+    }
+}
+
+fn definitions(state: &mut State, notes: &mut Vec<String>) {
+    for (key, object) in of_kind(state, "CustomResourceDefinition") {
+        if !object["status"].is_null() {
+            continue;
+        }
+        let versions = object["spec"]["versions"].as_array().into_iter().flatten();
+        let stored: Vec<&Value> = versions.map(|version| &version["name"]).collect();
+        let status = json!({"storedVersions": stored, "acceptedNames": object["spec"]["names"],
+            "conditions": [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]});
+        let mut changed = Value::clone(&object);
+        changed["status"] = status;
+        notes.push(format!("status of CustomResourceDefinition {}", key.name));
+        state.store(key, changed);
+    }
+}
+
+/// Deletes what has lost all its owners, and finishes deletions that wait for dependents.
+fn garbage(state: &mut State, notes: &mut Vec<String>) {
+    let alive: BTreeSet<String> = state.objects.values().filter_map(|object| uid(object)).collect();
+    let objects: Vec<(Key, Arc<Value>)> = state
+        .objects
+        .iter()
+        .map(|(key, object)| (key.clone(), Arc::clone(object)))
+        .collect();
+    for (key, object) in &objects {
+        let owners = owners(object);
+        let deleted = object["metadata"]["deletionTimestamp"].is_string();
+        if !owners.is_empty() && !deleted && owners.iter().all(|owner| !alive.contains(owner)) {
+            notes.push(format!("collected {} {}", key.kind, key.name));
+            state.delete(key);
+        }
+        for finalizer in ["foregroundDeletion", "orphan"] {
+            let finalizers = object["metadata"]["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            if !deleted || !finalizers.contains(&json!(finalizer)) {
+                continue;
+            }
+            let own = uid(object).unwrap_or_default();
+            for (dependent, found) in objects
+                .iter()
+                .filter(|(_, found)| self::owners(found).contains(&own))
+            {
+                if finalizer == "foregroundDeletion" {
+                    state.delete(dependent);
+                } else {
+                    let mut freed = Value::clone(found);
+                    if let Some(references) = freed["metadata"]["ownerReferences"].as_array_mut() {
+                        references.retain(|reference| reference["uid"] != own.as_str());
+                    }
+                    state.store(dependent.clone(), freed);
+                }
+            }
+            let waits = state
+                .objects
+                .values()
+                .any(|found| self::owners(found).contains(&own));
+            if !waits {
+                let mut released = Value::clone(object);
+                let left: Vec<Value> = finalizers
+                    .into_iter()
+                    .filter(|found| found != finalizer)
+                    .collect();
+                notes.push(format!("finished {finalizer} of {} {}", key.kind, key.name));
+                let goes = left.is_empty();
+                released["metadata"]["finalizers"] = json!(left);
+                state.store(key.clone(), released);
+                if goes {
+                    state.remove(key);
+                }
+            }
+        }
+    }
+}
+
+fn uid(object: &Value) -> Option<String> {
+    object["metadata"]["uid"].as_str().map(str::to_owned)
+}
+
+fn owners(object: &Value) -> Vec<String> {
+    let references = object["metadata"]["ownerReferences"].as_array();
+    references
+        .into_iter()
+        .flatten()
+        .filter_map(|reference| reference["uid"].as_str().map(str::to_owned))
+        .collect()
+}

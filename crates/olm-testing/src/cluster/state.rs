@@ -1,0 +1,178 @@
+//! What a fake API server holds, and how its history is kept for watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use olm_runtime::Timestamp;
+use serde_json::{Value, json};
+
+use super::apply::Managers;
+use super::kinds::{self, Kind};
+
+/// Where an object is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// API group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace, empty for objects without.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object that says what it is.
+    pub fn of(object: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let group = object["apiVersion"]
+            .as_str()
+            .and_then(|text| text.rsplit_once('/'));
+        Self {
+            group: group.map_or(String::new(), |(group, _)| group.to_owned()),
+            kind: text(&object["kind"]),
+            namespace: text(&object["metadata"]["namespace"]),
+            name: text(&object["metadata"]["name"]),
+        }
+    }
+}
+
+/// A change, for watches.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    pub version: u64,
+    pub key: Key,
+    pub old: Option<Arc<Value>>,
+    pub new: Option<Arc<Value>>,
+}
+
+pub(super) struct State {
+    pub version: u64,
+    pub objects: BTreeMap<Key, Arc<Value>>,
+    pub managers: BTreeMap<Key, Managers>,
+    pub history: Vec<Change>,
+    /// Changes up to this version are forgotten.
+    pub compacted: u64,
+    /// What lists have still to give, by continue token.
+    pub pages: BTreeMap<String, (u64, Vec<Arc<Value>>)>,
+    pub next_page: u64,
+    pub built_in: Vec<Kind>,
+    /// Groups whose discovery and objects cannot be had, as with a dead aggregated API server.
+    pub dead_groups: BTreeSet<String>,
+    pub server_version: String,
+    /// Counts what happens, so that rest can be told.
+    pub activity: u64,
+}
+
+impl State {
+    pub fn new() -> Self {
+        Self {
+            version: 1,
+            objects: BTreeMap::new(),
+            managers: BTreeMap::new(),
+            history: Vec::new(),
+            compacted: 0,
+            pages: BTreeMap::new(),
+            next_page: 0,
+            built_in: kinds::built_in(),
+            dead_groups: BTreeSet::new(),
+            server_version: "v1.34.4".to_owned(),
+            activity: 0,
+        }
+    }
+
+    /// Every kind served now.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let crds = self
+            .objects
+            .iter()
+            .filter(|(key, _)| key.kind == "CustomResourceDefinition");
+        let defined = crds.filter_map(|(_, crd)| kinds::defined_by(crd));
+        self.built_in.iter().cloned().chain(defined).collect()
+    }
+
+    /// The only object of this kind, namespace and name, whatever its group.
+    pub fn key(&self, kind: &str, namespace: &str, name: &str) -> Option<Key> {
+        let found = self
+            .objects
+            .keys()
+            .find(|key| key.kind == kind && key.namespace == namespace && key.name == name);
+        found.cloned()
+    }
+
+    /// Stores an object as it stands, but for its version.
+    pub fn store(&mut self, key: Key, mut object: Value) -> Arc<Value> {
+        self.version += 1;
+        self.activity += 1;
+        let old = self.objects.get(&key).cloned();
+        let generation = match &old {
+            None => json!(1),
+            Some(old) if old["spec"] == object["spec"] => old["metadata"]["generation"].clone(),
+            Some(old) => json!(old["metadata"]["generation"].as_i64().unwrap_or(0) + 1),
+        };
+        let version = self.version;
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata
+                .entry("uid")
+                .or_insert_with(|| json!(format!("uid-{version}")));
+            metadata
+                .entry("creationTimestamp")
+                .or_insert_with(|| json!(now().to_string()));
+            metadata.insert("resourceVersion".into(), json!(version.to_string()));
+            metadata.insert("generation".into(), generation);
+        }
+        let new = Arc::new(object);
+        self.objects.insert(key.clone(), Arc::clone(&new));
+        self.history.push(Change {
+            version,
+            key,
+            old,
+            new: Some(Arc::clone(&new)),
+        });
+        new
+    }
+
+    /// Takes an object out.
+    pub fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
+        let old = self.objects.remove(key)?;
+        self.managers.remove(key);
+        self.version += 1;
+        self.activity += 1;
+        self.history.push(Change {
+            version: self.version,
+            key: key.clone(),
+            old: Some(Arc::clone(&old)),
+            new: None,
+        });
+        Some(old)
+    }
+
+    /// Deletes an object, or marks it when finalizers hold it.
+    pub fn delete(&mut self, key: &Key) -> Option<Arc<Value>> {
+        let object = self.objects.get(key)?;
+        if is_held(object) {
+            if object["metadata"]["deletionTimestamp"].is_string() {
+                return Some(Arc::clone(object));
+            }
+            let mut marked = Value::clone(object);
+            marked["metadata"]["deletionTimestamp"] = json!(now().to_string());
+            marked["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            return Some(self.store(key.clone(), marked));
+        }
+        self.remove(key)
+    }
+}
+
+/// True while finalizers keep a deleted object.
+pub(super) fn is_held(object: &Value) -> bool {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
+}
+
+/// The time, in whole seconds as objects carry it.
+pub(super) fn now() -> Timestamp {
+    let now = olm_runtime::clock::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
