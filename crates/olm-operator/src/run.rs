@@ -38,16 +38,21 @@ pub struct Queues {
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = client::connect(args.kubeconfig.as_deref()).await?;
+    let (set, start) = controllers(&client);
+    process::run(client, set, args.health_addr, start).await?;
+    Ok(())
+}
+
+/// The stores, wired to the queues, and what starts the controllers once the stores are ready.
+pub fn controllers(client: &kube::Client) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
     let mut set = StoreSet::new();
-    let stores = Stores::register(&mut set, &client);
+    let stores = Stores::register(&mut set, client);
     let queues = Queues::default();
     wiring::connect(&stores, &queues);
-
-    process::run(client.clone(), set, args.health_addr, |runner| {
+    let client = client.clone();
+    (set, move |runner: &Runner| {
         start(runner, &stores, &queues, client)
     })
-    .await?;
-    Ok(())
 }
 
 fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client) -> JoinSet<()> {

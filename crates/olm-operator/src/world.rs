@@ -1,67 +1,50 @@
-//! A cluster in memory, for the laws: it holds objects, performs plans, and stands in for the controllers of Kubernetes
-//! that matter here (garbage collection, Deployments). Rounds run the real observe, decide and status functions.
+//! The operator on a cluster in memory: its real stores, wiring, queues, executor and live reads, on a paused clock.
+//!
+//! Tests are plain functions: each call runs the clock until everything is at rest and comes back. `olm_testing::cluster`
+//! plays the API server and the controllers of Kubernetes that matter here (garbage collection, Deployments).
 
 mod objects;
-mod writes;
+mod rounds;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use jiff::Timestamp;
-use kube::core::PartialObjectMeta;
-use olm_runtime::{
-    NamespacedName,
-    outcome::{FailureClass, Outcome},
-    plan::{Plan, Target},
-};
-use olm_testing::patch::merge;
+use jiff::{SignedDuration, Timestamp};
+use olm_runtime::{NamespacedName, clock, condition::whole_seconds, outcome::FailureClass, process};
+use olm_testing::cluster::{self, FakeCluster, Fault, Link, Refusal, Seen, Verb};
 use serde_json::{Value, json};
+use tokio::{runtime::Runtime, task::JoinHandle, task::JoinSet, time::Instant};
 
 pub use objects::*;
 
-use crate::{
-    csv::{
-        self,
-        observe::{
-            Grants, Kind, Leftover, Observed,
-            reading::{self, grants},
-        },
-    },
-    namespace, operator_condition, operator_group, owner,
-    stores::{self, Stores},
-};
+use crate::{csv::observe::Kind, run};
 
 /// Kind, namespace and name.
 pub type Key = (String, String, String);
 
-/// More rounds without rest mean that something goes round in circles.
-const MOST_ROUNDS: usize = 200;
+/// Nothing asked for and nothing changed for so long is rest. Shorter than any wait of the controllers.
+const REST: Duration = Duration::from_millis(300);
 
-/// Kinds of which only what carries OLM's mark is watched.
-const MANAGED_KINDS: [&str; 6] = [
-    "Deployment",
-    "ServiceAccount",
-    "Role",
-    "RoleBinding",
-    "ClusterRole",
-    "ClusterRoleBinding",
-];
-
-/// The model of a cluster.
+/// The model of a cluster, with an operator that starts when something is to settle.
 pub struct World {
-    stores: Stores,
+    runtime: Runtime,
+    pub cluster: FakeCluster,
+    process: Option<Process>,
+    began: (Timestamp, Instant),
+    /// Changes up to this version are in `log`.
+    seen: u64,
+    refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
+    /// What the cluster holds, as of the last call.
     pub objects: BTreeMap<Key, Value>,
-    /// What each field manager applied last, as the API server remembers it.
-    applied: BTreeMap<(Key, &'static str), Value>,
-    version: u64,
     pub now: Timestamp,
     pub server_version: String,
     pub served: BTreeSet<Kind>,
     /// Deployments that never become available, and how they say so.
     pub sick: BTreeMap<String, Value>,
-    /// Kinds whose writes are refused.
+    /// Kinds whose writes are refused, but for their statuses.
     pub refused: BTreeMap<String, FailureClass>,
     /// Every write, in order.
     pub writes: Vec<String>,
@@ -69,19 +52,42 @@ pub struct World {
     pub log: Vec<String>,
     /// Every event.
     pub events: Vec<String>,
-    /// Stop acting after this many more writes, as a killed process does.
-    pub killed_after: Option<usize>,
+}
+
+struct Process {
+    running: JoinHandle<()>,
+    link: Link,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.link.kill();
+        self.running.abort();
+    }
 }
 
 impl World {
-    /// A cluster with namespace `ns` and the demo's CustomResourceDefinition.
+    /// A cluster with namespace `ns`; the operator is not started yet.
     pub fn new() -> Self {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        let cluster = FakeCluster::new();
+        let refusing = Arc::default();
+        cluster.on_request(refuse(Arc::clone(&refusing)));
+        runtime.spawn(cluster.clone().run_controllers());
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let entered = runtime.enter();
+        let began = (start, Instant::now());
+        drop(entered);
         let mut world = Self {
-            stores: Stores::empty(),
+            runtime,
+            cluster,
+            process: None,
+            began,
+            seen: 0,
+            refusing,
             objects: BTreeMap::new(),
-            applied: BTreeMap::new(),
-            version: 0,
-            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            now: start,
             server_version: "v1.34.4".into(),
             served: BTreeSet::new(),
             sick: BTreeMap::new(),
@@ -89,7 +95,6 @@ impl World {
             writes: Vec::new(),
             log: Vec::new(),
             events: Vec::new(),
-            killed_after: None,
         };
         world.put(namespace_object("ns"));
         world
@@ -101,8 +106,9 @@ impl World {
         self
     }
 
-    pub fn advance(&mut self, seconds: i64) {
-        self.now += Duration::from_secs(seconds.unsigned_abs());
+    /// Puts an object in as it stands, with uid, version and time where they are missing.
+    pub fn put(&mut self, object: Value) {
+        self.as_user(|cluster| cluster.put(object));
     }
 
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
@@ -111,14 +117,15 @@ impl World {
 
     #[track_caller]
     pub fn edit(&mut self, kind: &str, namespace: &str, name: &str, patch: Value) {
-        let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
-        let mut object = self
-            .objects
-            .get(&key)
-            .cloned()
-            .expect("the object to edit exists");
-        merge(&mut object, &patch);
-        self.store(key, object);
+        let found = self.as_user(|cluster| cluster.edit(kind, namespace, name, &patch));
+        assert!(found, "{kind} {namespace}/{name} exists");
+    }
+
+    /// Deletes an object as a user would.
+    #[track_caller]
+    pub fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
+        let found = self.as_user(|cluster| cluster.delete(kind, namespace, name));
+        assert!(found, "{kind} {namespace}/{name} exists");
     }
 
     /// `phase reason: message` of a ClusterServiceVersion of `ns`.
@@ -140,355 +147,256 @@ impl World {
 
     /// Everything that outlives a run, without versions and times: what two runs are compared by.
     pub fn normalised(&self) -> BTreeMap<Key, Value> {
-        let strip = |object: &Value| {
-            let mut object = object.clone();
-            for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
-                object["metadata"].as_object_mut().unwrap().remove(field);
-            }
-            for owner in object["metadata"]["ownerReferences"]
-                .as_array_mut()
-                .into_iter()
-                .flatten()
-            {
-                owner["uid"] = Value::Null;
-            }
-            let status = object["status"].as_object_mut();
-            if let Some(status) = status {
-                for field in [
-                    "lastUpdateTime",
-                    "lastTransitionTime",
-                    "lastUpdated",
-                    "conditions",
-                    "observedGeneration",
-                ] {
-                    status.remove(field);
-                }
-                for row in status
-                    .get_mut("requirementStatus")
-                    .and_then(Value::as_array_mut)
-                    .into_iter()
-                    .flatten()
-                {
-                    row["uuid"] = Value::Null;
-                }
-            }
-            object
-        };
         self.objects
             .iter()
-            .map(|(key, object)| (key.clone(), strip(object)))
+            .map(|(key, object)| (key.clone(), normalised(object)))
             .collect()
     }
 
-    // === Rounds ===
+    // === Time ===
 
-    /// Runs all controllers, and those of Kubernetes, until nobody writes any more.
+    /// Runs the operator until nobody writes any more; waits of a second and more are not waited for.
     #[track_caller]
     pub fn settle(&mut self) {
-        for _ in 0..MOST_ROUNDS {
-            let before = self.writes.len();
-            self.rounds();
-            self.kubernetes();
-            if self.writes.len() == before || self.is_killed() {
-                return;
-            }
-        }
-        let last = self.writes.iter().rev().take(8).collect::<Vec<_>>();
-        panic!("no rest after {MOST_ROUNDS} rounds; the last writes: {last:#?}");
+        self.start();
+        let cluster = self.cluster.clone();
+        let rest = self.run(async move { cluster.settle(REST).await });
+        assert_eq!(rest, Ok(()));
     }
 
-    /// Settles now and whenever a wait of ours is over.
+    /// Settles after every wait of ours is over.
     #[track_caller]
     pub fn settle_long(&mut self) {
-        for seconds in [3, 3, 15] {
-            self.settle();
-            self.advance(seconds);
-        }
-        self.settle();
+        self.settle_for(21);
     }
 
-    /// Settles, second by second, for a while.
+    /// Settles after a while.
     #[track_caller]
-    pub fn settle_for(&mut self, seconds: i64) {
-        for _ in 0..seconds {
-            self.settle();
-            self.advance(1);
-        }
+    pub fn settle_for(&mut self, seconds: u64) {
+        self.start();
+        self.advance(seconds);
         self.settle();
     }
 
-    /// Rounds of the controllers that a ClusterServiceVersion's own waits for, but none of its own.
-    pub fn settle_namespace_and_group(&mut self) {
-        for _ in 0..3 {
-            for key in self.keys("Namespace") {
-                self.round_of_namespace(&key);
-            }
-            for key in self.keys("OperatorGroup") {
-                self.round_of_group(&key);
-            }
-        }
+    /// Time goes by; an operator that runs goes on.
+    pub fn advance(&mut self, seconds: u64) {
+        self.run(async move { tokio::time::sleep(Duration::from_secs(seconds)).await });
     }
 
-    fn rounds(&mut self) {
-        for key in self.keys("Namespace") {
-            self.round_of_namespace(&key);
-        }
-        for key in self.keys("OperatorGroup") {
-            self.round_of_group(&key);
-        }
-        for key in self.keys("ClusterServiceVersion") {
-            self.round_of_csv(&key);
-            self.round_of_condition(&key);
-        }
-    }
-
-    fn keys(&self, kind: &str) -> Vec<NamespacedName> {
-        self.objects
-            .keys()
-            .filter(|key| key.0 == kind)
-            .map(|key| NamespacedName::new(key.1.as_str(), key.2.as_str()))
-            .collect()
-    }
-
-    /// One round of the ClusterServiceVersion controller.
-    pub fn round_of_csv(&mut self, key: &NamespacedName) {
-        let Some(observed) = self.observe(key) else { return };
-        let (plan, verdict) = csv::decide::decide(&observed, self.now);
-        let outcomes = self.act(&plan);
-        let update = csv::status::status(&observed, verdict, &outcomes, self.now);
-        self.finish(update);
-    }
-
-    fn round_of_group(&mut self, key: &NamespacedName) {
-        let Some(observed) = operator_group::observe::observe(&self.stores, key) else {
+    /// Starts the operator if it does not run.
+    pub fn start(&mut self) {
+        if self
+            .process
+            .as_ref()
+            .is_some_and(|process| process.link.is_alive())
+        {
             return;
-        };
-        let (plan, verdict) = operator_group::decide::decide(&observed);
-        self.act(&plan);
-        let update = operator_group::status::status(&observed, verdict, self.now);
-        self.finish(update);
-    }
-
-    fn round_of_condition(&mut self, key: &NamespacedName) {
-        let observed = operator_condition::observe(&self.stores, key);
-        let Some(observed) = observed else { return };
-        self.act(&operator_condition::decide::decide(&observed));
-        let update = operator_condition::status::status(&observed);
-        self.finish(update);
-    }
-
-    fn round_of_namespace(&mut self, key: &NamespacedName) {
-        let Some(observed) = namespace::observe(&self.stores, key) else {
-            return;
-        };
-        self.act(&namespace::decide(&observed));
-    }
-
-    fn finish(&mut self, update: olm_runtime::driver::StatusUpdate) {
-        let Some(patch) = update.patch else { return };
-        let plan = Plan {
-            actions: vec![patch],
-            ..Plan::default()
-        };
-        if self.act(&plan).all_done() {
-            self.events.extend(
-                update
-                    .events
-                    .into_iter()
-                    .map(|event| format!("{}: {}", event.reason, event.message)),
-            );
         }
+        self.process = None;
+        let _entered = self.runtime.enter();
+        let (client, link) = self.cluster.connect();
+        let (set, start) = run::controllers(&client);
+        let mut watches = JoinSet::new();
+        let readiness = set.start(&mut watches);
+        let process = process::controllers(client, watches, readiness, start, std::future::pending());
+        self.process = Some(Process {
+            running: self.runtime.spawn(process),
+            link,
+        });
     }
 
-    fn is_killed(&self) -> bool {
-        self.killed_after == Some(0)
+    /// Kills the operator; what settles next starts a new one.
+    pub fn kill(&mut self) {
+        self.process = None;
     }
 
-    /// What a round of the ClusterServiceVersion controller would see now.
-    pub fn observe(&self, key: &NamespacedName) -> Option<Observed> {
-        let mut observed = reading::from_stores(&self.stores, key)?;
-        observed.cluster.server_version = self.server_version.clone();
-        observed.cluster.served = self.served.clone();
-        if observed.csv.metadata.deletion_timestamp.is_some() {
-            observed.leftovers = self.leftovers(key);
-            return Some(observed);
-        }
-        if let Ok(strategy) = observed.strategy.clone() {
-            let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
-            for name in permissions.map(|permission| &permission.service_account) {
-                if let Some(found) = self.get("ServiceAccount", &key.namespace, name)
-                    && (!reading::is_young(&observed, self.now) || name == "default")
-                {
-                    let found: PartialObjectMeta<_> = decode(json!({"metadata": found["metadata"]}));
-                    observed
-                        .accounts
-                        .entry(name.clone())
-                        .or_insert_with(|| reading::read_account(&found));
-                }
-            }
-            if reading::needs_grants(&observed, &strategy, self.now) {
-                observed.rbac.granted_by_others = Some(self.grants(key));
-            }
-        }
-        Some(observed)
+    /// Starts the operator so that it is killed after this many writes.
+    pub fn start_doomed(&mut self, writes: usize) {
+        self.start();
+        self.process.as_ref().unwrap().link.kill_after(writes);
     }
 
-    fn grants(&self, csv: &NamespacedName) -> Grants {
-        let mut grants = Grants::default();
-        let (mut local, mut global) = (Vec::new(), Vec::new());
-        for ((kind, namespace, name), object) in &self.objects {
-            let scope = (!namespace.is_empty()).then(|| namespace.clone());
-            match kind.as_str() {
-                "RoleBinding" if *namespace == csv.namespace => local.push(decode(object.clone())),
-                "ClusterRoleBinding" => global.push(decode(object.clone())),
-                "Role" | "ClusterRole" if !owner::is_of_another(&metadata(object), csv) => {
-                    grants
-                        .roles
-                        .insert((scope, name.clone()), decode(object["rules"].clone()));
-                }
-                _ => {}
-            }
-        }
-        grants.bindings = grants::bindings(csv, local, global);
-        grants
+    /// True once the operator was killed and none started since.
+    pub fn is_killed(&self) -> bool {
+        self.process
+            .as_ref()
+            .is_none_or(|process| !process.link.is_alive())
     }
 
-    fn leftovers(&self, csv: &NamespacedName) -> Vec<Leftover> {
-        let labelled = self
-            .objects
+    /// Writes of the operator so far.
+    pub fn own_writes(&self) -> usize {
+        let own = self
+            .writes
             .iter()
-            .filter(|((kind, ..), object)| match kind.as_str() {
-                "ClusterRole" | "ClusterRoleBinding" => {
-                    owner::is_labelled(&metadata(object), &csv.namespace, &csv.name)
-                }
-                "Role" | "RoleBinding" => reading::stored::is_spread(&metadata(object), csv),
-                _ => false,
+            .filter(|write| !write.starts_with("kubernetes"));
+        own.count()
+    }
+
+    // === Between the test and the cluster ===
+
+    fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.hand_in();
+        let result = self.runtime.block_on(work);
+        self.take_out();
+        result
+    }
+
+    fn as_user<T>(&mut self, change: impl FnOnce(&FakeCluster) -> T) -> T {
+        self.take_out();
+        self.set_clock();
+        let entered = self.runtime.enter();
+        let result = change(&self.cluster);
+        drop(entered);
+        // What users do is not in the log.
+        self.seen = self.cluster.version();
+        self.take_out();
+        result
+    }
+
+    /// Several worlds of one test have a clock each.
+    fn set_clock(&self) {
+        let _entered = self.runtime.enter();
+        let passed = SignedDuration::try_from(Instant::now() - self.began.1).unwrap();
+        clock::start_at(self.began.0 + passed);
+    }
+
+    fn hand_in(&mut self) {
+        self.set_clock();
+        self.refusing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&self.refused);
+        self.cluster.set_server_version(&self.server_version);
+        for kind in &self.served {
+            self.cluster.serve(cluster::Kind {
+                group: kind.group.clone(),
+                versions: vec![kind.version.clone()],
+                kind: kind.kind.clone(),
+                plural: format!("{}s", kind.kind.to_lowercase()),
+                namespaced: true,
+                status: true,
+                custom: true,
             });
-        labelled
-            .map(|(key, object)| Leftover {
-                target: Target::dynamic(
-                    rbac_kind(&key.0),
-                    Some(key.1.as_str()).filter(|namespace| !namespace.is_empty()),
-                    &key.2,
-                ),
-                uid: object["metadata"]["uid"].as_str().map(str::to_owned),
-            })
-            .collect()
+        }
+        let sick = self.sick.clone();
+        let _entered = self.runtime.enter();
+        self.cluster
+            .set_controllers(|controllers| controllers.sick = sick);
     }
 
-    /// Feeds the stores as the watches would.
-    fn feed(&self, (kind, namespace, name): &Key) {
-        let all = &self.stores;
-        let object = &self.objects[&(kind.clone(), namespace.clone(), name.clone())];
-        if MANAGED_KINDS.contains(&kind.as_str()) && object["metadata"]["labels"]["olm.managed"] != "true" {
-            return self.unfeed(kind, &NamespacedName::new(namespace.as_str(), name.as_str()));
+    fn take_out(&mut self) {
+        let log = self.cluster.take_log();
+        self.writes.extend(log.writes);
+        self.events.extend(log.events);
+        for change in self.cluster.changes_since(self.seen) {
+            self.log.extend(lines(&change));
         }
-        match kind.as_str() {
-            "ClusterServiceVersion" => all.csvs.put(pruned(object, stores::prune_csv)),
-            "OperatorGroup" => all.groups.put(pruned(object, stores::prune_group)),
-            "OperatorCondition" => all.conditions.put(decode(object.clone())),
-            "Subscription" => all.subscriptions.put(pruned(object, stores::prune_subscription)),
-            "CustomResourceDefinition" => {
-                all.crds
-                    .put(pruned(object, stores::CustomResourceDefinition::prune));
-            }
-            "APIService" => all.api_services.put(pruned(object, stores::prune_api_service)),
-            "Namespace" => all
-                .namespaces
-                .put(decode(json!({"metadata": object["metadata"]}))),
-            "Deployment" => all.deployments.put(pruned(object, stores::prune_deployment)),
-            "ServiceAccount" => all.accounts.put(decode(json!({"metadata": object["metadata"]}))),
-            "Role" => all.roles.put(decode(object.clone())),
-            "RoleBinding" => all.role_bindings.put(decode(object.clone())),
-            "ClusterRole" => all.cluster_roles.put(decode(object.clone())),
-            "ClusterRoleBinding" => all.cluster_role_bindings.put(decode(object.clone())),
-            other => panic!("nobody watches {other}"),
-        }
-    }
-
-    fn unfeed(&self, kind: &str, key: &NamespacedName) {
-        let all = &self.stores;
-        match kind {
-            "ClusterServiceVersion" => all.csvs.remove_for_tests(key),
-            "OperatorGroup" => all.groups.remove_for_tests(key),
-            "OperatorCondition" => all.conditions.remove_for_tests(key),
-            "Subscription" => all.subscriptions.remove_for_tests(key),
-            "CustomResourceDefinition" => all.crds.remove_for_tests(key),
-            "APIService" => all.api_services.remove_for_tests(key),
-            "Namespace" => all.namespaces.remove_for_tests(key),
-            "Deployment" => all.deployments.remove_for_tests(key),
-            "ServiceAccount" => all.accounts.remove_for_tests(key),
-            "Role" => all.roles.remove_for_tests(key),
-            "RoleBinding" => all.role_bindings.remove_for_tests(key),
-            "ClusterRole" => all.cluster_roles.remove_for_tests(key),
-            "ClusterRoleBinding" => all.cluster_role_bindings.remove_for_tests(key),
-            other => panic!("nobody watches {other}"),
-        }
-    }
-
-    /// The Deployment controller, with the patience of a model: everything not sick is available at once.
-    pub fn kubernetes(&mut self) {
-        let deployments: Vec<Key> = self
-            .objects
-            .keys()
-            .filter(|key| key.0 == "Deployment")
-            .cloned()
+        self.seen = self.cluster.version();
+        let objects = self.cluster.objects();
+        self.objects = objects
+            .into_iter()
+            .map(|(key, object)| ((key.kind, key.namespace, key.name), Value::clone(&object)))
             .collect();
-        for key in deployments {
-            let mut object = self.objects[&key].clone();
-            let generation = object["metadata"]["generation"].clone();
-            let fine = json!([{"type": "Available", "status": "True"}]);
-            let conditions = self.sick.get(&key.2).cloned().unwrap_or(fine);
-            let status = json!({"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "conditions": conditions});
-            if object["status"] != status {
-                object["status"] = status;
-                self.writes
-                    .push(format!("kubernetes: status of Deployment {}", key.2));
-                self.store(key, object);
-            }
-        }
-    }
-
-    fn act(&mut self, plan: &Plan) -> olm_runtime::outcome::Outcomes {
-        let mut results = Vec::new();
-        for action in &plan.actions {
-            if self.is_killed() || !plan.goes_on_after(&results) {
-                results.push(Outcome::NotAttempted);
-                continue;
-            }
-            let outcome = self.perform(action);
-            if let (Some(left), Outcome::Done(_)) = (&mut self.killed_after, &outcome) {
-                *left -= 1;
-            }
-            results.push(outcome);
-        }
-        olm_runtime::outcome::outcomes_for_tests(results)
+        let _entered = self.runtime.enter();
+        self.now = whole_seconds(clock::now());
     }
 }
 
-fn pruned<K: serde::de::DeserializeOwned>(object: &Value, prune: impl Fn(&mut K)) -> K {
-    let mut object: K = decode(object.clone());
-    prune(&mut object);
+/// Refuses writes of kinds, statuses excepted.
+fn refuse(
+    refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
+) -> impl FnMut(&cluster::Request) -> Option<Fault> {
+    const TEXT: &str = "refused by the model";
+    move |request| {
+        if !request.verb.writes() || !request.subresource.is_empty() || request.verb == Verb::Delete {
+            return None;
+        }
+        let refusing = refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusal = match refusing.get(&request.kind.kind)? {
+            FailureClass::Forbidden => Refusal::forbidden(TEXT),
+            FailureClass::Terminating => Refusal::terminating(TEXT),
+            FailureClass::Conflict => Refusal::conflict(TEXT),
+            FailureClass::Invalid => Refusal::invalid(TEXT),
+            FailureClass::NotFound => Refusal::new(404, "NotFound", TEXT),
+            FailureClass::AlreadyExists => Refusal::new(409, "AlreadyExists", TEXT),
+            _ => Refusal::unavailable(TEXT),
+        };
+        Some(Fault::Refuse(refusal))
+    }
+}
+
+/// One line for each new entry of a ClusterServiceVersion's history, or for a changed message.
+fn lines(change: &Seen) -> Vec<String> {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return Vec::new();
+    };
+    if change.key.kind != "ClusterServiceVersion" {
+        return Vec::new();
+    }
+    let history = |object: &Value| {
+        let entries = object["status"]["conditions"].as_array();
+        entries.cloned().unwrap_or_default()
+    };
+    let line = |entry: &Value| {
+        let text = |field: &str| entry[field].as_str().unwrap_or("-").to_owned();
+        let (phase, reason, message) = (text("phase"), text("reason"), text("message"));
+        format!("{}: {phase} ({reason}) {message}", change.key.name)
+    };
+    let (before, after) = (history(old), history(new));
+    // The history is trimmed from the front.
+    let kept = (0..=before.len())
+        .find(|cut| after.starts_with(&before[*cut..]))
+        .unwrap_or(before.len());
+    let fresh: Vec<String> = after[before.len() - kept..].iter().map(line).collect();
+    if fresh.is_empty() && old["status"]["message"] != new["status"]["message"] {
+        return vec![line(&new["status"])];
+    }
+    fresh
+}
+
+/// An object without what differs from run to run.
+fn normalised(object: &Value) -> Value {
+    let mut object = object.clone();
+    for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+        object["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    let uids_in_labels = object["metadata"]["labels"].as_object_mut();
+    if let Some(labels) = uids_in_labels {
+        let of_groups = labels
+            .keys()
+            .filter(|key| key.starts_with("olm.operatorgroup.uid/"));
+        let count = of_groups.count();
+        labels.retain(|key, _| !key.starts_with("olm.operatorgroup.uid/"));
+        if count > 0 {
+            labels.insert("olm.operatorgroup.uid".into(), json!(count));
+        }
+    }
+    let owners = object["metadata"]["ownerReferences"].as_array_mut();
+    for owner in owners.into_iter().flatten() {
+        owner["uid"] = Value::Null;
+    }
+    if let Some(status) = object["status"].as_object_mut() {
+        let of_runs = [
+            "lastUpdateTime",
+            "lastTransitionTime",
+            "lastUpdated",
+            "conditions",
+            "observedGeneration",
+        ];
+        for field in of_runs {
+            status.remove(field);
+        }
+        let rows = status.get_mut("requirementStatus").and_then(Value::as_array_mut);
+        for row in rows.into_iter().flatten() {
+            row["uuid"] = Value::Null;
+        }
+    }
     object
 }
 
 #[track_caller]
 pub fn decode<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
-}
-
-fn metadata(object: &Value) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-    decode(object["metadata"].clone())
-}
-
-fn rbac_kind(kind: &str) -> kube::core::ApiResource {
-    use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-    match kind {
-        "ClusterRole" => kube::core::ApiResource::erase::<ClusterRole>(&()),
-        "ClusterRoleBinding" => kube::core::ApiResource::erase::<ClusterRoleBinding>(&()),
-        "Role" => kube::core::ApiResource::erase::<Role>(&()),
-        _ => kube::core::ApiResource::erase::<RoleBinding>(&()),
-    }
 }
 
 /// Key of a ClusterServiceVersion of `ns`.

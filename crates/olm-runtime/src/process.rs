@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
-use crate::store::StoreSet;
+use crate::store::{Readiness, StoreSet};
 use crate::{admin, args, telemetry};
 
 /// The commit this was built from, when the build says so.
@@ -78,7 +78,7 @@ pub struct HealthError {
 }
 
 /// Starts the watches of `set`, waits until all stores are ready, starts the controllers with `start`, and ends with
-/// SIGTERM or SIGINT, when the rounds in hand are finished.
+/// SIGTERM or SIGINT, when the rounds in hand are finished. Health is served all the while.
 ///
 /// # Errors
 /// When health cannot be served.
@@ -89,21 +89,31 @@ pub async fn run(
     start: impl FnOnce(&Runner) -> JoinSet<()>,
 ) -> Result<(), HealthError> {
     let mut watches = JoinSet::new();
-    let mut readiness = set.start(&mut watches);
-    let mut health = std::pin::pin!(admin::serve(health_addr, readiness.clone()));
-    let unhealthy = |source| HealthError {
-        address: health_addr,
-        source,
-    };
+    let readiness = set.start(&mut watches);
+    let health = admin::serve(health_addr, readiness.clone());
+    tokio::select! {
+        () = controllers(client, watches, readiness, start, stop_signal()) => Ok(()),
+        ended = health => ended.map_err(|source| HealthError { address: health_addr, source }),
+    }
+}
+
+/// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready,
+/// starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished. Dropped before, it
+/// leaves everything where it is, as a killed process does.
+pub async fn controllers(
+    client: Client,
+    mut watches: JoinSet<()>,
+    mut readiness: Readiness,
+    start: impl FnOnce(&Runner) -> JoinSet<()>,
+    stop: impl Future<Output = ()>,
+) {
     let (recorder, sending) = Recorder::new(client.clone());
     watches.spawn(sending);
-
-    let (stop, shutdown) = watch::channel(false);
-    let mut signals = std::pin::pin!(stop_signal());
+    let (stopping, shutdown) = watch::channel(false);
+    let mut stop = std::pin::pin!(stop);
     tokio::select! {
         () = readiness.wait() => {}
-        () = &mut signals => return Ok(()),
-        ended = &mut health => return ended.map_err(unhealthy),
+        () = &mut stop => return,
     }
     tracing::info!("all stores are ready");
     let runner = Runner {
@@ -112,17 +122,13 @@ pub async fn run(
         shutdown,
     };
     let mut workers = start(&runner);
-    tokio::select! {
-        () = signals => {}
-        ended = &mut health => return ended.map_err(unhealthy),
-    }
+    stop.await;
     tracing::info!("stopping, rounds in hand are finished");
-    let _ = stop.send(true);
+    let _ = stopping.send(true);
     let finished = async { while workers.join_next().await.is_some() {} };
     if tokio::time::timeout(LAST_ROUNDS, finished).await.is_err() {
         tracing::warn!("rounds in hand took too long, stopping anyway");
     }
-    Ok(())
 }
 
 /// Ends with SIGTERM or SIGINT.

@@ -269,9 +269,16 @@ fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     assert_eq!(world.status("a"), "gone");
     insta::assert_snapshot!(world.writes[before..].join("\n"), @r#"
     patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":""}}}
-    delete ClusterRole a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
     delete ClusterRoleBinding a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
+    delete ClusterRole a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
     patch ClusterServiceVersion ns/a {"metadata":{"finalizers":[]}}
+    kubernetes: collected ServiceAccount demo
+    kubernetes: collected Deployment demo
+    kubernetes: collected OperatorCondition a
+    kubernetes: collected Role a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP
+    kubernetes: collected RoleBinding a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP
+    kubernetes: collected Role a
+    kubernetes: collected RoleBinding a
     "#);
     for kind in [
         "ClusterRole",

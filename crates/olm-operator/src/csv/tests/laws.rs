@@ -1,16 +1,31 @@
 //! Laws that hold for every fixture: rest is rest, and a process killed anywhere ends in the same place.
 
+use std::sync::Arc;
+
+use olm_testing::{cluster::Fault, long};
 use serde_json::{Value, json};
 
 use super::prepared;
 use crate::{
     csv::decide::decide,
-    world::{World, csv, csv_key, deployment, group, subscription},
+    world::{World, csv, csv_key, deployment, group, namespace_object, subscription},
 };
 
-/// What is put into a prepared cluster, one after the other, with time to settle in between.
-fn stories() -> Vec<(&'static str, Vec<Value>)> {
-    let all_namespaces = group("ns", "og", &[]);
+/// Something that happens to a cluster.
+#[derive(Clone)]
+enum Step {
+    Put(Value),
+    Edit(&'static str, &'static str, Value),
+    Delete(&'static str, &'static str),
+    /// The Deployment `demo` has these conditions from now on.
+    Sick(Value),
+    Healthy,
+}
+
+use Step::{Delete, Edit, Healthy, Put, Sick};
+
+/// What happens to a prepared cluster, one after the other, with time to settle in between.
+fn stories() -> Vec<(&'static str, Vec<Step>)> {
     let mut two_deployments = csv("a", "");
     two_deployments["spec"]["install"]["spec"]["deployments"] =
         json!([deployment("demo", "demo:1"), deployment("second", "demo:1")]);
@@ -18,26 +33,70 @@ fn stories() -> Vec<(&'static str, Vec<Value>)> {
     renamed["spec"]["install"]["spec"]["deployments"] = json!([deployment("renamed", "demo:2")]);
     let mut unsupported = csv("a", "");
     unsupported["spec"]["installModes"] = json!([]);
+    let configured = subscription("a", json!({"env": [{"name": "A", "value": "b"}]}));
+    let stuck = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]);
+    let targets = |targets: Value| {
+        Edit(
+            "OperatorGroup",
+            "og",
+            json!({"spec": {"targetNamespaces": targets}}),
+        )
+    };
     vec![
-        ("install", vec![csv("a", "")]),
+        ("install", vec![Put(csv("a", ""))]),
         (
             "install with a configuration",
+            vec![Put(configured), Put(csv("a", ""))],
+        ),
+        ("upgrade", vec![Put(csv("a", "")), Put(csv("b", "a"))]),
+        (
+            "chain",
+            vec![Put(csv("a", "")), Put(csv("b", "a")), Put(csv("c", "b"))],
+        ),
+        ("another Deployment", vec![Put(two_deployments), Put(renamed)]),
+        (
+            "all namespaces",
+            vec![Put(group("ns", "og", &[])), Put(csv("a", ""))],
+        ),
+        (
+            "upgrade in all namespaces",
+            vec![Put(group("ns", "og", &[])), Put(csv("a", "")), Put(csv("b", "a"))],
+        ),
+        ("unsupported", vec![Put(unsupported)]),
+        (
+            "removal",
+            vec![Put(csv("a", "")), Delete("ClusterServiceVersion", "a")],
+        ),
+        ("failed and mended", vec![Sick(stuck), Put(csv("a", "")), Healthy]),
+        (
+            "other targets",
             vec![
-                subscription("a", json!({"env": [{"name": "A", "value": "b"}]})),
-                csv("a", ""),
+                Put(namespace_object("one")),
+                Put(csv("a", "")),
+                targets(json!(["ns", "one"])),
+                targets(json!(["ns"])),
             ],
         ),
-        ("upgrade", vec![csv("a", ""), csv("b", "a")]),
-        ("chain", vec![csv("a", ""), csv("b", "a"), csv("c", "b")]),
-        ("two deployments, then another", vec![two_deployments, renamed]),
-        ("all namespaces", vec![all_namespaces, csv("a", "")]),
-        ("unsupported", vec![unsupported]),
+        (
+            "Deployment deleted",
+            vec![Put(csv("a", "")), Delete("Deployment", "demo")],
+        ),
     ]
 }
 
-fn tell(world: &mut World, story: &[Value]) {
-    for object in story {
-        world.put(object.clone());
+fn take(world: &mut World, step: &Step) {
+    match step.clone() {
+        Put(object) => world.put(object),
+        Edit(kind, name, patch) => world.edit(kind, "ns", name, patch),
+        Delete(kind, name) => world.delete(kind, "ns", name),
+        Sick(conditions) => drop(world.sick.insert("demo".into(), conditions)),
+        Healthy => world.sick.clear(),
+    }
+}
+
+fn tell(world: &mut World, story: &[Step]) {
+    for step in story {
+        take(world, step);
         world.settle_long();
     }
 }
@@ -50,6 +109,15 @@ fn deciding_on_the_converged_state_writes_nothing() {
         let writes = world.writes.len();
         world.settle_for(30);
         assert_eq!(world.writes.len(), writes, "{name}");
+        // Nor does a new process write, which looks at everything.
+        world.kill();
+        world.settle_for(30);
+        assert_eq!(
+            world.writes.len(),
+            writes,
+            "{name}: {:#?}",
+            &world.writes[writes..]
+        );
         for csv in ["a", "b", "c"] {
             if let Some(observed) = world.observe(&csv_key(csv)) {
                 let (plan, verdict) = decide(&observed, world.now);
@@ -62,28 +130,70 @@ fn deciding_on_the_converged_state_writes_nothing() {
     }
 }
 
-#[test]
-fn a_process_killed_after_any_write_ends_in_the_same_place() {
+/// Writes that a process may repeat because the one before it did not live to see them answered.
+const REPEATED: usize = 12;
+
+/// Runs `story` with a first process that is killed after `kill` writes, or with the answer to that write lost.
+fn interrupted(story: &[Step], kill: usize, lost: bool) -> World {
+    let mut world = prepared();
+    if lost {
+        let mut left = kill;
+        world.cluster.on_request(move |request| {
+            if !request.verb.writes() {
+                return None;
+            }
+            left = left.checked_sub(1)?;
+            (left == 0).then_some(Fault::LoseAnswer)
+        });
+    } else {
+        world.start_doomed(kill);
+    }
+    for step in story {
+        take(&mut world, step);
+        world.settle_long();
+        if world.is_killed() {
+            world.settle_long();
+        }
+    }
+    world
+}
+
+fn every_interruption(lost: bool) {
+    let mut cases = Vec::new();
     for (name, story) in stories() {
         let mut reference = prepared();
         tell(&mut reference, &story);
-        let most = reference.writes.len();
-        for kill in 0..most {
-            let mut world = prepared();
-            world.killed_after = Some(kill);
-            for object in &story {
-                world.put(object.clone());
-                world.settle_long();
-                world.killed_after = None;
-                world.settle_long();
-            }
-            assert_eq!(
-                world.normalised(),
-                reference.normalised(),
-                "{name}, killed after {kill} writes"
-            );
-        }
+        let (most, state) = (reference.own_writes(), reference.normalised());
+        assert!(most > 0, "{name}");
+        let story = Arc::new((name, story, most, state));
+        cases.extend((1..=most).map(|kill| (kill, Arc::clone(&story))));
     }
+    for (kill, told) in long::pick("interruptions of olm-operator", cases) {
+        let (name, story, most, state) = told.as_ref();
+        let mut world = interrupted(story, kill, lost);
+        assert_eq!(world.normalised(), *state, "{name}, interrupted at write {kill}");
+        let writes = world.own_writes();
+        assert!(
+            writes <= most + REPEATED,
+            "{name}, interrupted at write {kill}: {writes} writes, {most} without"
+        );
+        world.settle_for(30);
+        assert_eq!(
+            world.own_writes(),
+            writes,
+            "{name}, interrupted at write {kill}: no rest"
+        );
+    }
+}
+
+#[test]
+fn a_process_killed_after_any_write_ends_in_the_same_place() {
+    every_interruption(false);
+}
+
+#[test]
+fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
+    every_interruption(true);
 }
 
 #[test]
@@ -130,7 +240,7 @@ fn a_healthy_operator_comes_back_to_succeeded_from_every_phase_and_reason() {
         "SomethingElse",
     ];
     let mut world = prepared();
-    tell(&mut world, &[csv("a", "")]);
+    tell(&mut world, &[Put(csv("a", ""))]);
     let rest = world.normalised();
     for phase in ["", "Pending", "InstallReady", "Installing", "Failed", "Replacing"] {
         for reason in reasons {

@@ -288,6 +288,8 @@ fn account(owners: Value) -> Value {
 
 fn account_row(owners: Value) -> String {
     let mut world = prepared();
+    // Something has to have the owner's uid, or the account is collected.
+    world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": "x"}}));
     world.put(account(owners));
     let rows = rows(&mut world, csv("a", ""));
     rows.last().unwrap().clone()

@@ -17,7 +17,7 @@ use crate::{
 };
 
 fn observed() -> (World, Observed) {
-    let world = installed();
+    let mut world = installed();
     let observed = world.observe(&csv_key("a")).unwrap();
     (world, observed)
 }

@@ -6,12 +6,6 @@ use serde_json::json;
 use super::{changed, installed, prepared, rests, succeeded};
 use crate::world::{World, csv, csv_key, deployment, group};
 
-/// Runs one round of `a` and says where it stands then.
-fn round(world: &mut World) -> String {
-    world.round_of_csv(&csv_key("a"));
-    world.status("a")
-}
-
 #[test]
 fn a_csv_applied_by_hand_reaches_succeeded_by_itself() {
     let mut world = prepared();
@@ -26,14 +20,14 @@ a: Succeeded (InstallSucceeded) install strategy completed with no errors
 ");
     insta::assert_snapshot!(world.writes.join("\n"), @r#"
     patch OperatorGroup ns/og status
-    patch ClusterServiceVersion ns/a {"metadata":{"annotations":{"olm.operatorGroup":"og","olm.operatorNamespace":"ns","olm.targetNamespaces":"ns"},"finalizers":["operators.coreos.com/csv-cleanup"]}}
-    patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":"Demo.v1.example.com"}}}
     apply OperatorCondition ns/a
-    patch Namespace ns {"metadata":{"labels":{"olm.operatorgroup.uid/uid-2":""}}}
-    patch ClusterServiceVersion ns/a status
     apply Role ns/a
+    patch ClusterServiceVersion ns/a {"metadata":{"annotations":{"olm.operatorGroup":"og","olm.operatorNamespace":"ns","olm.targetNamespaces":"ns"},"finalizers":["operators.coreos.com/csv-cleanup"]}}
+    patch Namespace ns {"metadata":{"labels":{"olm.operatorgroup.uid/uid-3":""}}}
     apply RoleBinding ns/a
-    create ServiceAccount ns/demo (keep)
+    patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":"Demo.v1.example.com"}}}
+    patch ClusterServiceVersion ns/a status
+    create ServiceAccount ns/demo
     apply Role ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP
     apply RoleBinding ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP
     apply ClusterRole a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
@@ -271,12 +265,8 @@ fn a_deployment_the_api_server_refuses_fails_once_and_is_tried_again_in_place() 
     let mut world = prepared();
     world.put(csv("a", ""));
     world.refused.insert("Deployment".into(), FailureClass::Invalid);
-    for _ in 0..20 {
-        world.advance(1);
-        round(&mut world);
-        world.settle_namespace_and_group();
-    }
-    let failed = "Failed InstallComponentFailed: install strategy failed: write Deployment ns/demo: refused by the model";
+    world.settle_for(20);
+    let failed = "Failed InstallComponentFailed: install strategy failed: apply Deployment ns/demo: refused by the model";
     assert_eq!(world.status("a"), failed);
     let statuses = world
         .writes
@@ -285,7 +275,7 @@ fn a_deployment_the_api_server_refuses_fails_once_and_is_tried_again_in_place() 
         .count();
     assert_eq!(statuses, 2, "{:#?}", world.writes);
     world.refused.clear();
-    world.settle();
+    world.settle_for(60);
     succeeded(&world, "a");
 }
 
@@ -300,14 +290,10 @@ fn a_passing_refusal_never_ends_in_failed_and_a_lasting_one_is_told() {
         let mut world = prepared();
         world.put(csv("a", ""));
         world.refused.insert("Deployment".into(), class);
-        for _ in 0..20 {
-            world.advance(1);
-            round(&mut world);
-            world.settle_namespace_and_group();
-        }
+        world.settle_for(20);
         assert_eq!(
             world.status("a"),
-            "InstallReady InstallWaiting: installing: write Deployment ns/demo: refused by the model",
+            "InstallReady InstallWaiting: installing: apply Deployment ns/demo: refused by the model",
             "{class:?}"
         );
         assert!(
@@ -316,7 +302,7 @@ fn a_passing_refusal_never_ends_in_failed_and_a_lasting_one_is_told() {
             world.log
         );
         world.refused.clear();
-        world.settle();
+        world.settle_for(60);
         assert!(
             world.status("a").starts_with("Succeeded"),
             "{class:?}: {}",
@@ -335,18 +321,11 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
         json!({"spec": {"serviceAccountName": "scoped"}}),
     );
     world.put(csv("a", ""));
-    world.settle_namespace_and_group();
-    world.advance(3);
-    round(&mut world);
     world.refused.insert("Deployment".into(), FailureClass::Forbidden);
-    for _ in 0..10 {
-        world.advance(1);
-        round(&mut world);
-        world.settle_namespace_and_group();
-    }
+    world.settle_for(20);
     assert_eq!(
         world.status("a"),
-        "Failed InstallComponentFailedNoRetry: install strategy failed: write Deployment ns/demo: refused by the model"
+        "Failed InstallComponentFailedNoRetry: install strategy failed: apply Deployment ns/demo: refused by the model"
     );
     assert!(
         world
@@ -357,7 +336,7 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
         world.writes
     );
     world.refused.clear();
-    world.settle();
+    world.settle_for(60);
     succeeded(&world, "a");
 }
 
@@ -366,14 +345,10 @@ fn rights_the_api_server_refuses_to_make_are_told_once() {
     let mut world = prepared();
     world.refused.insert("Role".into(), FailureClass::Forbidden);
     world.put(csv("a", ""));
-    for _ in 0..20 {
-        world.advance(1);
-        round(&mut world);
-        world.settle_namespace_and_group();
-    }
+    world.settle_for(20);
     assert_eq!(
         world.status("a"),
-        "Pending RequirementsNotMet: one or more requirements couldn't be found: write Role ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP: refused by the model"
+        "Pending RequirementsNotMet: one or more requirements couldn't be found: apply Role ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP: refused by the model"
     );
     let statuses = world
         .writes

@@ -1,0 +1,97 @@
+//! Single rounds, for tests of what one round does: real stores, executor and reads, but no queue.
+
+use olm_runtime::{
+    NamespacedName, apply::Executor, clock, discovery::Discovery, driver::Reconciler, store::StoreSet,
+};
+use tokio::task::JoinSet;
+
+use super::World;
+use crate::{
+    csv::{
+        Csv,
+        observe::{Observed, reading::Reader},
+    },
+    namespace::Namespaces,
+    operator_group::OperatorGroups,
+    stores::Stores,
+};
+
+impl World {
+    /// One round of the ClusterServiceVersion controller. An operator that runs is killed before.
+    pub fn round_of_csv(&mut self, key: &NamespacedName) {
+        let key = key.clone();
+        self.with_stores(async move |stores, client, executor| {
+            let reader = reader(stores, client);
+            round(&Csv { reader }, &key, &executor).await;
+        });
+    }
+
+    /// Rounds of the controllers that a ClusterServiceVersion's own waits for, but none of its own.
+    pub fn settle_namespace_and_group(&mut self) {
+        for _ in 0..2 {
+            self.with_stores(async |stores, _, executor| {
+                let groups = OperatorGroups {
+                    stores: stores.clone(),
+                };
+                for group in stores.groups.list() {
+                    round(&groups, &NamespacedName::from_object(group.as_ref()), &executor).await;
+                }
+                let namespaces = Namespaces {
+                    stores: stores.clone(),
+                };
+                for namespace in stores.namespaces.list() {
+                    round(
+                        &namespaces,
+                        &NamespacedName::from_object(namespace.as_ref()),
+                        &executor,
+                    )
+                    .await;
+                }
+            });
+        }
+    }
+
+    /// What a round of the ClusterServiceVersion controller would see now.
+    pub fn observe(&mut self, key: &NamespacedName) -> Option<Observed> {
+        let key = key.clone();
+        self.with_stores(async move |stores, client, _| reader(stores, client).observe(&key).await.unwrap())
+    }
+
+    fn with_stores<T>(&mut self, work: impl AsyncFnOnce(Stores, kube::Client, Executor) -> T) -> T {
+        self.kill();
+        let cluster = self.cluster.clone();
+        self.run(async move {
+            let (client, link) = cluster.connect();
+            let mut set = StoreSet::new();
+            let stores = Stores::register(&mut set, &client);
+            let mut watches = JoinSet::new();
+            let mut readiness = set.start(&mut watches);
+            readiness.wait().await;
+            let executor = Executor::new(client.clone(), readiness);
+            let result = work(stores, client, executor).await;
+            link.kill();
+            result
+        })
+    }
+}
+
+fn reader(stores: Stores, client: kube::Client) -> Reader {
+    let discovery = Discovery::new(client.clone());
+    Reader {
+        stores,
+        discovery,
+        client,
+    }
+}
+
+async fn round<R: Reconciler>(reconciler: &R, key: &R::Key, executor: &Executor) {
+    let Some(observed) = reconciler.observe(key).await.unwrap() else {
+        return;
+    };
+    let now = clock::now();
+    let (plan, verdict) = reconciler.decide(&observed, now);
+    let outcomes = executor.act(&plan).await;
+    if let Some(patch) = reconciler.status(&observed, verdict, &outcomes, now).patch {
+        executor.perform(&patch).await;
+    }
+}
