@@ -1,26 +1,13 @@
-//! catalog-operator: CatalogSources, Subscriptions, resolution, InstallPlans and bundle unpacking.
-//!
-//! The binary is a shell around pure decisions: `run` wires stores to queues, and each controller observes, decides,
-//! lets the runtime act, and writes its status.
-
-mod args;
-mod bundle_unpack;
-mod catalog_source;
-mod install_plan;
-mod registry_reader;
-mod resolution;
-mod run;
-mod snapshots;
-mod stores;
-mod subscription;
+//! Controllers of CatalogSource, Subscription and InstallPlan, as a program; see the library.
 
 use std::process::ExitCode;
 
+use catalog_operator::{args::Args, run};
 use clap::Parser;
 use olm_runtime::process::{self, Start};
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = Args::parse();
     let start = Start {
         version: args.version,
         debug: args.debug,

@@ -156,6 +156,7 @@ fn event_text(messages: &[&str]) -> String {
     cut(&text, EVENT_LIMIT)
 }
 
+/// A warning about a Subscription whose bundles cannot be had, once for each text.
 pub fn unpack_event(subscription: &Subscription, standing: &Standing) -> Option<EventDraft> {
     let Standing::UnpackFailed { message, .. } = standing else {
         return None;

@@ -1,0 +1,16 @@
+//! Controllers of CatalogSource, Subscription and InstallPlan; resolution and bundle unpacking.
+//!
+//! The program is a shell around pure decisions: `run` wires stores to queues, and each controller observes, decides,
+//! lets the runtime act, and writes its status. It is a library so that tests of the whole, fuzzing among them, can drive
+//! its controllers; `main.rs` only reads the flags.
+
+pub mod args;
+pub mod bundle_unpack;
+pub mod catalog_source;
+pub mod install_plan;
+pub mod registry_reader;
+pub mod resolution;
+pub mod run;
+pub mod snapshots;
+pub mod stores;
+pub mod subscription;
