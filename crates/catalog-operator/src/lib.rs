@@ -4,9 +4,11 @@
 //! lets the runtime act, and writes its status. It is a library so that tests of the whole, fuzzing among them, can drive
 //! its controllers; `main.rs` only reads the flags.
 
+pub mod annotation;
 pub mod args;
 pub mod bundle_unpack;
 pub mod catalog_source;
+pub mod fair_permits;
 pub mod install_plan;
 pub mod registry_reader;
 pub mod resolution;

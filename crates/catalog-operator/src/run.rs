@@ -26,12 +26,16 @@ use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 
 /// Rounds of one controller at a time.
-const WORKERS: usize = 2;
+const WORKERS: usize = 4;
+/// Rounds of one namespace at a time: whatever they wait for, there are workers left for the others.
+const WORKERS_OF_A_NAMESPACE: usize = 2;
+/// Namespaces resolved at a time: it is work for processors, and one namespace is never resolved twice at once.
+const RESOLVERS: usize = 2;
 /// Bundles fetched at a time.
 const PARALLEL_UNPACKS: usize = 4;
 
 /// The queues of the controllers.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Queues {
     /// CatalogSources.
     pub sources: Queue<NamespacedName>,
@@ -39,6 +43,21 @@ pub struct Queues {
     pub namespaces: Queue<String>,
     /// InstallPlans.
     pub plans: Queue<NamespacedName>,
+}
+
+impl Default for Queues {
+    /// Empty queues in which namespaces take turns.
+    fn default() -> Self {
+        Self {
+            sources: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+            namespaces: Queue::new(),
+            plans: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+        }
+    }
+}
+
+fn of_namespace(key: &NamespacedName) -> &str {
+    &key.namespace
 }
 
 /// What lives beside the stores: connections, contents of catalogs, bundles.
@@ -147,7 +166,7 @@ fn start(
         args.global_namespace(),
     )
     .with_discovery(discovery.clone());
-    runner.spawn(&mut workers, &Arc::new(resolution), &queues.namespaces, WORKERS);
+    runner.spawn(&mut workers, &Arc::new(resolution), &queues.namespaces, RESOLVERS);
     let reads = ClusterReads {
         client: client.clone(),
         discovery,

@@ -6,10 +6,12 @@
 //! catalog are woken. A catalog whose content turns out unchanged keeps its identity, so that nothing is resolved anew.
 //!
 //! # Guarantees
-//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all, each with a deadline.
-//! - While a catalog is being read again, or cannot be reached any more, its last good content stands.
-//! - Content that nobody asked for in [`KEEP_UNUSED`] is dropped, its identity is kept: whoever remembers an answer by
-//!   identity does not need the content back. A catalog no namespace uses is forgotten.
+//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all, each with a deadline. Namespaces take turns, and
+//!   one namespace's catalogs never take all reads ([`FairPermits`]).
+//! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
+//!   namespace uses it. A catalog no namespace uses is forgotten.
+//! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
+//!   [`READ_AGAIN`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,18 +22,18 @@ use async_trait::async_trait;
 use olm_fbc::entry::CatalogSnapshot;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
 use crate::catalog_source::connection::{Connections, Link};
+use crate::fair_permits::FairPermits;
 
 /// Catalogs read at once.
 pub const PARALLEL_READS: usize = 4;
 /// Time in which a catalog must have been read.
 pub const READ_DEADLINE: Duration = Duration::from_secs(60);
-/// Time after which content nobody asked for is dropped.
-pub const KEEP_UNUSED: Duration = Duration::from_secs(30);
+/// Age at which the content of a server that may change it is read again.
+pub const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
@@ -63,10 +65,8 @@ pub enum ContentState {
 pub enum Content {
     /// In memory.
     Here(Arc<Snapshot>),
-    /// It was dropped, or followed by another, and is being read.
-    Reading,
-    /// It was dropped, and there is no connection to read it from.
-    Lost,
+    /// Not there (any more): another one may have followed. What is known of the catalog is to be asked for again.
+    Absent,
 }
 
 type Wake = Arc<dyn Fn(&str) + Send + Sync>;
@@ -81,7 +81,7 @@ struct Shared {
     connections: Connections,
     reader: Arc<dyn CatalogReader>,
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
-    permits: Semaphore,
+    permits: FairPermits,
     ids: AtomicU64,
     wake: Wake,
 }
@@ -92,10 +92,9 @@ struct Entry {
     /// Connection whose content need not be read (again).
     read: Option<u64>,
     id: Option<ContentId>,
-    /// Connection the content with this identity came from.
-    id_from: Option<u64>,
     content: Option<Arc<Snapshot>>,
-    last_asked: Option<Instant>,
+    /// When it was read.
+    read_at: Option<Instant>,
     loading: Option<Loading>,
     failure: Option<Failure>,
 }
@@ -126,7 +125,7 @@ impl Snapshots {
                 connections,
                 reader,
                 entries: Mutex::default(),
-                permits: Semaphore::new(PARALLEL_READS),
+                permits: FairPermits::new(PARALLEL_READS),
                 ids: AtomicU64::new(1),
                 wake: Arc::new(wake),
             }),
@@ -141,7 +140,7 @@ impl Snapshots {
         let entry = entries.entry(key.clone()).or_default();
         entry.users.insert(namespace.to_owned());
         if let Some(link) = &link {
-            self.refresh(key, entry, link);
+            self.shared.refresh(key, entry, link);
         }
         match (entry.id, &entry.failure, entry.loading) {
             (Some(id), _, _) => ContentState::Known(id),
@@ -151,29 +150,27 @@ impl Snapshots {
         }
     }
 
-    /// The content with an identity got from [`Snapshots::get`]. If it has been dropped meanwhile it is read again, and
-    /// the namespaces that use the catalog are woken.
+    /// The content with an identity got from [`Snapshots::get`]. Where it is not there, nothing is to be concluded from
+    /// that: the catalog is read again, and the namespaces that use it are woken.
     pub fn content(&self, key: &NamespacedName, id: ContentId) -> Content {
         let link = self.shared.connections.link(key);
         let mut entries = self.shared.lock();
         let Some(entry) = entries.get_mut(key) else {
-            return Content::Lost;
+            return Content::Absent;
         };
-        entry.last_asked = Some(Instant::now());
-        match (&entry.content, &link) {
-            (Some(content), _) if entry.id == Some(id) => Content::Here(Arc::clone(content)),
-            (Some(_), _) => Content::Reading,
-            (None, Some(link)) => {
+        match &entry.content {
+            Some(content) if entry.id == Some(id) => return Content::Here(Arc::clone(content)),
+            Some(_) => {}
+            None => {
+                // Whoever asks next must not be told that it is known.
+                entry.id = None;
                 entry.read = None;
-                self.refresh(key, entry, link);
-                if entry.loading.is_some() {
-                    Content::Reading
-                } else {
-                    Content::Lost
+                if let Some(link) = &link {
+                    self.shared.refresh(key, entry, link);
                 }
             }
-            (None, None) => Content::Lost,
         }
+        Content::Absent
     }
 
     /// Namespaces that use a catalog.
@@ -199,8 +196,21 @@ impl Snapshots {
     pub fn forget(&self, key: &NamespacedName) {
         self.shared.lock().remove(key);
     }
+}
 
-    fn refresh(&self, key: &NamespacedName, entry: &mut Entry, link: &Link) {
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, users: &BTreeSet<String>) {
+        for namespace in users {
+            (self.wake)(namespace);
+        }
+    }
+
+    /// Starts to read a catalog, unless it was read over this connection, is being read, or has just failed.
+    fn refresh(self: &Arc<Self>, key: &NamespacedName, entry: &mut Entry, link: &Link) {
         let known = entry.read == Some(link.generation);
         let loading = entry
             .loading
@@ -216,22 +226,25 @@ impl Snapshots {
             since: Instant::now(),
         });
         let read = Read {
-            shared: Arc::clone(&self.shared),
+            shared: Arc::clone(self),
             key: key.clone(),
             generation: link.generation,
+            may_change: link.may_change,
         };
         tokio::spawn(read.run(link.channel.clone()));
     }
-}
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tell(&self, users: &BTreeSet<String>) {
-        for namespace in users {
-            (self.wake)(namespace);
+    /// Reads a catalog again whose server may have changed it, unless that was done since `read_at` or it is not used any
+    /// more.
+    fn read_again(self: &Arc<Self>, key: &NamespacedName, generation: u64, read_at: Instant) {
+        let link = self.connections.link(key);
+        let mut entries = self.lock();
+        if let (Some(entry), Some(link)) = (entries.get_mut(key), link)
+            && entry.read == Some(generation)
+            && entry.read_at == Some(read_at)
+        {
+            entry.read = None;
+            self.refresh(key, entry, &link);
         }
     }
 }
@@ -241,6 +254,7 @@ struct Read {
     shared: Arc<Shared>,
     key: NamespacedName,
     generation: u64,
+    may_change: bool,
 }
 
 impl Read {
@@ -251,8 +265,9 @@ impl Read {
                 tracing::info!(
                     catalog = %self.key, entries = content.entries().len(), elapsed_ms = millis(started), "catalog read"
                 );
-                if self.keep(content) {
-                    self.drop_when_unused().await;
+                if let Some(read_at) = self.keep(content).filter(|_| self.may_change) {
+                    sleep(READ_AGAIN).await;
+                    self.shared.read_again(&self.key, self.generation, read_at);
                 }
             }
             Err(text) => {
@@ -267,8 +282,8 @@ impl Read {
     }
 
     async fn read(&self, channel: Channel) -> Result<Arc<Snapshot>, String> {
-        // The semaphore is never closed; if it were, reading without a permit is the lesser harm.
-        let _permit = self.shared.permits.acquire().await;
+        // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
+        let _permit = self.shared.permits.acquire(&self.key.namespace).await;
         let read = timeout(READ_DEADLINE, self.shared.reader.read(channel)).await;
         let listed = read.unwrap_or_else(|_| {
             Err(format!(
@@ -282,31 +297,28 @@ impl Read {
             .map_err(|error| format!("failed to index bundles: {error}"))
     }
 
-    /// Takes in what was read, unless it is outdated. Returns whether anything was kept.
-    fn keep(&self, content: Arc<Snapshot>) -> bool {
+    /// Takes in what was read, unless it is outdated. Returns when, if anything was kept.
+    fn keep(&self, content: Arc<Snapshot>) -> Option<Instant> {
         let mut entries = self.shared.lock();
-        let Some(entry) = self.own_entry(&mut entries) else {
-            return false;
-        };
+        let entry = self.own_entry(&mut entries)?;
+        let now = Instant::now();
         entry.loading = None;
-        entry.failure = None;
+        let failed = entry.failure.take().is_some();
         entry.read = Some(self.generation);
-        entry.last_asked = Some(Instant::now());
-        // What was dropped can no longer be compared, but a server does not change its catalog while it runs.
-        let same = entry.id_from == Some(self.generation)
-            || entry
-                .content
-                .as_ref()
-                .is_some_and(|known| is_same(known, &content));
+        entry.read_at = Some(now);
+        let known = entry.content.as_ref().filter(|_| entry.id.is_some());
+        let same = known.is_some_and(|known| is_same(known, &content));
         if !same {
             entry.id = Some(self.shared.ids.fetch_add(1, Ordering::Relaxed));
+            entry.content = Some(content);
         }
-        entry.id_from = Some(self.generation);
-        entry.content = Some(content);
         let users = entry.users.clone();
         drop(entries);
-        self.shared.tell(&users);
-        true
+        // What is as it was is no news, unless somebody was told otherwise meanwhile.
+        if !same || failed {
+            self.shared.tell(&users);
+        }
+        Some(now)
     }
 
     fn note_failure(&self, text: String) -> Option<Duration> {
@@ -321,7 +333,7 @@ impl Read {
         entry.failure = Some(Failure {
             generation: self.generation,
             text,
-            attempts: attempts + 1,
+            attempts: attempts.saturating_add(1),
             retry_at,
         });
         let users = entry.users.clone();
@@ -337,26 +349,6 @@ impl Read {
             .loading
             .is_some_and(|loading| loading.generation == self.generation)
             .then_some(entry)
-    }
-
-    async fn drop_when_unused(&self) {
-        loop {
-            sleep(KEEP_UNUSED).await;
-            let mut entries = self.shared.lock();
-            let Some(entry) = entries.get_mut(&self.key) else {
-                return;
-            };
-            if entry.read != Some(self.generation) || entry.content.is_none() {
-                return;
-            }
-            if entry
-                .last_asked
-                .is_none_or(|asked| asked.elapsed() >= KEEP_UNUSED)
-            {
-                entry.content = None;
-                return;
-            }
-        }
     }
 }
 
@@ -378,6 +370,13 @@ mod tests;
 
 #[cfg(test)]
 impl Snapshots {
+    /// Forgets the content of a catalog, as nothing but a mistake in here would.
+    pub fn lose_content(&self, key: &NamespacedName) {
+        if let Some(entry) = self.shared.lock().get_mut(key) {
+            entry.content = None;
+        }
+    }
+
     /// The connection whose content is known, for tests that wait for a read.
     pub fn read_generation(&self, key: &NamespacedName) -> Option<u64> {
         self.shared.lock().get(key).and_then(|entry| entry.read)

@@ -7,19 +7,23 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use olm_runtime::{NamespacedName, Timestamp, clock};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
 use super::retry::{self, Next};
+use crate::fair_permits::{FairPermits, Place, Ticket};
 
 /// How long a bundle nobody asks for stays in memory; the cache on disk keeps it longer.
 const KEEP_READY: Duration = Duration::from_secs(60);
 /// How long a failure stays known after it may be tried again.
 const KEEP_FAILED: Duration = Duration::from_secs(60);
-/// Longest time for one attempt when the unpack as a whole has no deadline.
+/// Longest time for one attempt, whatever the deadline of the unpack as a whole: so long may a server that answers in drips
+/// keep one of the permits.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
+
+/// Longest time to the next try of a failed unpack, whoever asks for more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
 /// Where bundles come from.
 #[async_trait]
@@ -35,6 +39,15 @@ pub enum Waiter {
     Namespace(String),
     /// An InstallPlan.
     InstallPlan(NamespacedName),
+}
+
+impl Waiter {
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Namespace(namespace) => namespace,
+            Self::InstallPlan(key) => &key.namespace,
+        }
+    }
 }
 
 /// A bundle somebody needs.
@@ -102,7 +115,7 @@ pub struct Unpacker {
 struct Shared {
     source: Arc<dyn BundleSource>,
     config: UnpackerConfig,
-    permits: Semaphore,
+    permits: FairPermits,
     wake: Wake,
     entries: Mutex<BTreeMap<Key, Entry>>,
 }
@@ -118,6 +131,8 @@ struct Key {
 struct Entry {
     state: EntryState,
     waiters: BTreeSet<Waiter>,
+    /// Where the next attempt waits for its permit.
+    place: Option<Place>,
     last_used: Instant,
 }
 
@@ -148,7 +163,7 @@ impl Unpacker {
         config: UnpackerConfig,
         wake: impl Fn(&Waiter) + Send + Sync + 'static,
     ) -> Self {
-        let permits = Semaphore::new(config.parallel.max(1));
+        let permits = FairPermits::new(config.parallel);
         Self {
             shared: Arc::new(Shared {
                 source,
@@ -183,6 +198,9 @@ impl Unpacker {
                 EntryState::Failed { .. } => None,
             };
             if let Some(answer) = answer {
+                if let Some(place) = &entry.place {
+                    place.join(request.waiter.namespace());
+                }
                 entry.waiters.insert(request.waiter.clone());
                 return answer;
             }
@@ -194,6 +212,7 @@ impl Unpacker {
             Entry {
                 state: EntryState::Running { since, trouble: None },
                 waiters,
+                place: None,
                 last_used: now,
             },
         );
@@ -252,9 +271,17 @@ struct Unpack {
 impl Unpack {
     async fn run(self) {
         let started = Instant::now();
-        let mut attempt = 0;
+        let mut waited = Duration::ZERO;
+        let mut attempt = 0_u32;
         loop {
-            let error = match self.attempt(started).await {
+            // What others do is no part of this unpack's deadline.
+            let waits_since = Instant::now();
+            let permit = self.ticket().permit().await;
+            waited = waited.saturating_add(waits_since.elapsed());
+            let elapsed = || started.elapsed().saturating_sub(waited);
+            let result = self.attempt(elapsed()).await;
+            drop(permit);
+            let error = match result {
                 Ok(bundle) => return self.finish(bundle).await,
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
@@ -262,31 +289,44 @@ impl Unpack {
             match retry::next(
                 error.class,
                 attempt,
-                started.elapsed(),
+                elapsed(),
                 self.deadline,
                 self.retry_interval,
             ) {
                 Next::GoOn(pause) => {
                     self.note_trouble(error);
                     tokio::time::sleep(pause).await;
-                    attempt += 1;
+                    attempt = attempt.saturating_add(1);
                 }
                 Next::GiveUp(pause) => return self.give_up(error, pause).await,
             }
         }
     }
 
-    async fn attempt(&self, started: Instant) -> Result<UnpackedBundle, UnpackError> {
+    /// A place in the lines of all namespaces that wait for the bundle; who asks later joins it.
+    fn ticket(&self) -> Ticket {
+        let mut entries = self.shared.lock();
+        let of_catalog = self.key.catalog.namespace.as_str();
+        let Some(entry) = entries.get_mut(&self.key) else {
+            return self.shared.permits.ticket([of_catalog]);
+        };
+        let mut namespaces: BTreeSet<&str> = entry.waiters.iter().map(Waiter::namespace).collect();
+        if namespaces.is_empty() {
+            namespaces.insert(of_catalog);
+        }
+        let ticket = self.shared.permits.ticket(namespaces);
+        entry.place = Some(ticket.place());
+        ticket
+    }
+
+    /// One attempt, `elapsed` after the unpack began.
+    async fn attempt(&self, elapsed: Duration) -> Result<UnpackedBundle, UnpackError> {
         let left = if self.deadline.is_zero() {
             LONGEST_ATTEMPT
         } else {
-            self.deadline.saturating_sub(started.elapsed())
+            self.deadline.saturating_sub(elapsed).min(LONGEST_ATTEMPT)
         };
-        let fetch = async {
-            // The semaphore is never closed; if it were, fetching without a permit is the lesser harm.
-            let _permit = self.shared.permits.acquire().await;
-            self.shared.source.fetch(&self.key.image, &self.key.catalog).await
-        };
+        let fetch = self.shared.source.fetch(&self.key.image, &self.key.catalog);
         let bundle = tokio::time::timeout(left, fetch).await.unwrap_or_else(|_| {
             let cause = format!(
                 "image `{}` was not fetched within {} s",
@@ -311,6 +351,7 @@ impl Unpack {
             let entry = Entry {
                 state: EntryState::Ready(Arc::clone(&bundle)),
                 waiters: BTreeSet::new(),
+                place: None,
                 last_used: Instant::now(),
             };
             self.shared.lock().entry(pinned.clone()).or_insert(entry);
@@ -337,7 +378,7 @@ impl Unpack {
     }
 
     async fn give_up(self, error: UnpackError, pause: Duration) {
-        let retry_at = Instant::now() + pause;
+        let retry_at = Instant::now() + pause.min(LONGEST_PAUSE);
         self.set(EntryState::Failed { error, retry_at });
         tokio::time::sleep_until(retry_at).await;
         let still_failed = |entry: &Entry| matches!(&entry.state, EntryState::Failed { retry_at: at, .. } if *at == retry_at);

@@ -46,6 +46,7 @@ pub fn find_endpoint(
             dial: address.clone(),
             address,
             epoch: uid,
+            may_change: true,
         });
     }
     let service = service?;
@@ -62,6 +63,7 @@ pub fn find_endpoint(
         address,
         dial,
         epoch: serving.join(","),
+        may_change: false,
     })
 }
 

@@ -46,6 +46,8 @@ pub struct Endpoint {
     pub dial: String,
     /// Identity of what serves behind the address; another value means that the content may be another.
     pub epoch: String,
+    /// Whether the content may become another while the connection lives: what is not a pod of ours is not for us to know.
+    pub may_change: bool,
 }
 
 /// What is known of a source's connection.
@@ -73,6 +75,8 @@ pub struct Link {
     pub since: Timestamp,
     /// Differs between any two connections this process makes.
     pub generation: u64,
+    /// Whether the server may change what it serves, see [`Endpoint::may_change`].
+    pub may_change: bool,
     /// The connection.
     pub channel: Channel,
 }
@@ -223,6 +227,7 @@ impl Keeper {
                         ConnectionState::Ready(Link {
                             since: clock::now(),
                             generation: self.generations.fetch_add(1, Ordering::Relaxed),
+                            may_change: endpoint.may_change,
                             channel,
                         }),
                     );

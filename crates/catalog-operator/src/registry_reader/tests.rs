@@ -72,6 +72,7 @@ impl Rig {
             address: format!("cat.ns.svc:{}", self.port),
             dial: format!("127.0.0.1:{}", self.port),
             epoch: "1".to_owned(),
+            may_change: false,
         };
         self.connections.aim(&self.key, Some(endpoint))
     }

@@ -13,12 +13,17 @@ struct Fake {
     reads: AtomicUsize,
     grows: bool,
     fails: AtomicUsize,
+    /// So many reads do not end.
+    endless: AtomicUsize,
 }
 
 #[async_trait]
 impl CatalogReader for Fake {
     async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
         let read = self.reads.fetch_add(1, Ordering::SeqCst);
+        if read < self.endless.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         if self.fails.load(Ordering::SeqCst) > read {
             return Err("failed to list bundles: down".to_owned());
         }
@@ -70,6 +75,7 @@ impl Rig {
             reads: AtomicUsize::new(0),
             grows,
             fails: AtomicUsize::new(fails),
+            endless: AtomicUsize::new(0),
         });
         let woken: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&woken);
@@ -88,13 +94,22 @@ impl Rig {
     }
 
     async fn connect(&self, epoch: &str) {
+        self.connect_to(epoch, false).await;
+    }
+
+    async fn connect_to(&self, epoch: &str, may_change: bool) {
+        self.connect_key(&key(), epoch, may_change).await;
+    }
+
+    async fn connect_key(&self, key: &NamespacedName, epoch: &str, may_change: bool) {
         let endpoint = || Endpoint {
+            may_change,
             address: "cat.ns.svc:1".to_owned(),
             dial: format!("127.0.0.1:{}", self.port),
             epoch: epoch.to_owned(),
         };
         while !matches!(
-            self.connections.aim(&key(), Some(endpoint())),
+            self.connections.aim(key, Some(endpoint())),
             ConnectionState::Ready(_)
         ) {
             sleep(Duration::from_millis(5)).await;
@@ -115,7 +130,7 @@ impl Rig {
     fn here(&self, id: ContentId) -> Option<Arc<Snapshot>> {
         match self.snapshots.content(&key(), id) {
             Content::Here(content) => Some(content),
-            Content::Reading | Content::Lost => None,
+            Content::Absent => None,
         }
     }
 
@@ -215,35 +230,104 @@ async fn what_nobody_uses_is_forgotten() {
     assert!(rig.here(id).is_none());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn dropped_content_keeps_its_identity_and_comes_back() {
+async fn eventually(what: impl Fn() -> bool) {
+    while !what() {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Idle for a day and then without its server: what was read last is still there.
+#[tokio::test]
+async fn the_last_good_content_outlives_idleness_and_an_outage() {
     let rig = Rig::new(true, 0).await;
     rig.connect("1").await;
     let id = rig.known(None).await;
-    rig.snapshots.shared.lock().get_mut(&key()).unwrap().content = None;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(24 * 3600)).await;
+    tokio::time::resume();
+    rig.connections.aim(&key(), None);
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
-    assert_eq!(rig.reads(), 1, "knowing the identity needs no content");
-    assert!(matches!(rig.snapshots.content(&key(), id), Content::Reading));
-    while rig.here(id).is_none() {
-        sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(rig.reads(), 2);
+    assert!(rig.here(id).is_some());
+    assert_eq!(rig.reads(), 1);
 }
 
+/// Content that is missing, for whatever reason, is no content: who asks is not told that it is known.
 #[tokio::test(flavor = "multi_thread")]
-async fn content_dropped_without_a_connection_is_lost_and_not_waited_for() {
+async fn content_that_is_missing_is_not_known() {
     let rig = Rig::new(false, 0).await;
     rig.connect("1").await;
     let id = rig.known(None).await;
-    rig.snapshots.shared.lock().get_mut(&key()).unwrap().content = None;
-    rig.connections.aim(&key(), None);
-    assert!(matches!(rig.snapshots.content(&key(), id), Content::Lost));
-    rig.connect("2").await;
+    rig.snapshots.lose_content(&key());
+    assert!(rig.here(id).is_none());
+    assert!(rig.snapshots.get(&key(), "ns").id() != Some(id));
     let next = rig.known(Some(id)).await;
-    assert!(
-        rig.here(next).is_some(),
-        "what may be another content has another identity"
-    );
+    assert!(rig.here(next).is_some());
+    rig.snapshots.lose_content(&key());
+    rig.connections.aim(&key(), None);
+    assert!(rig.here(next).is_none());
+    assert!(matches!(
+        rig.snapshots.get(&key(), "ns"),
+        ContentState::Unreachable
+    ));
+}
+
+/// A server at an address changes its catalog while the connection lives; a pod of ours does not.
+#[tokio::test]
+async fn a_server_at_an_address_is_read_again_after_half_an_hour() {
+    for may_change in [false, true] {
+        let rig = Rig::new(true, 0).await;
+        rig.connect_to("1", may_change).await;
+        let first = rig.known(None).await;
+        tokio::time::pause();
+        tokio::time::advance(READ_AGAIN + Duration::from_secs(1)).await;
+        tokio::time::resume();
+        if may_change {
+            eventually(|| rig.reads() == 2).await;
+            let next = rig.known(Some(first)).await;
+            assert_eq!(rig.here(next).unwrap().entries().len(), 2);
+            assert_eq!(rig.woken.lock().unwrap().len(), 2);
+        } else {
+            sleep(Duration::from_millis(50)).await;
+            assert_eq!(rig.reads(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unchanged_catalog_that_is_read_again_wakes_nobody() {
+    let rig = Rig::new(false, 0).await;
+    rig.connect_to("1", true).await;
+    let first = rig.known(None).await;
+    for reads in 2..4 {
+        tokio::time::pause();
+        tokio::time::advance(READ_AGAIN + Duration::from_secs(1)).await;
+        tokio::time::resume();
+        eventually(|| rig.reads() == reads).await;
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(rig.known(None).await, first);
+    assert_eq!(rig.woken.lock().unwrap().len(), 1);
+}
+
+/// Four catalogs of one namespace whose servers never end their answer; another namespace's is read.
+#[tokio::test]
+async fn endless_catalogs_of_one_namespace_do_not_hold_up_another() {
+    let rig = Rig::new(false, 0).await;
+    rig.reader.endless.store(4, Ordering::SeqCst);
+    let other = NamespacedName::new("quiet", "cat");
+    let noisy = |number: usize| NamespacedName::new("ns", format!("cat{number}"));
+    for number in 0..8 {
+        rig.connect_key(&noisy(number), "1", false).await;
+        rig.snapshots.get(&noisy(number), "ns");
+    }
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(rig.reads(), PARALLEL_READS / 2);
+    rig.reader.endless.store(0, Ordering::SeqCst);
+    rig.connect_key(&other, "1", false).await;
+    rig.snapshots.get(&other, "quiet");
+    sleep(Duration::from_millis(50)).await;
+    assert!(rig.snapshots.get(&other, "quiet").id().is_some());
+    assert_eq!(rig.reads(), PARALLEL_READS / 2 + 1);
 }
 
 impl ContentState {

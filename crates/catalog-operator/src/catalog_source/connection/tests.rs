@@ -12,6 +12,7 @@ fn endpoint(port: u16, epoch: &str) -> Endpoint {
         address: format!("cat.ns.svc:{port}"),
         dial: format!("127.0.0.1:{port}"),
         epoch: epoch.to_owned(),
+        may_change: false,
     }
 }
 

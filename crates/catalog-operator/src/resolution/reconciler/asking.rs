@@ -116,7 +116,7 @@ impl ResolutionReconciler {
         (question, pending)
     }
 
-    /// The answer, from memory or from the resolver. None when a content was dropped and is being read again.
+    /// The answer, from memory or from the resolver. None when a content that was known is not there any more.
     pub(super) async fn ask(
         &self,
         namespace: &str,
@@ -132,10 +132,8 @@ impl ResolutionReconciler {
             let content = match content {
                 Ok(id) => match self.snapshots.content(&source, *id) {
                     Content::Here(content) => Ok(content),
-                    Content::Lost => Err(format!(
-                        "no registry client established for catalogsource {source}"
-                    )),
-                    Content::Reading => {
+                    // The question says that it is there: an answer without it would be one to another question.
+                    Content::Absent => {
                         missing = true;
                         continue;
                     }

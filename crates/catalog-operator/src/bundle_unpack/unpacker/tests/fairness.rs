@@ -1,0 +1,125 @@
+//! What one namespace's bundles cost the others.
+
+use super::*;
+
+/// A registry `drip` that never ends an answer, and one that takes a second.
+#[derive(Default)]
+struct Registries {
+    begun: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl BundleSource for Registries {
+    async fn fetch(&self, image: &str, _catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
+        self.begun.lock().unwrap().push(image.to_owned());
+        let dripping = image.starts_with("drip/");
+        tokio::time::sleep(Duration::from_secs(if dripping { 1_000_000 } else { 1 })).await;
+        bundle()
+    }
+}
+
+fn unpacker() -> (Unpacker, Arc<Registries>) {
+    let registries = Arc::new(Registries::default());
+    let source: Arc<dyn BundleSource> = Arc::<Registries>::clone(&registries);
+    (
+        Unpacker::new(source, UnpackerConfig::default(), |_| {}),
+        registries,
+    )
+}
+
+fn wants(namespace: &str, image: &str) -> UnpackRequest {
+    UnpackRequest {
+        image: image.to_owned(),
+        ..request(namespace)
+    }
+}
+
+fn is_ready(unpacker: &Unpacker, request: &UnpackRequest) -> bool {
+    matches!(unpacker.request(request), UnpackState::Ready(_))
+}
+
+/// Four, and many more, bundles on a registry that answers in drips, and another namespace's bundle takes its own second.
+#[tokio::test(start_paused = true)]
+async fn a_dripping_registry_of_one_namespace_does_not_hold_up_another() {
+    let (unpacker, registries) = unpacker();
+    for number in 0..50 {
+        unpacker.request(&wants("noisy", &format!("drip/b:v{number}")));
+    }
+    wait(5).await;
+    let quiet = wants("quiet", "r/b:v1");
+    unpacker.request(&quiet);
+    wait(2).await;
+    assert!(is_ready(&unpacker, &quiet));
+    let begun = registries.begun.lock().unwrap().clone();
+    assert_eq!(begun, ["drip/b:v0", "drip/b:v1", "r/b:v1"]);
+}
+
+/// Two hundred bundles asked for first; the others' come as every second one.
+#[tokio::test(start_paused = true)]
+async fn many_bundles_of_one_namespace_cost_another_one_fetch_each() {
+    let (unpacker, registries) = unpacker();
+    for number in 0..200 {
+        unpacker.request(&wants("noisy", &format!("r/noisy:v{number}")));
+    }
+    wait(0).await;
+    for number in 0..3 {
+        unpacker.request(&wants("quiet", &format!("r/quiet:v{number}")));
+    }
+    wait(3).await;
+    let begun = registries.begun.lock().unwrap().clone();
+    let last = begun.iter().rposition(|image| image.starts_with("r/quiet"));
+    let noisy = begun[..last.unwrap()]
+        .iter()
+        .filter(|image| image.starts_with("r/noisy"));
+    assert!(begun.contains(&"r/quiet:v2".to_owned()), "{begun:?}");
+    assert!(noisy.count() <= 3 + 2, "{begun:?}");
+}
+
+/// The bundle another namespace waits for already is fetched when the turn of either has come.
+#[tokio::test(start_paused = true)]
+async fn who_joins_a_bundle_in_a_long_line_does_not_wait_for_the_line() {
+    let (unpacker, _) = unpacker();
+    for number in 0..200 {
+        unpacker.request(&wants("noisy", &format!("r/noisy:v{number}")));
+    }
+    wait(0).await;
+    let last = wants("quiet", "r/noisy:v199");
+    unpacker.request(&last);
+    wait(3).await;
+    assert!(is_ready(&unpacker, &last));
+}
+
+/// The time in which others are served is no part of an unpack's deadline.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_turn_does_not_count_against_the_deadline() {
+    let (unpacker, _) = unpacker();
+    let in_ten_seconds = |number: u32| UnpackRequest {
+        deadline: Some(Duration::from_secs(10)),
+        ..wants("noisy", &format!("r/noisy:v{number}"))
+    };
+    for number in 0..100 {
+        unpacker.request(&in_ten_seconds(number));
+    }
+    // Two at a time, a second each.
+    wait(52).await;
+    assert!(is_ready(&unpacker, &in_ten_seconds(99)));
+}
+
+/// A deadline of days keeps no permit for days.
+#[tokio::test(start_paused = true)]
+async fn no_attempt_takes_longer_than_ten_minutes() {
+    let (unpacker, _) = unpacker();
+    let patient = UnpackRequest {
+        deadline: Some(Duration::from_secs(24 * 3600)),
+        ..wants("noisy", "drip/b:v1")
+    };
+    unpacker.request(&patient);
+    wait(601).await;
+    let UnpackState::Unpacking {
+        trouble: Some(error), ..
+    } = unpacker.request(&patient)
+    else {
+        panic!("goes on without a word")
+    };
+    assert!(error.cause.contains("was not fetched within 600 s"), "{error}");
+}
