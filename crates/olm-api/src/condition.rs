@@ -142,6 +142,8 @@ pub mod subscription {
     pub const REASON_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
     /// Event (ours): the cluster will not take something of a bundle that is about to be installed.
     pub const CLUSTER_UNSUITABLE: &str = "ClusterUnsuitable";
+    /// Event (ours): an annotation asks for more or less than is allowed.
+    pub const ANNOTATION_OUT_OF_BOUNDS: &str = "AnnotationOutOfBounds";
     /// Reason of [`RESOLUTION_FAILED`]: the wishes contradict each other or the catalogs.
     pub const CONSTRAINTS_NOT_SATISFIABLE: &str = "ConstraintsNotSatisfiable";
     /// Reason of [`RESOLUTION_FAILED`]: something else went wrong, the message tells what.
@@ -175,6 +177,11 @@ pub mod install_plan {
     pub const DEPENDENCIES_CONFLICT: &str = "DependenciesConflict";
     /// Reason: a step failed for good.
     pub const INSTALL_COMPONENT_FAILED: &str = "InstallComponentFailed";
+    /// Type (ours): an error that does not pass by itself is being tried again. Its transition time is when the first such
+    /// error came, from which the retry window counts; it goes with the error.
+    pub const FAILING: &str = "Failing";
+    /// Reason of [`FAILING`].
+    pub const LASTING_ERROR: &str = "LastingError";
     /// Reason written, with an empty message, once [`INSTALL_CHECK_FAILED`] is over.
     pub const UNKNOWN: &str = "Unknown";
     /// Reason of the warning event about warnings the API server sent for a step.

@@ -146,6 +146,7 @@ fn link() -> ConnectionState {
     ConnectionState::Ready(Link {
         since: now(),
         generation: 1,
+        may_change: false,
         channel,
     })
 }

@@ -1,7 +1,9 @@
 //! What a round of a namespace's resolution writes. Pure.
 //!
-//! An InstallPlan is made in two rounds. The first creates it, without status, under a name the API server chooses. The
-//! second finds it in the store and adopts it: its status and those of the Subscriptions that go with it are written.
+//! An InstallPlan is made in two rounds. The first creates it, without status, under the name of its generation. The second
+//! finds it in the store and adopts it: its status and those of the Subscriptions that go with it are written. Until the
+//! store has it, creating it again finds the name taken and changes nothing, so that an answer that was lost or an event
+//! that is late makes no second plan.
 //! A crash in between therefore leads to the same second round; a plan that was given its status but not yet referred to
 //! is adopted likewise. What a later plan may take over is decided in [`find_adoptable`].
 
@@ -16,7 +18,7 @@ use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Target, status_patch, to_value};
 
 use super::observe::{Bundles, Observed, PartProgress, Progress, ReadyBundles};
-use super::plan_object::{GENERATE_NAME, WantedPlan};
+use super::plan_object::{GENERATE_NAME, WantedPlan, plan_name};
 use super::standing::{
     quiet_subscriptions, quiet_time, resolution_event, standings, subscription_warning, unpack_event,
 };
@@ -44,6 +46,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         verdict: Verdict::default(),
     };
     round.plan.requeue = quiet_time(observed);
+    round.plan.events.extend(observed.notices.iter().cloned());
     let last = round.settle_plan();
     round.write_subscriptions();
     let creating = matches!(last, Some(Action::Create { .. }));
@@ -115,15 +118,13 @@ impl Round<'_> {
     }
 
     fn creation(&self, wanted: &WantedPlan) -> Action {
-        let object = wanted.object(
-            &self.observed.namespace,
-            self.next_generation(),
-            &self.observed.subscriptions,
-        );
+        let namespace = &self.observed.namespace;
+        let generation = self.next_generation();
+        let object = wanted.object(namespace, generation, &self.observed.subscriptions);
         Action::Create {
-            target: Target::of::<InstallPlan>(&self.observed.namespace, ""),
+            target: Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation)),
             object: to_value(&object),
-            exists: Exists::Fail,
+            exists: Exists::Keep,
             identity: Identity::Operator,
         }
     }
@@ -176,15 +177,25 @@ impl Round<'_> {
             .find(|subscription| subscription.name_any() == name)
     }
 
+    /// The generation after all that are known, whose name nobody has taken.
     fn next_generation(&self) -> i64 {
-        let plans = self.observed.plans().filter_map(|plan| plan.spec.generation);
         let known = self.observed.subscriptions.iter().filter_map(|subscription| {
             subscription
                 .status
                 .as_ref()
                 .and_then(|status| status.install_plan_generation)
         });
-        plans.chain(known).max().unwrap_or(0) + 1
+        let last = known.max().unwrap_or(0).max(self.observed.last_generation);
+        let mut next = last.saturating_add(1);
+        while next < i64::MAX
+            && self
+                .observed
+                .taken_names
+                .contains(&plan_name(&self.observed.namespace, next))
+        {
+            next = next.saturating_add(1);
+        }
+        next
     }
 
     fn tell_refusal(&mut self, updates: &[SubscriptionUpdate], refusal: &str) {

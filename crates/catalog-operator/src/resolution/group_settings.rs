@@ -3,14 +3,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
+use olm_api::condition::subscription as words;
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
+use olm_runtime::plan::EventDraft;
 
-use crate::args::parse_go_duration;
+use crate::annotation::{DurationAnnotation, LONGEST};
+
+/// Upstream's Jobs know no shorter deadline than a second.
+const TIMEOUT: DurationAnnotation = DurationAnnotation {
+    key: labels::BUNDLE_UNPACK_TIMEOUT,
+    purpose: "timeout",
+    least: Duration::from_secs(1),
+    most: LONGEST,
+};
+/// Upstream looks at failed unpacks every five seconds, whatever is asked for.
+const RETRY: DurationAnnotation = DurationAnnotation {
+    key: labels::BUNDLE_UNPACK_MIN_RETRY_INTERVAL,
+    purpose: "retry",
+    least: Duration::from_secs(5),
+    most: LONGEST,
+};
 
 /// Settings of the one OperatorGroup of a namespace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupSettings {
     /// Upgrades out of failure are allowed.
     pub fail_forward: bool,
@@ -20,6 +38,8 @@ pub struct GroupSettings {
     pub unpack_deadline: Option<Duration>,
     /// Least time to another try of a failed unpack.
     pub unpack_retry: Option<Duration>,
+    /// Annotations that ask for more or less than is allowed, for people.
+    pub warnings: Vec<String>,
 }
 
 /// Reads the settings.
@@ -43,33 +63,34 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
             ));
         }
     };
+    let mut warnings = Vec::new();
+    let annotations = group.annotations();
     Ok(GroupSettings {
         fail_forward: group.spec.allows_fail_forward(),
-        exclude_global: group
-            .annotations()
+        exclude_global: annotations
             .get(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION)
             .is_some_and(|value| value == labels::TRUE),
-        unpack_deadline: duration(group, labels::BUNDLE_UNPACK_TIMEOUT, "timeout")?,
-        unpack_retry: duration(group, labels::BUNDLE_UNPACK_MIN_RETRY_INTERVAL, "retry")?,
+        unpack_deadline: TIMEOUT.read(annotations, &mut warnings)?,
+        unpack_retry: RETRY.read(annotations, &mut warnings)?,
+        warnings,
     })
 }
 
-/// A negative duration means: not set.
-fn duration(group: &OperatorGroup, key: &str, what: &str) -> Result<Option<Duration>, String> {
-    let Some(text) = group.annotations().get(key) else {
-        return Ok(None);
-    };
-    if let Some(positive) = text
-        .strip_prefix('-')
-        .filter(|rest| parse_go_duration(rest).is_ok())
-    {
-        tracing::debug!(duration = positive, key, "negative duration ignored");
-        return Ok(None);
+/// The event about an annotation of the group.
+pub fn warning(group: &OperatorGroup, text: &str) -> EventDraft {
+    EventDraft {
+        regarding: ObjectReference {
+            api_version: Some("operators.coreos.com/v1".to_owned()),
+            kind: Some("OperatorGroup".to_owned()),
+            name: Some(group.name_any()),
+            namespace: group.namespace(),
+            uid: group.uid(),
+            ..ObjectReference::default()
+        },
+        warning: true,
+        reason: words::ANNOTATION_OUT_OF_BOUNDS.to_owned(),
+        message: text.to_owned(),
     }
-    let parsed = parse_go_duration(text);
-    parsed
-        .map(Some)
-        .map_err(|error| format!("failed to parse unpack {what} annotation({key}: {text}): {error}"))
 }
 
 #[cfg(test)]
@@ -98,7 +119,8 @@ mod tests {
         let retry = labels::BUNDLE_UNPACK_MIN_RETRY_INTERVAL;
         let settings = read("ns", &[group("a", &[(timeout, "2m"), (retry, "1s")])]).unwrap();
         assert_eq!(settings.unpack_deadline, Some(Duration::from_secs(120)));
-        assert_eq!(settings.unpack_retry, Some(Duration::from_secs(1)));
+        assert_eq!(settings.unpack_retry, Some(Duration::from_secs(5)), "the least");
+        assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
         let settings = read("ns", &[group("a", &[(timeout, "-1m")])]).unwrap();
         assert_eq!(settings.unpack_deadline, None);
         let error = read("ns", &[group("a", &[(timeout, "soon")])]).unwrap_err();

@@ -4,12 +4,13 @@
 //! when nothing it depends on has changed) and the unpacker (which answers at once and wakes the namespace when its
 //! answer changes). What comes of it is a value like any other, so that deciding stays cheap, pure and easy to test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
 use olm_resolver::SubscriptionUpdate;
+use olm_runtime::plan::EventDraft;
 
 use crate::subscription::Surroundings;
 use crate::subscription::catalog_health::CatalogFact;
@@ -35,6 +36,14 @@ pub struct Observed {
     pub progress: Progress,
     /// What the API server said when a plan was last to be created here, if it refused.
     pub refusal: Option<String>,
+    /// What is wrong with annotations that were read, and was not told yet.
+    pub notices: Vec<EventDraft>,
+    /// All that is wrong with annotations that were read, told or not.
+    pub warnings: Vec<String>,
+    /// The highest generation of the namespace's InstallPlans, of those that are being deleted, too.
+    pub last_generation: i64,
+    /// Names of all its InstallPlans, of those that are being deleted, too.
+    pub taken_names: BTreeSet<String>,
 }
 
 /// How far the resolution of a namespace is.

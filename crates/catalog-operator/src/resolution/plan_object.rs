@@ -20,6 +20,15 @@ use serde_json::value::RawValue;
 /// Start of the name of every plan made here.
 pub const GENERATE_NAME: &str = "install-";
 
+/// Name of the plan of this generation in a namespace.
+///
+/// It is no random one, so that a plan whose creation was answered by nobody, and that no watch has told of yet, is not
+/// made a second time: the API server has a plan of that name already, whatever is wanted by then.
+pub fn plan_name(namespace: &str, generation: i64) -> String {
+    let identity = format!("{namespace}/{generation}");
+    format!("{GENERATE_NAME}{:016x}", hash::fnv1a64(identity.as_bytes()))
+}
+
 /// A plan to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WantedPlan {
@@ -38,6 +47,8 @@ impl WantedPlan {
     pub fn object(&self, namespace: &str, generation: i64, owners: &[Arc<Subscription>]) -> InstallPlan {
         InstallPlan {
             metadata: ObjectMeta {
+                name: Some(plan_name(namespace, generation)),
+                // Without effect beside a name; it tells the plans made here from those of users, and did before.
                 generate_name: Some(GENERATE_NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),
                 owner_references: Some(owners.iter().map(|owner| owner_reference(owner)).collect()),

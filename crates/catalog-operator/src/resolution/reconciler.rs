@@ -19,7 +19,7 @@ use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Plan, Requeue};
+use olm_runtime::plan::{EventDraft, Plan, Requeue};
 use olm_runtime::store::Store;
 
 use self::asking::Pending;
@@ -65,6 +65,8 @@ pub struct ResolutionReconciler {
     /// Why the last plan of a namespace was refused. The runtime writes one status a round, and a refusal concerns
     /// several Subscriptions: it is kept here for the next round, which comes by itself since this one failed.
     refusals: Mutex<BTreeMap<String, String>>,
+    /// What was told of a namespace's annotations, so that it is told once.
+    warned: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl ResolutionReconciler {
@@ -84,6 +86,7 @@ impl ResolutionReconciler {
             discovery: None,
             memory: Memory::default(),
             refusals: Mutex::default(),
+            warned: Mutex::default(),
         }
     }
 
@@ -148,6 +151,18 @@ impl ResolutionReconciler {
         }
     }
 
+    /// Warnings about a namespace's annotations that were not told yet, as events on its OperatorGroup.
+    fn notices(&self, namespace: &str, warnings: &[String]) -> Vec<EventDraft> {
+        let warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = warned.get(namespace).map(Vec::as_slice).unwrap_or_default();
+        let groups = self.stores.groups.list_in(namespace);
+        let news = warnings.iter().filter(|text| !told.contains(text));
+        let [group] = &groups[..] else {
+            return Vec::new();
+        };
+        news.map(|text| group_settings::warning(group, text)).collect()
+    }
+
     fn refusal(&self, namespace: &str) -> Option<String> {
         self.refusals
             .lock()
@@ -176,6 +191,8 @@ impl Reconciler for ResolutionReconciler {
         if subscriptions.is_empty() || terminating {
             self.snapshots.retain(namespace, &BTreeSet::new());
             self.memory.forget(namespace);
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            warned.remove(namespace);
         }
         if terminating {
             return Ok(None);
@@ -185,6 +202,7 @@ impl Reconciler for ResolutionReconciler {
             namespace,
             settings.as_ref().is_ok_and(|settings| settings.fail_forward),
         );
+        let plans = self.stores.plans.list_in(namespace);
         let mut observed = Observed {
             namespace: namespace.clone(),
             catalogs: self
@@ -193,6 +211,12 @@ impl Reconciler for ResolutionReconciler {
                 .map(|source| catalog_health::CatalogFact::of(source))
                 .collect(),
             refusal: self.refusal(namespace),
+            last_generation: plans
+                .iter()
+                .filter_map(|plan| plan.spec.generation)
+                .max()
+                .unwrap_or(0),
+            taken_names: plans.iter().map(|plan| plan.name_any()).collect(),
             subscriptions,
             around,
             ..Observed::default()
@@ -213,6 +237,11 @@ impl Reconciler for ResolutionReconciler {
                 return Ok(Some(observed));
             }
         };
+        observed.notices = self.notices(namespace, &settings.warnings);
+        for notice in &observed.notices {
+            tracing::warn!(namespace, "{}", notice.message);
+        }
+        observed.warnings.clone_from(&settings.warnings);
         let settled: Vec<_> = observed
             .subscriptions
             .iter()
@@ -248,6 +277,14 @@ impl Reconciler for ResolutionReconciler {
         outcomes: &Outcomes,
         _now: Timestamp,
     ) -> StatusUpdate {
+        if outcomes.failure().is_none() {
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            if observed.warnings.is_empty() {
+                warned.remove(&observed.namespace);
+            } else {
+                warned.insert(observed.namespace.clone(), observed.warnings.clone());
+            }
+        }
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = outcomes
             .failure()

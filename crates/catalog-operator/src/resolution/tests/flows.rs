@@ -41,7 +41,7 @@ async fn a_subscription_becomes_a_plan_and_an_operator() {
     ");
     insta::assert_snapshot!(world.writes.join("\n"), @r"
     create InstallPlan ns/install-
-    patch status of InstallPlan install-105
+    patch status of InstallPlan install-4a7c4bba48dd398e
     patch status of Subscription demo-sub
     patch status of Subscription demo-sub
     ");

@@ -2,6 +2,7 @@ mod contents;
 mod writes;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty};
 use olm_fbc::version::{Range, Version};
 use olm_runtime::driver::Reconciler;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, outcomes_for_tests};
-use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
+use olm_runtime::plan::{Action, EventDraft, Exists, Plan, Requeue};
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, Timestamp};
 use serde_json::{Value, json};
@@ -45,12 +46,17 @@ pub struct World {
     pub refuse: Option<String>,
     /// Refuses statuses of InstallPlans with this text.
     pub refuse_status: Option<String>,
+    /// Creations are carried out, but neither answered nor told by the watch.
+    pub lose_answers: bool,
+    late: Option<Value>,
     reconciler: ResolutionReconciler,
-    snapshots: Snapshots,
+    pub snapshots: Snapshots,
     unpacker: Unpacker,
     images: Arc<Images>,
     contents: Contents,
     current: Arc<Mutex<Vec<String>>>,
+    /// Whether catalogs cannot be read.
+    pub failing: Arc<AtomicBool>,
     version: u64,
     port: u16,
     _server: Answering,
@@ -68,10 +74,12 @@ impl World {
             namespaces: Store::new(),
         };
         let (contents, current) = (Contents::default(), Arc::<Mutex<Vec<String>>>::default());
+        let failing = Arc::<AtomicBool>::default();
         let connections = Connections::new(|_: &NamespacedName| {});
         let reader = Reader {
             contents: Arc::clone(&contents),
             current: Arc::clone(&current),
+            failing: Arc::clone(&failing),
         };
         let snapshots = Snapshots::new(connections.clone(), Arc::new(reader), |_: &str| {});
         let images = Arc::new(Images::default());
@@ -88,12 +96,15 @@ impl World {
             crash_after: None,
             refuse: None,
             refuse_status: None,
+            lose_answers: false,
+            late: None,
             reconciler,
             snapshots,
             unpacker,
             images,
             contents,
             current,
+            failing,
             version: 100,
             port,
             _server: server,
@@ -145,6 +156,7 @@ impl World {
             address: "cat.ns.svc:1".to_owned(),
             dial: format!("127.0.0.1:{}", self.port),
             epoch: self.version.to_string(),
+            may_change: false,
         };
         while !matches!(
             self.connections.aim(&key, Some(endpoint.clone())),
@@ -281,7 +293,9 @@ impl World {
     }
 
     pub fn plans(&self) -> Vec<Arc<InstallPlan>> {
-        self.stores.plans.list()
+        let mut plans = self.stores.plans.list();
+        plans.sort_by_key(|plan| plan.spec.generation);
+        plans
     }
 
     pub fn subscription(&self, name: &str) -> Arc<Subscription> {
@@ -312,7 +326,7 @@ impl World {
                 ));
             }
         }
-        for plan in self.stores.plans.list() {
+        for plan in self.plans() {
             let status = plan.status.clone().unwrap_or_default();
             let steps: Vec<String> = status
                 .plan

@@ -93,6 +93,52 @@ async fn operator_groups_are_counted() {
     assert!(!world.describe().contains("ResolutionFailed"));
 }
 
+/// Durations that nobody can wait for, or that are no pause at all, stop nothing: they are bounded, and told once.
+#[tokio::test(flavor = "multi_thread")]
+async fn durations_of_annotations_are_bounded_and_told_once() {
+    let mut world = World::with_catalog(demo()).await;
+    let retry = "operatorframework.io/bundle-unpack-min-retry-interval";
+    let timeout = "operatorframework.io/bundle-unpack-timeout";
+    world.add_group(
+        "og",
+        &json!({retry: "1ms", timeout: "3000000000000000h"}),
+        &json!({}),
+    );
+    world.break_image("reg/demo:v3", UnpackClass::NotFound, "no such image");
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    world.add_group(
+        "og",
+        &json!({retry: "3000000000000000h", timeout: "1ns"}),
+        &json!({}),
+    );
+    world.mend_images();
+    world.settle().await;
+    world.settle().await;
+    let told: Vec<_> = world
+        .events
+        .iter()
+        .filter(|event| event.reason == "AnnotationOutOfBounds")
+        .map(|event| {
+            (
+                event.regarding.kind.as_deref(),
+                event.message.split(' ').nth(1).unwrap_or_default(),
+            )
+        })
+        .collect();
+    let (retry, timeout) = (format!("{retry}:"), format!("{timeout}:"));
+    let group = Some("OperatorGroup");
+    assert_eq!(
+        told,
+        [
+            (group, &*timeout),
+            (group, &*retry),
+            (group, &*timeout),
+            (group, &*retry)
+        ]
+    );
+}
+
 /// A Subscription that cannot be resolved, or whose bundle cannot be had, holds up nobody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_broken_operator_does_not_freeze_its_namespace() {
@@ -245,4 +291,27 @@ async fn a_starting_catalog_is_waited_for() {
         .filter(|write| write.contains("Subscription"))
         .count();
     assert!(written <= 4, "{:#?}", world.writes);
+}
+
+/// A catalog's content is away for a moment, a read fails, and something new is asked for: that nothing was found without
+/// the content is neither told nor remembered.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_while_a_content_is_away_is_answered_when_it_is_back() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]).await;
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    let catalog = olm_runtime::NamespacedName::new(NAMESPACE, "cat");
+    world.snapshots.lose_content(&catalog);
+    world.failing.store(true, std::sync::atomic::Ordering::SeqCst);
+    world.subscribe("other", &json!({}));
+    for _ in 0..20 {
+        world.round().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    world.failing.store(false, std::sync::atomic::Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    world.settle().await;
+    let told = world.describe();
+    assert!(!told.contains("ResolutionFailed"), "{told}");
+    assert!(told.contains("other-sub: state=UpgradePending"), "{told}");
 }

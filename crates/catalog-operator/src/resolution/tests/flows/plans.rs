@@ -36,6 +36,57 @@ async fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
     }
 }
 
+/// The API server made the plan, its answer was lost and its event is late: whatever else happens meanwhile, also that
+/// something else is wanted, there is no second plan.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_and_a_late_event_make_no_second_plan() {
+    for changed in [false, true] {
+        let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]).await;
+        world.subscribe("demo", &json!({}));
+        world.lose_answers = true;
+        world.settle().await;
+        world.restart();
+        if changed {
+            world.subscribe("other", &json!({}));
+        }
+        world.settle().await;
+        let creations = world.writes.iter().filter(|write| write.starts_with("create"));
+        assert_eq!(creations.count(), 1, "{:#?}", world.writes);
+        world.deliver_late_event();
+        world.settle().await;
+        let told = world.describe();
+        // What was wanted first is taken up, what came later gets a plan of its own.
+        assert_eq!(world.plans().len(), 1 + usize::from(changed), "{told}");
+        assert!(
+            told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
+            "{told}"
+        );
+        assert_eq!(
+            told.matches("state=UpgradePending").count(),
+            1 + usize::from(changed),
+            "{told}"
+        );
+    }
+}
+
+/// Somebody has an InstallPlan of the very name that the next one gets.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_holds_nothing_up() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1")]).await;
+    let name = crate::resolution::plan_object::plan_name(NAMESPACE, 1);
+    let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": "u", "resourceVersion": "1"},
+        "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": false}});
+    world.stores.plans.put(serde_json::from_value(foreign).unwrap());
+    world.subscribe("demo", &json!({}));
+    world.settle().await;
+    let told = world.describe();
+    assert!(
+        told.contains("plan gen=2 Automatic approved=true demo.v1: Installing"),
+        "{told}"
+    );
+}
+
 /// A plan that was created for an answer that changed before it was adopted does not stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_abandoned_plan_is_removed() {

@@ -80,11 +80,15 @@ pub(super) type Contents = Arc<Mutex<BTreeMap<String, Vec<BundleEntry>>>>;
 pub(super) struct Reader {
     pub(super) contents: Contents,
     pub(super) current: Arc<Mutex<Vec<String>>>,
+    pub(super) failing: Arc<AtomicBool>,
 }
 
 #[async_trait]
 impl CatalogReader for Reader {
     async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
+        if self.failing.load(Ordering::SeqCst) {
+            return Err("failed to list bundles: down".to_owned());
+        }
         // Catalogs are connected, and so read, one after the other.
         let name = self.current.lock().unwrap().first().cloned().unwrap_or_default();
         let entries = self

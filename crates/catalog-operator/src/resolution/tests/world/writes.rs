@@ -5,18 +5,32 @@ use super::*;
 impl World {
     pub(super) fn perform(&mut self, action: &Action) -> Outcome {
         match action {
-            Action::Create { object, .. } => {
+            Action::Create { object, exists, .. } => {
                 if let Some(text) = self.refuse.clone() {
                     return refused(action, text);
                 }
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                let is_late = self
+                    .late
+                    .as_ref()
+                    .is_some_and(|late| late["metadata"]["name"] == *name);
+                if is_late || self.stores.plans.get(NAMESPACE, &name).is_some() {
+                    assert_eq!(*exists, Exists::Keep);
+                    return Outcome::Kept;
+                }
                 let version = self.next_version();
                 let mut object = object.clone();
-                let name = format!("install-{version}");
-                object["metadata"]["name"] = json!(name);
                 object["metadata"]["uid"] = json!(format!("uid-{name}"));
                 object["metadata"]["resourceVersion"] = json!(version);
                 object.as_object_mut().unwrap().remove("status");
-                self.writes.push(action.to_string());
+                let text = action.to_string();
+                // The rest of the name is a hash of the generation.
+                let length = text.find("install-").unwrap() + "install-".len();
+                self.writes.push(text[..length].to_owned());
+                if self.lose_answers {
+                    self.late = Some(object);
+                    return failed(action, FailureClass::Retry, "no answer within 10 s".to_owned());
+                }
                 self.stores.plans.put(serde_json::from_value(object).unwrap());
             }
             Action::Patch {
@@ -61,6 +75,13 @@ impl World {
             other => unreachable!("{other}"),
         }
         Outcome::Done(Arc::new(Value::Null))
+    }
+
+    /// The watch tells of the plan whose creation nobody answered.
+    pub fn deliver_late_event(&mut self) {
+        self.lose_answers = false;
+        let late = self.late.take().unwrap();
+        self.stores.plans.put(serde_json::from_value(late).unwrap());
     }
 
     /// Plays the InstallPlan reconciler and olm-operator for every plan that may be carried out.
@@ -170,9 +191,13 @@ impl World {
 }
 
 fn refused(action: &Action, message: String) -> Outcome {
+    failed(action, FailureClass::Forbidden, message)
+}
+
+fn failed(action: &Action, class: FailureClass, message: String) -> Outcome {
     Outcome::Failed(Failure {
-        class: FailureClass::Forbidden,
-        code: 403,
+        class,
+        code: 0,
         message,
         action: action.to_string(),
     })
