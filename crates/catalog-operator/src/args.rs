@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, default_value = "10m", value_parser = parse_go_duration)]
     pub bundle_unpack_timeout: Duration,
 
-    /// How long a failing InstallPlan is tried again, from its first attempt on.
+    /// How long errors that do not pass by themselves are tried again before an InstallPlan fails, from the first of them on.
     #[arg(long, default_value = "1m", value_parser = parse_go_duration)]
     pub install_plan_retry_timeout: Duration,
 

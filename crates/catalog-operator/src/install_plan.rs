@@ -10,7 +10,7 @@
 //! - A plan that is stopped after any write converges to the same state when it is looked at again: what is found is `Present`,
 //!   nothing is made twice.
 //! - A plan never fails for what may pass: servers that do not answer, conflicts, missing rights. A lasting error makes it fail
-//!   once the retry window, counted from the first attempt, is over.
+//!   once the retry window, counted from the first lasting error on, is over; one that passes in between starts it anew.
 //! - `Complete` means that every object is in the cluster and every CustomResourceDefinition is served.
 //! - With a ServiceAccount named by the OperatorGroup every object is written in its name; only CustomResourceDefinitions and the
 //!   plan's status are written in the operator's own.
@@ -18,7 +18,7 @@
 //! # Errors
 //! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`kind::StepKind::error_prefix`].
 //!
-//! Specification: `spec/subscription-installplan.md` §5 and §6; differences: decision records 0003 and 0004. Custom resources are
+//! Specification: `spec/subscription-installplan.md` §5 and §6; differences: decision records 0003, 0004 and 0023. Custom resources are
 //! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
 
 pub mod adoption;
@@ -84,7 +84,7 @@ pub struct InstallPlanReconciler {
 }
 
 impl InstallPlanReconciler {
-    /// `retry_timeout` is how long a lasting error is retried, from the plan's first attempt on.
+    /// `retry_timeout` is how long lasting errors are retried, from the first of them on.
     pub fn new(stores: InstallPlanStores, reads: ClusterReads, retry_timeout: Duration) -> Self {
         Self {
             stores,

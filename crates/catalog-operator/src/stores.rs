@@ -5,9 +5,11 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::core::PartialObjectMeta;
-use olm_api::labels;
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
+use olm_api::v1alpha1::{
+    CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, WebhookDescription, WebhookType,
+};
+use olm_api::{List, labels};
 use olm_runtime::store::{Store, StoreSet, Stored, Watch};
 
 use crate::catalog_source::CatalogStores;
@@ -125,7 +127,7 @@ fn prune_subscription(subscription: &mut Subscription) {
     subscription.spec.config = None;
 }
 
-/// Resolution reads names, versions, APIs and the projected properties.
+/// Resolution reads names, versions, APIs and the projected properties; plans, which definitions are converted by whom.
 fn prune_csv(csv: &mut ClusterServiceVersion) {
     if let Some(annotations) = &mut csv.metadata.annotations {
         annotations.retain(|key, _| key == labels::PROPERTIES || key == labels::OPERATOR_NAMESPACE);
@@ -136,6 +138,7 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     csv.spec.replaces = spec.replaces;
     csv.spec.custom_resource_definitions = spec.custom_resource_definitions;
     csv.spec.api_service_definitions = spec.api_service_definitions;
+    csv.spec.webhook_definitions = conversions(spec.webhook_definitions);
     if let Some(crds) = &mut csv.spec.custom_resource_definitions {
         for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
             let (name, version, kind) = (crd.name.clone(), crd.version.clone(), crd.kind.clone());
@@ -167,9 +170,28 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     }
 }
 
+fn conversions(webhooks: List<WebhookDescription>) -> List<WebhookDescription> {
+    let conversions = webhooks
+        .iter()
+        .filter(|webhook| webhook.type_ == WebhookType::Conversion && !webhook.conversion_crds.is_empty())
+        .map(|webhook| WebhookDescription {
+            type_: WebhookType::Conversion,
+            conversion_crds: webhook.conversion_crds.clone(),
+            ..WebhookDescription::default()
+        });
+    let conversions: Vec<_> = conversions.collect();
+    if conversions.is_empty() {
+        List::default()
+    } else {
+        conversions.into()
+    }
+}
+
 /// Images, labels and state are read; what the rest of the spec should be is in the hash.
 fn prune_pod(pod: &mut Pod) {
-    pod.metadata.annotations = None;
+    if let Some(annotations) = &mut pod.metadata.annotations {
+        annotations.retain(|key, _| key == labels::POD_FAILURES);
+    }
     if let Some(spec) = pod.spec.take() {
         let bare = |containers: Vec<Container>| -> Vec<Container> {
             let bare = |container: Container| Container {

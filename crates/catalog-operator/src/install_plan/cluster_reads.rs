@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, WebhookType};
 use olm_runtime::NamespacedName;
 use olm_runtime::clock;
 use olm_runtime::discovery::{Discovery, ServedKind, deadline};
@@ -76,6 +76,15 @@ impl Reads for ClusterReads {
     fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent {
         let namespace = plan.metadata.namespace.clone().unwrap_or_default();
         let name = plan.metadata.name.clone().unwrap_or_default();
+        let from = &reference.catalog_source_namespace;
+        if *from != namespace && *from != self.global_namespace {
+            // The plan's author cannot make use of another tenant's pull secrets.
+            let catalog = &reference.catalog_source_name;
+            return BundleContent::Failed {
+                message: format!("catalogsource {from}/{catalog} is out of reach of namespace {namespace}"),
+                lasting: true,
+            };
+        }
         let request = UnpackRequest {
             image: reference.image.clone(),
             bundle: reference.identifier.clone(),
@@ -110,6 +119,16 @@ impl Reads for ClusterReads {
     fn csv_exists(&self, csv: &str) -> bool {
         csv.split_once('/')
             .is_some_and(|(namespace, name)| self.csvs.get(namespace, name).is_some())
+    }
+
+    fn is_converted(&self, crd: &str) -> bool {
+        self.csvs.list().iter().any(|csv| {
+            let webhooks = csv.spec.webhook_definitions.iter();
+            csv.metadata.deletion_timestamp.is_none()
+                && webhooks
+                    .filter(|webhook| webhook.type_ == WebhookType::Conversion)
+                    .any(|webhook| webhook.conversion_crds.iter().any(|name| name == crd))
+        })
     }
 
     fn global_namespace(&self) -> &str {

@@ -97,7 +97,10 @@ pub fn note_installed_alongside(crd: &mut Value, namespace: &str, csv: &str) {
 /// The existing definition changed into the new one: spec as in `wanted`, but with what API server and others added where
 /// `wanted` says nothing (conversion CA, defaulted names); labels and annotations united; notes of ClusterServiceVersions
 /// that are gone removed. `is_alive` answers for `namespace/name`.
-pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool) -> Value {
+///
+/// With `converted` a living ClusterServiceVersion serves the conversion between the definition's versions: then it stays as
+/// it is, whatever `wanted` says. Without it objects stored in another version could not be read from that moment on.
+pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool, converted: bool) -> Value {
     let mut merged = with_metadata_of(current, wanted);
     if let Some(Value::Object(annotations)) = merged.pointer_mut("/metadata/annotations") {
         // The plan's own ClusterServiceVersion counts although it may not exist yet.
@@ -107,33 +110,41 @@ pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool) 
             !key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX) || own.contains(noted) || is_alive(noted)
         });
     }
-    merged["spec"] = merged_spec(&current["spec"], &wanted["spec"]);
+    let nothing = Value::Null;
+    let spec_of = |crd: &'_ Value| crd.get("spec").cloned().unwrap_or_default();
+    let mut spec = merged_spec(&spec_of(current), &spec_of(wanted));
+    let conversion = current.pointer("/spec/conversion").unwrap_or(&nothing);
+    if converted && !object::is_empty(conversion) {
+        object::set(&mut spec, "conversion", conversion.clone());
+    }
+    object::set(&mut merged, "spec", spec);
     merged
 }
 
 fn merged_spec(current: &Value, wanted: &Value) -> Value {
+    let (Value::Object(current), Value::Object(wanted)) = (current, wanted) else {
+        return wanted.clone();
+    };
     let mut spec = wanted.clone();
-    for (field, value) in current.as_object().into_iter().flatten() {
-        match field.as_str() {
-            "conversion" => spec["conversion"] = merged_conversion(value, wanted.get("conversion")),
-            "names" => spec["names"] = merged_names(value, wanted.get("names")),
-            _ => {}
-        }
+    if let Some(conversion) = current.get("conversion") {
+        let merged = merged_conversion(conversion, wanted.get("conversion"));
+        spec.insert("conversion".to_owned(), merged);
+    }
+    if let Some(names) = current.get("names") {
+        spec.insert("names".to_owned(), merged_names(names, wanted.get("names")));
     }
     // What the API server stores differs from the file in defaults and in empty values; that is no change.
-    for (field, value) in current.as_object().into_iter().flatten() {
+    for (field, value) in current {
         let wanted = spec.get(field).unwrap_or(&Value::Null);
         if is_same(value, wanted) {
-            spec[field] = value.clone();
+            spec.insert(field.clone(), value.clone());
         }
     }
-    if let Value::Object(map) = &mut spec {
-        let is_absent = |field: &str, value: &Value| {
-            object::is_empty(value) || (field == "preserveUnknownFields" && *value == json!(false))
-        };
-        map.retain(|field, value| !is_absent(field, value));
-    }
-    spec
+    let is_absent = |field: &str, value: &Value| {
+        object::is_empty(value) || (field == "preserveUnknownFields" && *value == json!(false))
+    };
+    spec.retain(|field, value| !is_absent(field, value));
+    Value::Object(spec)
 }
 
 fn merged_conversion(current: &Value, wanted: Option<&Value>) -> Value {
@@ -154,6 +165,7 @@ fn merged_conversion(current: &Value, wanted: Option<&Value>) -> Value {
     conversion
 }
 
+/// The API server fills in what is left out of the names. Names that are no object are not touched.
 fn merged_names(current: &Value, wanted: Option<&Value>) -> Value {
     let mut names = wanted.cloned().unwrap_or_else(|| json!({}));
     for field in ["listKind", "singular"] {
@@ -161,7 +173,7 @@ fn merged_names(current: &Value, wanted: Option<&Value>) -> Value {
             .get(field)
             .filter(|_| names.get(field).is_none_or(object::is_empty))
         {
-            names[field] = value.clone();
+            object::set(&mut names, field, value.clone());
         }
     }
     names
@@ -269,7 +281,7 @@ mod tests {
         note_installed_alongside(&mut current, "a", "gone.v1");
         let mut wanted = json!({"metadata": {"name": "x"}, "spec": {"group": "g"}});
         note_installed_alongside(&mut wanted, "b", "new.v1");
-        let merged = merged(&current, &wanted, |csv| csv == "a/alive.v1");
+        let merged = merged(&current, &wanted, |csv| csv == "a/alive.v1", false);
         assert_eq!(
             installed_alongside(&merged).collect::<BTreeSet<_>>(),
             BTreeSet::from(["a/alive.v1", "b/new.v1"])
@@ -288,7 +300,10 @@ mod tests {
             "group": "example.com", "scope": "Namespaced", "preserveUnknownFields": false,
             "names": {"kind": "Demo", "plural": "demos"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "description": "", "required": []}}}]}});
-        assert_eq!(merge_patch(&current, &merged(&current, &wanted, |_| true)), None);
+        assert_eq!(
+            merge_patch(&current, &merged(&current, &wanted, |_| true, false)),
+            None
+        );
     }
 
     /// W13: an injected CA survives an upgrade, a conversion that is no longer wanted does not.
@@ -298,12 +313,72 @@ mod tests {
             "conversionReviewVersions": ["v1"], "clientConfig": {"caBundle": "Q0E=", "service": {"name": "s", "namespace": "n", "path": "/", "port": 443}}}}}});
         let wanted = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
             "conversionReviewVersions": ["v1"], "clientConfig": {"service": {"name": "s", "namespace": "n"}}}}}});
-        assert_eq!(merge_patch(&current, &merged(&current, &wanted, |_| true)), None);
+        assert_eq!(
+            merge_patch(&current, &merged(&current, &wanted, |_| true, false)),
+            None
+        );
         let without = json!({"spec": {"group": "g"}});
         assert_eq!(
-            merged(&current, &without, |_| true)["spec"]["conversion"],
+            merged(&current, &without, |_| true, false)["spec"]["conversion"],
             json!({"strategy": "None"})
         );
+    }
+
+    /// A bundle's definition says nothing of conversion, or none: while an operator serves it, it stays.
+    #[test]
+    fn a_conversion_that_an_operator_serves_stays() {
+        let served = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+            "clientConfig": {"caBundle": "Q0E=", "service": {"name": "demo-service", "namespace": "n", "port": 443}}}});
+        let current = json!({"spec": {"group": "g", "conversion": served}});
+        for wanted in [
+            json!({"spec": {"group": "g"}}),
+            json!({"spec": {"group": "g", "conversion": {"strategy": "None"}}}),
+            json!({"spec": {"group": "g", "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": {"service": {"name": "placeholder", "namespace": "system"}}}}}}),
+        ] {
+            let kept = merged(&current, &wanted, |_| true, true);
+            assert_eq!(merge_patch(&current, &kept), None, "{wanted}");
+            assert!(merge_patch(&current, &merged(&current, &wanted, |_| true, false)).is_some());
+        }
+        let none = json!({"spec": {"group": "g"}});
+        assert_eq!(merge_patch(&none, &merged(&none, &none, |_| true, true)), None);
+    }
+
+    /// What an author wrote in the wrong shape is for the API server to refuse, and for nobody to fall over.
+    #[test]
+    fn definitions_of_any_shape_are_merged() {
+        let shapes = [
+            json!("x"),
+            json!(1),
+            json!([]),
+            json!(null),
+            json!({}),
+            json!({"listKind": 1}),
+        ];
+        for field in ["names", "conversion", "versions"] {
+            for shape in &shapes {
+                for current in [
+                    json!({"spec": {"names": {"listKind": "L", "singular": "s"}, "conversion": {"strategy": "None"}}}),
+                    json!({"spec": {field: shape}}),
+                    json!({"spec": shape, "metadata": shape}),
+                    shape.clone(),
+                ] {
+                    let wanted = json!({"spec": {field: shape}});
+                    for converted in [false, true] {
+                        merged(&current, &wanted, |_| true, converted);
+                        merged(
+                            &current,
+                            &json!({"spec": shape, "metadata": shape}),
+                            |_| true,
+                            converted,
+                        );
+                    }
+                }
+            }
+        }
+        let current = json!({"spec": {"names": {"listKind": "L"}}});
+        let merged = merged(&current, &json!({"spec": {"names": "x"}}), |_| true, false);
+        assert_eq!(merged["spec"]["names"], "x");
     }
 
     #[test]
@@ -312,7 +387,7 @@ mod tests {
         let current = json!({"spec": {"group": "g", "versions": [version("v1", true)]}});
         let wanted = json!({"spec": {"group": "g", "versions": [version("v1", false), version("v2", true)]}});
         assert_eq!(
-            merge_patch(&current, &merged(&current, &wanted, |_| true)),
+            merge_patch(&current, &merged(&current, &wanted, |_| true, false)),
             Some(json!({"spec": {"versions": [version("v1", false), version("v2", true)]}}))
         );
     }
@@ -322,7 +397,7 @@ mod tests {
     fn a_new_status_subresource_is_a_change() {
         let crd = |subresources: Value| json!({"spec": {"group": "g", "versions": [{"name": "v1", "subresources": subresources}]}});
         let (current, wanted) = (crd(json!({"scale": {}})), crd(json!({"scale": {}, "status": {}})));
-        assert!(merge_patch(&current, &merged(&current, &wanted, |_| true)).is_some());
+        assert!(merge_patch(&current, &merged(&current, &wanted, |_| true, false)).is_some());
     }
 
     #[test]

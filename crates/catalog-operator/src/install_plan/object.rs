@@ -47,6 +47,13 @@ pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Va
     as_map(as_map(object).entry(field).or_insert(Value::Null))
 }
 
+/// Sets a field of an object. What is no object stays as it is: whoever wrote it is told by the API server.
+pub fn set(object: &mut Value, field: &str, value: Value) {
+    if let Value::Object(map) = object {
+        map.insert(field.to_owned(), value);
+    }
+}
+
 fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     match value {
         Value::Object(map) => map,

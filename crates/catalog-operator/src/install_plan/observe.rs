@@ -40,6 +40,8 @@ pub struct Observed {
     pub steps: Vec<StepState>,
     /// Those of the ClusterServiceVersions noted on CustomResourceDefinitions of the plan that exist, as `namespace/name`.
     pub living_csvs: BTreeSet<String>,
+    /// CustomResourceDefinitions of the plan whose conversion a living ClusterServiceVersion, of any namespace, serves.
+    pub converted_crds: BTreeSet<String>,
     /// How long an error may last before it makes the plan fail.
     pub retry_timeout: Duration,
 }
@@ -122,6 +124,9 @@ pub trait Reads: Send + Sync {
     fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent;
     /// Whether a ClusterServiceVersion that is no copy exists; the argument is `namespace/name`.
     fn csv_exists(&self, csv: &str) -> bool;
+    /// Whether a ClusterServiceVersion of any namespace that is no copy declares a conversion webhook for this
+    /// CustomResourceDefinition.
+    fn is_converted(&self, crd: &str) -> bool;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
 }
@@ -182,11 +187,13 @@ pub async fn observe(
         csvs,
         steps: Vec::new(),
         living_csvs: BTreeSet::new(),
+        converted_crds: BTreeSet::new(),
         retry_timeout,
     };
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
+        observed.converted_crds = converted_crds(reads, &observed.install_plan);
     }
     Ok(observed)
 }
@@ -329,5 +336,14 @@ fn living_csvs(reads: &impl Reads, states: &[StepState]) -> BTreeSet<String> {
     noted
         .filter(|csv| reads.csv_exists(csv))
         .map(str::to_owned)
+        .collect()
+}
+
+fn converted_crds(reads: &impl Reads, install_plan: &InstallPlan) -> BTreeSet<String> {
+    let crds = steps(install_plan).iter().filter(|step| {
+        StepKind::of(&step.resource.kind) == Some(StepKind::CustomResourceDefinition) && !is_done(step)
+    });
+    crds.map(|step| step.resource.name.clone())
+        .filter(|crd| reads.is_converted(crd))
         .collect()
 }

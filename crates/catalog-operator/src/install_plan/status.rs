@@ -95,7 +95,7 @@ fn installing(
     now: Timestamp,
 ) -> Requeue {
     new.phase = InstallPlanPhase::Installing;
-    let started = new.start_time.get_or_insert_with(|| stored_time(now)).0;
+    new.start_time.get_or_insert_with(|| stored_time(now));
     apply_changes(round, outcomes, new);
     if outcomes
         .failure()
@@ -107,23 +107,75 @@ fn installing(
         };
     }
     let error = write_error(round, outcomes).or_else(|| decided_error(round, new));
-    let Some(error) = error else {
-        if new.plan.iter().all(is_done) {
-            new.phase = InstallPlanPhase::Complete;
-            set_message(new, "");
-            set_installed(new, true, "", "", now);
-            return Requeue::AwaitChange;
+    match error {
+        Some(error) if error.lasting => lasting_error(observed, &error, new, now),
+        passing => {
+            // Whatever failed before has not lasted: the window of the next error is its own.
+            clear_failing(new);
+            match passing {
+                Some(error) => retry(new, &error, RETRY_PAUSE),
+                None => no_error(round, new, now),
+            }
         }
-        return wait(new, round.waiting.as_ref());
-    };
-    let elapsed = Duration::try_from(now.duration_since(started)).unwrap_or_default();
-    let left = observed.retry_timeout.saturating_sub(elapsed);
-    match (error.lasting, left.is_zero()) {
-        (true, true) => fail(new, &error.message, now),
-        // A look at the end of the window, so that a lasting error makes the plan fail in time.
-        (true, false) => retry(new, &error, RETRY_PAUSE.min(left)),
-        (false, _) => retry(new, &error, RETRY_PAUSE),
     }
+}
+
+fn no_error(round: &Round, new: &mut InstallPlanStatus, now: Timestamp) -> Requeue {
+    if !new.plan.iter().all(is_done) {
+        return wait(new, round.waiting.as_ref());
+    }
+    new.phase = InstallPlanPhase::Complete;
+    set_message(new, "");
+    set_installed(new, true, "", "", now);
+    Requeue::AwaitChange
+}
+
+/// Upstream counts the window from the plan's first attempt, so that after ten minutes without a permission the first other
+/// error ends the plan at once; here it counts from the first lasting error (decision record 0023).
+fn lasting_error(
+    observed: &Observed,
+    error: &RoundError,
+    new: &mut InstallPlanStatus,
+    now: Timestamp,
+) -> Requeue {
+    let since = failing_since(new, now);
+    let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    let left = observed.retry_timeout.saturating_sub(elapsed);
+    if left.is_zero() {
+        clear_failing(new);
+        return fail(new, &error.message, now);
+    }
+    // A look at the end of the window, so that a lasting error makes the plan fail in time.
+    retry(new, error, RETRY_PAUSE.min(left))
+}
+
+/// When the first of the lasting errors came that have not stopped since; remembered in the status, so that a restart of
+/// this process makes the window no longer.
+fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
+    let text = |text: &str| Some(text.to_owned());
+    let known = new
+        .conditions
+        .iter()
+        .find(|condition| condition.type_.as_deref() == Some(words::FAILING))
+        .and_then(|condition| condition.last_transition_time.as_ref());
+    if let Some(since) = known {
+        return since.0;
+    }
+    clear_failing(new);
+    new.conditions.push(InstallPlanCondition {
+        type_: text(words::FAILING),
+        status: text("True"),
+        reason: text(words::LASTING_ERROR),
+        last_update_time: Some(stored_time(now)),
+        last_transition_time: Some(stored_time(now)),
+        ..InstallPlanCondition::default()
+    });
+    now
+}
+
+fn clear_failing(new: &mut InstallPlanStatus) {
+    new.conditions
+        .retain(|condition| condition.type_.as_deref() != Some(words::FAILING));
 }
 
 /// Tells what is waited for, unless it is too early to tell anybody.

@@ -221,7 +221,9 @@ impl<'a> StepExecutor<'a> {
         }
         let wanted = self.wanted_crd(step, object);
         crd_upgrade::check_stored_versions(current, &wanted)?;
-        let merged = crd_upgrade::merged(current, &wanted, |csv| self.observed.living_csvs.contains(csv));
+        let is_alive = |csv: &str| self.observed.living_csvs.contains(csv);
+        let converted = self.observed.converted_crds.contains(name);
+        let merged = crd_upgrade::merged(current, &wanted, is_alive, converted);
         // A definition found unestablished was made a moment ago, perhaps by this very plan before a restart.
         let status = if is_established {
             StepStatus::Present

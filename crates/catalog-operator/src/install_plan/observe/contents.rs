@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{BundleContent, Reads};
 use crate::bundle_unpack::config_map;
 use crate::install_plan::manifest::{BundleImageReference, ConfigMapReference, Manifest};
+use crate::install_plan::object;
 use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step};
 
 /// Why a step has no object.
@@ -192,7 +193,7 @@ async fn read_pull_secret(reads: &impl Reads, step: &Step) -> Result<Result<Valu
     let mut copy = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name } });
     for field in ["type", "data"] {
         if let Some(value) = source.get(field) {
-            copy[field] = value.clone();
+            object::set(&mut copy, field, value.clone());
         }
     }
     Ok(Ok(copy))

@@ -76,6 +76,19 @@ impl Reads for Cluster {
         self.objects.contains_key(&format!("ClusterServiceVersion {csv}"))
     }
 
+    fn is_converted(&self, crd: &str) -> bool {
+        self.objects.values().any(|object| {
+            let webhooks = object
+                .pointer("/spec/webhookdefinitions")
+                .and_then(Value::as_array);
+            let mut crds = webhooks
+                .into_iter()
+                .flatten()
+                .flat_map(|webhook| webhook["conversionCRDs"].as_array().into_iter().flatten());
+            crds.any(|name| *name == *crd)
+        })
+    }
+
     fn global_namespace(&self) -> &str {
         "olm"
     }

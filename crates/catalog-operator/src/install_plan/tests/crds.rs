@@ -97,6 +97,37 @@ fn crd_that_would_lose_data_is_not_touched() {
     );
 }
 
+/// An upgrade whose definition says nothing of conversion leaves it to the operator that serves it, in whatever namespace.
+#[test]
+fn a_conversion_stays_while_an_operator_serves_it() {
+    let conversion = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+        "clientConfig": {"caBundle": "Q0E=", "service": {"name": "demo-service", "namespace": "elsewhere", "port": 443}}}});
+    for (served, expected) in [(true, conversion.clone()), (false, json!({"strategy": "None"}))] {
+        let mut cluster = Cluster::with_plan(&[small()]);
+        let mut existing = crd("demos.example.com");
+        existing["spec"]["conversion"] = conversion.clone();
+        existing["status"] = json!(null);
+        cluster.put(existing);
+        cluster.establish();
+        let mut csv = bundle("converter.v1", vec![]).csv;
+        csv["metadata"]["namespace"] = "elsewhere".into();
+        csv["spec"]["customresourcedefinitions"] = json!({});
+        if served {
+            csv["spec"]["webhookdefinitions"] = json!([{"type": "ConversionWebhook", "generateName": "c.demo",
+                "sideEffects": "None", "admissionReviewVersions": ["v1"], "conversionCRDs": ["demos.example.com"]}]);
+        }
+        cluster.put(csv);
+        cluster.converge(PLAN);
+        assert!(
+            cluster.summary(PLAN).starts_with("Complete"),
+            "{}",
+            cluster.summary(PLAN)
+        );
+        let crd = &cluster.objects["CustomResourceDefinition demos.example.com"];
+        assert_eq!(crd["spec"]["conversion"], expected, "served: {served}");
+    }
+}
+
 /// Case 67: a second operator's plan only adds its note to a CRD that is the same.
 #[test]
 fn shared_crd_gets_a_second_note() {

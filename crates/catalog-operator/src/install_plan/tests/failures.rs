@@ -20,7 +20,7 @@ fn lasting_error_fails_the_plan_after_the_window() {
     let message = "error creating csv demo.v1: server says Invalid";
     assert!(
         cluster.summary(PLAN).starts_with(&format!(
-            "Installing retrying execution due to error: {message}\nClusterServiceVersion/demo.v1 Unknown"
+            "Installing retrying execution due to error: {message}\nFailing=True LastingError -\nClusterServiceVersion/demo.v1 Unknown"
         )),
         "{}",
         cluster.summary(PLAN)
@@ -44,6 +44,45 @@ fn lasting_error_fails_the_plan_after_the_window() {
         "{}",
         cluster.summary(PLAN)
     );
+}
+
+/// Ten minutes without a permission are no part of the window of the error that comes then, and an error that comes after
+/// another that has passed has a window of its own.
+#[test]
+fn the_window_counts_from_the_first_lasting_error() {
+    let mut cluster = Cluster::with_plan(&[small()]);
+    let create = "create ClusterServiceVersion".to_owned();
+    cluster.refused.insert(create.clone(), FailureClass::Forbidden);
+    cluster.round(PLAN);
+    for _ in 0..2 {
+        cluster.now += Duration::from_secs(600);
+        cluster.refused.insert(create.clone(), FailureClass::Invalid);
+        cluster.round(PLAN);
+        cluster.now += Duration::from_secs(59);
+        cluster.round(PLAN);
+        assert!(
+            cluster.summary(PLAN).starts_with("Installing "),
+            "{}",
+            cluster.summary(PLAN)
+        );
+        cluster.refused.insert(create.clone(), FailureClass::Retry);
+        cluster.round(PLAN);
+        assert!(
+            !cluster.summary(PLAN).contains("Failing="),
+            "{}",
+            cluster.summary(PLAN)
+        );
+    }
+    cluster.refused.insert(create.clone(), FailureClass::Invalid);
+    cluster.round(PLAN);
+    cluster.now += Duration::from_secs(60);
+    cluster.round(PLAN);
+    let summary = cluster.summary(PLAN);
+    assert!(
+        summary.starts_with("Failed ") && !summary.contains("Failing="),
+        "{summary}"
+    );
+    assert_eq!(cluster.plan(PLAN)["status"]["startTime"], "2027-01-15T08:00:00Z");
 }
 
 /// Decision 7 and case 73: what may pass never makes a plan fail, and the same plan completes once it has passed.
@@ -115,6 +154,7 @@ fn unsupported_kind_is_marked() {
     cluster.converge(PLAN);
     insta::assert_snapshot!(cluster.summary(PLAN), @r"
     Installing retrying execution due to error: the InstallPlan contains invalid data
+    Failing=True LastingError -
     ClusterServiceVersion/demo.v1 Created
     Pod/pod UnsupportedResource
     ServiceAccount/demo Unknown
