@@ -13,8 +13,12 @@
 //! - One image is fetched once at a time for one catalog, however many ask.
 //! - A failure is never remembered for longer than its retry time, and a registry that does not answer is asked again without
 //!   anybody asking for it.
-//! - A catalog's credentials only ever fetch what that catalog names: what one may see says nothing about another.
+//! - A catalog's credentials only ever fetch what that catalog names: what one may see says nothing about another. Content
+//!   on disk is handed to a catalog only after its registry has shown the image for that catalog's own secrets ([`access`]).
+//! - Namespaces take turns, and none of them keeps more than half of the fetches or takes another's place on disk.
 
+pub mod access;
+pub mod bundle_cache;
 pub mod config_map;
 pub mod content;
 pub mod error;

@@ -1,13 +1,14 @@
 //! Bundles from image registries, with the credentials a catalog brings.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
 use olm_api::v1alpha1::CatalogSource;
 use olm_oci::{
-    ContentCache, Credentials, CredentialsError, Digest, ImageContent, PullErrorClass, Puller, Reference,
+    Credentials, CredentialsError, Digest, ImageContent, PullError, PullErrorClass, Puller, Reference,
     RegistryConfig,
 };
 use olm_runtime::NamespacedName;
@@ -15,6 +16,8 @@ use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
 use olm_runtime::store::Store;
 
+use super::access::{Consents, FRESH, KNOWN, Keys};
+use super::bundle_cache::BundleCache;
 use super::content::{UnpackedBundle, VIEW, read_image};
 use super::error::{UnpackClass, UnpackError};
 use super::unpacker::BundleSource;
@@ -24,13 +27,14 @@ pub const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 
 /// Pulls bundle images and reads them.
 ///
-/// Secrets are read live, and only when an image really has to be pulled: a cache of them would hold every Secret of the
-/// cluster.
+/// Secrets are read live, for every bundle that is not in memory: a cache of them would hold every Secret of the cluster,
+/// and what is on disk is handed out only to those whose secrets open it.
 pub struct RegistrySource {
     client: Client,
     catalogs: Store<CatalogSource>,
     puller: Puller,
-    cache: Option<ContentCache>,
+    cache: Option<BundleCache>,
+    consents: Consents,
 }
 
 impl RegistrySource {
@@ -41,41 +45,109 @@ impl RegistrySource {
         config: RegistryConfig,
         cache_dir: Option<PathBuf>,
     ) -> Self {
-        let cache = cache_dir.map(|dir| ContentCache::new(dir, DEFAULT_CACHE_BYTES));
-        let puller = Puller::new(config);
-        let puller = match &cache {
-            Some(cache) => puller.with_cache(cache.clone()),
-            None => puller,
-        };
         Self {
             client,
             catalogs,
-            puller,
-            cache,
+            puller: Puller::new(config),
+            cache: cache_dir.map(|dir| BundleCache::new(dir, DEFAULT_CACHE_BYTES)),
+            consents: Consents::default(),
         }
     }
 
-    async fn pull(&self, image: &Reference, catalog: &NamespacedName) -> Result<ImageContent, UnpackError> {
-        let credentials = self.catalog_credentials(catalog).await?;
-        let refused = match self.puller.content(image, &credentials, VIEW).await {
+    async fn content(
+        &self,
+        image: &Reference,
+        catalog: &NamespacedName,
+    ) -> Result<ImageContent, UnpackError> {
+        let keys = self.catalog_keys(catalog).await?;
+        let refused = match self.content_for(image, &catalog.namespace, &keys).await {
             Ok(content) => return Ok(content),
             Err(error) => error,
         };
         // The ServiceAccount of the catalog's pod may know more; it is only asked when the catalog's own secrets do not suffice.
         if refused.class() == PullErrorClass::Unauthorized {
-            let more = self.service_account_credentials(catalog).await?;
+            let more = self.service_account_keys(catalog).await?;
             if !more.is_empty() {
-                let mut all = credentials;
+                let mut all = keys;
                 all.merge(more);
-                let content = self.puller.content(image, &all, VIEW).await;
+                let content = self.content_for(image, &catalog.namespace, &all).await;
                 return content.map_err(|error| UnpackError::new(error.class().into(), error));
             }
         }
         Err(UnpackError::new(refused.class().into(), refused))
     }
 
+    /// The content for catalogs of a namespace with these keys: from disk if a registry has shown the image for them.
+    async fn content_for(
+        &self,
+        image: &Reference,
+        namespace: &str,
+        keys: &Keys,
+    ) -> Result<ImageContent, PullError> {
+        if let Some(content) = self.permitted(image, namespace, keys, FRESH) {
+            return Ok(content);
+        }
+        let mut opened = match self.puller.open(image, &keys.credentials).await {
+            Ok(opened) => opened,
+            Err(error) => return self.without_registry(image, namespace, keys, error),
+        };
+        // Who is shown the manifest may have what it lists.
+        let digest = opened.digest().clone();
+        self.consents.note(&digest, namespace, keys);
+        if let Some(content) = self.cached(namespace, &digest) {
+            return Ok(content);
+        }
+        let folders = VIEW.folders(opened.labels());
+        let files = opened.files(&folders).await?;
+        let labels = opened.labels().clone();
+        let content = ImageContent {
+            digest,
+            labels,
+            files,
+        };
+        if let Some(cache) = &self.cache
+            && let Err(error) = cache.put(namespace, &content, VIEW)
+        {
+            tracing::warn!(%image, %error, "pulled content is not cached");
+        }
+        Ok(content)
+    }
+
+    /// What is on disk serves those who were shown the image before while its registry does not answer. A refusal counts.
+    fn without_registry(
+        &self,
+        image: &Reference,
+        namespace: &str,
+        keys: &Keys,
+        error: PullError,
+    ) -> Result<ImageContent, PullError> {
+        if error.class() == PullErrorClass::Unreachable {
+            return self.permitted(image, namespace, keys, KNOWN).ok_or(error);
+        }
+        if let Some(digest) = image.digest() {
+            self.consents.withdraw(digest, namespace, keys);
+        }
+        Err(error)
+    }
+
+    fn permitted(
+        &self,
+        image: &Reference,
+        namespace: &str,
+        keys: &Keys,
+        age: Duration,
+    ) -> Option<ImageContent> {
+        let digest = image.digest()?;
+        let permitted = self.consents.was_given(digest, namespace, keys, age);
+        self.cached(namespace, digest).filter(|_| permitted)
+    }
+
+    fn cached(&self, namespace: &str, digest: &Digest) -> Option<ImageContent> {
+        self.cache.as_ref()?.get(namespace, digest, VIEW)
+    }
+
     /// Pull secrets named by the CatalogSource. A catalog that is gone brings none.
-    async fn catalog_credentials(&self, catalog: &NamespacedName) -> Result<Credentials, UnpackError> {
+    async fn catalog_keys(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
         let found = self.catalogs.get_key(catalog);
         let names = found
             .map(|catalog| catalog.spec.secrets.to_vec())
@@ -84,10 +156,7 @@ impl RegistrySource {
     }
 
     /// Pull secrets of the ServiceAccount of the catalog's pod, which has the catalog's name.
-    async fn service_account_credentials(
-        &self,
-        catalog: &NamespacedName,
-    ) -> Result<Credentials, UnpackError> {
+    async fn service_account_keys(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &catalog.namespace);
         let account = deadline(&format!("ServiceAccount {catalog}"), api.get_opt(&catalog.name))
             .await
@@ -99,18 +168,20 @@ impl RegistrySource {
         self.read_secrets(&catalog.namespace, &names).await
     }
 
-    async fn read_secrets(&self, namespace: &str, names: &[String]) -> Result<Credentials, UnpackError> {
+    async fn read_secrets(&self, namespace: &str, names: &[String]) -> Result<Keys, UnpackError> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let mut credentials = Credentials::anonymous();
+        let mut keys = Keys::default();
         for name in names.iter().filter(|name| !name.is_empty()) {
             let what = format!("Secret {namespace}/{name}");
             // A secret that is not there is passed over, as kubelets do: another one may suffice.
             if let Some(secret) = deadline(&what, api.get_opt(name)).await.map_err(unreadable)? {
                 let read = read_secret(&secret, &what);
-                credentials.merge(read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?);
+                let (credentials, text) =
+                    read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?;
+                keys.add(credentials, text);
             }
         }
-        Ok(credentials)
+        Ok(keys)
     }
 }
 
@@ -120,13 +191,7 @@ impl BundleSource for RegistrySource {
         let reference: Reference = image
             .parse()
             .map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
-        let cached = reference
-            .digest()
-            .and_then(|digest| self.cache.as_ref()?.get(digest, VIEW));
-        let content = match cached {
-            Some(content) => content,
-            None => self.pull(&reference, catalog).await?,
-        };
+        let content = Box::pin(self.content(&reference, catalog)).await?;
         // Parsing some megabytes of YAML is no work for the threads that serve watches.
         let pinned = pinned(&reference, &content.digest);
         let read = tokio::task::spawn_blocking(move || read_image(&pinned, &content));
@@ -143,15 +208,15 @@ fn pinned(image: &Reference, digest: &Digest) -> String {
     image.pinned(digest.clone()).to_string()
 }
 
-/// Credentials in a pull secret of either type.
-fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, CredentialsError> {
+/// Credentials in a pull secret of either type, and the text they were read from.
+fn read_secret<'a>(secret: &'a Secret, origin: &str) -> Result<(Credentials, &'a [u8]), CredentialsError> {
     let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
     if let Some(text) = data(".dockerconfigjson") {
-        return Credentials::from_docker_config(&text.0, origin);
+        return Ok((Credentials::from_docker_config(&text.0, origin)?, &text.0));
     }
     match data(".dockercfg") {
-        Some(text) => Credentials::from_dockercfg(&text.0, origin),
-        None => Ok(Credentials::anonymous()),
+        Some(text) => Ok((Credentials::from_dockercfg(&text.0, origin)?, &text.0)),
+        None => Ok((Credentials::anonymous(), &[])),
     }
 }
 
@@ -159,6 +224,9 @@ fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, Credentials
 fn unreadable(error: ObserveError) -> UnpackError {
     UnpackError::new(UnpackClass::Unreachable, error)
 }
+
+#[cfg(test)]
+mod sharing;
 
 #[cfg(test)]
 mod tests {
@@ -182,7 +250,7 @@ mod tests {
             (secret("other", "x"), 0),
         ];
         for (secret, expected) in rows {
-            let credentials = read_secret(&secret, "Secret olm/s").unwrap();
+            let (credentials, _) = read_secret(&secret, "Secret olm/s").unwrap();
             assert_eq!(credentials.for_repository("quay.io", "a/b").len(), expected);
         }
     }

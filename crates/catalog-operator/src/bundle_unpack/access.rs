@@ -1,0 +1,135 @@
+//! Who has shown that it may pull an image.
+//!
+//! Content that was pulled stays on disk, so that it is not pulled twice. That it is there says nothing about who may have
+//! it: it is handed out to those whose own credentials have pulled it, or have been shown the image's manifest, a short time
+//! ago, and to nobody else.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use olm_oci::{Credentials, Digest};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+/// How long a registry's consent counts without asking it again.
+pub const FRESH: Duration = Duration::from_secs(600);
+/// How long it counts while the registry does not answer.
+pub const KNOWN: Duration = Duration::from_secs(24 * 3600);
+/// How many consents are remembered; forgetting one costs a request.
+const MOST: usize = 4096;
+
+/// Credentials and who they make their owner, as far as a comparison goes.
+#[derive(Clone, Default)]
+pub struct Keys {
+    /// What registries are shown.
+    pub credentials: Credentials,
+    identity: Vec<Identity>,
+}
+
+/// Hash of one pull secret: equal secrets open the same doors.
+type Identity = [u8; 32];
+
+impl Keys {
+    /// Adds the credentials in a pull secret, `text` being its data.
+    pub fn add(&mut self, credentials: Credentials, text: &[u8]) {
+        self.credentials.merge(credentials);
+        self.identity.push(Sha256::digest(text).into());
+    }
+
+    /// Adds others; where both fit equally well, those already here are tried first.
+    pub fn merge(&mut self, other: Self) {
+        self.credentials.merge(other.credentials);
+        self.identity.extend(other.identity);
+    }
+
+    /// Whether there is no pull secret at all: what is pulled so is public.
+    pub fn is_empty(&self) -> bool {
+        self.identity.is_empty()
+    }
+}
+
+/// The consents of registries.
+#[derive(Default)]
+pub struct Consents {
+    /// When the image with this digest was last shown for these secrets of this namespace.
+    given: Mutex<BTreeMap<Consent, Instant>>,
+}
+
+type Consent = (String, String, Vec<Identity>);
+
+fn consent(digest: &Digest, namespace: &str, keys: &Keys) -> Consent {
+    (digest.to_string(), namespace.to_owned(), keys.identity.clone())
+}
+
+impl Consents {
+    /// Notes that a registry has just shown the image with this digest.
+    pub fn note(&self, digest: &Digest, namespace: &str, keys: &Keys) {
+        let now = Instant::now();
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.retain(|_, at| now.saturating_duration_since(*at) < KNOWN);
+        if given.len() >= MOST {
+            let oldest = given.iter().min_by_key(|(_, at)| **at);
+            if let Some(oldest) = oldest.map(|(consent, _)| consent.clone()) {
+                given.remove(&oldest);
+            }
+        }
+        given.insert(consent(digest, namespace, keys), now);
+    }
+
+    /// Notes that a registry refuses the image.
+    pub fn withdraw(&self, digest: &Digest, namespace: &str, keys: &Keys) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.remove(&consent(digest, namespace, keys));
+    }
+
+    /// Whether the image was shown for these secrets within `age`.
+    pub fn was_given(&self, digest: &Digest, namespace: &str, keys: &Keys, age: Duration) -> bool {
+        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given
+            .get(&consent(digest, namespace, keys))
+            .is_some_and(|at| at.elapsed() < age)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(secrets: &[&str]) -> Keys {
+        let mut keys = Keys::default();
+        for secret in secrets {
+            keys.add(Credentials::anonymous(), secret.as_bytes());
+        }
+        keys
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_consent_is_for_one_image_namespace_and_set_of_secrets_and_for_a_time() {
+        let consents = Consents::default();
+        let (one, other) = (Digest::sha256(b"1"), Digest::sha256(b"2"));
+        consents.note(&one, "a", &keys(&["s"]));
+        assert!(consents.was_given(&one, "a", &keys(&["s"]), FRESH));
+        assert!(!consents.was_given(&other, "a", &keys(&["s"]), KNOWN));
+        assert!(!consents.was_given(&one, "b", &keys(&["s"]), KNOWN));
+        assert!(!consents.was_given(&one, "a", &keys(&[]), KNOWN));
+        assert!(!consents.was_given(&one, "a", &keys(&["s", "t"]), KNOWN));
+        tokio::time::advance(FRESH).await;
+        assert!(!consents.was_given(&one, "a", &keys(&["s"]), FRESH));
+        assert!(consents.was_given(&one, "a", &keys(&["s"]), KNOWN));
+        consents.withdraw(&one, "a", &keys(&["s"]));
+        assert!(!consents.was_given(&one, "a", &keys(&["s"]), KNOWN));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_consents_are_kept_than_are_allowed() {
+        let consents = Consents::default();
+        for number in 0..=MOST {
+            let digest = Digest::sha256(number.to_string().as_bytes());
+            consents.note(&digest, "a", &keys(&[]));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert_eq!(consents.given.lock().unwrap().len(), MOST);
+        assert!(!consents.was_given(&Digest::sha256(b"0"), "a", &keys(&[]), KNOWN));
+    }
+}

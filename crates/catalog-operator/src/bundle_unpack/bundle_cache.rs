@@ -1,0 +1,173 @@
+//! Pulled bundles on disk, each namespace's by themselves.
+//!
+//! # Guarantees
+//! - What a catalog of one namespace has pulled is never found by another namespace's.
+//! - All together take no more than the bound. What has to go is taken from the namespace that has most, what it has not
+//!   used for longest first, so that nobody loses anything to others as long as it has less than its part.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use olm_oci::{ContentCache, Digest, ImageContent, View};
+use sha2::{Digest as _, Sha256};
+
+/// A folder with a folder for each namespace.
+pub struct BundleCache {
+    dir: PathBuf,
+    max_bytes: u64,
+    /// One clean-up at a time.
+    shrinking: Mutex<()>,
+}
+
+/// When a file was last used, its length and where it is.
+type Cached = (SystemTime, u64, PathBuf);
+
+impl BundleCache {
+    /// A cache in `dir` of at most so many bytes.
+    pub fn new(dir: PathBuf, max_bytes: u64) -> Self {
+        Self {
+            dir,
+            max_bytes,
+            shrinking: Mutex::default(),
+        }
+    }
+
+    /// What is stored for a digest in a namespace.
+    pub fn get(&self, namespace: &str, digest: &Digest, view: View) -> Option<ImageContent> {
+        self.of(namespace).get(digest, view)
+    }
+
+    /// Stores content for a namespace.
+    ///
+    /// # Errors
+    /// IO errors; everything else is as before.
+    pub fn put(&self, namespace: &str, content: &ImageContent, view: View) -> io::Result<()> {
+        self.of(namespace).put(content, view)?;
+        self.shrink()
+    }
+
+    fn of(&self, namespace: &str) -> ContentCache {
+        ContentCache::new(self.dir.join(folder(namespace)), self.max_bytes)
+    }
+
+    fn shrink(&self) -> io::Result<()> {
+        let _one = self.shrinking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares: BTreeMap<PathBuf, Vec<Cached>> = BTreeMap::new();
+        for entry in std::fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                shares.insert(path.clone(), cached(&path)?);
+            } else {
+                // Of a version that had one folder for all.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        let size = |files: &Vec<Cached>| files.iter().map(|(_, length, _)| length).sum::<u64>();
+        while shares.values().map(size).sum::<u64>() > self.max_bytes {
+            let Some(largest) = shares.values_mut().max_by_key(|files| size(files)) else {
+                break;
+            };
+            let Some((_, _, path)) = largest.pop() else {
+                break;
+            };
+            let _ = std::fs::remove_file(path);
+        }
+        for (path, files) in shares {
+            if files.is_empty() {
+                // Only succeeds if nothing was put there meanwhile.
+                let _ = std::fs::remove_dir(path);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files of a folder, the one not used for longest last.
+fn cached(folder: &Path) -> io::Result<Vec<Cached>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        // Somebody may be writing, or removing, at the same time.
+        if let Ok(metadata) = entry.metadata() {
+            let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            files.push((used, metadata.len(), entry.path()));
+        }
+    }
+    files.sort();
+    files.reverse();
+    Ok(files)
+}
+
+/// A name of hexadecimal digits: what is asked for may come from a text that a user wrote, and must not lead elsewhere.
+fn folder(namespace: &str) -> String {
+    let hash = Sha256::digest(namespace.as_bytes());
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const VIEW: View = View::new("test", |_| Vec::new());
+
+    fn content(name: &str, size: usize) -> ImageContent {
+        ImageContent {
+            digest: Digest::sha256(name.as_bytes()),
+            labels: BTreeMap::new(),
+            files: [("m/a".to_owned(), vec![b'x'; size].into())].into(),
+        }
+    }
+
+    #[test]
+    fn one_namespaces_content_is_not_anothers_whatever_it_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = BundleCache::new(dir.path().join("cache"), 1 << 20);
+        let one = content("one", 10);
+        cache.put("a", &one, VIEW).unwrap();
+        assert_eq!(cache.get("a", &one.digest, VIEW).as_ref(), Some(&one));
+        for other in ["b", "", "../a", "/"] {
+            assert_eq!(cache.get(other, &one.digest, VIEW), None, "{other}");
+            cache.put(other, &one, VIEW).unwrap();
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    /// A namespace that pulls and pulls loses its own content, not that of one that has little.
+    #[test]
+    fn what_has_to_go_is_taken_from_who_has_most() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = BundleCache::new(dir.path().into(), 6_000);
+        let quiet = content("quiet", 1_000);
+        cache.put("quiet", &quiet, VIEW).unwrap();
+        // Everything there is grows older by a minute.
+        let age = || {
+            for namespace in ["quiet", "noisy"] {
+                let files = cached(&dir.path().join(folder(namespace))).unwrap_or_default();
+                for (used, _, path) in files {
+                    let file = std::fs::File::options().append(true).open(path).unwrap();
+                    file.set_modified(used - Duration::from_secs(60)).unwrap();
+                }
+            }
+        };
+        for number in 0..20 {
+            age();
+            cache
+                .put("noisy", &content(&number.to_string(), 1_000), VIEW)
+                .unwrap();
+        }
+        assert!(cache.get("quiet", &quiet.digest, VIEW).is_some());
+        assert!(cache.get("noisy", &content("19", 0).digest, VIEW).is_some());
+        assert!(cache.get("noisy", &content("3", 0).digest, VIEW).is_none());
+        let bytes: u64 = std::fs::read_dir(dir.path())
+            .unwrap()
+            .flat_map(|entry| cached(&entry.unwrap().path()).unwrap())
+            .map(|(_, length, _)| length)
+            .sum();
+        assert!(bytes <= 6_000, "{bytes}");
+    }
+}

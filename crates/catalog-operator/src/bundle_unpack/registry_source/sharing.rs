@@ -1,0 +1,165 @@
+//! Who gets what is on disk: two catalogs, one of them with a secret, over a registry that wants credentials.
+
+#[allow(dead_code, clippy::all, reason = "the helpers of another crate's tests")]
+#[path = "../../../../olm-oci/tests/support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::client::Body;
+use olm_oci::{ImageArchive, ImageSpec, LayerSpec, RunConfig};
+use serde_json::{Value, json};
+
+use self::support::{Answer, Server};
+use super::*;
+
+const CSV: &str =
+    "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+
+/// An API server that has one pull secret in each namespace, and no ServiceAccounts.
+fn client(secret: &Value) -> Client {
+    let secret = secret.to_string();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let is_secret = request.uri().path().ends_with("/secrets/pull");
+        let (status, text) = if is_secret {
+            (200, secret.clone())
+        } else {
+            let gone = json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "gone"});
+            (404, gone.to_string())
+        };
+        let response = http::Response::builder()
+            .status(status)
+            .body(Body::from(text.into_bytes()));
+        async move { response }
+    });
+    Client::new(service, "default")
+}
+
+fn catalog(namespace: &str, name: &str, secrets: &Value) -> CatalogSource {
+    serde_json::from_value(json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}"), "resourceVersion": "1"},
+        "spec": {"sourceType": "grpc", "image": "i", "secrets": secrets},
+    }))
+    .unwrap()
+}
+
+fn image() -> ImageArchive {
+    let mut layer = LayerSpec::new();
+    layer.file("manifests/csv.yaml", CSV, 0o644, 0).unwrap();
+    ImageSpec {
+        base: None,
+        layers: vec![layer],
+        config: RunConfig::default(),
+    }
+    .build()
+    .unwrap()
+}
+
+struct Rig {
+    source: RegistrySource,
+    registry: Server,
+    /// What the registry answers instead, if not 0.
+    refusing: Arc<AtomicU16>,
+    pinned: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Rig {
+    /// Two catalogs in `ns`, one with a secret, and one with the secret in `other`.
+    async fn new() -> Self {
+        let image = image();
+        let served = Server::registry_script("team/a", &image);
+        let refusing = Arc::new(AtomicU16::new(0));
+        let told = Arc::clone(&refusing);
+        let expected = format!("Basic {}", STANDARD.encode("user:password"));
+        let registry = Server::start(move |seen| match told.load(Ordering::SeqCst) {
+            0 if seen.authorization == expected => served(seen),
+            0 => Answer::status(401).header("www-authenticate", "Basic realm=\"test\""),
+            status => Answer::status(status),
+        })
+        .await;
+        let auths =
+            json!({"auths": {registry.address.to_string(): {"username": "user", "password": "password"}}});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
+            "data": {".dockerconfigjson": STANDARD.encode(auths.to_string())}});
+        let catalogs = Store::new();
+        catalogs.put(catalog("ns", "private", &json!(["pull"])));
+        catalogs.put(catalog("ns", "public", &json!([])));
+        catalogs.put(catalog("other", "private", &json!(["pull"])));
+        let dir = tempfile::tempdir().unwrap();
+        let source = RegistrySource::new(
+            client(&secret),
+            catalogs,
+            RegistryConfig::default(),
+            Some(dir.path().into()),
+        );
+        let pinned = format!("{}/team/a@{}", registry.address, image.digest().as_str());
+        Self {
+            source,
+            registry,
+            refusing,
+            pinned,
+            _dir: dir,
+        }
+    }
+
+    /// `Ok`, or the class of the failure; and how many requests for blobs and for others the registry got.
+    async fn fetch(&self, namespace: &str, name: &str) -> (Result<(), UnpackClass>, usize, usize) {
+        let before = self.registry.seen().len();
+        let catalog = NamespacedName::new(namespace, name);
+        let fetched = self.source.fetch(&self.pinned, &catalog).await;
+        let seen = self.registry.seen();
+        let (blobs, others): (Vec<_>, Vec<_>) = seen[before..]
+            .iter()
+            .filter(|seen| !seen.authorization.is_empty())
+            .partition(|seen| seen.path.contains("/blobs/"));
+        (
+            fetched.map(drop).map_err(|error| error.class),
+            blobs.len(),
+            others.len(),
+        )
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn private_content_on_disk_is_not_for_a_catalog_without_the_secret() {
+    let rig = Rig::new().await;
+    assert_eq!(rig.fetch("ns", "private").await.0, Ok(()));
+    // It is on disk now, and known by digest.
+    assert_eq!(rig.fetch("ns", "private").await, (Ok(()), 0, 0));
+    assert_eq!(rig.fetch("ns", "public").await.0, Err(UnpackClass::Unauthorized));
+    assert_eq!(rig.fetch("ns", "gone").await.0, Err(UnpackClass::Unauthorized));
+    assert_eq!(rig.fetch("ns", "private").await, (Ok(()), 0, 0));
+    // Another namespace pulls for itself, though it has the same password.
+    let (fetched, blobs, _) = rig.fetch("other", "private").await;
+    assert_eq!(fetched, Ok(()));
+    assert!(blobs > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consent_lasts_while_the_registry_is_silent_and_not_when_it_refuses() {
+    let rig = Rig::new().await;
+    assert_eq!(rig.fetch("ns", "private").await.0, Ok(()));
+    let keys = rig
+        .source
+        .catalog_keys(&NamespacedName::new("ns", "private"))
+        .await
+        .unwrap();
+    let image: Reference = rig.pinned.parse().unwrap();
+    let error = |status: u16| {
+        rig.refusing.store(status, Ordering::SeqCst);
+        rig.source.puller.open(&image, &keys.credentials)
+    };
+    let silent = error(503).await.unwrap_err();
+    assert!(rig.source.without_registry(&image, "ns", &keys, silent).is_ok());
+    let refused = error(403).await.unwrap_err();
+    assert!(rig.source.without_registry(&image, "ns", &keys, refused).is_err());
+    let silent = error(503).await.unwrap_err();
+    assert!(rig.source.without_registry(&image, "ns", &keys, silent).is_err());
+    // And so does fetching as a whole.
+    assert_eq!(rig.fetch("ns", "private").await.0, Err(UnpackClass::Unreachable));
+}
