@@ -43,7 +43,7 @@ impl fmt::Display for Problem {
             Self::OtherCsv { found, expected } => {
                 write!(
                     f,
-                    "the image holds ClusterServiceVersion {found}, the catalog says {expected}"
+                    "it holds ClusterServiceVersion {found}, the catalog says {expected}"
                 )
             }
             Self::CrdNotServed {
@@ -96,7 +96,7 @@ pub fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem> {
     other.into_iter().chain(files).collect()
 }
 
-/// [`preflight`] as one error that names the image and every problem.
+/// [`preflight`] as one error that names the image, if there is one, and every problem.
 ///
 /// # Errors
 /// There is a problem.
@@ -114,8 +114,9 @@ pub fn check(bundle: &UnpackedBundle, expected: &str) -> Result<(), UnpackError>
         UnpackClass::Unsupported
     };
     let texts: Vec<String> = problems.iter().map(Problem::to_string).collect();
-    Err(UnpackError::new(
-        class,
-        format!("image `{}`: {}", bundle.image, texts.join("; ")),
-    ))
+    let origin = match bundle.image.as_str() {
+        "" => "content in the catalog".to_owned(),
+        image => format!("image `{image}`"),
+    };
+    Err(UnpackError::new(class, format!("{origin}: {}", texts.join("; "))))
 }

@@ -16,6 +16,7 @@ use super::observe::{Bundles, PartProgress, QUIET, ReadyBundles};
 use super::parts::Part;
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::content::read_files;
+use crate::bundle_unpack::preflight;
 use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter};
 use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
 
@@ -33,7 +34,7 @@ pub fn progress(
     let mut obstacles = Vec::new();
     let results = part.operators.iter().map(|operator| {
         let Some(image) = operator.entry.bundle_path.as_deref() else {
-            return inline_result(operator, namespace);
+            return inline_result(operator, namespace, kubernetes, &mut obstacles);
         };
         let request = UnpackRequest {
             image: image.to_owned(),
@@ -99,18 +100,28 @@ fn image_steps(operator: &Operator, bundle: &Arc<UnpackedBundle>, namespace: &st
     }
 }
 
-/// A bundle that the catalog carries itself: its steps hold their objects, for there is no image to find them in.
-fn inline_result(operator: &Operator, namespace: &str) -> BundleResult {
+/// A bundle that the catalog carries itself: its steps hold their objects, for there is no image to find them in. It is
+/// looked at as one from an image is before a plan is made of it.
+fn inline_result(
+    operator: &Operator,
+    namespace: &str,
+    kubernetes: Option<&str>,
+    obstacles: &mut Vec<String>,
+) -> BundleResult {
     let name = &operator.entry.name;
     let inline = operator
         .entry
         .inline
         .clone()
         .unwrap_or_else(|| Arc::new(InlineBundle::default()));
-    let bundle = match read_inline(&inline) {
+    let checked = read_inline(&inline).and_then(|bundle| preflight::check(&bundle, name).map(|()| bundle));
+    let bundle = match checked {
         Ok(bundle) => bundle,
         Err(error) => return failed(&error.of_bundle(name)),
     };
+    if let Some(kubernetes) = kubernetes {
+        obstacles.extend(cluster_fit::obstacles(name, &bundle, kubernetes));
+    }
     let properties = properties_text(&operator.entry.properties);
     let projection = Projection {
         namespace,
@@ -215,3 +226,6 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>, obstacles: 
         obstacles,
     })
 }
+
+#[cfg(test)]
+mod tests;

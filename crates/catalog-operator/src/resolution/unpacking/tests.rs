@@ -1,0 +1,100 @@
+//! Bundles that a catalog carries itself.
+
+use olm_fbc::entry::BundleEntry;
+use olm_resolver::{CatalogKey, Snapshot};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<String>) {
+    let entry = BundleEntry {
+        name: "a.v1".into(),
+        package: "a".into(),
+        channel: "stable".into(),
+        default_channel: true,
+        version: None,
+        replaces: None,
+        skips: Arc::new([]),
+        skip_range: None,
+        properties: Arc::new([]),
+        provided_apis: Arc::new([]),
+        required_apis: Arc::new([]),
+        bundle_path: None,
+        inline: Some(Arc::new(InlineBundle {
+            csv_json: String::new(),
+            objects: objects.iter().map(Value::to_string).collect(),
+        })),
+        deprecation: None,
+    };
+    let operator = Operator {
+        entry: Arc::clone(&Snapshot::new([entry]).entries()[0]),
+        catalog: CatalogKey {
+            name: "cat".to_owned(),
+            namespace: "ns".to_owned(),
+        },
+        replaces: String::new(),
+        subscriptions: vec!["a".to_owned()],
+        required_by: Vec::new(),
+        generated_subscription: None,
+    };
+    let mut obstacles = Vec::new();
+    let result = inline_result(&operator, "ns", kubernetes, &mut obstacles);
+    (result, obstacles)
+}
+
+fn csv(name: &str) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+        "spec": {"minKubeVersion": "1.99.0", "install": {"strategy": "deployment", "spec": {"deployments": []}}}})
+}
+
+fn object(api_version: &str, kind: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}})
+}
+
+/// What a bundle image with the same objects is refused for is refused here, before there is a plan.
+#[test]
+fn content_in_a_catalog_is_checked_as_that_of_an_image() {
+    let rows = [
+        (
+            vec![csv("b.v1")],
+            "ClusterServiceVersion b.v1, the catalog says a.v1",
+        ),
+        (
+            vec![csv("a.v1"), object("v1", "Pod")],
+            "operators may not bring objects of kind Pod",
+        ),
+        (
+            vec![
+                csv("a.v1"),
+                object("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
+            ],
+            "Kubernetes 1.22 and later do not serve",
+        ),
+        (
+            vec![object("v1", "ConfigMap")],
+            "no file holds a ClusterServiceVersion",
+        ),
+    ];
+    for (objects, expected) in rows {
+        let (BundleResult::Failed { content, text }, _) = result(&objects, None) else {
+            panic!("no failure: {expected}")
+        };
+        assert!(
+            content && text.contains(expected) && text.contains("bundle a.v1"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
+    let (result, obstacles) = result(&[csv("a.v1"), object("v1", "ConfigMap")], Some("v1.34.1"));
+    let BundleResult::Steps(steps, None) = result else {
+        panic!("no steps")
+    };
+    assert_eq!(steps.len(), 2);
+    assert_eq!(
+        obstacles,
+        ["bundle a.v1 needs Kubernetes 1.99.0 or newer, this cluster has v1.34.1"]
+    );
+}
