@@ -25,6 +25,13 @@ use super::source::{PodConfig, Source};
 /// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
 pub const SLOW_START: Duration = Duration::from_secs(30);
 
+/// A pod that lived for so long was a good one; its successor comes at once.
+const GOOD_LIFE: Duration = Duration::from_secs(600);
+/// Time from a pod to the next one when one that came in place of a dead one died young, too. It doubles.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// Longest such time, as kubelets have it for containers.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
 /// What an action is for; tells the status how to word its failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
@@ -175,10 +182,18 @@ impl Draft {
         right.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
         // One that is being deleted by force already is not deleted again at each of its changes.
         let forced = |pod: &&Arc<Pod>| pod.metadata.deletion_grace_period_seconds == Some(0);
-        for pod in dead.into_iter().filter(|pod| !forced(pod)) {
-            self.delete_pod(pod, 0);
-        }
         let kept = right.first();
+        let next = successor(&dead, now);
+        // The last of them stays until there is another: it says why it died, and when.
+        let remembered = match &next {
+            Successor::Later { after, .. } if kept.is_none() => Some(pod_state::name(after)),
+            _ => None,
+        };
+        for pod in dead.iter().filter(|pod| !forced(pod)) {
+            if remembered != Some(pod_state::name(pod)) {
+                self.delete_pod(pod, 0);
+            }
+        }
         for pod in right.iter().skip(1) {
             self.delete_pod(pod, 1);
         }
@@ -189,18 +204,42 @@ impl Draft {
             }
         }
         match kept {
-            None => {
+            None => self.replace_dead(wanted, &next),
+            Some(pod) if !replaced => self.watch_start(pod, now),
+            Some(_) => {}
+        }
+    }
+
+    fn replace_dead(&mut self, wanted: &Pod, next: &Successor<'_>) {
+        match next {
+            Successor::Now { failures } => {
+                let mut wanted = wanted.clone();
+                let annotations = wanted.metadata.annotations.get_or_insert_default();
+                annotations.remove(labels::POD_FAILURES);
+                if *failures > 0 {
+                    annotations.insert(labels::POD_FAILURES.to_owned(), failures.to_string());
+                }
                 let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
                 let create = Action::Create {
                     target: Target::of::<Pod>(namespace, ""),
-                    object: to_value(wanted),
+                    object: to_value(&wanted),
                     exists: Exists::Fail,
                     identity: Identity::Operator,
                 };
                 self.actions.push((Purpose::NewPod, create));
             }
-            Some(pod) if !replaced => self.watch_start(pod, now),
-            Some(_) => {}
+            Successor::Later { after, pause, left } => {
+                self.trouble = Some(format!(
+                    "pod {} ended: {}; the next one is made {} s after it",
+                    pod_state::name(after),
+                    pod_state::last_words(after),
+                    pause.as_secs()
+                ));
+                self.requeue = Requeue::After {
+                    delay: *left,
+                    reason: "pause after pods that died young",
+                };
+            }
         }
     }
 
@@ -262,6 +301,50 @@ impl Draft {
                 Action::delete(target, service.metadata.uid.clone()),
             ));
         }
+    }
+}
+
+/// When the pod after dead ones is made.
+enum Successor<'a> {
+    /// At once, as the successor of so many that died young one after the other.
+    Now { failures: u32 },
+    /// Later: a node that refuses pods, or a disk that is full, would have them made and refused without end.
+    Later {
+        /// The last that died.
+        after: &'a Pod,
+        /// From its creation to the next.
+        pause: Duration,
+        /// What is left of that.
+        left: Duration,
+    },
+}
+
+/// The first death is repaired at once: nodes are drained. From the second in a row on there are pauses.
+fn successor<'a>(dead: &[&'a Arc<Pod>], now: Timestamp) -> Successor<'a> {
+    let last = dead.iter().max_by_key(|pod| pod_state::created(pod));
+    let Some((last, created)) = last.and_then(|pod| Some((pod, pod_state::created(pod)?))) else {
+        return Successor::Now { failures: 0 };
+    };
+    let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+    if age >= GOOD_LIFE {
+        return Successor::Now { failures: 0 };
+    }
+    let before = pod_state::failures_before(last);
+    let pause = match before.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doublings) => FIRST_PAUSE
+            .saturating_mul(1 << doublings.min(10))
+            .min(LONGEST_PAUSE),
+    };
+    match pause.checked_sub(age).filter(|left| !left.is_zero()) {
+        None => Successor::Now {
+            failures: before.saturating_add(1),
+        },
+        Some(left) => Successor::Later {
+            after: last,
+            pause,
+            left,
+        },
     }
 }
 

@@ -34,6 +34,27 @@ pub fn is_dead(pod: &Pod) -> bool {
     has_condition(pod, "DisruptionTarget", "True") || matches!(phase, Some("Failed" | "Succeeded"))
 }
 
+/// How many pods died young one after the other before this one.
+pub fn failures_before(pod: &Pod) -> u32 {
+    let annotations = pod.metadata.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(labels::POD_FAILURES))
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Why a dead pod died, as far as it says: a node that refuses a pod says so here.
+pub fn last_words(pod: &Pod) -> String {
+    let status = pod.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref());
+    let message = status.and_then(|status| status.message.as_deref());
+    let words: Vec<&str> = reason.into_iter().chain(message).collect();
+    if words.is_empty() {
+        return "no reason told".to_owned();
+    }
+    words.join(": ")
+}
+
 fn has_condition(pod: &Pod, type_: &str, value: &str) -> bool {
     conditions(pod).any(|condition| condition.type_ == type_ && condition.status == value)
 }
