@@ -12,11 +12,14 @@ use std::{
     time::Duration,
 };
 
-use jiff::{SignedDuration, Timestamp};
-use olm_runtime::{NamespacedName, clock, condition::whole_seconds, outcome::FailureClass, process};
-use olm_testing::cluster::{self, FakeCluster, Fault, Link, Refusal, Seen, Verb};
+use jiff::Timestamp;
+use olm_runtime::{NamespacedName, outcome::FailureClass, process};
+use olm_testing::{
+    cluster::{self, FakeCluster, Fault, Refusal, Seen, Verb},
+    stage::Stage,
+};
 use serde_json::{Value, json};
-use tokio::{runtime::Runtime, task::JoinHandle, task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
 
 pub use objects::*;
 
@@ -25,15 +28,10 @@ use crate::{csv::observe::Kind, run};
 /// Kind, namespace and name.
 pub type Key = (String, String, String);
 
-/// Nothing asked for and nothing changed for so long is rest. Shorter than any wait of the controllers.
-const REST: Duration = Duration::from_millis(300);
-
 /// The model of a cluster, with an operator that starts when something is to settle.
 pub struct World {
-    runtime: Runtime,
+    stage: Stage,
     pub cluster: FakeCluster,
-    process: Option<Process>,
-    began: (Timestamp, Instant),
     /// Changes up to this version are in `log`.
     seen: u64,
     refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
@@ -54,40 +52,20 @@ pub struct World {
     pub events: Vec<String>,
 }
 
-struct Process {
-    running: JoinHandle<()>,
-    link: Link,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.link.kill();
-        self.running.abort();
-    }
-}
-
 impl World {
     /// A cluster with namespace `ns`; the operator is not started yet.
     pub fn new() -> Self {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_all().start_paused(true).build().unwrap();
-        let cluster = FakeCluster::new();
+        let stage = Stage::new(Box::new(|client| Box::pin(operate(client))));
+        let cluster = stage.cluster.clone();
         let refusing = Arc::default();
         cluster.on_request(refuse(Arc::clone(&refusing)));
-        runtime.spawn(cluster.clone().run_controllers());
-        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let entered = runtime.enter();
-        let began = (start, Instant::now());
-        drop(entered);
         let mut world = Self {
-            runtime,
+            now: stage.now(),
+            stage,
             cluster,
-            process: None,
-            began,
             seen: 0,
             refusing,
             objects: BTreeMap::new(),
-            now: start,
             server_version: "v1.34.4".into(),
             served: BTreeSet::new(),
             sick: BTreeMap::new(),
@@ -158,10 +136,9 @@ impl World {
     /// Runs the operator until nobody writes any more; waits of a second and more are not waited for.
     #[track_caller]
     pub fn settle(&mut self) {
-        self.start();
-        let cluster = self.cluster.clone();
-        let rest = self.run(async move { cluster.settle(REST).await });
-        assert_eq!(rest, Ok(()));
+        self.hand_in();
+        self.stage.settle();
+        self.take_out();
     }
 
     /// Settles after every wait of ours is over.
@@ -173,54 +150,31 @@ impl World {
     /// Settles after a while.
     #[track_caller]
     pub fn settle_for(&mut self, seconds: u64) {
-        self.start();
+        self.stage.start();
         self.advance(seconds);
         self.settle();
     }
 
     /// Time goes by; an operator that runs goes on.
     pub fn advance(&mut self, seconds: u64) {
-        self.run(async move { tokio::time::sleep(Duration::from_secs(seconds)).await });
-    }
-
-    /// Starts the operator if it does not run.
-    pub fn start(&mut self) {
-        if self
-            .process
-            .as_ref()
-            .is_some_and(|process| process.link.is_alive())
-        {
-            return;
-        }
-        self.process = None;
-        let _entered = self.runtime.enter();
-        let (client, link) = self.cluster.connect();
-        let (set, start) = run::controllers(&client);
-        let mut watches = JoinSet::new();
-        let readiness = set.start(&mut watches);
-        let process = process::controllers(client, watches, readiness, start, std::future::pending());
-        self.process = Some(Process {
-            running: self.runtime.spawn(process),
-            link,
-        });
+        self.hand_in();
+        self.stage.advance(Duration::from_secs(seconds));
+        self.take_out();
     }
 
     /// Kills the operator; what settles next starts a new one.
     pub fn kill(&mut self) {
-        self.process = None;
+        self.stage.kill();
     }
 
     /// Starts the operator so that it is killed after this many writes.
     pub fn start_doomed(&mut self, writes: usize) {
-        self.start();
-        self.process.as_ref().unwrap().link.kill_after(writes);
+        self.stage.start_doomed(writes);
     }
 
     /// True once the operator was killed and none started since.
     pub fn is_killed(&self) -> bool {
-        self.process
-            .as_ref()
-            .is_none_or(|process| !process.link.is_alive())
+        self.stage.is_killed()
     }
 
     /// Writes of the operator so far.
@@ -236,32 +190,21 @@ impl World {
 
     fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.hand_in();
-        let result = self.runtime.block_on(work);
+        let result = self.stage.run(work);
         self.take_out();
         result
     }
 
     fn as_user<T>(&mut self, change: impl FnOnce(&FakeCluster) -> T) -> T {
         self.take_out();
-        self.set_clock();
-        let entered = self.runtime.enter();
-        let result = change(&self.cluster);
-        drop(entered);
+        let result = self.stage.as_user(change);
         // What users do is not in the log.
         self.seen = self.cluster.version();
         self.take_out();
         result
     }
 
-    /// Several worlds of one test have a clock each.
-    fn set_clock(&self) {
-        let _entered = self.runtime.enter();
-        let passed = SignedDuration::try_from(Instant::now() - self.began.1).unwrap();
-        clock::start_at(self.began.0 + passed);
-    }
-
     fn hand_in(&mut self) {
-        self.set_clock();
         self.refusing
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -279,7 +222,6 @@ impl World {
             });
         }
         let sick = self.sick.clone();
-        let _entered = self.runtime.enter();
         self.cluster
             .set_controllers(|controllers| controllers.sick = sick);
     }
@@ -297,9 +239,16 @@ impl World {
             .into_iter()
             .map(|(key, object)| ((key.kind, key.namespace, key.name), Value::clone(&object)))
             .collect();
-        let _entered = self.runtime.enter();
-        self.now = whole_seconds(clock::now());
+        self.now = self.stage.now();
     }
+}
+
+/// The operator, until it is dropped.
+async fn operate(client: kube::Client) {
+    let (set, start) = run::controllers(&client);
+    let mut watches = JoinSet::new();
+    let readiness = set.start(&mut watches);
+    process::controllers(client, watches, readiness, start, std::future::pending()).await;
 }
 
 /// Refuses writes of kinds, statuses excepted.

@@ -5,3 +5,4 @@ pub mod laws;
 pub mod long;
 pub mod patch;
 pub mod shared;
+pub mod stage;
