@@ -15,4 +15,8 @@ pub mod resolution;
 pub mod run;
 pub mod snapshots;
 pub mod stores;
+#[cfg(test)]
+mod stories;
 pub mod subscription;
+#[cfg(test)]
+mod world;

@@ -14,15 +14,16 @@ use olm_runtime::{NamespacedName, client, process};
 use tokio::task::JoinSet;
 
 use crate::args::Args;
+use crate::bundle_unpack::unpacker::BundleSource;
 use crate::bundle_unpack::{RegistrySource, Unpacker, UnpackerConfig};
 use crate::catalog_source::CatalogSourceReconciler;
-use crate::catalog_source::connection::Connections;
+use crate::catalog_source::connection::{Connections, Dial, Tcp};
 use crate::catalog_source::pod::PodSettings;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
 use crate::registry_reader::RegistryReader;
 use crate::resolution::ResolutionReconciler;
-use crate::snapshots::Snapshots;
+use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
 
 /// Rounds of one controller at a time.
@@ -77,20 +78,57 @@ pub struct Services {
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = client::connect(args.kubeconfig.as_deref()).await?;
-    let mut set = StoreSet::new();
-    let stores = Stores::register(&mut set, &client);
-    let queues = Queues::default();
-    let services = build_services(&args, &client, &stores, &queues);
-    wiring::connect(&stores, &queues, &services, args.global_namespace());
-
-    process::run(client.clone(), set, args.health_addr, |runner| {
-        start(runner, &args, &client, &stores, &queues, &services)
-    })
-    .await?;
+    let health_addr = args.health_addr;
+    let (set, start) = controllers(args, &client, Outside::default());
+    process::run(client, set, health_addr, start).await?;
     Ok(())
 }
 
-fn build_services(args: &Args, client: &Client, stores: &Stores, queues: &Queues) -> Services {
+/// What the controllers speak to besides the API server.
+pub struct Outside {
+    /// How connections to registry servers are made.
+    pub dial: Arc<dyn Dial>,
+    /// How the contents of catalogs are read over them.
+    pub catalogs: Arc<dyn CatalogReader>,
+    /// Where bundles come from; none for image registries.
+    pub bundles: Option<Arc<dyn BundleSource>>,
+}
+
+impl Default for Outside {
+    /// The network.
+    fn default() -> Self {
+        Self {
+            dial: Arc::new(Tcp),
+            catalogs: Arc::new(RegistryReader),
+            bundles: None,
+        }
+    }
+}
+
+/// The stores, wired to the queues, and what starts the controllers once the stores are ready.
+pub fn controllers(
+    args: Args,
+    client: &Client,
+    outside: Outside,
+) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
+    let mut set = StoreSet::new();
+    let stores = Stores::register(&mut set, client);
+    let queues = Queues::default();
+    let services = build_services(&args, client, &stores, &queues, outside);
+    wiring::connect(&stores, &queues, &services, args.global_namespace());
+    let client = client.clone();
+    (set, move |runner: &Runner| {
+        start(runner, &args, &client, &stores, &queues, &services)
+    })
+}
+
+fn build_services(
+    args: &Args,
+    client: &Client,
+    stores: &Stores,
+    queues: &Queues,
+    outside: Outside,
+) -> Services {
     // Connections wake those who read over them, who are built on connections.
     let readers: Arc<OnceLock<Snapshots>> = Arc::default();
     let (woken, known_readers) = (queues.clone(), Arc::clone(&readers));
@@ -103,15 +141,12 @@ fn build_services(args: &Args, client: &Client, stores: &Stores, queues: &Queues
         users
             .into_iter()
             .for_each(|namespace| woken.namespaces.add(namespace));
-    });
+    })
+    .with_dial(outside.dial);
     let of_namespaces = queues.namespaces.clone();
-    let snapshots = Snapshots::new(
-        connections.clone(),
-        Arc::new(RegistryReader),
-        move |namespace: &str| {
-            of_namespaces.add(namespace.to_owned());
-        },
-    );
+    let snapshots = Snapshots::new(connections.clone(), outside.catalogs, move |namespace: &str| {
+        of_namespaces.add(namespace.to_owned());
+    });
     // Set once, right here.
     let _ = readers.set(snapshots.clone());
     let registries = args
@@ -119,18 +154,20 @@ fn build_services(args: &Args, client: &Client, stores: &Stores, queues: &Queues
         .clone()
         .map(RegistryConfig::from_dir)
         .unwrap_or_default();
-    let bundles = RegistrySource::new(
-        client.clone(),
-        stores.sources.clone(),
-        registries,
-        args.unpack_cache.clone(),
-    );
+    let bundles = outside.bundles.unwrap_or_else(|| {
+        Arc::new(RegistrySource::new(
+            client.clone(),
+            stores.sources.clone(),
+            registries,
+            args.unpack_cache.clone(),
+        ))
+    });
     let config = UnpackerConfig {
         parallel: PARALLEL_UNPACKS,
         deadline: args.bundle_unpack_timeout,
     };
     let woken = queues.clone();
-    let unpacker = Unpacker::new(Arc::new(bundles), config, move |waiter| {
+    let unpacker = Unpacker::new(bundles, config, move |waiter| {
         wiring::wake(&woken, waiter);
     });
     Services {

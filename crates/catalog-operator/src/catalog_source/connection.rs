@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
-use self::dial::connect;
+pub use self::dial::{Dial, Dialled, Tcp};
 
 /// How long a connection may take to come (back) before its source counts as failing.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -89,6 +89,7 @@ pub struct Connections {
     entries: Arc<Mutex<BTreeMap<NamespacedName, Entry>>>,
     generations: Arc<AtomicU64>,
     wake: Wake,
+    dial: Arc<dyn Dial>,
 }
 
 struct Entry {
@@ -110,7 +111,15 @@ impl Connections {
             entries: Arc::default(),
             generations: Arc::default(),
             wake: Arc::new(wake),
+            dial: Arc::new(Tcp),
         }
+    }
+
+    /// The same with connections made in another way.
+    #[must_use]
+    pub fn with_dial(mut self, dial: Arc<dyn Dial>) -> Self {
+        self.dial = dial;
+        self
     }
 
     /// Says where `key` is to be reached (`None`: nowhere yet) and returns the state of its connection.
@@ -167,6 +176,7 @@ impl Connections {
             state: Arc::clone(&state),
             generations: Arc::clone(&self.generations),
             wake: Arc::clone(&self.wake),
+            dial: Arc::clone(&self.dial),
         };
         let task = tokio::spawn(keeper.run()).abort_handle();
         Entry { target, state, task }
@@ -184,6 +194,7 @@ struct Keeper {
     state: Arc<Mutex<ConnectionState>>,
     generations: Arc<AtomicU64>,
     wake: Wake,
+    dial: Arc<dyn Dial>,
 }
 
 /// Why waiting for something ended.
@@ -211,8 +222,9 @@ impl Keeper {
     /// Connects to `endpoint`, again and again, until it is changed.
     async fn keep(&mut self, endpoint: &Endpoint) -> Interrupted {
         let mut pace = Pace::new();
+        let dial = Arc::clone(&self.dial);
         loop {
-            let attempt = timeout(ATTEMPT_DEADLINE, connect(endpoint));
+            let attempt = timeout(ATTEMPT_DEADLINE, dial.connect(endpoint));
             let result = tokio::select! {
                 result = attempt => result.unwrap_or_else(|_| Err(format!(
                     "cannot connect to {}: no answer within {} s", endpoint.address, ATTEMPT_DEADLINE.as_secs(),

@@ -1,4 +1,4 @@
-//! Stand-ins for the controllers of Kubernetes: garbage collection, Deployments, CustomResourceDefinitions.
+//! Stand-ins for the controllers of Kubernetes: garbage collection, Deployments, Pods, CustomResourceDefinitions.
 //!
 //! They have the patience of a model: a Deployment that is not said to be sick is available at once.
 
@@ -21,6 +21,8 @@ pub struct Controllers {
     pub sick: BTreeMap<String, Value>,
     /// Whether Deployments get a status.
     pub deployments: bool,
+    /// Whether new Pods become ready.
+    pub pods: bool,
     /// Whether new CustomResourceDefinitions become established.
     pub establish: bool,
     /// Whether objects whose owners are gone are collected.
@@ -32,6 +34,7 @@ impl Default for Controllers {
         Self {
             sick: BTreeMap::new(),
             deployments: true,
+            pods: true,
             establish: true,
             collect_garbage: true,
         }
@@ -69,6 +72,9 @@ fn pass(state: &mut State, controllers: &Controllers) -> Vec<String> {
     if controllers.deployments {
         deployments(state, controllers, &mut notes);
     }
+    if controllers.pods {
+        pods(state, &mut notes);
+    }
     if controllers.establish {
         definitions(state, &mut notes);
     }
@@ -103,6 +109,18 @@ fn deployments(state: &mut State, controllers: &Controllers, notes: &mut Vec<Str
             notes.push(format!("status of Deployment {}", key.name));
             state.store(key, changed);
         }
+    }
+}
+
+fn pods(state: &mut State, notes: &mut Vec<String>) {
+    for (key, object) in of_kind(state, "Pod") {
+        if !object["status"].is_null() {
+            continue;
+        }
+        let mut changed = Value::clone(&object);
+        changed["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        notes.push(format!("status of Pod {}", key.name));
+        state.store(key, changed);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use hyper_util::rt::TokioIo;
 use olm_registry::client::{Client, Timeouts};
 use socket2::{SockRef, TcpKeepalive};
@@ -18,8 +19,28 @@ use tonic::{Code, Status};
 
 use super::{ATTEMPT_DEADLINE, Endpoint, lock};
 
-/// One attempt. Returns the channel and a receiver that ends when the connection does.
-pub(super) async fn connect(endpoint: &Endpoint) -> Result<(Channel, oneshot::Receiver<()>), String> {
+/// A channel, and a receiver that ends when its connection does.
+pub type Dialled = (Channel, oneshot::Receiver<()>);
+
+/// How connections are made.
+#[async_trait]
+pub trait Dial: Send + Sync + 'static {
+    /// One attempt, or why it failed.
+    async fn connect(&self, endpoint: &Endpoint) -> Result<Dialled, String>;
+}
+
+/// Over the network.
+#[derive(Debug)]
+pub struct Tcp;
+
+#[async_trait]
+impl Dial for Tcp {
+    async fn connect(&self, endpoint: &Endpoint) -> Result<Dialled, String> {
+        connect(endpoint).await
+    }
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<Dialled, String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {}: {error}", endpoint.address);
     let stream = timeout(
         socket_deadline(&endpoint.dial),

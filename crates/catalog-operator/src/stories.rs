@@ -1,0 +1,290 @@
+//! Whole stories on a cluster in memory: from a Subscription to what it installs, and the laws that hold for each.
+
+use std::sync::Arc;
+
+use olm_fbc::entry::BundleEntry;
+use olm_testing::{cluster::Fault, long};
+use serde_json::{Value, json};
+
+use crate::world::{World, bundle};
+
+fn catalog() -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"namespace": "ns", "name": "cat"},
+        "spec": {"sourceType": "grpc", "image": "reg/cat:1"}})
+}
+
+fn subscription(approval: &str) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"namespace": "ns", "name": "demo"},
+        "spec": {"source": "cat", "sourceNamespace": "ns", "name": "demo", "channel": "stable", "installPlanApproval": approval}})
+}
+
+fn first() -> Vec<BundleEntry> {
+    vec![bundle("demo.v1", "")]
+}
+
+fn second() -> Vec<BundleEntry> {
+    vec![bundle("demo.v1", ""), bundle("demo.v2", "demo.v1")]
+}
+
+/// Something that happens.
+#[derive(Clone)]
+enum Step {
+    Put(Value),
+    Delete(&'static str, &'static str),
+    /// Catalogs have this content from now on.
+    Serve(Vec<BundleEntry>),
+    /// Every plan is approved.
+    Approve,
+    BreakImage(&'static str),
+    MendImages,
+    /// The registry pods are gone.
+    LosePods,
+}
+
+use Step::{Approve, BreakImage, Delete, LosePods, MendImages, Put, Serve};
+
+fn stories() -> Vec<(&'static str, Vec<Step>)> {
+    let begin = |approval: &str| vec![Serve(first()), Put(catalog()), Put(subscription(approval))];
+    let then = |approval: &str, steps: &[Step]| [begin(approval), steps.to_vec()].concat();
+    vec![
+        ("install", begin("Automatic")),
+        ("upgrade", then("Automatic", &[Serve(second())])),
+        ("approved", then("Manual", &[Approve, Serve(second()), Approve])),
+        ("lost pods", then("Automatic", &[LosePods])),
+        (
+            "removal",
+            then(
+                "Automatic",
+                &[
+                    Delete("Subscription", "demo"),
+                    Delete("ClusterServiceVersion", "demo.v1"),
+                    Delete("CatalogSource", "cat"),
+                ],
+            ),
+        ),
+        (
+            "broken image",
+            [
+                vec![BreakImage("reg/demo:v1")],
+                begin("Automatic"),
+                vec![MendImages, Put(subscription("Automatic"))],
+            ]
+            .concat(),
+        ),
+    ]
+}
+
+fn take(world: &World, step: &Step) {
+    match step {
+        Put(object) => world.put(object.clone()),
+        Delete(kind, name) => world.delete(kind, name),
+        Serve(entries) => world.outside.serve(entries.iter().cloned()),
+        Approve => {
+            for plan in world.all("InstallPlan") {
+                let name = plan["metadata"]["name"].as_str().unwrap();
+                world.edit("InstallPlan", name, &json!({"spec": {"approved": true}}));
+            }
+        }
+        BreakImage(image) => world.outside.break_image(image),
+        MendImages => world.outside.mend_images(),
+        LosePods => {
+            for pod in world.all("Pod") {
+                world.delete("Pod", pod["metadata"]["name"].as_str().unwrap());
+            }
+        }
+    }
+}
+
+fn tell(world: &mut World, story: &[Step]) {
+    for step in story {
+        take(world, step);
+        world.rest();
+    }
+}
+
+fn after(steps: &[Step]) -> World {
+    let mut world = World::new();
+    tell(&mut world, steps);
+    world
+}
+
+fn story(name: &str) -> World {
+    let found = stories().into_iter().find(|(known, _)| *known == name);
+    after(&found.unwrap().1)
+}
+
+#[test]
+fn a_subscription_becomes_an_operator() {
+    let world = story("install");
+    assert_eq!(world.only("InstallPlan")["status"]["phase"], "Complete");
+    let subscription = world.only("Subscription");
+    assert_eq!(subscription["status"]["state"], "AtLatestKnown");
+    assert_eq!(subscription["status"]["installedCSV"], "demo.v1");
+    assert!(world.get("ClusterServiceVersion", "demo.v1").is_some());
+    assert!(world.get("ServiceAccount", "demo").is_some());
+    assert_eq!(
+        world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"],
+        "READY"
+    );
+}
+
+#[test]
+fn a_new_version_in_the_catalog_is_installed_and_the_old_one_goes() {
+    let world = story("upgrade");
+    assert_eq!(world.all("InstallPlan").len(), 2);
+    assert_eq!(world.only("ClusterServiceVersion")["metadata"]["name"], "demo.v2");
+    assert_eq!(world.only("Subscription")["status"]["installedCSV"], "demo.v2");
+}
+
+#[test]
+fn nothing_is_installed_before_it_is_approved() {
+    let mut world = after(&[Serve(first()), Put(catalog()), Put(subscription("Manual"))]);
+    assert_eq!(world.only("InstallPlan")["status"]["phase"], "RequiresApproval");
+    assert!(world.all("ClusterServiceVersion").is_empty());
+    tell(&mut world, &[Approve]);
+    assert_eq!(world.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
+}
+
+#[test]
+fn a_lost_registry_pod_is_made_again_and_its_catalog_read_anew() {
+    let world = story("lost pods");
+    let dialled = world.outside.dialled();
+    assert!(dialled >= 2, "{dialled}");
+    assert_eq!(world.all("Pod").len(), 1);
+    assert_eq!(
+        world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"],
+        "READY"
+    );
+}
+
+#[test]
+fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
+    let mut world = after(&[Serve(first()), Put(catalog())]);
+    world.outside.set_unreachable(true);
+    world.settle_for(30);
+    let state = world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"].clone();
+    assert_eq!(state, "TRANSIENT_FAILURE");
+    world.outside.set_unreachable(false);
+    world.settle_for(60);
+    let state = world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"].clone();
+    assert_eq!(state, "READY");
+}
+
+#[test]
+fn an_operator_group_that_comes_late_lets_the_plan_go_on() {
+    let mut world = World::new();
+    world.delete("OperatorGroup", "og");
+    tell(
+        &mut world,
+        &[Serve(first()), Put(catalog()), Put(subscription("Automatic"))],
+    );
+    assert!(world.all("ClusterServiceVersion").is_empty());
+    world.put(
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"namespace": "ns", "name": "og"}, "spec": {"targetNamespaces": ["ns"]},
+        "status": {"namespaces": ["ns"], "lastUpdated": null}}),
+    );
+    world.rest();
+    assert_eq!(world.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
+}
+
+#[test]
+fn what_a_catalog_needs_is_made_again_when_it_is_deleted() {
+    for kind in ["Service", "ServiceAccount", "NetworkPolicy", "Pod"] {
+        let mut world = after(&[Serve(first()), Put(catalog())]);
+        let before = world.normalised();
+        for object in world.all(kind) {
+            world.delete(kind, object["metadata"]["name"].as_str().unwrap());
+        }
+        assert_ne!(world.normalised(), before, "{kind}");
+        world.rest();
+        assert_eq!(world.normalised(), before, "{kind}");
+    }
+}
+
+#[test]
+fn at_rest_nothing_is_written_not_even_by_a_new_process() {
+    for (name, story) in stories() {
+        let mut world = after(&story);
+        world.settle_for(60);
+        let writes = world.writes.len();
+        world.settle_for(120);
+        assert_eq!(
+            world.writes.len(),
+            writes,
+            "{name}: {:#?}",
+            &world.writes[writes..]
+        );
+        world.stage.kill();
+        world.settle_for(120);
+        // It connects anew, and says since when.
+        let fresh = &world.writes[writes..];
+        assert!(
+            fresh
+                .iter()
+                .all(|write| write == "patch CatalogSource ns/cat status")
+                && fresh.len() <= 1,
+            "{name}: {fresh:#?}"
+        );
+    }
+}
+
+/// Writes that a process may repeat because the one before it did not live to see them answered.
+const REPEATED: usize = 12;
+
+fn interrupted(story: &[Step], at: usize, lost: bool) -> World {
+    let mut world = World::new();
+    if lost {
+        let mut left = at;
+        world.cluster.on_request(move |request| {
+            if !request.verb.writes() {
+                return None;
+            }
+            left = left.checked_sub(1)?;
+            (left == 0).then_some(Fault::LoseAnswer)
+        });
+    } else {
+        world.stage.start_doomed(at);
+    }
+    for step in story {
+        take(&world, step);
+        world.rest();
+    }
+    world.rest();
+    world
+}
+
+fn every_interruption(lost: bool) {
+    let mut cases = Vec::new();
+    for (name, story) in stories() {
+        let mut reference = after(&story);
+        reference.rest();
+        let (most, state) = (reference.own_writes(), reference.normalised());
+        assert!(most > 0, "{name}");
+        let told = Arc::new((name, story, most, state));
+        cases.extend((1..=most).map(|at| (at, Arc::clone(&told))));
+    }
+    for (at, told) in long::pick("interruptions of catalog-operator", cases) {
+        let (name, story, most, state) = told.as_ref();
+        let mut world = interrupted(story, at, lost);
+        let context = format!("{name}, interrupted at write {at}");
+        world.assert_same(state, &context);
+        let writes = world.own_writes();
+        assert!(
+            writes <= most + REPEATED,
+            "{context}: {writes} writes, {most} without"
+        );
+        world.settle_for(120);
+        assert_eq!(world.own_writes(), writes, "{context}: no rest");
+    }
+}
+
+#[test]
+fn a_process_killed_after_any_write_ends_in_the_same_place() {
+    every_interruption(false);
+}
+
+#[test]
+fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
+    every_interruption(true);
+}

@@ -1,0 +1,173 @@
+//! The operator on a cluster in memory: its real stores, wiring, queues, executor and live reads, on a paused clock.
+//!
+//! Outside of it are registry servers (one content for all catalogs) and bundle images, which are values here, and
+//! olm-operator, which a test plays by [`World::take_over`].
+
+mod normal;
+mod outside;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use kube::Client;
+use olm_runtime::process;
+use olm_testing::cluster::FakeCluster;
+use olm_testing::stage::Stage;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use self::outside::Shared;
+pub use self::outside::bundle;
+use crate::args::Args;
+use crate::run;
+
+pub struct World {
+    pub stage: Stage,
+    pub cluster: FakeCluster,
+    pub outside: Arc<Shared>,
+    /// Every write, in order.
+    pub writes: Vec<String>,
+}
+
+impl World {
+    /// Namespaces `ns` and `olm`, and an OperatorGroup in `ns` that olm-operator has seen.
+    pub fn new() -> Self {
+        let outside = Arc::<Shared>::default();
+        let of_operator = Arc::clone(&outside);
+        let stage = Stage::new(Box::new(move |client| {
+            Box::pin(operate(client, Arc::clone(&of_operator)))
+        }));
+        let world = Self {
+            cluster: stage.cluster.clone(),
+            stage,
+            outside,
+            writes: Vec::new(),
+        };
+        for name in ["ns", "olm"] {
+            world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+        }
+        world.put(
+            json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": {"namespace": "ns", "name": "og"}, "spec": {"targetNamespaces": ["ns"]},
+            "status": {"namespaces": ["ns"], "lastUpdated": null}}),
+        );
+        world
+    }
+
+    pub fn put(&self, object: Value) {
+        self.stage.as_user(|cluster| cluster.put(object));
+    }
+
+    pub fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        self.cluster.get(kind, "ns", name)
+    }
+
+    #[track_caller]
+    pub fn edit(&self, kind: &str, name: &str, patch: &Value) {
+        assert!(
+            self.stage
+                .as_user(|cluster| cluster.edit(kind, "ns", name, patch))
+        );
+    }
+
+    #[track_caller]
+    pub fn delete(&self, kind: &str, name: &str) {
+        assert!(self.stage.as_user(|cluster| cluster.delete(kind, "ns", name)));
+    }
+
+    /// Objects of a kind, by name.
+    pub fn all(&self, kind: &str) -> Vec<Value> {
+        let objects = self.cluster.objects();
+        let found = objects.iter().filter(|(key, _)| key.kind == kind);
+        found.map(|(_, object)| Value::clone(object)).collect()
+    }
+
+    /// The only object of a kind.
+    #[track_caller]
+    pub fn only(&self, kind: &str) -> Value {
+        let mut found = self.all(kind);
+        assert_eq!(found.len(), 1, "{kind}: {found:#?}");
+        found.remove(0)
+    }
+
+    /// Runs until nobody writes any more.
+    #[track_caller]
+    pub fn settle(&mut self) {
+        self.stage.settle();
+        self.writes.extend(self.cluster.take_log().writes);
+    }
+
+    /// Settles after a while.
+    #[track_caller]
+    pub fn settle_for(&mut self, seconds: u64) {
+        self.stage.start();
+        self.stage.advance(Duration::from_secs(seconds));
+        self.settle();
+    }
+
+    /// Settles, with olm-operator at work.
+    #[track_caller]
+    pub fn rest(&mut self) {
+        for _ in 0..3 {
+            self.settle_for(10);
+            self.take_over();
+        }
+        self.settle();
+    }
+
+    /// What olm-operator does: what is installed succeeds, and what it replaces goes.
+    pub fn take_over(&self) {
+        for csv in self.all("ClusterServiceVersion") {
+            if csv["status"]["phase"] == "Succeeded" {
+                continue;
+            }
+            let name = csv["metadata"]["name"].as_str().unwrap();
+            self.edit(
+                "ClusterServiceVersion",
+                name,
+                &json!({"status": {"phase": "Succeeded"}}),
+            );
+            let replaced = csv["spec"]["replaces"].as_str().unwrap_or_default();
+            if self.get("ClusterServiceVersion", replaced).is_some() {
+                self.delete("ClusterServiceVersion", replaced);
+            }
+        }
+    }
+
+    /// Writes of the operator so far.
+    pub fn own_writes(&self) -> usize {
+        let own = self
+            .writes
+            .iter()
+            .filter(|write| !write.starts_with("kubernetes"));
+        own.count()
+    }
+
+    /// Everything that outlives a run: what two runs are compared by.
+    pub fn normalised(&self) -> BTreeMap<String, Value> {
+        normal::normalised(&self.cluster.objects())
+    }
+
+    /// Fails unless everything that outlives a run is as in `reference`.
+    #[track_caller]
+    pub fn assert_same(&self, reference: &BTreeMap<String, Value>, context: &str) {
+        let differences = normal::differences(&self.normalised(), reference);
+        assert!(differences.is_empty(), "{context}:\n{}", differences.join("\n"));
+    }
+}
+
+/// The operator, until it is dropped.
+async fn operate(client: Client, outside: Arc<Shared>) {
+    let args = Args::parse_from(["catalog-operator"]);
+    let outside = run::Outside {
+        dial: Arc::<Shared>::clone(&outside),
+        catalogs: Arc::<Shared>::clone(&outside),
+        bundles: Some(outside),
+    };
+    let (set, start) = run::controllers(args, &client, outside);
+    let mut watches = JoinSet::new();
+    let readiness = set.start(&mut watches);
+    process::controllers(client, watches, readiness, start, std::future::pending()).await;
+}

@@ -1,0 +1,145 @@
+//! Registry servers and bundle images, as values.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
+use olm_fbc::version::Version;
+use olm_runtime::NamespacedName;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tonic::transport::{Channel, Endpoint as Target};
+
+use crate::bundle_unpack::UnpackedBundle;
+use crate::bundle_unpack::content::BundleFile;
+use crate::bundle_unpack::error::{UnpackClass, UnpackError};
+use crate::bundle_unpack::unpacker::BundleSource;
+use crate::catalog_source::connection::{Dial, Dialled, Endpoint};
+use crate::snapshots::CatalogReader;
+
+/// Digest of every image.
+const DIGEST: &str = "@sha256:00";
+
+/// What is outside of the cluster.
+#[derive(Default)]
+pub struct Shared {
+    entries: Mutex<Vec<BundleEntry>>,
+    open: Mutex<Vec<oneshot::Sender<()>>>,
+    /// Images that cannot be had.
+    broken: Mutex<BTreeSet<String>>,
+    /// True while no server answers.
+    unreachable: Mutex<bool>,
+    /// Connections made so far.
+    dialled: Mutex<usize>,
+}
+
+impl Shared {
+    /// From now on catalogs have this content; open connections break.
+    pub fn serve(&self, entries: impl IntoIterator<Item = BundleEntry>) {
+        *self.entries.lock().unwrap() = entries.into_iter().collect();
+        self.break_connections();
+    }
+
+    pub fn break_connections(&self) {
+        self.open.lock().unwrap().clear();
+    }
+
+    pub fn set_unreachable(&self, unreachable: bool) {
+        *self.unreachable.lock().unwrap() = unreachable;
+        if unreachable {
+            self.break_connections();
+        }
+    }
+
+    pub fn break_image(&self, image: &str) {
+        self.broken.lock().unwrap().insert(image.to_owned());
+    }
+
+    pub fn mend_images(&self) {
+        self.broken.lock().unwrap().clear();
+    }
+
+    pub fn dialled(&self) -> usize {
+        *self.dialled.lock().unwrap()
+    }
+}
+
+#[async_trait]
+impl Dial for Shared {
+    async fn connect(&self, endpoint: &Endpoint) -> Result<Dialled, String> {
+        if *self.unreachable.lock().unwrap() {
+            return Err(format!("cannot connect to {}: refused", endpoint.address));
+        }
+        *self.dialled.lock().unwrap() += 1;
+        let (alive, lost) = oneshot::channel();
+        self.open.lock().unwrap().push(alive);
+        // Nobody speaks over it: what would be read is here.
+        Ok((Target::from_static("http://nowhere").connect_lazy(), lost))
+    }
+}
+
+#[async_trait]
+impl CatalogReader for Shared {
+    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
+        let entries = self.entries.lock().unwrap().clone();
+        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
+    }
+}
+
+#[async_trait]
+impl BundleSource for Shared {
+    async fn fetch(&self, image: &str, _: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
+        // A plan carries the digest along.
+        let image = image.trim_end_matches(DIGEST);
+        if self.broken.lock().unwrap().contains(image) {
+            return Err(UnpackError::new(UnpackClass::Unreachable, "registry is down"));
+        }
+        let name = image.rsplit('/').next().unwrap_or_default().replace(':', ".");
+        let package = name.split('.').next().unwrap_or_default().to_owned();
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{package}s.example.com")},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": format!("{package}s"), "kind": "Of"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+        let rights = json!([{"serviceAccountName": package, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]);
+        Ok(UnpackedBundle {
+            image: format!("{image}{DIGEST}"),
+            csv: json!({
+                "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+                "spec": {"displayName": package, "version": format!("{}.0.0", name.rsplit('v').next().unwrap_or_default()),
+                    "customresourcedefinitions": {"owned": [{"name": format!("{package}s.example.com"), "version": "v1", "kind": "Of"}]},
+                    "install": {"strategy": "deployment",
+                        "spec": {"deployments": [], "permissions": rights, "clusterPermissions": rights}}},
+            }),
+            objects: vec![BundleFile {
+                name: "crd.yaml".into(),
+                object: crd,
+            }],
+        })
+    }
+}
+
+/// `package.vN` in channel `stable`, with image `reg/package:vN`; it replaces `replaces` unless that is empty.
+pub fn bundle(name: &str, replaces: &str) -> BundleEntry {
+    let (package, version) = name.split_once(".v").unwrap();
+    let text = format!("{version}.0.0");
+    BundleEntry {
+        name: name.into(),
+        package: package.into(),
+        channel: "stable".into(),
+        default_channel: true,
+        version: Version::parse(&text).ok(),
+        replaces: (!replaces.is_empty()).then(|| replaces.into()),
+        skips: Arc::new([]),
+        skip_range: None,
+        properties: Arc::new([EntryProperty::new(
+            "olm.package",
+            format!(r#"{{"packageName": "{package}", "version": "{text}"}}"#),
+        )]),
+        provided_apis: Arc::new([]),
+        required_apis: Arc::new([]),
+        bundle_path: Some(format!("reg/{package}:v{version}").into()),
+        inline: None,
+        deprecation: None,
+    }
+}
