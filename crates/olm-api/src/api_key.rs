@@ -51,6 +51,12 @@ impl ApiKey {
         }
     }
 
+    /// True when the text form names this API and no other, as it does for every API a cluster can serve: kind and version
+    /// are one word each, the group is words joined by dots. A ClusterServiceVersion may hold anything in their place.
+    pub fn is_well_formed(&self) -> bool {
+        is_word(&self.kind) && is_word(&self.version) && self.group.split('.').all(is_word)
+    }
+
     /// Hash in label keys: FNV-1a of the text form, in lower-case hex without padding.
     pub fn hash(&self) -> String {
         format!("{:x}", fnv1a64(self.to_string().as_bytes()))
@@ -102,7 +108,16 @@ impl From<&ApiServiceDescription> for ApiKey {
     }
 }
 
-/// APIs the operator brings.
+/// A part of an API's name between dots: letters, digits, dashes.
+fn is_word(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// APIs the operator brings. A description whose words make no API is left out: nobody can serve it, and a list of APIs
+/// that held it would read as a list of others.
 ///
 /// # Errors
 /// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
@@ -110,7 +125,7 @@ pub fn provided_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyE
     collect(spec.owned_crds(), spec.owned_api_services())
 }
 
-/// APIs the operator needs others to bring.
+/// APIs the operator needs others to bring, those left out that cannot exist.
 ///
 /// # Errors
 /// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
@@ -120,7 +135,9 @@ pub fn required_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyE
 
 fn collect(crds: &[CrdDescription], services: &[ApiServiceDescription]) -> Result<ApiSet, ApiKeyError> {
     let services = services.iter().map(|service| Ok(ApiKey::from(service)));
-    crds.iter().map(ApiKey::try_from).chain(services).collect()
+    let all = crds.iter().map(ApiKey::try_from).chain(services);
+    all.filter(|key| !key.as_ref().is_ok_and(|key| !key.is_well_formed()))
+        .collect()
 }
 
 /// Prints a set: text forms, sorted, joined by commas.
@@ -134,10 +151,21 @@ pub fn print_api_set(apis: &ApiSet) -> String {
 /// Parses a set as [`print_api_set`] writes it. Spaces do not count, and what is not a key is dropped, because the
 /// annotation can be edited by users.
 pub fn parse_api_set(text: &str) -> ApiSet {
-    text.replace(' ', "")
-        .split(',')
+    items(text)
         .filter_map(|item| item.parse().ok())
+        .filter(ApiKey::is_well_formed)
         .collect()
+}
+
+/// True when a list holds something that is no API; [`parse_api_set`] does not see it.
+pub fn has_malformed(text: &str) -> bool {
+    let named = |item: String| item.parse().is_ok_and(|key: ApiKey| key.is_well_formed());
+    !items(text).all(named)
+}
+
+fn items(text: &str) -> impl Iterator<Item = String> {
+    let items = text.split(',').map(|item| item.replace(' ', ""));
+    items.filter(|item| !item.is_empty())
 }
 
 #[cfg(test)]
@@ -164,6 +192,46 @@ mod tests {
         assert_eq!(print_api_set(&set), "A.v1.z,B.v1.x.y");
         assert_eq!(print_api_set(&ApiSet::new()), "");
         assert_eq!(parse_api_set(""), ApiSet::new());
+    }
+
+    #[test]
+    fn what_is_no_api_is_in_no_list() {
+        let odd = ApiKey::new("cluster.com", "apiextensions.k8s.io/v1alpha1", "Insgflfz");
+        assert!(!odd.is_well_formed());
+        let text = odd.to_string();
+        assert_eq!(parse_api_set(&text), ApiSet::new());
+        assert!(has_malformed(&format!("A.v1.z,{text}")) && has_malformed("A.v1.z,Goose.v1alpha1"));
+        assert!(!has_malformed("A.v1.z, B.v1.x.y,") && !has_malformed(""));
+        for (kind, version, group) in [
+            ("", "v1", "g"),
+            ("K", "", "g"),
+            ("K", "v1", ""),
+            ("K.x", "v1", "g"),
+            ("K", "v1", "g..h"),
+            ("K,L", "v1", "g"),
+        ] {
+            assert!(
+                !ApiKey::new(group, version, kind).is_well_formed(),
+                "{kind} {version} {group}"
+            );
+        }
+        let crd = |version: &str| CrdDescription {
+            name: "demos.example.com".into(),
+            version: version.into(),
+            kind: "Demo".into(),
+            ..CrdDescription::default()
+        };
+        let spec = ClusterServiceVersionSpec {
+            custom_resource_definitions: Some(CustomResourceDefinitions {
+                owned: vec![crd("example.com/v1"), crd("v1")].into(),
+                ..CustomResourceDefinitions::default()
+            }),
+            ..ClusterServiceVersionSpec::default()
+        };
+        assert_eq!(
+            print_api_set(&provided_apis(&spec).unwrap()),
+            "Demo.v1.example.com"
+        );
     }
 
     #[test]
@@ -205,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printing_and_parsing_agree(parts in prop::collection::vec(("[A-Z][a-z]{0,3}", "v[0-9a-z-]{1,3}", "[a-z.]{0,6}"), 0..6)) {
+        fn printing_and_parsing_agree(parts in prop::collection::vec(("[A-Z][a-z]{0,3}", "v[0-9a-z-]{1,3}", "[a-z]{1,3}([.][a-z]{1,3}){0,2}"), 0..6)) {
             let set: ApiSet = parts.iter().map(|(kind, version, group)| ApiKey::new(group, version, kind)).collect();
             prop_assert_eq!(parse_api_set(&print_api_set(&set)), set);
         }

@@ -14,6 +14,7 @@
 //! # Errors
 //! Only a failed read ends a round without a decision. Refused writes are told by [`status`].
 
+pub mod changeover;
 pub mod decide;
 pub mod deployment;
 pub mod health;

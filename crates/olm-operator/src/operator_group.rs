@@ -63,6 +63,8 @@ pub struct Group {
     pub name: String,
     /// Its uid.
     pub uid: String,
+    /// Its resourceVersion, the precondition of a change to its list of APIs.
+    pub resource_version: Option<String>,
     /// Where its operators work.
     pub targets: Targets,
     /// The list of provided APIs is the user's.
@@ -96,6 +98,7 @@ impl Group {
             namespace: group.namespace().unwrap_or_default(),
             name: group.name_any(),
             uid: group.uid().unwrap_or_default(),
+            resource_version: group.resource_version(),
             targets,
             static_apis: group.spec.static_provided_apis == Some(true),
             fail_forward: group.spec.allows_fail_forward(),

@@ -4,7 +4,7 @@ mod custom_resource_definition;
 
 use k8s_openapi::{
     api::{
-        apps::v1::Deployment,
+        apps::v1::{Deployment, ReplicaSet},
         core::v1::{Namespace, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
@@ -34,6 +34,8 @@ pub struct Stores {
     pub subscriptions: Store<Subscription>,
     /// Deployments that OLM made.
     pub deployments: Store<Deployment>,
+    /// ReplicaSets that OLM marked: what Deployments that made way for others left behind.
+    pub replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
     /// ServiceAccounts that OLM made.
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
     /// Roles that OLM made.
@@ -65,6 +67,7 @@ impl Stores {
             conditions: set.add(Watch::new(client)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
             deployments: set.add(managed(client).prune(prune_deployment)),
+            replica_sets: set.add_metadata(managed(client)),
             accounts: set.add_metadata(managed(client)),
             roles: set.add(managed(client)),
             role_bindings: set.add(managed(client)),
@@ -77,9 +80,9 @@ impl Stores {
     }
 }
 
-#[cfg(test)]
 impl Stores {
     /// Stores that nothing feeds, for models of a cluster.
+    #[doc(hidden)]
     pub fn empty() -> Self {
         Self {
             csvs: Store::new(),
@@ -87,6 +90,7 @@ impl Stores {
             conditions: Store::new(),
             subscriptions: Store::new(),
             deployments: Store::new(),
+            replica_sets: Store::new(),
             accounts: Store::new(),
             roles: Store::new(),
             role_bindings: Store::new(),
@@ -107,7 +111,8 @@ where
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
 }
 
-pub(crate) fn prune_csv(csv: &mut ClusterServiceVersion) {
+/// Takes out of a ClusterServiceVersion what nobody reads.
+pub fn prune_csv(csv: &mut ClusterServiceVersion) {
     if let Some(annotations) = &mut csv.metadata.annotations {
         annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
     }
@@ -146,14 +151,16 @@ pub(crate) fn prune_csv(csv: &mut ClusterServiceVersion) {
     }
 }
 
-pub(crate) fn prune_group(group: &mut OperatorGroup) {
+/// Takes out of an OperatorGroup what nobody reads.
+pub fn prune_group(group: &mut OperatorGroup) {
     if let Some(annotations) = &mut group.metadata.annotations {
         annotations.retain(|key, _| key == labels::PROVIDED_APIS);
     }
     group.metadata.labels = None;
 }
 
-pub(crate) fn prune_subscription(subscription: &mut Subscription) {
+/// Takes out of a Subscription what nobody reads.
+pub fn prune_subscription(subscription: &mut Subscription) {
     subscription.metadata.annotations = None;
     subscription.metadata.labels = None;
     if let Some(status) = &mut subscription.status {

@@ -99,6 +99,11 @@ impl World {
         assert!(found, "{kind} {namespace}/{name} exists");
     }
 
+    /// Deployments have ReplicaSets from now on.
+    pub fn make_replica_sets(&mut self) {
+        self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.replica_sets = true));
+    }
+
     /// Deletes an object as a user would.
     #[track_caller]
     pub fn delete(&mut self, kind: &str, namespace: &str, name: &str) {

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::{
     client::REQUEST_DEADLINE,
+    key::is_path_segment,
     outcome::{Failure, FailureClass, Outcome, Outcomes},
-    plan::{Action, Exists, Guard, Identity, Plan, Target},
+    plan::{Action, Exists, Guard, Identity, Plan, Propagation, Target},
     store::Readiness,
 };
 
@@ -193,15 +194,15 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
             target,
             uid,
             grace_seconds,
-            foreground,
+            propagation,
             identity,
         } => {
             let params = DeleteParams {
                 grace_period_seconds: *grace_seconds,
-                propagation_policy: Some(if *foreground {
-                    PropagationPolicy::Foreground
-                } else {
-                    PropagationPolicy::Background
+                propagation_policy: Some(match propagation {
+                    Propagation::Background => PropagationPolicy::Background,
+                    Propagation::Foreground => PropagationPolicy::Foreground,
+                    Propagation::Orphan => PropagationPolicy::Orphan,
                 }),
                 preconditions: uid.clone().map(|uid| Preconditions {
                     uid: Some(uid),
@@ -209,7 +210,7 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
                 }),
                 ..DeleteParams::default()
             };
-            let request = collection(target).delete(&target.name, &params);
+            let request = collection(target).delete(name_of(target)?, &params);
             (request.map_err(|error| error.to_string())?, identity)
         }
         Action::DeleteSelected {
@@ -231,10 +232,19 @@ fn collection(target: &Target) -> Request {
     Request::new(target.collection_path())
 }
 
+/// The name, unless it would lead the request to some other path.
+fn name_of(target: &Target) -> Result<&str, String> {
+    if is_path_segment(&target.name) {
+        Ok(&target.name)
+    } else {
+        Err(format!("{:?} cannot be the name of an object", target.name))
+    }
+}
+
 fn apply_request(target: &Target, object: &Value, manager: &str) -> Result<http::Request<Vec<u8>>, String> {
     let params = PatchParams::apply(manager).force();
     collection(target)
-        .patch(&target.name, &params, &Patch::Apply(object))
+        .patch(name_of(target)?, &params, &Patch::Apply(object))
         .map_err(|error| error.to_string())
 }
 
@@ -252,9 +262,10 @@ fn patch_request(
     }
     let params = PatchParams::default();
     let patch = Patch::Merge(&patch);
+    let name = name_of(target)?;
     match subresource {
-        Some(sub) => collection(target).patch_subresource(sub, &target.name, &params, &patch),
-        None => collection(target).patch(&target.name, &params, &patch),
+        Some(sub) => collection(target).patch_subresource(sub, name, &params, &patch),
+        None => collection(target).patch(name, &params, &patch),
     }
     .map_err(|error| error.to_string())
 }

@@ -1,14 +1,22 @@
 //! What the cluster serves: its version and its kinds.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use kube::{Client, core::ApiResource};
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{client::REQUEST_DEADLINE, error::ObserveError};
+use crate::{client::REQUEST_DEADLINE, error::ObserveError, key::is_path_segment};
 
 /// How long the kinds of a group and version are believed.
 const FRESH: Duration = Duration::from_secs(60);
+/// How long a group and version that could not be read are left alone by [`Discovery::find_served`].
+const TROUBLE_LASTS: Duration = Duration::from_secs(30);
+/// How long [`Discovery::find_served`] waits for an answer: behind a group can be anybody's aggregated API server.
+const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A kind the cluster serves.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,13 +27,32 @@ pub struct ServedKind {
     pub namespaced: bool,
 }
 
+/// What is known of some kinds of one group and version.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Those that are served.
+    pub kinds: BTreeSet<String>,
+    /// Why nothing is known of the others, in words that stay the same from one attempt to the next; `None` when they
+    /// are not served.
+    pub trouble: Option<String>,
+}
+
 type Kinds = Arc<BTreeMap<String, ServedKind>>;
+
+/// What is remembered of a group and version.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// Its kinds, when they were last read.
+    kinds: Option<(Instant, Kinds)>,
+    /// Why the last attempt failed, and when; `None` when it did not.
+    trouble: Option<(Instant, String)>,
+}
 
 /// Discovery with a memory, asked only for what is needed.
 #[derive(Clone)]
 pub struct Discovery {
     client: Client,
-    kinds: Arc<Mutex<BTreeMap<String, (Instant, Kinds)>>>,
+    known: Arc<Mutex<BTreeMap<String, Known>>>,
     version: Arc<Mutex<Option<(Instant, String)>>>,
 }
 
@@ -34,7 +61,7 @@ impl Discovery {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            kinds: Arc::default(),
+            known: Arc::default(),
             version: Arc::default(),
         }
     }
@@ -67,24 +94,94 @@ impl Discovery {
         version: &str,
         kind: &str,
     ) -> Result<Option<ServedKind>, ObserveError> {
-        let api_version = if group.is_empty() {
-            version.to_owned()
-        } else {
-            format!("{group}/{version}")
+        let Some(api_version) = api_version(group, version) else {
+            return Ok(None);
         };
-        if let Some((at, kinds)) = self.kinds.lock().await.get(&api_version)
-            && at.elapsed() < FRESH
-            && let Some(found) = kinds.get(kind)
+        if let Some(found) = self
+            .fresh(&api_version)
+            .await
+            .and_then(|kinds| kinds.get(kind).cloned())
         {
-            return Ok(Some(found.clone()));
+            return Ok(Some(found));
         }
-        let kinds = Arc::new(self.read_kinds(group, version, &api_version).await?);
+        let kinds = match self
+            .read_kinds(group, version, &api_version, REQUEST_DEADLINE)
+            .await
+        {
+            Ok(kinds) => Arc::new(kinds),
+            Err(Trouble { error, .. }) => return Err(error),
+        };
         let found = kinds.get(kind).cloned();
-        self.kinds
+        self.remember(api_version, kinds).await;
+        Ok(found)
+    }
+
+    /// Which of `kinds` of a group and version the cluster serves. An answer in any case: an aggregated API server that is
+    /// down is no reason to know nothing of all else, so why it cannot be asked is part of the answer, and what it
+    /// served when it last could be asked still counts.
+    pub async fn find_served(&self, group: &str, version: &str, kinds: &BTreeSet<&str>) -> Served {
+        let Some(api_version) = api_version(group, version) else {
+            return Served::default();
+        };
+        if let Some(fresh) = self.fresh(&api_version).await
+            && kinds.iter().all(|kind| fresh.contains_key(*kind))
+        {
+            return answer(&fresh, kinds, None);
+        }
+        let before = self
+            .known
             .lock()
             .await
-            .insert(api_version, (Instant::now(), kinds));
-        Ok(found)
+            .get(&api_version)
+            .cloned()
+            .unwrap_or_default();
+        let last = before.kinds.map(|(_, kinds)| kinds).unwrap_or_default();
+        if let Some((at, text)) = before.trouble
+            && at.elapsed() < TROUBLE_LASTS
+        {
+            return answer(&last, kinds, Some(text));
+        }
+        match self.read_kinds(group, version, &api_version, LOOK_DEADLINE).await {
+            Ok(found) => {
+                let found = Arc::new(found);
+                self.remember(api_version, Arc::clone(&found)).await;
+                answer(&found, kinds, None)
+            }
+            Err(Trouble { error, text }) => {
+                tracing::debug!(%error, "discovery");
+                self.remember_trouble(api_version, text.clone()).await;
+                answer(&last, kinds, Some(text))
+            }
+        }
+    }
+
+    async fn fresh(&self, api_version: &str) -> Option<Kinds> {
+        let known = self.known.lock().await;
+        let (at, kinds) = known.get(api_version)?.kinds.as_ref()?;
+        (at.elapsed() < FRESH).then(|| Arc::clone(kinds))
+    }
+
+    /// Keeps what the cluster serves; what it does not is asked for each time, and anybody can name any number of that.
+    async fn remember(&self, api_version: String, kinds: Kinds) {
+        let mut known = self.known.lock().await;
+        if kinds.is_empty() {
+            known.remove(&api_version);
+        } else {
+            let kinds = Some((Instant::now(), kinds));
+            known.insert(api_version, Known { kinds, trouble: None });
+        }
+    }
+
+    async fn remember_trouble(&self, api_version: String, text: String) {
+        let mut known = self.known.lock().await;
+        known.retain(|_, known| {
+            let recent = known
+                .trouble
+                .as_ref()
+                .is_some_and(|(at, _)| at.elapsed() < TROUBLE_LASTS);
+            recent || known.kinds.is_some()
+        });
+        known.entry(api_version).or_default().trouble = Some((Instant::now(), text));
     }
 
     async fn read_kinds(
@@ -92,26 +189,29 @@ impl Discovery {
         group: &str,
         version: &str,
         api_version: &str,
-    ) -> Result<BTreeMap<String, ServedKind>, ObserveError> {
+        deadline: Duration,
+    ) -> Result<BTreeMap<String, ServedKind>, Trouble> {
         let what = format!("the kinds of {api_version}");
         let answer = if group.is_empty() {
-            tokio::time::timeout(REQUEST_DEADLINE, self.client.list_core_api_resources(version)).await
+            tokio::time::timeout(deadline, self.client.list_core_api_resources(version)).await
         } else {
-            tokio::time::timeout(
-                REQUEST_DEADLINE,
-                self.client.list_api_group_resources(api_version),
-            )
-            .await
+            tokio::time::timeout(deadline, self.client.list_api_group_resources(api_version)).await
         };
         let list = match answer {
             Err(_) => {
-                return Err(ObserveError::Deadline {
-                    what,
-                    seconds: REQUEST_DEADLINE.as_secs(),
+                let seconds = deadline.as_secs();
+                return Err(Trouble {
+                    text: format!("no answer within {seconds} s"),
+                    error: ObserveError::Deadline { what, seconds },
                 });
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Ok(BTreeMap::new()),
-            Ok(Err(error)) => return Err(ObserveError::read(what, error)),
+            Ok(Err(error)) => {
+                return Err(Trouble {
+                    text: lasting_words(&error),
+                    error: ObserveError::read(what, error),
+                });
+            }
             Ok(Ok(list)) => list,
         };
         let served = list
@@ -139,6 +239,42 @@ impl Discovery {
     }
 }
 
+/// Why kinds could not be read.
+struct Trouble {
+    /// In words that stay the same from one attempt to the next.
+    text: String,
+    /// In full.
+    error: ObserveError,
+}
+
+/// Addresses, ports and times in a transport's words differ from attempt to attempt.
+fn lasting_words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("the API server answers {}", status.code),
+        kube::Error::SerdeError(_) => "the answer is no list of kinds".to_owned(),
+        _ => "the API server cannot be reached".to_owned(),
+    }
+}
+
+fn answer(found: &Kinds, kinds: &BTreeSet<&str>, trouble: Option<String>) -> Served {
+    let known = kinds.iter().filter(|kind| found.contains_key(**kind));
+    let kinds_served: BTreeSet<String> = known.map(|kind| (*kind).to_owned()).collect();
+    Served {
+        trouble: trouble.filter(|_| kinds_served.len() < kinds.len()),
+        kinds: kinds_served,
+    }
+}
+
+/// Group and version as one text; `None` when they can be those of no API.
+fn api_version(group: &str, version: &str) -> Option<String> {
+    match group {
+        _ if !is_path_segment(version) => None,
+        "" => Some(version.to_owned()),
+        _ if !is_path_segment(group) => None,
+        _ => Some(format!("{group}/{version}")),
+    }
+}
+
 /// A live read with the usual deadline.
 ///
 /// # Errors
@@ -151,5 +287,44 @@ pub async fn deadline<T>(what: &str, read: impl Future<Output = kube::Result<T>>
             what: what.to_owned(),
             seconds: REQUEST_DEADLINE.as_secs(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_an_api_is_not_asked_for() {
+        assert_eq!(api_version("", "v1").as_deref(), Some("v1"));
+        assert_eq!(api_version("apps", "v1").as_deref(), Some("apps/v1"));
+        for (group, version) in [
+            ("", ""),
+            ("a b", "v1"),
+            ("apps", "v1/../v2"),
+            ("..", "v1"),
+            ("g", "v1?x"),
+        ] {
+            assert_eq!(api_version(group, version), None, "{group} {version}");
+        }
+    }
+
+    #[test]
+    fn trouble_is_told_only_of_kinds_that_are_not_known() {
+        let kind = ServedKind {
+            api: ApiResource {
+                group: "g".into(),
+                version: "v1".into(),
+                api_version: "g/v1".into(),
+                kind: "K".into(),
+                plural: "ks".into(),
+            },
+            namespaced: true,
+        };
+        let known: Kinds = Arc::new(BTreeMap::from([("K".to_owned(), kind)]));
+        let trouble = || Some("the API server answers 503".to_owned());
+        assert_eq!(answer(&known, &BTreeSet::from(["K"]), trouble()).trouble, None);
+        let both = answer(&known, &BTreeSet::from(["K", "L"]), trouble());
+        assert_eq!((both.kinds.len(), both.trouble), (1, trouble()));
     }
 }

@@ -39,12 +39,37 @@ impl NamespacedName {
     }
 }
 
+/// True when a text can stand for a name in the path of a request. Names in descriptions are anybody's words; one that
+/// cannot, as a space, a slash or a question mark cannot, is the name of nothing.
+pub fn is_path_segment(name: &str) -> bool {
+    const SPECIAL: &[u8] = b"/?#%\"<>\\^`{|}";
+    let plain = |byte: u8| byte.is_ascii_graphic() && !SPECIAL.contains(&byte);
+    !matches!(name, "" | "." | "..") && name.bytes().all(plain)
+}
+
 impl fmt::Display for NamespacedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() {
             f.write_str(&self.name)
         } else {
             write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_stand_in_a_path_is_a_name() {
+        for name in ["demo", "system:aggregate-to-view", "v1.example.com", "a_b~c"] {
+            assert!(is_path_segment(name), "{name}");
+        }
+        for name in [
+            "", ".", "..", "a b", "a/b", "a?b", "a#b", "a%2fb", "\u{e4}", "a\n",
+        ] {
+            assert!(!is_path_segment(name), "{name}");
         }
     }
 }

@@ -104,6 +104,18 @@ pub enum Exists {
     Keep,
 }
 
+/// What becomes of the objects an object owns when it is deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are deleted after it.
+    #[default]
+    Background,
+    /// They are deleted before it.
+    Foreground,
+    /// They stay, and lose their reference to it.
+    Orphan,
+}
+
 /// Preconditions of a patch, checked by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guard {
@@ -159,8 +171,8 @@ pub enum Action {
         uid: Option<String>,
         /// Grace period in seconds.
         grace_seconds: Option<u32>,
-        /// Delete dependents first.
-        foreground: bool,
+        /// What becomes of its dependents.
+        propagation: Propagation,
         /// In whose name.
         identity: Identity,
     },
@@ -213,7 +225,7 @@ impl Action {
             target,
             uid,
             grace_seconds: None,
-            foreground: false,
+            propagation: Propagation::Background,
             identity: Identity::Operator,
         }
     }
@@ -256,8 +268,16 @@ impl fmt::Display for Action {
                 }
                 identity
             }
-            Self::Delete { target, identity, .. } => {
+            Self::Delete {
+                target,
+                identity,
+                propagation,
+                ..
+            } => {
                 write!(f, "delete {target}")?;
+                if *propagation == Propagation::Orphan {
+                    f.write_str(" (its dependents stay)")?;
+                }
                 identity
             }
             Self::DeleteSelected {

@@ -13,7 +13,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::labels;
-use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, to_value};
+use olm_runtime::plan::{Action, Exists, Identity, Plan, Propagation, Requeue, Target, to_value};
 use serde::Serialize;
 
 use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy};
@@ -273,7 +273,7 @@ impl Draft {
             target: Target::of::<Pod>(namespace, name),
             uid: pod.metadata.uid.clone(),
             grace_seconds: Some(grace_seconds),
-            foreground: false,
+            propagation: Propagation::Background,
             identity: Identity::Operator,
         };
         self.actions.push((Purpose::OldPod(name.to_owned()), delete));

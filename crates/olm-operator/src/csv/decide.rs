@@ -66,6 +66,12 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     }
 }
 
+/// What phase InstallReady alone would write.
+#[cfg(test)]
+pub(crate) fn install_ready_for_tests(observed: &Observed) -> Vec<olm_runtime::plan::Action> {
+    install_ready::step(observed).actions
+}
+
 /// A closed gate ends the round in phase Failed, whatever the phase was.
 fn fail(
     position: Position,

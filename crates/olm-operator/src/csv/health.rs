@@ -136,7 +136,10 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<Problem> {
             "deployment {name} not ready before timeout: deployment \"{name}\" exceeded its progress deadline"
         )));
     }
-    let outdated = status.replicas.unwrap_or(0) - status.updated_replicas.unwrap_or(0);
+    let outdated = status
+        .replicas
+        .unwrap_or(0)
+        .saturating_sub(status.updated_replicas.unwrap_or(0));
     let must_wait = outdated > 0 && (rollout == Rollout::MustBeComplete || !is_available);
     if must_wait {
         return waiting(format!(

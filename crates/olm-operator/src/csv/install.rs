@@ -1,7 +1,7 @@
 //! The Deployments of an install: what to write, and the first thing that is wrong with what is there.
 
 use kube::ResourceExt;
-use olm_runtime::plan::{Action, Target, to_value};
+use olm_runtime::plan::{Action, Propagation, Target, to_value};
 
 use k8s_openapi::api::apps::v1::Deployment;
 
@@ -98,7 +98,7 @@ pub fn actions(observed: &Observed) -> Vec<Action> {
         target: Target::of::<Deployment>(observed.namespace(), &orphan.name_any()),
         uid: orphan.uid(),
         grace_seconds: Some(ORPHAN_GRACE_SECONDS),
-        foreground: true,
+        propagation: Propagation::Foreground,
         identity: repair::identity(observed),
     }));
     actions

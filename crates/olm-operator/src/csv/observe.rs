@@ -11,9 +11,12 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use olm_api::{api_key::ApiKey, v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::plan::Target;
@@ -49,6 +52,12 @@ pub struct Observed {
     pub previous_condition: Option<Arc<OperatorCondition>>,
     /// Deployments of its namespace that carry its owner labels, by name.
     pub deployments: BTreeMap<String, Arc<Deployment>>,
+    /// Deployments that are called like one of the strategy's and carry the owner labels of another, by name.
+    pub inherited: BTreeMap<String, Arc<Deployment>>,
+    /// ReplicaSets of Deployments that make way for others; `None` when nobody asked for them.
+    pub replica_sets: Option<Vec<ObjectMeta>>,
+    /// Name and uid of the ReplicaSets that stayed behind of Deployments that made way.
+    pub left_behind: BTreeMap<String, String>,
     /// Why the pods of a Deployment do not run, by Deployment; read only while an install waits.
     pub pod_troubles: BTreeMap<String, String>,
     /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
@@ -107,6 +116,8 @@ pub struct Cluster {
     pub crds: BTreeMap<String, Crd>,
     /// Kinds of the native and the required aggregated APIs that are served.
     pub served: BTreeSet<Kind>,
+    /// Kinds of which nobody can tell at the moment whether they are served, and why.
+    pub unknown: BTreeMap<Kind, String>,
     /// The required APIServices that exist, by name.
     pub api_services: BTreeMap<String, ApiService>,
 }
@@ -142,6 +153,8 @@ pub struct ApiService {
     pub uid: String,
     /// Its condition `Available` is true.
     pub available: bool,
+    /// Why it is not, in one word, if it says so.
+    pub reason: Option<String>,
 }
 
 /// A ServiceAccount that exists.

@@ -20,18 +20,13 @@ pub fn actions(observed: &Observed) -> Vec<Action> {
         .iter()
         .filter(|finalizer| *finalizer != labels::FINALIZER_CSV_CLEANUP)
         .collect();
-    // A merge patch replaces the list whole; with others on it one that was added meanwhile must not be lost.
-    let resource_version = if others.is_empty() {
-        None
-    } else {
-        observed.csv.resource_version()
-    };
     let release = Action::patch(
         Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name()),
         json!({"metadata": {"finalizers": others}}),
         Guard {
             uid: Some(observed.uid().to_owned()),
-            resource_version,
+            // A merge patch replaces the list whole: one that was added meanwhile must not be lost.
+            resource_version: observed.csv.resource_version(),
         },
     );
     observed

@@ -18,11 +18,16 @@ use crate::csv::{
     replacement,
 };
 
+/// Bytes of all rows together; the largest of 580 published operators have a tenth of that.
+const MOST_BYTES: usize = 256 << 10;
+
 /// What is required, and whether all of it is there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requirements {
     /// Everything is there.
     pub met: bool,
+    /// Not everything is there, and it is only unknown whether the rest is: who serves it does not answer.
+    pub undetermined: bool,
     /// One row a requirement.
     pub rows: Vec<RequirementStatus>,
 }
@@ -41,13 +46,50 @@ pub fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     let met = rows.iter().all(|row| row.met);
     Ok(Requirements {
         met,
-        rows: rows.into_iter().map(|row| row.status).collect(),
+        undetermined: !met && rows.iter().all(|row| row.met || row.unknown),
+        rows: bounded(observed.name(), rows.into_iter().map(|row| row.status)),
     })
+}
+
+/// An object that is too large is refused together with its status; rows can be as large as the whole description.
+fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<RequirementStatus> {
+    let mut left = MOST_BYTES;
+    let (mut kept, mut omitted) = (Vec::new(), 0_usize);
+    for mut row in rows {
+        let parts = row.dependents.len();
+        if parts > 0 && bytes(&row) > left {
+            row.dependents = Vec::new().into();
+            row.message = format!("{} ({parts} rules, too large to list)", row.message)
+                .trim()
+                .to_owned();
+        }
+        match left.checked_sub(bytes(&row)) {
+            Some(rest) => {
+                left = rest;
+                kept.push(row);
+            }
+            None => omitted = omitted.saturating_add(1),
+        }
+    }
+    if omitted > 0 {
+        let own = row("operators.coreos.com", "v1alpha1", "ClusterServiceVersion", name);
+        let message = format!("{omitted} more requirements, too large to list");
+        kept.push(answered(own, requirement::PRESENT_NOT_SATISFIED, message).status);
+    }
+    kept
+}
+
+/// Bytes of a row as JSON.
+fn bytes(row: &RequirementStatus) -> usize {
+    // A row is plain text and always has a JSON form.
+    serde_json::to_vec(row).map_or(0, |json| json.len())
 }
 
 /// A row, and whether it counts as met.
 struct Row {
     met: bool,
+    /// Nobody can tell at the moment.
+    unknown: bool,
     status: RequirementStatus,
 }
 
@@ -66,6 +108,7 @@ fn answered(mut status: RequirementStatus, word: &str, message: impl Into<String
     status.message = message.into();
     Row {
         met: word == requirement::PRESENT,
+        unknown: false,
         status,
     }
 }
@@ -205,12 +248,31 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
         version: description.version.clone(),
         kind: description.kind.clone(),
     };
+    // Upstream gives no message here.
     match observed.cluster.api_services.get(name) {
-        Some(found) if found.available && observed.cluster.served.contains(&kind) => {
+        None => answered(status, requirement::NOT_PRESENT, ""),
+        Some(found) if !found.available => {
+            let reason = found.reason.iter().map(|reason| format!(": {reason}"));
+            let message = format!("APIService is not available{}", reason.collect::<String>());
+            answered(status, requirement::NOT_PRESENT, message)
+        }
+        Some(found) if observed.cluster.served.contains(&kind) => {
             status.uuid = Some(found.uid.clone());
             answered(status, requirement::PRESENT, "")
         }
-        _ => answered(status, requirement::NOT_PRESENT, ""),
+        Some(_) => not_served(observed, status, &kind, ""),
+    }
+}
+
+/// The row of a kind that is not served, or of which nobody can tell.
+fn not_served(observed: &Observed, status: RequirementStatus, kind: &Kind, message: &str) -> Row {
+    let Some(trouble) = observed.cluster.unknown.get(kind) else {
+        return answered(status, requirement::NOT_PRESENT, message);
+    };
+    let message = format!("discovery of {}/{}: {trouble}", kind.group, kind.version);
+    Row {
+        unknown: true,
+        ..answered(status, requirement::NOT_PRESENT, message)
     }
 }
 
@@ -244,7 +306,7 @@ fn native_apis(observed: &Observed) -> impl Iterator<Item = Row> {
         if observed.cluster.served.contains(&kind) {
             answered(status, requirement::PRESENT, "Native API exists")
         } else {
-            answered(status, requirement::NOT_PRESENT, "Native API does not exist")
+            not_served(observed, status, &kind, "Native API does not exist")
         }
     })
 }

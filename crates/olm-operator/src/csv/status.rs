@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::Resource;
 use olm_api::{
     condition::csv as reason,
@@ -13,12 +14,13 @@ use olm_api::{
 use olm_runtime::{
     condition::stored_time,
     driver::StatusUpdate,
-    outcome::{Failure, FailureClass, Outcomes},
+    outcome::{Failure, FailureClass, Outcome, Outcomes},
     plan::{EventDraft, Identity, Requeue, Target, status_patch},
 };
 
 use crate::csv::{
     decide::walk::{Position, Stage, Transition, Verdict},
+    health, install,
     observe::Observed,
     phase::Phase,
     rbac::repair,
@@ -31,6 +33,9 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How long refused writes are just repeated before the status tells of them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often a Deployment that does not stay as it is applied is applied again.
+const POLICY_INTERVAL: Duration = Duration::from_secs(60);
+
 /// The status write, its events, and when to look again.
 pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
     let Verdict {
@@ -39,7 +44,15 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         stage,
         requirements,
     } = verdict;
+    let undone = (stage == Stage::Install)
+        .then(|| undone(observed, outcomes))
+        .flatten();
+    let again = undone.as_ref().map_or(Requeue::AwaitChange, |_| Requeue::After {
+        delay: POLICY_INTERVAL,
+        reason: "what changes a Deployment on its way in is not watched",
+    });
     match outcomes.failure() {
+        None if undone.is_some() => transitions.extend(undone),
         None => transitions.extend(then),
         Some((_, failure)) => match told(observed, stage, failure, now) {
             Told::Nothing => return StatusUpdate::default(),
@@ -64,7 +77,10 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     }
     if says_same(&old, &new) {
         // A round that came back to where it started, as a refused attempt does, is not worth a write.
-        return StatusUpdate::default();
+        return StatusUpdate {
+            requeue: again,
+            ..StatusUpdate::default()
+        };
     }
     if let Some(left) = unsettled(observed, &old, &new, now) {
         let requeue = Requeue::After {
@@ -86,8 +102,35 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     StatusUpdate {
         patch,
         events,
-        requeue: Requeue::AwaitChange,
+        requeue: again,
     }
+}
+
+/// A Deployment that the API server took and that is not what was applied: somebody changes it on the way in. Installing
+/// it once more would end the same way, and moving on would come back here at once.
+fn undone(observed: &Observed, outcomes: &Outcomes) -> Option<Transition> {
+    let wanted = install::wanted(observed);
+    let stored = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Done(object) if object.get("kind")?.as_str()? == "Deployment" => {
+            serde_json::from_value::<Deployment>(object.as_ref().clone()).ok()
+        }
+        _ => None,
+    });
+    let drift = stored
+        .filter(|live| live.metadata.deletion_timestamp.is_none())
+        .find_map(|live| {
+            let name = live.metadata.name.as_deref()?;
+            let built = wanted.iter().find(|built| built.wanted.name == name)?;
+            health::drift(&built.wanted, &live)
+        })?;
+    let message = format!(
+        "install strategy failed: {drift}, although it was just applied; a policy or a webhook of the cluster changes it"
+    );
+    Some(Transition::new(
+        Phase::Failed,
+        reason::INSTALL_COMPONENT_FAILED,
+        message,
+    ))
 }
 
 /// What a failed write means for the status.

@@ -1,5 +1,7 @@
 //! The phases as users see them: a model cluster, what is put into it, and where it comes to rest.
 
+mod any_csv;
+mod changeover;
 mod gates;
 mod install;
 mod laws;

@@ -5,7 +5,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{
-    api::core::v1::{Namespace, ServiceAccount},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, ServiceAccount},
+    },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
@@ -71,6 +74,24 @@ pub fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
         );
         keys.extend(owner::labelled(metadata));
     }
+    keys
+}
+
+/// A Deployment: those it was made for, and, when it goes, those that wait for its name.
+pub fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) -> Keys {
+    let mut keys = by_owned(change);
+    let stays = change.object().metadata.deletion_timestamp.is_none();
+    if matches!(change, Change::Applied { .. }) && stays {
+        return keys;
+    }
+    let name = change.object().name_any();
+    keys.extend(select(in_namespace, |csv| {
+        csv.spec
+            .install
+            .deployments()
+            .iter()
+            .any(|entry| entry.name == name)
+    }));
     keys
 }
 

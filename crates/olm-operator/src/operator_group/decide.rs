@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 use olm_api::{
-    api_key::{ApiSet, print_api_set},
+    api_key::{ApiSet, has_malformed, print_api_set},
     labels,
     v1::OperatorGroup,
     v1alpha1::ClusterServiceVersionPhase as Phase,
@@ -40,7 +40,7 @@ pub fn decide(observed: &Observed) -> (Plan, Verdict) {
     (plan, verdict)
 }
 
-/// Takes APIs out of the list that no member provides, unless one that is just coming in is about to add its own.
+/// Takes out of the list what is no API, and APIs that no member provides, unless one that is just coming in is about to add its own.
 fn prune(observed: &Observed) -> Option<Action> {
     let group = &observed.group;
     if group.spec.static_provided_apis == Some(true) || observed.ambiguous {
@@ -56,7 +56,9 @@ fn prune(observed: &Observed) -> Option<Action> {
         .filter(|member| matches!(member.phase, Phase::None | Phase::Pending))
         .any(|member| !member.provides.is_subset(&listed));
     let kept: ApiSet = listed.intersection(&provided).cloned().collect();
-    if arriving || kept == listed {
+    let text = group.annotations().get(labels::PROVIDED_APIS);
+    let tidy = kept == listed && !text.is_some_and(|text| has_malformed(text));
+    if arriving || tidy {
         return None;
     }
     let target = Target::of::<OperatorGroup>(&group.namespace().unwrap_or_default(), &group.name_any());
@@ -66,7 +68,7 @@ fn prune(observed: &Observed) -> Option<Action> {
         patch,
         Guard {
             uid: group.uid(),
-            resource_version: None,
+            resource_version: group.resource_version(),
         },
     ))
 }

@@ -10,7 +10,8 @@ use crate::{csv, namespace, operator_condition, operator_group, run::Queues, sto
 /// Attaches all listeners; call it before the watches start, so that nothing is missed.
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
-    connect_owned(&stores.deployments, queues);
+    connect_deployments(stores, queues);
+    connect_owned(&stores.replica_sets, queues);
     connect_owned(&stores.cluster_roles, queues);
     connect_owned(&stores.cluster_role_bindings, queues);
     connect_owned(&stores.roles, queues);
@@ -48,6 +49,14 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
 fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {
     let queue = queues.csvs.clone();
     store.on_change(move |change| add_all(&queue, csv::triggers::by_owned(change)));
+}
+
+fn connect_deployments(stores: &Stores, queues: &Queues) {
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
+    stores.deployments.on_change(move |change| {
+        let in_namespace = csvs.list_in(&namespace_of(change.object()));
+        add_all(&queue, csv::triggers::by_deployment(change, &in_namespace));
+    });
 }
 
 fn connect_rights_of_conditions<K>(store: &Store<K>, queues: &Queues)

@@ -1,7 +1,8 @@
 //! Single rounds, for tests of what one round does: real stores, executor and reads, but no queue.
 
 use olm_runtime::{
-    NamespacedName, apply::Executor, clock, discovery::Discovery, driver::Reconciler, store::StoreSet,
+    NamespacedName, apply::Executor, clock, discovery::Discovery, driver::Reconciler, outcome::Outcomes,
+    plan::Plan, store::StoreSet,
 };
 use tokio::task::JoinSet;
 
@@ -55,6 +56,11 @@ impl World {
     pub fn observe(&mut self, key: &NamespacedName) -> Option<Observed> {
         let key = key.clone();
         self.with_stores(async move |stores, client, _| reader(stores, client).observe(&key).await.unwrap())
+    }
+
+    /// Carries out a plan. An operator that runs is killed before.
+    pub fn act(&mut self, plan: Plan) -> Outcomes {
+        self.with_stores(async move |_, _, executor| executor.act(&plan).await)
     }
 
     fn with_stores<T>(&mut self, work: impl AsyncFnOnce(Stores, kube::Client, Executor) -> T) -> T {

@@ -23,6 +23,8 @@ pub struct Controllers {
     pub deployments: bool,
     /// Whether new Pods become ready.
     pub pods: bool,
+    /// Whether Deployments get ReplicaSets, without pods.
+    pub replica_sets: bool,
     /// Whether new CustomResourceDefinitions become established.
     pub establish: bool,
     /// Whether objects whose owners are gone are collected.
@@ -35,6 +37,7 @@ impl Default for Controllers {
             sick: BTreeMap::new(),
             deployments: true,
             pods: true,
+            replica_sets: false,
             establish: true,
             collect_garbage: true,
         }
@@ -74,6 +77,9 @@ fn pass(state: &mut State, controllers: &Controllers) -> Vec<String> {
     }
     if controllers.pods {
         pods(state, &mut notes);
+    }
+    if controllers.replica_sets {
+        replica_sets(state, &mut notes);
     }
     if controllers.establish {
         definitions(state, &mut notes);
@@ -121,6 +127,39 @@ fn pods(state: &mut State, notes: &mut Vec<String>) {
         changed["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
         notes.push(format!("status of Pod {}", key.name));
         state.store(key, changed);
+    }
+}
+
+/// One ReplicaSet for each set of labels that pods of a Deployment ever had; one without controller is taken up.
+fn replica_sets(state: &mut State, notes: &mut Vec<String>) {
+    for (key, deployment) in of_kind(state, "Deployment") {
+        let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+        let words = labels
+            .to_string()
+            .replace(|c: char| !c.is_ascii_alphanumeric(), "");
+        let set = Key {
+            kind: "ReplicaSet".to_owned(),
+            name: format!("{}-{words}", key.name),
+            ..key.clone()
+        };
+        let controller = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": key.name,
+            "uid": deployment["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true});
+        let mut object = match state.objects.get(&set) {
+            Some(found) => Value::clone(found),
+            None => json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+                "metadata": {"namespace": set.namespace, "name": set.name, "labels": labels}}),
+        };
+        let owners = object["metadata"]["ownerReferences"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let leaves = deployment["metadata"]["deletionTimestamp"].is_string();
+        if leaves || owners.iter().any(|owner| owner["controller"] == true) {
+            continue;
+        }
+        object["metadata"]["ownerReferences"] = owners.into_iter().chain([controller]).collect();
+        notes.push(format!("ReplicaSet {}", set.name));
+        state.store(set, object);
     }
 }
 

@@ -39,10 +39,18 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
-    let Requirements { met, rows } = match requirements::evaluate(observed) {
+    let Requirements {
+        met,
+        undetermined,
+        rows,
+    } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
         Err(error) => return Step::go(super::pending::invalid_strategy(&error)),
     };
+    if undetermined {
+        // The way through Pending would end there, and come back when the answer does.
+        return super::pending::ask_again(Step::stay()).with_requirements(rows);
+    }
     if !met {
         let pending = Transition::new(
             Phase::Pending,
@@ -126,6 +134,13 @@ fn refused_before(observed: &Observed, position: &Position) -> Option<Step> {
     let no_retry = position.reason == reason::INSTALL_COMPONENT_FAILED_NO_RETRY;
     if !no_retry && position.reason != reason::INSTALL_COMPONENT_FAILED {
         return None;
+    }
+    if super::install_ready::changeover(observed).is_some() {
+        return Some(Step::go(Transition::new(
+            Phase::InstallReady,
+            reason::NEEDS_REINSTALL,
+            "installing: a deployment has to be replaced",
+        )));
     }
     let actions = install::actions(observed);
     if actions.is_empty() {

@@ -122,6 +122,8 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
     if !wanted.is_empty() {
         metadata.insert("annotations".to_owned(), json!(wanted));
     }
+    // A merge patch replaces a list whole: one that somebody else added meanwhile must not be lost.
+    let mut resource_version = None;
     let mut finalizers = observed.csv.finalizers().to_vec();
     if !finalizers
         .iter()
@@ -129,6 +131,7 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
     {
         finalizers.push(labels::FINALIZER_CSV_CLEANUP.to_owned());
         metadata.insert("finalizers".to_owned(), json!(finalizers));
+        resource_version = observed.csv.resource_version();
     }
     if metadata.is_empty() {
         return Vec::new();
@@ -136,7 +139,7 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
     let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
     let guard = Guard {
         uid: Some(observed.uid().to_owned()),
-        resource_version: None,
+        resource_version,
     };
     vec![Action::patch(target, json!({ "metadata": metadata }), guard)]
 }
@@ -185,15 +188,15 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
     }
 }
 
-/// Writes a group's list of provided APIs. Two ClusterServiceVersions of the group may do so at the same time; the one
-/// whose APIs got lost sees that and adds them again.
+/// Writes a group's list of provided APIs, as it was read: two ClusterServiceVersions of the group may do so at the same
+/// time, and the second one has to see what the first one wrote.
 fn write_provided(group: &Group, apis: &BTreeSet<ApiKey>) -> Action {
     Action::patch(
         Target::of::<OperatorGroup>(&group.namespace, &group.name),
         json!({"metadata": {"annotations": {labels::PROVIDED_APIS: api_key::print_api_set(apis)}}}),
         Guard {
             uid: Some(group.uid.clone()),
-            resource_version: None,
+            resource_version: group.resource_version.clone(),
         },
     )
 }

@@ -3,6 +3,7 @@
 use olm_api::condition::csv as reason;
 
 use crate::csv::{
+    changeover,
     decide::walk::{Stage, Step, Transition},
     install,
     observe::Observed,
@@ -21,6 +22,9 @@ pub(super) fn step(observed: &Observed) -> Step {
             message,
         ));
     }
+    if let Some(step) = changeover(observed) {
+        return step;
+    }
     let then = Transition::new(
         Phase::Installing,
         reason::INSTALL_SUCCEEDED,
@@ -31,4 +35,17 @@ pub(super) fn step(observed: &Observed) -> Step {
         return Step::go(then);
     }
     Step::act(Stage::Install, actions, Some(then))
+}
+
+/// Deployments that have to make way first, and what that takes.
+pub(super) fn changeover(observed: &Observed) -> Option<Step> {
+    let pending = changeover::pending(observed);
+    let message = pending.first()?.message();
+    let replaced = Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, message);
+    let actions = pending.iter().flat_map(|one| one.actions(observed));
+    Some(Step {
+        actions: actions.collect(),
+        stage: Stage::Install,
+        ..Step::go(replaced)
+    })
 }

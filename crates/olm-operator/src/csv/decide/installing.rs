@@ -57,7 +57,10 @@ pub(super) fn succeeded() -> Transition {
 
 fn waiting(observed: &Observed, position: &Position, now: Timestamp, deployment: &str, text: &str) -> Step {
     let trouble = observed.pod_troubles.get(deployment);
-    let detail = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    let mut detail = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
+    if !observed.left_behind.is_empty() {
+        detail.push_str("; the pods of the replaced deployment run until then");
+    }
     let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
     let Some(left) = INSTALL_TIMEOUT.checked_sub(waited).filter(|left| !left.is_zero()) else {
         let message = format!("install timeout: {text}{detail}");

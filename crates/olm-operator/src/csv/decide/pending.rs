@@ -37,7 +37,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(step) = unusable_strategy(observed) {
         return step;
     }
-    let Requirements { met, rows } = match requirements::evaluate(observed) {
+    let Requirements { met, rows, .. } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
         Err(error) => return Step::go(invalid_strategy(&error)),
     };
@@ -75,10 +75,7 @@ fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, now: Timestamp) -> S
             step.actions = actions;
             step.stage = Stage::Permissions;
             if asks_discovery(observed) {
-                step = step.again(
-                    DISCOVERY_INTERVAL,
-                    "kinds that the cluster serves are not watched",
-                );
+                step = ask_again(step);
             }
         }
         Ok(Repair::Wait(delay)) => {
@@ -90,6 +87,14 @@ fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, now: Timestamp) -> S
         Err(_) => {}
     }
     step
+}
+
+/// The same, asked again after a while.
+pub(super) fn ask_again(step: Step) -> Step {
+    step.again(
+        DISCOVERY_INTERVAL,
+        "kinds that the cluster serves are not watched",
+    )
 }
 
 /// True when a requirement is answered by discovery.

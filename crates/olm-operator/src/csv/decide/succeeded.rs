@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use olm_api::condition::csv as reason;
 
 use crate::csv::{
+    changeover,
     decide::walk::{Stage, Step, Transition},
     health::{Problem, Rollout},
     install,
@@ -21,10 +22,18 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> Step {
         let message = format!("being replaced by csv: {}", next.name);
         return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
     }
-    let Requirements { met, rows } = match requirements::evaluate(observed) {
+    let Requirements {
+        met,
+        undetermined,
+        rows,
+    } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
         Err(error) => return Step::go(super::pending::invalid_strategy(&error)),
     };
+    if undetermined {
+        // An operator that runs is not failed for an answer that did not come.
+        return super::pending::ask_again(health(observed, now)).with_requirements(rows);
+    }
     if !met {
         let failed = Transition::new(
             Phase::Failed,
@@ -41,7 +50,9 @@ fn health(observed: &Observed, _now: Timestamp) -> Step {
         return Step::go(super::bad_calculation());
     }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
-        return Step::act(Stage::Lift, rbac::reach(observed), None);
+        let mut actions = rbac::reach(observed);
+        actions.extend(changeover::clean_up(observed));
+        return Step::act(Stage::Lift, actions, None);
     };
     let (phase, reason, message) = match found.problem {
         Problem::Stuck(text) => (

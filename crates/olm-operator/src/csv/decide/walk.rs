@@ -15,6 +15,9 @@ use crate::csv::phase::Phase;
 /// No walk is longer; reached only if two phases sent a ClusterServiceVersion back and forth.
 const LONGEST_WALK: usize = 12;
 
+/// Bytes of a message, the mark of the cut aside.
+const LONGEST_MESSAGE: usize = 4096;
+
 /// A change of phase, reason or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
@@ -27,12 +30,18 @@ pub struct Transition {
 }
 
 impl Transition {
-    /// A transition to `phase`.
+    /// A transition to `phase`. A message that quotes more than fits is cut: the history repeats it up to twenty times, and
+    /// an object that is too large is refused with its status.
     pub fn new(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > LONGEST_MESSAGE {
+            message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+            message.push('…');
+        }
         Self {
             phase,
             reason,
-            message: message.into(),
+            message,
         }
     }
 }

@@ -1,38 +1,49 @@
 //! Fills an [`Observed`] from the stores, and from the API server where the stores cannot know.
 //!
 //! Live reads, each only in the state that needs it: the successor of one that is being replaced, before it is called
-//! gone; accounts and RBAC that OLM did not make; pods of an install that waits; what is left to remove; versions and
+//! gone; the Subscription of one whose first pods are due; the ReplicaSets of a Deployment that makes way; accounts and RBAC that OLM did not make; pods of an install that waits; what is left to remove; versions and
 //! kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
 
 pub mod grants;
 mod pods;
 pub mod stored;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    apps::v1::ReplicaSet,
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
-use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_api::{
+    labels,
+    v1alpha1::{ClusterServiceVersion, Subscription},
+};
 use olm_runtime::{
     NamespacedName, clock,
-    discovery::{Discovery, deadline},
+    discovery::{Discovery, Served, deadline},
     error::ObserveError,
+    key::is_path_segment,
     plan::Target,
 };
+use tokio::time::Instant;
 
 use self::stored::{account_names, siblings};
-pub use self::stored::{from_stores, is_young, read_account};
+pub use self::stored::{configured, from_stores, is_young, read_account};
 use super::{Kind, Leftover, Observed};
 use crate::{
     csv::{
+        changeover, health, install,
         phase::Phase,
         rbac::{self, repair},
-        replacement,
+        replacement, requirements,
         strategy::Strategy,
     },
     owner,
@@ -41,6 +52,9 @@ use crate::{
 
 /// Pods of an install are looked at once it has waited this long.
 const POD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a round asks what the cluster serves; the rest counts as unknown and is asked for in the next one.
+const DISCOVERY_BUDGET: Duration = Duration::from_secs(10);
 
 /// Where observations come from.
 pub struct Reader {
@@ -88,6 +102,12 @@ impl Reader {
                 observed.rbac.granted_by_others = Some(grants);
             }
         }
+        if needs_subscription(observed) {
+            self.read_subscription(observed).await?;
+        }
+        if *observed.csv.phase() == Phase::InstallReady {
+            self.read_replica_sets(observed).await?;
+        }
         if *observed.csv.phase() == Phase::Installing && waited(observed, now) > POD_PATIENCE {
             // Only an explanation: without it the phase is still right.
             match pods::read(&self.client, observed).await {
@@ -108,22 +128,30 @@ impl Reader {
         {
             observed.cluster.server_version = self.discovery.server_version().await?;
         }
-        let native = spec
-            .native_apis
-            .iter()
-            .map(|api| (&api.group, &api.version, &api.kind));
-        let aggregated = spec
-            .required_api_services()
-            .iter()
-            .map(|api| (&api.group, &api.version, &api.kind));
-        for (group, version, kind) in native.chain(aggregated) {
-            if self.discovery.find_kind(group, version, kind).await?.is_some() {
+        let began = Instant::now();
+        for ((group, version), kinds) in kinds_to_ask_for(observed) {
+            let answer = if began.elapsed() < DISCOVERY_BUDGET {
+                self.discovery
+                    .find_served(&group, &version, &borrowed(&kinds))
+                    .await
+            } else {
+                Served {
+                    trouble: Some("others take too long".to_owned()),
+                    ..Served::default()
+                }
+            };
+            for kind in kinds {
+                let is_served = answer.kinds.contains(&kind);
                 let kind = Kind {
                     group: group.clone(),
                     version: version.clone(),
-                    kind: kind.clone(),
+                    kind,
                 };
-                observed.cluster.served.insert(kind);
+                match &answer.trouble {
+                    _ if is_served => drop(observed.cluster.served.insert(kind)),
+                    Some(trouble) => drop(observed.cluster.unknown.insert(kind, trouble.clone())),
+                    None => {}
+                }
             }
         }
         Ok(())
@@ -140,7 +168,7 @@ impl Reader {
         let namespace = observed.namespace().to_owned();
         for name in account_names(strategy) {
             let expected = young && name != repair::DEFAULT_ACCOUNT;
-            if expected || observed.accounts.contains_key(name) {
+            if expected || observed.accounts.contains_key(name) || !is_path_segment(name) {
                 continue;
             }
             let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace);
@@ -149,6 +177,31 @@ impl Reader {
                 observed.accounts.insert(name.clone(), read_account(&found));
             }
         }
+        Ok(())
+    }
+
+    /// The watches of different kinds run apart, so a Subscription can be known later than what it brought.
+    async fn read_subscription(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let namespace = observed.namespace().to_owned();
+        let api: Api<Subscription> = Api::namespaced(self.client.clone(), &namespace);
+        let what = format!("the Subscriptions of namespace {namespace}");
+        let list = deadline(&what, api.list(&ListParams::default())).await?;
+        let list: Vec<_> = list.items.into_iter().map(Arc::new).collect();
+        observed.subscription = configured(&list, observed.name());
+        Ok(())
+    }
+
+    /// What a Deployment that makes way leaves running; ReplicaSets carry no mark of OLM's before that.
+    async fn read_replica_sets(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let pending = changeover::pending(observed);
+        if !pending.iter().any(changeover::Changeover::needs_replica_sets) {
+            return Ok(());
+        }
+        let namespace = observed.namespace().to_owned();
+        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &namespace);
+        let what = format!("the ReplicaSets of namespace {namespace}");
+        let list = deadline(&what, api.list_metadata(&ListParams::default())).await?;
+        observed.replica_sets = Some(list.items.into_iter().map(|found| found.metadata).collect());
         Ok(())
     }
 
@@ -166,6 +219,10 @@ impl Reader {
 
     /// What is left behind now is left for good, so the stores, which hold only what carries OLM's mark, are not asked.
     async fn leftovers(&self, observed: &Observed) -> Result<Vec<Leftover>, ObserveError> {
+        // Nothing can carry a label with such a name, and asking for it is refused.
+        if observed.name().len() > owner::LONGEST_LABEL {
+            return Ok(Vec::new());
+        }
         let selector = owner::selector(observed.namespace(), observed.name());
         let mut found = self.labelled::<ClusterRoleBinding>(&selector).await?;
         found.extend(self.labelled::<ClusterRole>(&selector).await?);
@@ -196,10 +253,60 @@ impl Reader {
     }
 }
 
+/// Groups and versions with those of their kinds whose presence only discovery tells. One whose APIService is missing or
+/// not available is not asked: it is not there, and behind it nobody answers.
+fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<String>> {
+    let spec = &observed.csv.spec;
+    let native = spec
+        .native_apis
+        .iter()
+        .map(|api| (&api.group, &api.version, &api.kind));
+    let is_available = |name: &str| {
+        observed
+            .cluster
+            .api_services
+            .get(name)
+            .is_some_and(|found| found.available)
+    };
+    let aggregated = spec
+        .required_api_services()
+        .iter()
+        .filter(|api| is_available(&requirements::api_service_name(api)))
+        .map(|api| (&api.group, &api.version, &api.kind));
+    let mut kinds: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    for (group, version, kind) in native.chain(aggregated) {
+        let of_version = kinds.entry((group.clone(), version.clone())).or_default();
+        of_version.insert(kind.clone());
+    }
+    kinds
+}
+
+fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
 /// True when a successor has to be looked for before it is called gone.
 pub fn needs_siblings(observed: &Observed) -> bool {
     *observed.csv.phase() == Phase::Replacing
         && replacement::next(observed.name(), &observed.siblings).is_none()
+}
+
+/// True when Deployments are about to be written and no Subscription is known that configures them: it is looked for, as
+/// pods that were made without their configuration would have to be made again.
+pub fn needs_subscription(observed: &Observed) -> bool {
+    let is_turn = match observed.csv.phase() {
+        Phase::None | Phase::Pending | Phase::Failed => {
+            requirements::evaluate(observed).is_ok_and(|found| found.met)
+        }
+        Phase::InstallReady | Phase::Installing | Phase::Succeeded => true,
+        _ => false,
+    };
+    observed.subscription.is_none()
+        && is_turn
+        && install::wanted(observed).iter().any(|built| {
+            let live = observed.deployments.get(&built.wanted.name);
+            live.is_none_or(|live| health::drift(&built.wanted, live).is_some())
+        })
 }
 
 /// True when RBAC that others made may be what a ClusterServiceVersion lacks.

@@ -50,6 +50,7 @@ pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Result<Vec<Row>,
     Ok(rows
         .map(|status| Row {
             met: status.status == requirement::PRESENT,
+            unknown: false,
             status,
         })
         .collect())

@@ -31,6 +31,10 @@ fn stories() -> Vec<(&'static str, Vec<Step>)> {
         json!([deployment("demo", "demo:1"), deployment("second", "demo:1")]);
     let mut renamed = csv("b", "a");
     renamed["spec"]["install"]["spec"]["deployments"] = json!([deployment("renamed", "demo:2")]);
+    let mut reselected = csv("b", "a");
+    let entry = &mut reselected["spec"]["install"]["spec"]["deployments"][0]["spec"];
+    entry["selector"] = json!({"matchLabels": {"app": "other"}});
+    entry["template"]["metadata"]["labels"] = json!({"app": "other"});
     let mut unsupported = csv("a", "");
     unsupported["spec"]["installModes"] = json!([]);
     let configured = subscription("a", json!({"env": [{"name": "A", "value": "b"}]}));
@@ -54,6 +58,7 @@ fn stories() -> Vec<(&'static str, Vec<Step>)> {
             vec![Put(csv("a", "")), Put(csv("b", "a")), Put(csv("c", "b"))],
         ),
         ("another Deployment", vec![Put(two_deployments), Put(renamed)]),
+        ("another selector", vec![Put(csv("a", "")), Put(reselected)]),
         (
             "all namespaces",
             vec![Put(group("ns", "og", &[])), Put(csv("a", ""))],

@@ -107,6 +107,82 @@ fn an_owned_crd_that_came_with_an_ancestor_has_to_come_with_this_one_too() {
     succeeded(&world, "b");
 }
 
+fn needs_native_api(spec: &mut Value) {
+    only_crd("v1")(spec);
+    spec["nativeAPIs"] = json!([{"group": "g.example.com", "version": "v1", "kind": "G"}]);
+}
+
+/// The API it needs.
+fn native_kind() -> Kind {
+    Kind {
+        group: "g.example.com".into(),
+        version: "v1".into(),
+        kind: "G".into(),
+    }
+}
+
+#[test]
+fn an_api_whose_server_is_down_is_a_row_and_no_reason_to_say_nothing() {
+    let mut world = prepared();
+    world.served.insert(native_kind());
+    world.settle();
+    world.cluster.set_dead("g.example.com", true);
+    let found = rows(&mut world, changed("a", needs_native_api));
+    assert_eq!(
+        found[1],
+        "G v1.g.example.com NotPresent discovery of g.example.com/v1: the API server answers 503"
+    );
+    let writes = world.writes.len();
+    world.settle_for(120);
+    assert_eq!(world.writes.len(), writes, "told once");
+    world.cluster.set_dead("g.example.com", false);
+    world.settle_for(60);
+    succeeded(&world, "a");
+}
+
+#[test]
+fn an_operator_that_runs_is_not_failed_for_an_answer_that_did_not_come() {
+    let mut world = prepared();
+    world.served.insert(native_kind());
+    world.put(changed("a", needs_native_api));
+    world.settle_for(5);
+    succeeded(&world, "a");
+    world.cluster.set_dead("g.example.com", true);
+    // A new process has no memory of what was served.
+    world.kill();
+    world.settle_for(60);
+    succeeded(&world, "a");
+    let unknown = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"][1];
+    assert_eq!(unknown["status"], "NotPresent", "its row says so");
+    world.delete("Deployment", "ns", "demo");
+    world.settle_for(5);
+    assert!(
+        !world.status("a").starts_with("Succeeded"),
+        "{}",
+        world.status("a")
+    );
+    world.cluster.set_dead("g.example.com", false);
+    world.settle_for(60);
+    succeeded(&world, "a");
+}
+
+#[test]
+fn an_api_service_that_is_not_available_says_why() {
+    let mut world = prepared();
+    let mut down = api_service("v1.m.k8s.io", "False");
+    down["status"]["conditions"][0]["reason"] = json!("MissingEndpoints");
+    world.put(down);
+    let needing = changed("a", |spec| {
+        only_crd("v1")(spec);
+        spec["apiservicedefinitions"] =
+            json!({"required": [{"group": "m.k8s.io", "version": "v1", "kind": "M", "name": "ms"}]});
+    });
+    assert_eq!(
+        rows(&mut world, needing)[1],
+        "APIService v1.m.k8s.io NotPresent APIService is not available: MissingEndpoints"
+    );
+}
+
 #[test]
 fn kubernetes_versions_are_compared_strictly() {
     let with = |wanted: &str| {
@@ -175,7 +251,7 @@ fn native_and_required_aggregated_apis_have_to_be_served() {
     assert_eq!(
         before[1..],
         [
-            "APIService v1.m.k8s.io NotPresent ",
+            "APIService v1.m.k8s.io NotPresent APIService is not available",
             "Deployment v1.apps Present Native API exists",
             "X v1.x NotPresent Native API does not exist",
         ]

@@ -73,6 +73,25 @@ fn an_owned_object_wakes_its_owners_by_reference_and_by_label() {
 }
 
 #[test]
+fn a_deployment_that_goes_wakes_those_that_wait_for_its_name() {
+    let deployment = |deleted: Value| -> k8s_openapi::api::apps::v1::Deployment {
+        decode(
+            json!({"metadata": {"namespace": "ns", "name": "demo", "deletionTimestamp": deleted,
+            "labels": {"olm.owner": "old", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"}}}),
+        )
+    };
+    let all = [typed(csv("a", "")), typed(unrelated())];
+    let stays = applied(None, deployment(Value::Null));
+    assert_eq!(names(triggers::by_deployment(&stays, &all)), set(&["old"]));
+    let leaving = applied(None, deployment(json!("2026-01-01T00:00:00Z")));
+    assert_eq!(names(triggers::by_deployment(&leaving, &all)), set(&["old", "a"]));
+    let gone = Change::Deleted {
+        old: Arc::new(deployment(Value::Null)),
+    };
+    assert_eq!(names(triggers::by_deployment(&gone, &all)), set(&["old", "a"]));
+}
+
+#[test]
 fn an_account_wakes_those_that_give_it_rights() {
     let account: PartialObjectMeta<_> = decode(json!({"metadata": {"namespace": "ns", "name": "demo"}}));
     let all = [typed(csv("a", "")), typed(unrelated())];

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use kube::{Api, Client, api::ListParams};
-use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError};
+use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError, key::is_path_segment};
 
 use crate::{
     csv::{
@@ -82,6 +82,10 @@ async fn rules(
     csv: &NamespacedName,
     (namespace, name): &RoleKey,
 ) -> Result<Option<Vec<PolicyRule>>, ObserveError> {
+    // A binding may name anything; what cannot be asked for grants nothing.
+    if !is_path_segment(name) {
+        return Ok(None);
+    }
     let (metadata, rules) = match namespace {
         Some(namespace) => {
             let api: Api<Role> = Api::namespaced(client.clone(), namespace);

@@ -6,7 +6,10 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::ServiceAccount},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     labels,
@@ -17,6 +20,7 @@ use olm_runtime::{NamespacedName, store::Store};
 use super::super::{Account, ApiService, Cluster, Crd, ForeignGroup, Observed, Rbac, Sibling};
 use crate::{
     csv::{
+        changeover,
         deployment::overrides::Overrides,
         rbac::repair,
         requirements,
@@ -53,8 +57,11 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             .into_iter()
             .map(|live| (live.name_any(), live))
             .collect(),
+        inherited: inherited(stores, key, strategy.as_ref()),
+        replica_sets: None,
+        left_behind: left_behind(stores, key),
         pod_troubles: BTreeMap::new(),
-        subscription: subscription(stores, key).map(|subscription| overrides(&subscription)),
+        subscription: configured(&stores.subscriptions.list_in(&key.namespace), &key.name),
         cluster: cluster(stores, &csv),
         accounts: strategy
             .iter()
@@ -69,6 +76,30 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
         strategy,
         csv,
     })
+}
+
+fn inherited(
+    stores: &Stores,
+    key: &NamespacedName,
+    strategy: Result<&Strategy, &String>,
+) -> BTreeMap<String, Arc<Deployment>> {
+    let entries = strategy.into_iter().flat_map(|strategy| &strategy.deployments);
+    entries
+        .filter_map(|entry| {
+            let live = stores.deployments.get(&key.namespace, &entry.name)?;
+            let is_own = owner::is_labelled(&live.metadata, &key.namespace, &key.name);
+            (!is_own).then(|| (entry.name.clone(), live))
+        })
+        .collect()
+}
+
+fn left_behind(stores: &Stores, key: &NamespacedName) -> BTreeMap<String, String> {
+    let marked = owned(stores.replica_sets.list_in(&key.namespace), key);
+    let left = marked
+        .iter()
+        .filter(|found| changeover::is_left_behind(&found.metadata));
+    left.filter_map(|found| Some((found.name_any(), found.uid()?)))
+        .collect()
 }
 
 /// Namespaces that do not exist (yet) may be targets, too; what is in one that goes, goes with it.
@@ -102,20 +133,19 @@ pub fn is_young(observed: &Observed, now: Timestamp) -> bool {
     repair::grace(observed.created(), observed.subscription.is_some(), now).is_some()
 }
 
-fn subscription(stores: &Stores, key: &NamespacedName) -> Option<Arc<Subscription>> {
-    let all = stores.subscriptions.list_in(&key.namespace);
-    let named = |csv: &Option<String>| csv.as_deref() == Some(key.name.as_str());
+/// What the one of `all` that names the ClusterServiceVersion `csv` configures; `None` without such a Subscription.
+pub fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrides, String>> {
+    let named = |name: &Option<String>| name.as_deref() == Some(csv);
     let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
     // `installedCSV` comes late; the configuration must be there from the first pod on.
     let installed = all
         .iter()
         .find(|subscription| named(&status(subscription).installed_csv));
-    installed
-        .or_else(|| {
-            all.iter()
-                .find(|subscription| named(&status(subscription).current_csv))
-        })
-        .cloned()
+    let found = installed.or_else(|| {
+        all.iter()
+            .find(|subscription| named(&status(subscription).current_csv))
+    });
+    found.map(|found| overrides(found))
 }
 
 fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> Cluster {
@@ -137,9 +167,13 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> Cluster {
                 .flat_map(|status| status.conditions.iter().flatten());
             let available = conditions
                 .into_iter()
-                .any(|condition| condition.type_ == "Available" && condition.status == "True");
-            let uid = found.uid().unwrap_or_default();
-            cluster.api_services.insert(name, ApiService { uid, available });
+                .find(|condition| condition.type_ == "Available");
+            let service = ApiService {
+                uid: found.uid().unwrap_or_default(),
+                available: available.is_some_and(|condition| condition.status == "True"),
+                reason: available.and_then(|condition| condition.reason.clone()),
+            };
+            cluster.api_services.insert(name, service);
         }
     }
     cluster

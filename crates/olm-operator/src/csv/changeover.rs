@@ -1,0 +1,241 @@
+//! A Deployment whose selector changes is replaced, because Kubernetes changes no selector in place: applied as it is,
+//! such an upgrade is refused for ever.
+//!
+//! # Expected flow
+//! The old Deployment's ReplicaSets are marked as this ClusterServiceVersion's, and the Deployment is deleted alone: its
+//! pods run on. Once it is gone the new one is missing and is applied as in any install; once that is available what
+//! is marked goes, and the old pods with it. Where the author asks for strategy `Recreate` the old pods go first instead.
+//!
+//! # Guarantees
+//! Every step follows from objects alone, so a process killed anywhere goes on where it was: an old Deployment that is
+//! there, one on its way out, none, ReplicaSets that are marked and have no controller. What is marked is owned by this
+//! ClusterServiceVersion, too, so it never outlives it. Nothing is replaced that is not proved to be OLM's own, by owner
+//! labels and by an owner reference to this ClusterServiceVersion or to one it replaces.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::{
+    api::apps::v1::{Deployment, ReplicaSet},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use kube::{ResourceExt, core::Selector};
+use olm_runtime::plan::{Action, Guard, Identity, Propagation, Target};
+use serde_json::json;
+
+use crate::{
+    csv::{deployment::Built, install, observe::Observed, rbac::repair, replacement},
+    owner,
+};
+
+/// A Deployment to be replaced, or on its way out.
+#[derive(Debug)]
+pub struct Changeover<'a> {
+    /// The old one.
+    pub old: &'a Deployment,
+    /// The new one.
+    new: Built,
+}
+
+/// The Deployments that have to make way, in the order of the strategy.
+pub fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
+    let all = install::wanted(observed).into_iter();
+    all.filter_map(|new| {
+        let name = &new.wanted.name;
+        let old = observed.deployments.get(name).or(observed.inherited.get(name))?;
+        let changes = !is_same_selector(selector(old), selector(&new.deployment));
+        (changes && is_ours(observed, old)).then_some(Changeover { old, new })
+    })
+    .collect()
+}
+
+impl Changeover<'_> {
+    /// True while the API server is about to remove the old one.
+    pub fn is_leaving(&self) -> bool {
+        self.old.metadata.deletion_timestamp.is_some()
+    }
+
+    /// The author does not want old and new pods side by side.
+    fn recreates(&self) -> bool {
+        let strategy = self
+            .new
+            .deployment
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.strategy.as_ref());
+        strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate")
+    }
+
+    /// True when the ReplicaSets of the old one have to be known before it goes.
+    pub fn needs_replica_sets(&self) -> bool {
+        !self.is_leaving() && !self.recreates()
+    }
+
+    /// What is happening, for people.
+    pub fn message(&self) -> String {
+        let pods = if self.recreates() {
+            "the old pods stop first, as its strategy is Recreate"
+        } else {
+            "the old pods run until the new ones are available"
+        };
+        format!(
+            "installing: deployment {} is replaced, because its selector changes from {} to {} and Kubernetes changes none in \
+             place; {pods}",
+            self.old.name_any(),
+            printed(selector(self.old)),
+            printed(selector(&self.new.deployment)),
+        )
+    }
+
+    /// What has to be written for the old one to go; nothing while it is going, or before its ReplicaSets are known.
+    pub fn actions(&self, observed: &Observed) -> Vec<Action> {
+        if self.is_leaving() {
+            return Vec::new();
+        }
+        let mut actions = Vec::new();
+        let mut propagation = Propagation::Foreground;
+        if !self.recreates() {
+            let Some(replica_sets) = &observed.replica_sets else {
+                return Vec::new();
+            };
+            let of_old = replica_sets
+                .iter()
+                .filter(|found| controller(found) == self.old.metadata.uid.as_deref());
+            actions.extend(
+                of_old
+                    .filter(|found| !is_marked(observed, found))
+                    .map(|found| mark(observed, found)),
+            );
+            propagation = Propagation::Orphan;
+        }
+        actions.push(Action::Delete {
+            target: Target::of::<Deployment>(observed.namespace(), &self.old.name_any()),
+            uid: self.old.uid(),
+            grace_seconds: None,
+            propagation,
+            identity: repair::identity(observed),
+        });
+        actions
+    }
+}
+
+/// What earlier changeovers left running; asked for when the install is healthy.
+pub fn clean_up(observed: &Observed) -> Vec<Action> {
+    let left = observed.left_behind.iter();
+    left.map(|(name, uid)| {
+        Action::delete(
+            Target::of::<ReplicaSet>(observed.namespace(), name),
+            Some(uid.clone()),
+        )
+    })
+    .collect()
+}
+
+/// True for what a changeover of this ClusterServiceVersion marked and that no Deployment has taken up since.
+pub fn is_left_behind(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_none() && controller(metadata).is_none()
+}
+
+fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
+    deployment.spec.as_ref().map(|spec| &spec.selector)
+}
+
+/// As the API server compares them: a list or map that is empty is one that is not there.
+fn is_same_selector(a: Option<&LabelSelector>, b: Option<&LabelSelector>) -> bool {
+    let parts = |selector: Option<&LabelSelector>| {
+        let selector = selector.cloned().unwrap_or_default();
+        let labels = selector.match_labels.unwrap_or_default();
+        let expressions = selector.match_expressions.unwrap_or_default().into_iter();
+        let expressions: Vec<_> = expressions
+            .map(|one| (one.key, one.operator, one.values.unwrap_or_default()))
+            .collect();
+        (labels, expressions)
+    };
+    parts(a) == parts(b)
+}
+
+fn printed(selector: Option<&LabelSelector>) -> String {
+    let parsed = Selector::try_from(selector.cloned().unwrap_or_default());
+    parsed.map_or_else(
+        |_| "one that makes no sense".to_owned(),
+        |parsed| parsed.to_string(),
+    )
+}
+
+/// Proof that OLM made a Deployment for this ClusterServiceVersion or for one that it replaces.
+fn is_ours(observed: &Observed, live: &Deployment) -> bool {
+    let Some(labelled) = owner::labelled(&live.metadata) else {
+        return false;
+    };
+    let own = observed.name();
+    let mut family: BTreeSet<&str> = replacement::ancestors(own, observed.replaces(), &observed.siblings);
+    family.insert(own);
+    let uid_of = |name: &str| {
+        observed
+            .siblings
+            .iter()
+            .find(|found| found.name == name)
+            .map(|found| &found.uid)
+    };
+    labelled.namespace == observed.namespace()
+        && family.contains(labelled.name.as_str())
+        && owner::references(&live.metadata).any(|found| {
+            found.name == labelled.name && (found.name == own || uid_of(&found.name) == Some(&found.uid))
+        })
+}
+
+/// Uid of the object that controls another one.
+fn controller(metadata: &ObjectMeta) -> Option<&str> {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let controller = owners.iter().find(|owner| owner.controller == Some(true));
+    controller.map(|owner| owner.uid.as_str())
+}
+
+fn is_marked(observed: &Observed, replica_set: &ObjectMeta) -> bool {
+    owner::is_labelled(replica_set, observed.namespace(), observed.name())
+        && owner::references(replica_set).any(|owner| owner.uid == observed.uid())
+}
+
+/// Labels by which it is found again, and an owner besides its Deployment. In OLM's own name: this gives nobody anything.
+fn mark(observed: &Observed, replica_set: &ObjectMeta) -> Action {
+    let mut owners = replica_set.owner_references.clone().unwrap_or_default();
+    owners.retain(|owner| owner.uid != observed.uid());
+    owners.push(owner::reference(&observed.csv));
+    Action::Patch {
+        target: Target::of::<ReplicaSet>(
+            observed.namespace(),
+            replica_set.name.as_deref().unwrap_or_default(),
+        ),
+        patch: json!({"metadata": {"labels": owner::labels(&observed.csv), "ownerReferences": owners}}),
+        subresource: None,
+        guard: Guard {
+            uid: replica_set.uid.clone(),
+            resource_version: replica_set.resource_version.clone(),
+        },
+        identity: Identity::Operator,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn selectors_are_compared_as_the_api_server_does() {
+        let of = |value: Value| -> LabelSelector { serde_json::from_value(value).unwrap() };
+        let same = |a: Value, b: Value| is_same_selector(Some(&of(a)), Some(&of(b)));
+        assert!(same(
+            json!({"matchLabels": {"a": "b"}}),
+            json!({"matchLabels": {"a": "b"}, "matchExpressions": []})
+        ));
+        assert!(!same(
+            json!({"matchLabels": {"a": "b"}}),
+            json!({"matchLabels": {"a": "b", "c": "d"}})
+        ));
+        let exists = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]});
+        let exists_too = json!({"matchExpressions": [{"key": "a", "operator": "Exists", "values": []}]});
+        assert!(same(exists.clone(), exists_too));
+        assert!(!same(exists, json!({})));
+    }
+}

@@ -1,0 +1,219 @@
+//! Whatever a ClusterServiceVersion holds, it gets a status; what others wrote beside ours is not lost.
+
+use std::sync::Arc;
+
+use olm_runtime::{
+    outcome::{Outcome, outcomes_for_tests},
+    plan::{Action, Requeue},
+};
+use olm_testing::patch::merge;
+use serde_json::{Value, json};
+
+use super::{changed, installed, prepared, prepared_for, rests, succeeded};
+use crate::{
+    csv::{decide::decide, phase::Phase, status::status},
+    world::{World, csv, csv_key, decode, subscription},
+};
+
+fn provided(world: &World) -> String {
+    let group = world.get("OperatorGroup", "ns", "og").unwrap();
+    group["metadata"]["annotations"]["olm.providedAPIs"]
+        .as_str()
+        .unwrap_or("-")
+        .to_owned()
+}
+
+fn in_version(version: &str) -> Value {
+    changed("a", |spec| {
+        spec["customresourcedefinitions"]["owned"][0]["version"] = json!(version);
+    })
+}
+
+/// Seen on a cluster: such a version reads as another API in the list of those a group provides, so that the list never
+/// held what the ClusterServiceVersion provides, and it got no status.
+#[test]
+fn an_owned_crd_with_a_group_in_its_version_is_not_met_and_not_listed() {
+    for targets in [&["ns"][..], &[]] {
+        let mut world = prepared_for(targets);
+        rests(
+            &mut world,
+            in_version("apiextensions.k8s.io/v1alpha1"),
+            "Pending RequirementsNotMet: one or more requirements couldn't be found",
+        );
+        let csv = world.get("ClusterServiceVersion", "ns", "a").unwrap();
+        let row = &csv["status"]["requirementStatus"][0];
+        assert_eq!(
+            (&row["status"], &row["message"]),
+            (&json!("NotPresent"), &json!("CRD version not served"))
+        );
+        assert_eq!(provided(&world), "-");
+    }
+}
+
+#[test]
+fn what_is_no_api_goes_from_the_list_of_a_group() {
+    let mut world = prepared();
+    let odd = "insgflfz.apiextensions.k8s.io/v1alpha1.cluster.com";
+    let annotation = json!({"metadata": {"annotations": {"olm.providedAPIs": format!("{odd},{odd}")}}});
+    world.edit("OperatorGroup", "ns", "og", annotation);
+    world.put(csv("a", ""));
+    world.settle_for(5);
+    succeeded(&world, "a");
+    assert_eq!(provided(&world), "Demo.v1.example.com");
+
+    let mut world = prepared();
+    world.put(csv("a", ""));
+    world.settle_for(5);
+    let annotation =
+        json!({"metadata": {"annotations": {"olm.providedAPIs": format!("Demo.v1.example.com,{odd}")}}});
+    world.edit("OperatorGroup", "ns", "og", annotation);
+    world.settle_for(5);
+    assert_eq!(provided(&world), "Demo.v1.example.com");
+}
+
+#[test]
+fn a_description_too_large_to_repeat_still_gets_a_status() {
+    let rule = json!({"verbs": ["get"], "apiGroups": ["g"], "resources": ["r".repeat(1000)]});
+    let mut world = prepared();
+    world.put(changed("a", |spec| {
+        spec["install"]["spec"]["permissions"] = json!([{"serviceAccountName": "demo", "rules": vec![rule; 800]}]);
+        let name = |index: usize| json!({"name": format!("c{index}.{}", "x".repeat(500)), "version": "v1", "kind": "C"});
+        spec["customresourcedefinitions"]["required"] = (0..800).map(name).collect();
+    }));
+    world.settle_for(5);
+    assert!(world.status("a").starts_with("Pending"), "{}", world.status("a"));
+    let status = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
+    assert!(status.to_string().len() < 300 << 10);
+    let rows = status["requirementStatus"].as_array().unwrap();
+    let last = rows.last().unwrap()["message"].as_str().unwrap();
+    assert!(last.ends_with("more requirements, too large to list"), "{last}");
+
+    let mut world = prepared();
+    world.put(changed("a", |spec| {
+        spec["webhookdefinitions"] = json!([{"generateName": "ä".repeat(200_000)}]);
+    }));
+    world.settle_for(5);
+    let message = world.status("a");
+    assert!(message.starts_with("Failed InvalidInstallStrategy") && message.ends_with('…'));
+    assert!(message.len() < 5000, "the history repeats it");
+}
+
+/// A merge patch replaces a list whole: whoever added to it since it was read is told by a conflict, and not undone.
+#[test]
+fn lists_are_written_only_over_what_was_read() {
+    let mut world = prepared();
+    world.put(csv("a", ""));
+    let key = csv_key("a");
+    let finalizers = |world: &World| {
+        world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["finalizers"].clone()
+    };
+    for deleting in [false, true] {
+        world.settle_for(5);
+        if deleting {
+            world.delete("ClusterServiceVersion", "ns", "a");
+        } else {
+            let none = json!({"metadata": {"finalizers": null}});
+            world.edit("ClusterServiceVersion", "ns", "a", none);
+        }
+        let observed = world.observe(&key).unwrap();
+        let (plan, _) = decide(&observed, world.now);
+        let theirs =
+            json!({"metadata": {"finalizers": ["theirs.example.com/x", "operators.coreos.com/csv-cleanup"]}});
+        world.edit("ClusterServiceVersion", "ns", "a", theirs.clone());
+        world.act(plan);
+        assert_eq!(
+            finalizers(&world),
+            theirs["metadata"]["finalizers"],
+            "deleting: {deleting}"
+        );
+    }
+    world.settle_for(3);
+    assert_eq!(
+        finalizers(&world),
+        json!(["theirs.example.com/x"]),
+        "and ours goes all the same"
+    );
+}
+
+#[test]
+fn a_list_of_apis_is_written_only_over_what_was_read() {
+    let mut world = prepared();
+    world.settle();
+    world.put(csv("a", ""));
+    let observed = world.observe(&csv_key("a")).unwrap();
+    let (plan, _) = decide(&observed, world.now);
+    let theirs = json!({"metadata": {"annotations": {"olm.providedAPIs": "Other.v1.example.com"}}});
+    world.edit("OperatorGroup", "ns", "og", theirs);
+    world.act(plan);
+    assert_eq!(provided(&world), "Other.v1.example.com");
+}
+
+/// Two entries of the history and two events a turn, at the speed of the API server, is what it was.
+#[test]
+fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() {
+    let mut world = installed();
+    let mut observed = world.observe(&csv_key("a")).unwrap();
+    let mut stored = world.get("Deployment", "ns", "demo").unwrap().clone();
+    let annotations = &mut stored["spec"]["template"]["metadata"]["annotations"];
+    annotations.as_object_mut().unwrap().remove("capabilities");
+    observed
+        .deployments
+        .insert("demo".into(), Arc::new(decode(stored.clone())));
+    let mut csv = (*observed.csv).clone();
+    csv.status.as_mut().unwrap().phase = Phase::InstallReady;
+    observed.csv = Arc::new(csv);
+    let applied = || outcomes_for_tests(vec![Outcome::Done(Arc::new(stored.clone()))]);
+
+    let (plan, verdict) = decide(&observed, world.now);
+    assert_eq!(plan.actions.len(), 1, "{plan}");
+    let update = status(&observed, verdict, &applied(), world.now);
+    let Some(Action::Patch { patch, .. }) = update.patch else {
+        panic!("a status")
+    };
+    assert_eq!(
+        (
+            &patch["status"]["phase"],
+            &patch["status"]["reason"],
+            &patch["status"]["message"]
+        ),
+        (
+            &json!("Failed"),
+            &json!("InstallComponentFailed"),
+            &json!(
+                "install strategy failed: annotations on deployment does not contain expected key: capabilities (deployment \
+                 demo), although it was just applied; a policy or a webhook of the cluster changes it"
+            )
+        )
+    );
+    // The next round comes to the same end: nothing to write, nothing to tell, and a look from time to time.
+    let mut told = serde_json::to_value(&*observed.csv).unwrap();
+    merge(&mut told, &patch);
+    observed.csv = Arc::new(decode(told));
+    let (_, verdict) = decide(&observed, world.now);
+    let update = status(&observed, verdict, &applied(), world.now);
+    assert!(update.patch.is_none() && update.events.is_empty(), "{update:?}");
+    assert!(matches!(update.requeue, Requeue::After { .. }));
+}
+
+/// The events of different kinds come in any order.
+#[test]
+fn a_subscription_whose_event_is_late_configures_the_first_pods_all_the_same() {
+    let mut world = prepared();
+    world.settle();
+    world.cluster.hold("Subscription");
+    world.put(subscription("a", json!({"env": [{"name": "A", "value": "b"}]})));
+    world.put(csv("a", ""));
+    world.settle_for(10);
+    succeeded(&world, "a");
+    world.cluster.release("Subscription");
+    world.settle_for(10);
+    let applied: Vec<&String> = world
+        .writes
+        .iter()
+        .filter(|write| write.starts_with("apply Deployment"))
+        .collect();
+    assert_eq!(applied.len(), 1, "{applied:#?}");
+    let env =
+        &world.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["spec"]["containers"][0]["env"];
+    assert_eq!(env[0], json!({"name": "A", "value": "b"}));
+}
