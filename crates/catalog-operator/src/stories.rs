@@ -1,6 +1,7 @@
 //! Whole stories on a cluster in memory: from a Subscription to what it installs, and the laws that hold for each.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use olm_fbc::entry::BundleEntry;
 use olm_testing::{cluster::Fault, long};
@@ -37,11 +38,13 @@ enum Step {
     Approve,
     BreakImage(&'static str),
     MendImages,
+    /// Two minutes go by.
+    Wait,
     /// The registry pods are gone.
     LosePods,
 }
 
-use Step::{Approve, BreakImage, Delete, LosePods, MendImages, Put, Serve};
+use Step::{Approve, BreakImage, Delete, LosePods, MendImages, Put, Serve, Wait};
 
 fn stories() -> Vec<(&'static str, Vec<Step>)> {
     let begin = |approval: &str| vec![Serve(first()), Put(catalog()), Put(subscription(approval))];
@@ -67,7 +70,7 @@ fn stories() -> Vec<(&'static str, Vec<Step>)> {
             [
                 vec![BreakImage("reg/demo:v1")],
                 begin("Automatic"),
-                vec![MendImages, Put(subscription("Automatic"))],
+                vec![MendImages, Wait, Wait],
             ]
             .concat(),
         ),
@@ -87,6 +90,7 @@ fn take(world: &World, step: &Step) {
         }
         BreakImage(image) => world.outside.break_image(image),
         MendImages => world.outside.mend_images(),
+        Wait => world.stage.advance(Duration::from_secs(120)),
         LosePods => {
             for pod in world.all("Pod") {
                 world.delete("Pod", pod["metadata"]["name"].as_str().unwrap());
@@ -287,4 +291,16 @@ fn a_process_killed_after_any_write_ends_in_the_same_place() {
 #[test]
 fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
     every_interruption(true);
+}
+
+/// A round that came right after a write without an answer computed its status against what had been there before, and
+/// left the message of that write on a plan that was Complete.
+#[test]
+fn no_answer_lost_in_an_install_leaves_a_trace() {
+    let (_, story) = stories().swap_remove(0);
+    let reference = after(&story);
+    let state = reference.normalised();
+    for at in 1..=reference.own_writes() {
+        interrupted(&story, at, true).assert_same(&state, &format!("the answer to write {at} was lost"));
+    }
 }

@@ -1,11 +1,13 @@
 //! The executor: **the only writer of the workspace**.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
 use kube::{
     Client,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    api::{
+        DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+    },
     core::Request,
 };
 use serde_json::{Value, json};
@@ -18,6 +20,8 @@ use crate::{
     store::Readiness,
 };
 
+/// How long may be looked for what became of a write without an answer.
+const SECOND_LOOK: Duration = Duration::from_secs(5);
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
@@ -87,10 +91,37 @@ impl Executor {
             }
             Outcome::Failed(failure) => {
                 tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
+                if failure.class == FailureClass::Retry && failure.code == 0 {
+                    self.look_again(action).await;
+                }
             }
             Outcome::Kept | Outcome::Gone | Outcome::NotAttempted => {}
         }
         outcome
+    }
+}
+
+impl Executor {
+    /// After a write without an answer, which may have been carried out: the stores take in what has become of the object,
+    /// or the next round would decide on a state older than its own last write and compute its patch against that.
+    async fn look_again(&self, action: &Action) {
+        let (Action::Apply { target, .. }
+        | Action::Create { target, .. }
+        | Action::Patch { target, .. }
+        | Action::Delete { target, .. }) = action
+        else {
+            return;
+        };
+        if target.name.is_empty() {
+            return;
+        }
+        let Ok(request) = collection(target).get(&target.name, &GetParams::default()) else {
+            return;
+        };
+        let answer = Box::pin(self.client.request::<Value>(request));
+        if let Ok(Ok(object)) = tokio::time::timeout(SECOND_LOOK, answer).await {
+            self.stores.absorb(&object);
+        }
     }
 }
 

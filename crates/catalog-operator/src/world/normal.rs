@@ -80,6 +80,13 @@ fn plain(value: &Value, generated: &[(String, String)]) -> Value {
             if fields.contains_key("resolving") && fields["status"] == "Present" {
                 kept.insert("status".into(), "Created".into());
             }
+            // Why catalogs are healthy tells what happened to them last.
+            if fields
+                .get("type")
+                .is_some_and(|name| name == "CatalogSourcesUnhealthy")
+            {
+                kept.remove("reason");
+            }
             Value::Object(kept)
         }
         Value::Array(items) => items.iter().map(|item| plain(item, generated)).collect(),
