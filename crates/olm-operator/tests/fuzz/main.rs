@@ -165,7 +165,7 @@ fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> 
         match random.below(12) {
             0 if values.len() > 1 => drop(values.remove(at)),
             1 => values.push(random.of(&others).clone()),
-            2 => {
+            2 if values[at].is_object() => {
                 let mut copy = values[at].clone();
                 copy["metadata"] = json!({"namespace": random.of(&["ns", "other"]), "name": random.of(&["a", "b", "z", "og"])});
                 values.push(copy);
@@ -195,4 +195,12 @@ fn whatever_a_namespace_holds() {
         model.run(&schemas);
         any
     });
+}
+
+#[test]
+fn what_the_fuzzing_begins_with_is_admitted() {
+    let schemas = schema::Schemas::load();
+    for mut value in Documents::with_limits(demo().as_slice(), LIMITS).flatten() {
+        assert_eq!(schemas.admit(&mut value), Ok(()), "{}", value["metadata"]["name"]);
+    }
 }

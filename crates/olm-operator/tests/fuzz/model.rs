@@ -30,6 +30,7 @@ pub struct Model {
     stores: Stores,
     objects: BTreeMap<Key, Value>,
     now: Timestamp,
+    version: u64,
 }
 
 impl Default for Model {
@@ -38,6 +39,7 @@ impl Default for Model {
             stores: Stores::empty(),
             objects: BTreeMap::new(),
             now: "2026-01-01T00:00:00Z".parse().expect("time"),
+            version: 1,
         }
     }
 }
@@ -223,6 +225,8 @@ impl Model {
             sorted(&before),
             "the API server cuts off some of it"
         );
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.feed(&key, &object);
         self.objects.insert(key, object.clone());
         Outcome::Done(Arc::new(object))
