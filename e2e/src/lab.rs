@@ -1,5 +1,6 @@
 //! The cluster the tests share, with OLM on it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -46,7 +47,7 @@ impl Lab {
     /// When the images or the deployment fail.
     pub fn on(cluster: Cluster) -> anyhow::Result<Self> {
         let progress = Progress::start();
-        let built = images::build(&progress)?;
+        let built = images::given_or_built(&progress)?;
         let destination = Destination::Embedded(cluster.clone());
         if !deploy::is_deployed(&destination, &built)? {
             built.load(&cluster, &progress)?;
@@ -120,6 +121,10 @@ impl Lab {
         static PUBLISHED: Mutex<bool> = Mutex::new(false);
         let mut published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
         if !*published {
+            // Other test programs do the same at the same time, in the same folder.
+            let lock = workspace::root().join("target/images/.demo.lock");
+            let lock = File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
+            lock.lock().context("cannot wait for another test program")?;
             demo::publish(&self.opm, &self.opm_image, None, |tar, reference| {
                 self.cluster.load(tar, &[reference.to_owned()]).map(|_| ())
             })?;

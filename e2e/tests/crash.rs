@@ -4,7 +4,8 @@
 //! writes each operator made. Then it runs again and again, each time in a new namespace, and SIGKILL follows a write:
 //! in run k the catalog operator is killed after its k-th write and the OLM operator after another one of its own, half
 //! its way apart, so that every write of both is followed by a kill in some run. [`e2e::normalise`] says what is
-//! compared.
+//! compared. The short form takes every fifth of these runs, as in memory every write of every story is interrupted
+//! anyway, by the tests of the operators themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use e2e::lab::{Lab, Namespace};
 use e2e::normalise::{State, differences, normalise};
 use e2e::operator::Operator;
 use e2e::writes::{AuditTail, Writes};
+use olm_testing::long;
 use serde_json::{Value, json};
 use xtask::deploy::OPERATORS;
 use xtask::kubectl::text;
@@ -63,8 +65,8 @@ fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<(
         approval,
     };
 
-    let reference = bench.run(&format!("{prefix}-ref-1"), &Kills::new())?;
-    let again = bench.run(&format!("{prefix}-ref-2"), &Kills::new())?;
+    let reference = bench.run(&format!("{prefix}-ref-1"), &Kills::new(), REST)?;
+    let again = bench.run(&format!("{prefix}-ref-2"), &Kills::new(), SHORT_REST)?;
     let differences = differences(&reference.state, &again.state);
     ensure!(
         differences.is_empty(),
@@ -86,9 +88,13 @@ fn series(prefix: &str, approval: &'static str, step: usize) -> anyhow::Result<(
     }
     let rounds = counts.values().copied().max().unwrap_or_default();
     let (mut runs, mut failures) = (0, Vec::new());
-    for round in (0..rounds).step_by(step) {
+    let picked = long::pick(
+        &format!("kills on the way with plans approved {approval}"),
+        (0..rounds).step_by(step),
+    );
+    for round in picked {
         let kills = kills(&counts, round);
-        let outcome = bench.run(&format!("{prefix}-{round:03}"), &kills);
+        let outcome = bench.run(&format!("{prefix}-{round:03}"), &kills, SHORT_REST);
         runs += 1;
         let verdict = outcome.and_then(|outcome| {
             eprintln!("{approval}: killed after {kills:?}: {}", outcome.told());
@@ -250,8 +256,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// The main job in a namespace of its own.
-    fn run(&self, name: &str, kills: &Kills) -> anyhow::Result<Outcome> {
+    /// The main job in a namespace of its own, watched for writes at rest for so long.
+    fn run(&self, name: &str, kills: &Kills, rest: Duration) -> anyhow::Result<Outcome> {
         self.lab.kubectl().run(&[
             "delete",
             "crd",
@@ -274,7 +280,7 @@ impl Bench {
         let over = AtomicBool::new(false);
         let outcome = thread::scope(|scope| {
             scope.spawn(|| watch(tail, &operators, kills, &seen, &over));
-            let outcome = self.observe(&namespace, &operators, kills, &seen);
+            let outcome = self.observe(&namespace, &operators, kills, &seen, rest);
             over.store(true, Ordering::Relaxed);
             outcome
         });
@@ -297,6 +303,7 @@ impl Bench {
         operators: &[Operator],
         kills: &Kills,
         seen: &Mutex<Seen>,
+        rest: Duration,
     ) -> anyhow::Result<Outcome> {
         let began = Instant::now();
         self.start(namespace)?;
@@ -325,7 +332,7 @@ impl Bench {
             let seen = locked(seen);
             (seen.writes.clone(), seen.written.clone())
         };
-        thread::sleep(if kills.is_empty() { REST } else { SHORT_REST });
+        thread::sleep(rest);
         let seen = locked(seen);
         let at_rest = seen
             .writes

@@ -8,9 +8,10 @@ use anyhow::{Context as _, anyhow, ensure};
 use e2e::demo::{FIRST, SECOND, install};
 use e2e::lab::{Lab, Namespace, subscription};
 use serde_json::{Value, json};
+use xtask::test::PLUGIN_VARIABLE;
 use xtask::workspace;
 
-/// The plugin, built as a user's would be, once for all calls of this test program.
+/// The plugin, built once for all calls of this test program unless whoever runs it has built it.
 fn plugin() -> anyhow::Result<&'static Path> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
@@ -18,10 +19,11 @@ fn plugin() -> anyhow::Result<&'static Path> {
 }
 
 fn build() -> anyhow::Result<PathBuf> {
+    if let Some(built) = std::env::var_os(PLUGIN_VARIABLE) {
+        return Ok(built.into());
+    }
     let built = workspace::cargo()
-        // As part of the workspace, so that what is built already has the same features.
-        .args(["build", "--quiet", "--workspace", "--exclude", "e2e"])
-        .args(["--bin", "kubectl-operator"])
+        .args(["build", "--quiet", "--package", "kubectl-operator"])
         .status()
         .context("cannot run cargo")?;
     ensure!(built.success(), "the plugin could not be built");

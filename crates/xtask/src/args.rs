@@ -84,6 +84,13 @@ pub struct TestOptions {
     /// Only the tests against the embedded cluster
     #[arg(long = "e2e")]
     pub e2e_only: bool,
+    /// Everything: every mutation, every kill, every case of the laws, a minute for each fuzz target. Otherwise a fixed
+    /// fifth of each
+    #[arg(long)]
+    pub long: bool,
+    /// Put the programs that are built beside the tests into the images, unoptimised: minutes quicker, not what is shipped
+    #[arg(long)]
+    pub dev_images: bool,
     /// Leave the cluster running afterwards
     #[arg(long)]
     pub keep: bool,
@@ -111,8 +118,24 @@ pub struct BenchOptions {
 pub enum BenchCommand {
     /// Measure opm on the corpus catalog: serving, validating, rendering
     Catalogs(CatalogBenchOptions),
+    /// Measure whether memory comes back: both operators before, during and a minute after many installs and removals
+    Churn(ChurnOptions),
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
+}
+
+/// How to measure what installs and removals leave behind.
+#[derive(Debug, Clone, Args)]
+pub struct ChurnOptions {
+    /// The embedded cluster to use; it is started if need be.
+    #[command(flatten)]
+    pub cluster: ClusterName,
+    /// How many packages are installed and removed
+    #[arg(long, default_value_t = 200)]
+    pub packages: usize,
+    /// How many of them at a time
+    #[arg(long, default_value_t = 5)]
+    pub at_once: usize,
 }
 
 /// How to measure opm.

@@ -1,10 +1,12 @@
 //! The images of this project: static programs on an empty file system, without Docker.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
 
 use crate::cluster::Cluster;
 use crate::manifest::IMAGE_PREFIX;
@@ -12,6 +14,8 @@ use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
 use crate::workspace;
 
+/// Names a file of [`Built::note`], for programs that are to take those images instead of building them.
+pub const VARIABLE: &str = "OLM_IMAGES";
 /// Version in the tags of our images.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Releases of the demo operator, one image each.
@@ -33,7 +37,7 @@ const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const USER: &str = "1001";
 
 /// An image tar and the names it is published under.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltImage {
     /// The OCI layout tar.
     pub tar: PathBuf,
@@ -44,8 +48,9 @@ pub struct BuiltImage {
 }
 
 /// What [`build`] made.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
+    /// Folder of the programs in them.
     programs: PathBuf,
     /// The images.
     pub images: Vec<BuiltImage>,
@@ -62,6 +67,17 @@ impl Built {
         folder().join("opm.tar")
     }
 
+    /// Writes down what was built and returns the file, for [`VARIABLE`].
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn note(&self) -> anyhow::Result<PathBuf> {
+        let path = folder().join("built.json");
+        fs::write(&path, serde_json::to_vec(self)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
     /// Pushes all images into an embedded cluster's registry.
     ///
     /// # Errors
@@ -74,6 +90,18 @@ impl Built {
             Ok(())
         })
     }
+}
+
+/// The images that [`VARIABLE`] names, else those that are built now.
+///
+/// # Errors
+/// Those of reading or building.
+pub fn given_or_built(progress: &Progress) -> anyhow::Result<Built> {
+    let Some(path) = std::env::var_os(VARIABLE) else {
+        return build(progress);
+    };
+    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is no list of images", path.display()))
 }
 
 fn folder() -> PathBuf {
@@ -99,22 +127,72 @@ pub fn stand_in_program() -> PathBuf {
 /// When the compiler fails, a program is not static, or the certificate authorities are missing.
 pub fn build(progress: &Progress) -> anyhow::Result<Built> {
     progress.stage("static programs built", || compile(&target()))?;
-    let programs = programs();
+    write(progress, programs(), &[])
+}
+
+/// Writes images of `programs` as cargo builds them beside tests, together with the libraries they need: not what is
+/// shipped, but there without building everything a second time.
+///
+/// # Errors
+/// When a program is missing or cannot be copied.
+pub fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
+    let copies = folder().join("programs");
+    fs::create_dir_all(&copies)?;
+    let mut libraries = BTreeSet::new();
+    for name in PROGRAMS.iter().filter(|name| **name != STAND_IN) {
+        let program = programs
+            .get(*name)
+            .with_context(|| format!("cargo did not build {name}"))?;
+        // Names for debuggers are most of them, and are sent to the registry each time.
+        let stripped = Command::new("strip")
+            .arg("-o")
+            .arg(copies.join(name))
+            .arg(program)
+            .stdin(Stdio::null())
+            .status()
+            .context("cannot run strip; install the package binutils")?;
+        if !stripped.success() {
+            bail!("strip of {} failed", program.display());
+        }
+        libraries.extend(libraries_of(program)?);
+    }
+    let libraries: Vec<PathBuf> = libraries.into_iter().collect();
+    write(progress, copies, &libraries)
+}
+
+/// The shared libraries a program is started with, its loader included.
+fn libraries_of(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let output = Command::new("ldd")
+        .arg(program)
+        .output()
+        .context("cannot run ldd")?;
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .collect())
+}
+
+fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyhow::Result<Built> {
     if !Path::new(AUTHORITIES).exists() {
         bail!("{AUTHORITIES} is missing; install the package ca-certificates");
     }
     fs::create_dir_all(folder())?;
+    let source = Source {
+        programs: &programs,
+        libraries,
+    };
     let images = progress.stage("images written", || {
         let mut images = vec![
             image(
-                &programs,
+                &source,
                 "olm",
                 VERSION,
                 &["catalog-operator", "olm-operator"],
                 ImageConfig::default(),
             )?,
             image(
-                &programs,
+                &source,
                 "opm",
                 VERSION,
                 &["opm"],
@@ -133,7 +211,7 @@ pub fn build(progress: &Progress) -> anyhow::Result<Built> {
                 ..ImageConfig::default()
             };
             images.push(image(
-                &programs,
+                &source,
                 "demo-operator",
                 release,
                 &["demo-operator"],
@@ -171,8 +249,14 @@ fn compile(target: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where the files of images come from.
+struct Source<'a> {
+    programs: &'a Path,
+    libraries: &'a [PathBuf],
+}
+
 fn image(
-    programs: &Path,
+    source: &Source<'_>,
     name: &str,
     version: &str,
     contents: &[&str],
@@ -185,7 +269,12 @@ fn image(
     }];
     files.extend(contents.iter().map(|program| LayerFile {
         path: format!("bin/{program}"),
-        source: programs.join(program),
+        source: source.programs.join(program),
+        mode: 0o755,
+    }));
+    files.extend(source.libraries.iter().map(|library| LayerFile {
+        path: library.to_string_lossy().trim_start_matches('/').to_owned(),
+        source: library.clone(),
         mode: 0o755,
     }));
     config.user = USER.to_owned();

@@ -3,6 +3,7 @@
 //! `tests/mutations.yaml` of a crate says, rule by rule, which clause to remove. Each is tried on a copy of the workspace
 //! under `target/`, so that nobody who builds meanwhile meets it.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -77,15 +78,55 @@ enum Outcome {
     NotFound,
 }
 
+/// How many mutations were tried and how many nobody noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Score {
+    known: usize,
+    tried: usize,
+    failed: usize,
+}
+
+impl Score {
+    /// Whether all that were tried were noticed.
+    pub fn is_good(self) -> bool {
+        self.failed == 0
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { known, tried, failed } = self;
+        write!(f, "mutations: {tried} of {known} tried, {failed} not noticed")
+    }
+}
+
 /// Tries every mutation, or those whose rule, test or crate contains `only`.
 ///
 /// # Errors
 /// The workspace cannot be copied or cargo not be run.
 pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
+    let score = every(1, only)?;
+    println!("{score}");
+    Ok(if score.is_good() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Tries one in `share` of the mutations of each crate, always the same, of those whose rule, test or crate contains `only`.
+///
+/// # Errors
+/// The workspace cannot be copied or cargo not be run.
+pub fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
     let root = workspace::root();
     let copy = root.join("target/mutants/workspace");
     copy_workspace(&root, &copy)?;
-    let (mut tried, mut failed) = (0, 0);
+    let mut score = Score {
+        known: 0,
+        tried: 0,
+        failed: 0,
+    };
     for suite in &SUITES {
         let list = format!("crates/{}/tests/mutations.yaml", suite.package);
         let text = fs::read_to_string(root.join(&list)).with_context(|| format!("read {list}"))?;
@@ -98,7 +139,9 @@ pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
                     .any(|text| text.contains(only))
             })
         };
-        for mutation in mutations.iter().filter(wanted) {
+        let wanted: Vec<&Mutation> = mutations.iter().filter(wanted).collect();
+        score.known += wanted.len();
+        for mutation in wanted.into_iter().step_by(share) {
             let outcome = attempt(&copy, suite, mutation)?;
             let word = match outcome {
                 Outcome::Noticed => "noticed",
@@ -107,17 +150,12 @@ pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
                 Outcome::DoesNotCompile => "DOES NOT COMPILE",
                 Outcome::NotFound => "NOT FOUND",
             };
-            tried += 1;
-            failed += usize::from(outcome != Outcome::Noticed);
+            score.tried += 1;
+            score.failed += usize::from(outcome != Outcome::Noticed);
             println!("{word:<17} {}", mutation.rule);
         }
     }
-    println!("{tried} mutations, {failed} not noticed");
-    Ok(if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(score)
 }
 
 /// Copies what git knows of, as it is on disk.

@@ -1,59 +1,80 @@
 //! `cargo xtask test`: sets up what tests need and runs all of them.
+//!
+//! # Expected flow
+//! Three compilers work side by side: cargo for the tests, cargo for the programs in images, Go for the cluster. Then come the
+//! tests that need no cluster, fuzzing, mutations, and the tests against the cluster: those that share it side by side, those
+//! that want it for themselves one after the other. At the end stands where the time went, and last of all what each test
+//! program said of itself.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+mod binaries;
+mod runner;
+mod timing;
+
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use serde::Deserialize;
 
+use self::binaries::{Built, TestBinary};
+use self::runner::{Job, Runner};
+use self::timing::{Part, Timing};
 use crate::args::TestOptions;
-use crate::cluster::{CLUSTER_VARIABLE, Cluster, UpOptions};
+use crate::cluster::{self, CLUSTER_VARIABLE, Cluster, UpOptions};
 use crate::kubectl::Destination;
 use crate::progress::Progress;
-use crate::results::Results;
-use crate::{deploy, images, workspace};
+use crate::{deploy, images, mutants, workspace};
 
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
+/// Asks tests for their long form; `olm_testing::long` reads it.
+const LONG_VARIABLE: &str = "OLM_LONG";
+/// One in so many is done without `--long`.
+const SHARE: usize = 5;
 /// How long each fuzz target runs, unless the environment says otherwise.
 const FUZZ_VARIABLE: &str = "OLM_FUZZ_SECONDS";
-const FUZZ_SECONDS: &str = "60";
+const FUZZ_SECONDS: usize = 60;
 /// The test targets that fuzz, in whichever crate they are.
 const FUZZ_TARGET: &str = "fuzz";
 /// More than a crate has fuzz targets, so that none waits for another.
 const FUZZ_THREADS: &str = "16";
-/// How the lines begin that tell what was fuzzed.
-const FUZZ_LINE: &str = "fuzz ";
 
-/// Runs the tests and returns their verdict. Cargo's summary lines are printed once more at the end.
+/// The package with the tests that need a cluster.
+const E2E: &str = "e2e";
+/// The plugin as tests of it run it.
+pub const PLUGIN_VARIABLE: &str = "OLM_KUBECTL_OPERATOR";
+const PLUGIN: &str = "kubectl-operator";
+/// Test programs against the cluster at a time, and tests at a time in each: they wait for pods most of the time.
+const E2E_PROGRAMS: usize = 4;
+const E2E_THREADS: &str = "4";
+
+/// Runs the tests and returns their verdict. The summary lines of all test programs are printed once more at the end.
 ///
 /// # Errors
 /// When tests cannot be run at all; failing tests are the exit code.
 pub fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
+    crate::interrupt::watch()?;
     let progress = Progress::start();
     require_shared(&progress)?;
-    let mut results = Results::default();
-    let mut passed = true;
-    if !options.e2e_only {
-        progress.note("tests that need no cluster");
-        let mut command = cargo_test();
-        command
-            .args(["--workspace", "--exclude", "e2e"])
-            .args(&options.arguments);
-        // Who asks for some tests by name has no minutes for all fuzz targets; they run among the others, shortly.
-        let is_fuzzed = options.arguments.is_empty();
-        if is_fuzzed {
-            command.env(FUZZ_VARIABLE, "0");
-        }
-        passed &= watch(command, &mut results)?;
-        if is_fuzzed {
-            passed &= fuzz(&progress, &mut results)?;
-        }
-    }
-    if !options.unit_only {
-        passed &= run_e2e(options, &progress, &mut results)?;
-    }
+    let timing = Timing::start();
+    let runner = Runner {
+        timing: &timing,
+        results: Mutex::default(),
+    };
+    let outcome = if options.arguments.is_empty() {
+        everything(options, &runner, &progress)
+    } else {
+        chosen(options, &runner, &progress)
+    };
+    println!("\n{timing}\n");
+    let passed = outcome?;
+    let results = runner
+        .results
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     results.save()?;
     for summary in &results.summaries {
         println!("{summary}");
@@ -68,74 +89,308 @@ pub fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs all fuzz targets of a crate at once, a minute each, after their seeds and former findings were tried.
-fn fuzz(progress: &Progress, results: &mut Results) -> anyhow::Result<bool> {
-    let seconds = std::env::var(FUZZ_VARIABLE).unwrap_or_else(|_| FUZZ_SECONDS.to_owned());
-    progress.note(&format!(
-        "fuzzing, {seconds} s a target ({FUZZ_VARIABLE} sets it)"
-    ));
-    let mut command = cargo_test();
-    command
-        .args(["--workspace", "--exclude", "e2e", "--test", FUZZ_TARGET, "--"])
-        .args(["--nocapture", "--test-threads", FUZZ_THREADS])
-        .env(FUZZ_VARIABLE, seconds);
-    watch(command, results)
+/// All tests of the workspace, or those of one kind.
+fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+    if !options.long {
+        progress.note(&format!(
+            "the short form: of fuzzing, mutations, crashes and long laws a fixed fifth (1/{SHARE}); `--long` does all"
+        ));
+    }
+    let (built, images) = compile(options, runner.timing, progress)?;
+    let (e2e, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
+        built.tests.iter().partition(|binary| binary.package == E2E);
+    let mut passed = true;
+    if !options.e2e_only {
+        progress.note("tests that need no cluster");
+        let (fuzz, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
+            unit.into_iter().partition(|binary| binary.target == FUZZ_TARGET);
+        let jobs: Vec<Job<'_>> = unit.into_iter().map(|binary| job(binary, options, &[])).collect();
+        passed &= runner.in_turn(&jobs)?;
+        passed &= documentation(runner)?;
+        passed &= fuzzing(&fuzz, options, runner, progress)?;
+        passed &= mutations(options, runner, progress)?;
+    }
+    if let Some(images) = images {
+        passed &= against_cluster(options, runner, progress, Some(&images), |environment| {
+            let alone = Manifest::read()?.alone;
+            let (last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
+                e2e.iter().partition(|binary| alone.contains(&binary.target));
+            let mut environment = environment.to_vec();
+            if let Some(plugin) = built.programs.get(PLUGIN) {
+                environment.push((PLUGIN_VARIABLE, plugin.display().to_string()));
+            }
+            let jobs = |binaries: Vec<&'_ TestBinary>| -> Vec<Job<'_>> {
+                binaries
+                    .into_iter()
+                    .filter_map(|binary| e2e.iter().find(|known| known.executable == binary.executable))
+                    .map(|binary| {
+                        let mut job = job(binary, options, &environment);
+                        job.arguments = vec!["--test-threads".to_owned(), E2E_THREADS.to_owned()];
+                        job
+                    })
+                    .collect()
+            };
+            let mut passed = runner.side_by_side(E2E_PROGRAMS, jobs(first))?;
+            passed &= runner.in_turn(&jobs(in_order(last, &alone)))?;
+            Ok(passed)
+        })?;
+    }
+    Ok(passed)
 }
 
-fn run_e2e(options: &TestOptions, progress: &Progress, results: &mut Results) -> anyhow::Result<bool> {
-    let name = &options.name;
-    let cluster = Cluster::up(name, UpOptions::default(), progress).context(
-        "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
-    )?;
-    let outcome = images::build(progress)
-        .and_then(|built| {
-            built.load(&cluster, progress)?;
-            deploy::deploy(&Destination::Embedded(cluster), &built, None, progress)
+/// What the caller's arguments for `cargo test` choose.
+fn chosen(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+    let mut passed = true;
+    let cargo_test = |selected: &[String]| {
+        let mut command = workspace::cargo();
+        command
+            .args(["test", "--no-fail-fast", "--workspace"])
+            .args(selected)
+            .args(&options.arguments);
+        if options.long {
+            command.env(LONG_VARIABLE, "1");
+        }
+        command
+    };
+    if !options.e2e_only {
+        progress.note("tests that need no cluster");
+        let command = cargo_test(&[format!("--exclude={E2E}")]);
+        passed &= runner.run("cargo test, compiling included", command, &|line| {
+            println!("{line}");
+        })?;
+    }
+    if !options.unit_only {
+        passed &= against_cluster(options, runner, progress, None, |environment| {
+            let tests = Manifest::read()?.tests;
+            let mut command = cargo_test(
+                &tests
+                    .iter()
+                    .map(|name| format!("--test={name}"))
+                    .collect::<Vec<_>>(),
+            );
+            command.envs(environment.iter().map(|(name, value)| (name, value)));
+            runner.run("cargo test of e2e, compiling included", command, &|line| {
+                println!("{line}");
+            })
+        })?;
+    }
+    Ok(passed)
+}
+
+/// Compiles what the run needs, side by side: each compiler has stretches in which it keeps one core busy only.
+fn compile(
+    options: &TestOptions,
+    timing: &Timing,
+    progress: &Progress,
+) -> anyhow::Result<(Built, Option<images::Built>)> {
+    let go = || {
+        timing.measure(Part::Compile, "the cluster's programs (Go)", || {
+            cluster::build_programs(progress)
         })
-        .and_then(|()| {
-            progress.note("tests against the embedded cluster");
-            let mut command = cargo_test();
-            command
-                .args(["--package", "e2e"])
-                .args(&options.arguments)
-                .env(CLUSTER_VARIABLE, name);
-            watch(command, results)
-        });
+    };
+    let programs = || {
+        timing.measure(Part::Compile, "programs for images, images", || {
+            images::build(progress)
+        })
+    };
+    let tests = || {
+        let e2e = if options.e2e_only {
+            Some(Manifest::read()?.tests)
+        } else {
+            None
+        };
+        timing.measure(Part::Compile, "tests", || binaries::build(e2e.as_deref()))
+    };
+    if options.unit_only {
+        return Ok((tests()?, None));
+    }
+    if options.dev_images {
+        let built = tests()?;
+        go()?;
+        let images = timing.measure(Part::Compile, "images of the tests' programs", || {
+            images::of_tests(progress, &built.programs)
+        })?;
+        return Ok((built, Some(images)));
+    }
+    thread::scope(|scope| {
+        let (go, programs) = (scope.spawn(go), scope.spawn(programs));
+        let tests = tests();
+        go.join()
+            .map_err(|_| anyhow!("building the cluster panicked"))??;
+        let programs = programs
+            .join()
+            .map_err(|_| anyhow!("building images panicked"))??;
+        Ok((tests?, Some(programs)))
+    })
+}
+
+fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'static str, String)]) -> Job<'a> {
+    let mut environment = environment.to_vec();
+    if options.long {
+        environment.push((LONG_VARIABLE, "1".to_owned()));
+    }
+    Job {
+        binary,
+        arguments: Vec::new(),
+        environment,
+    }
+}
+
+/// Examples in documentation, which cargo alone can run.
+fn documentation(runner: &Runner<'_>) -> anyhow::Result<bool> {
+    let mut command = workspace::cargo();
+    command.args(["test", "--workspace", "--doc", "--no-fail-fast"]);
+    runner.run("examples in documentation", command, &runner::show)
+}
+
+/// Runs all fuzz targets of a crate at once, after their seeds and former findings were tried.
+fn fuzzing(
+    binaries: &[&TestBinary],
+    options: &TestOptions,
+    runner: &Runner<'_>,
+    progress: &Progress,
+) -> anyhow::Result<bool> {
+    let default = if options.long {
+        FUZZ_SECONDS
+    } else {
+        FUZZ_SECONDS / SHARE
+    };
+    let seconds = std::env::var(FUZZ_VARIABLE).unwrap_or_else(|_| default.to_string());
+    progress.note(&format!(
+        "fuzzing, {seconds} s a target of {FUZZ_SECONDS} in the long form ({FUZZ_VARIABLE} sets it)"
+    ));
+    let jobs: Vec<Job<'_>> = binaries
+        .iter()
+        .map(|binary| {
+            let mut job = job(binary, options, &[(FUZZ_VARIABLE, seconds.clone())]);
+            job.arguments = ["--nocapture", "--test-threads", FUZZ_THREADS]
+                .map(str::to_owned)
+                .to_vec();
+            job
+        })
+        .collect();
+    runner.in_turn(&jobs)
+}
+
+fn mutations(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+    let share = if options.long { 1 } else { SHARE };
+    progress.note("mutations: whether the tests notice when a rule is taken away");
+    let score = runner
+        .timing
+        .measure(Part::Run, "mutations, compiling included", || {
+            mutants::every(share, None)
+        })?;
+    runner
+        .results
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .summaries
+        .push(score.to_string());
+    Ok(score.is_good())
+}
+
+/// Sets up the cluster with OLM on it, lets `tests` run with the environment that names it, and removes it.
+fn against_cluster(
+    options: &TestOptions,
+    runner: &Runner<'_>,
+    progress: &Progress,
+    built: Option<&images::Built>,
+    tests: impl FnOnce(&[(&'static str, String)]) -> anyhow::Result<bool>,
+) -> anyhow::Result<bool> {
+    let name = &options.name;
+    let ready = runner.timing.measure(Part::SetUp, "cluster with OLM", || {
+        let cluster = Cluster::up(name, UpOptions::default(), progress).context(
+            "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
+        )?;
+        let built = match built {
+            Some(built) => built.clone(),
+            None => images::build(progress)?,
+        };
+        built.load(&cluster, progress)?;
+        deploy::deploy(&Destination::Embedded(cluster), &built, None, progress)?;
+        built.note()
+    });
+    let outcome = ready.and_then(|images| {
+        progress.note("tests against the embedded cluster");
+        let images = images.display().to_string();
+        tests(&[(CLUSTER_VARIABLE, name.clone()), (images::VARIABLE, images)])
+    });
     if options.keep {
         progress.note(&format!(
             "cluster `{name}` is kept; remove it with: cargo xtask cluster down --name {name}"
         ));
     } else {
-        Cluster::down(name, false)?;
+        runner
+            .timing
+            .measure(Part::SetUp, "cluster removed", || Cluster::down(name, false))?;
     }
     outcome
 }
 
-fn cargo_test() -> Command {
-    let mut command = workspace::cargo();
-    command.args(["test", "--no-fail-fast"]);
-    command
+/// What `e2e/Cargo.toml` says of its test programs.
+#[derive(Debug, PartialEq, Eq)]
+struct Manifest {
+    /// All of them.
+    tests: Vec<String>,
+    /// Those that want the cluster for themselves, in order.
+    alone: Vec<String>,
 }
 
-/// Runs `command`, shows its output and takes it in. False when it failed.
-fn watch(mut command: Command, results: &mut Results) -> anyhow::Result<bool> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stdin(Stdio::null())
-        .spawn()
-        .context("cannot run cargo")?;
-    let output = child.stdout.take().context("cargo's output was not captured")?;
-    let mut shown = std::io::stdout();
-    for line in BufReader::new(output).lines() {
-        let line = line.context("cargo's output broke off")?;
-        // A closed stdout is no reason to stop testing.
-        let _ = writeln!(shown, "{line}");
-        if line.starts_with(FUZZ_LINE) {
-            results.summaries.push(line.clone());
-        }
-        results.read_line(&line);
+impl Manifest {
+    fn read() -> anyhow::Result<Self> {
+        let output = workspace::cargo()
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .output()
+            .context("cannot run cargo metadata")?;
+        Self::of(&output.stdout)
     }
-    Ok(child.wait().context("lost cargo")?.success())
+
+    fn of(metadata: &[u8]) -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        struct Metadata {
+            packages: Vec<Package>,
+        }
+        #[derive(Deserialize)]
+        struct Package {
+            name: String,
+            #[serde(default)]
+            targets: Vec<Target>,
+            metadata: Option<serde_json::Value>,
+        }
+        #[derive(Deserialize)]
+        struct Target {
+            name: String,
+            kind: Vec<String>,
+        }
+        let metadata: Metadata =
+            serde_json::from_slice(metadata).context("cargo metadata did not print JSON")?;
+        let package = metadata
+            .packages
+            .into_iter()
+            .find(|package| package.name == E2E)
+            .context("the workspace has no package e2e")?;
+        let list = package
+            .metadata
+            .and_then(|metadata| metadata.pointer("/tests/alone").cloned())
+            .context("e2e/Cargo.toml has no list package.metadata.tests.alone")?;
+        let tests: Vec<String> = package
+            .targets
+            .into_iter()
+            .filter(|target| target.kind == ["test"])
+            .map(|target| target.name)
+            .collect();
+        let alone: Vec<String> = serde_json::from_value(list)
+            .context("package.metadata.tests.alone of e2e/Cargo.toml is no list of names")?;
+        if let Some(name) = alone.iter().find(|name| !tests.contains(name)) {
+            bail!("package.metadata.tests.alone of e2e/Cargo.toml names {name}, which is no test");
+        }
+        Ok(Self { tests, alone })
+    }
+}
+
+fn in_order<'a>(mut binaries: Vec<&'a TestBinary>, order: &[String]) -> Vec<&'a TestBinary> {
+    binaries.sort_by_key(|binary| order.iter().position(|name| *name == binary.target));
+    binaries
 }
 
 /// The folder with corpus and recorded answers.
@@ -159,4 +414,28 @@ fn require_shared(progress: &Progress) -> anyhow::Result<()> {
         "{missing}: the tests that compare with them say so and do not run"
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_that_run_alone_are_read_from_the_manifest_of_e2e() {
+        let of = |alone: &str| {
+            let text = format!(
+                r#"{{"packages": [{{"name": "opm", "metadata": null}}, {{"name": "e2e", "metadata": {alone},
+                "targets": [{{"name": "e2e", "kind": ["lib"]}}, {{"name": "crash", "kind": ["test"]}}]}}]}}"#
+            );
+            Manifest::of(text.as_bytes())
+        };
+        let manifest = of(r#"{"tests": {"alone": ["crash"]}}"#).unwrap();
+        assert_eq!(
+            (manifest.tests, manifest.alone),
+            (vec!["crash".to_owned()], vec!["crash".to_owned()])
+        );
+        assert!(of("null").is_err());
+        assert!(of(r#"{"tests": {"alone": ["crush"]}}"#).is_err());
+        assert!(Manifest::read().unwrap().alone.contains(&"crash".to_owned()));
+    }
 }

@@ -1,0 +1,189 @@
+//! Runs test programs one after the other or side by side, shows what they say and takes it in.
+
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow};
+
+use super::binaries::TestBinary;
+use super::timing::{Part, Timing};
+use crate::results::Results;
+
+/// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing and of tests
+/// that do a share of what they could.
+const REPEATED: [&str; 2] = ["fuzz ", "short form:"];
+
+/// What all test programs of a run share.
+#[derive(Debug)]
+pub struct Runner<'a> {
+    /// Where the time goes.
+    pub timing: &'a Timing,
+    /// What tests said.
+    pub results: Mutex<Results>,
+}
+
+/// One program of tests and how it is to be run.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The program.
+    pub binary: &'a TestBinary,
+    /// Arguments for the test harness.
+    pub arguments: Vec<String>,
+    /// Environment beyond what it inherits.
+    pub environment: Vec<(&'static str, String)>,
+}
+
+impl Job<'_> {
+    fn command(&self) -> Command {
+        let mut command = self.binary.command();
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+impl Runner<'_> {
+    /// Runs one after the other, showing lines as they come. False when one failed.
+    ///
+    /// # Errors
+    /// When a program cannot be run.
+    pub fn in_turn(&self, jobs: &[Job<'_>]) -> anyhow::Result<bool> {
+        let mut passed = true;
+        for job in jobs {
+            crate::interrupt::check()?;
+            show(&format!("\n     Running {}", job.binary.name()));
+            passed &= self.run(&job.binary.name(), job.command(), &|line| show(line))?;
+        }
+        Ok(passed)
+    }
+
+    /// Runs up to `width` at a time; what one says is shown when it is through. False when one failed.
+    ///
+    /// # Errors
+    /// When a program cannot be run.
+    pub fn side_by_side(&self, width: usize, jobs: Vec<Job<'_>>) -> anyhow::Result<bool> {
+        let queue = Mutex::new(jobs.into_iter());
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || -> anyhow::Result<bool> {
+            let mut passed = true;
+            while let Some(job) = next() {
+                crate::interrupt::check()?;
+                let said = Mutex::new(format!("\n     Running {}\n", job.binary.name()));
+                let keep = |line: &str| {
+                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                    said.push_str(line);
+                    said.push('\n');
+                };
+                let outcome = self.run(&job.binary.name(), job.command(), &keep);
+                show(
+                    said.into_inner()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .trim_end(),
+                );
+                passed &= outcome?;
+            }
+            Ok(passed)
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..width).map(|_| scope.spawn(work)).collect();
+            let mut passed = true;
+            for thread in threads {
+                passed &= thread
+                    .join()
+                    .map_err(|_| anyhow!("a thread that runs tests panicked"))??;
+            }
+            Ok(passed)
+        })
+    }
+
+    /// Runs `command`, gives `shown` each line of it, and takes the lines in. False when it failed.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn run(
+        &self,
+        name: &str,
+        mut command: Command,
+        shown: &(impl Fn(&str) + Sync),
+    ) -> anyhow::Result<bool> {
+        let began = Instant::now();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        let output = child.stdout.take().context("its output was not captured")?;
+        let errors = child.stderr.take().context("its errors were not captured")?;
+        thread::scope(|scope| {
+            scope.spawn(|| self.read(errors, shown));
+            self.read(output, shown);
+        });
+        let passed = child.wait().with_context(|| format!("lost {name}"))?.success();
+        self.timing.add(Part::Run, name, began.elapsed(), passed);
+        Ok(passed)
+    }
+
+    /// Tests may print anything, so what is no text is shown as well as it can be.
+    fn read(&self, output: impl Read, shown: &impl Fn(&str)) {
+        let mut reader = BufReader::new(output);
+        let mut bytes = Vec::new();
+        while reader.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+            let text = String::from_utf8_lossy(&bytes);
+            let line = text.trim_end_matches(['\n', '\r']);
+            shown(line);
+            let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+            if REPEATED.iter().any(|start| line.starts_with(start)) {
+                results.summaries.push(line.to_owned());
+            }
+            results.read_line(line);
+            bytes.clear();
+        }
+    }
+}
+
+/// Prints a line. A closed stdout is no reason to stop testing.
+pub fn show(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Verdict;
+
+    fn script(text: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]);
+        command
+    }
+
+    #[test]
+    fn lines_of_both_outputs_are_taken_in_and_the_exit_code_is_the_verdict() {
+        let timing = Timing::start();
+        let runner = Runner {
+            timing: &timing,
+            results: Mutex::default(),
+        };
+        let said = Mutex::new(Vec::new());
+        let keep = |line: &str| said.lock().unwrap().push(line.to_owned());
+        let text = "echo 'test a ... ok'; printf 'odd \\377\\n'; echo 'short form: 1 of 5 things' >&2; \
+                    echo 'test result: ok. 1 passed'";
+        assert!(runner.run("one", script(text), &keep).unwrap());
+        assert!(!runner.run("two", script("exit 101"), &keep).unwrap());
+        let results = runner.results.into_inner().unwrap();
+        assert_eq!(results.tests["a"], Verdict::Passed);
+        let mut summaries = results.summaries;
+        summaries.sort();
+        assert_eq!(
+            summaries,
+            ["short form: 1 of 5 things", "test result: ok. 1 passed"]
+        );
+        assert_eq!(said.into_inner().unwrap().len(), 4);
+        assert!(timing.to_string().contains("FAILED"));
+    }
+}
