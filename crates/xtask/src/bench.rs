@@ -1,14 +1,16 @@
-//! `cargo xtask bench`: figures of the main job, of catalogs and of resolution.
+//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs.
 
 mod catalogs;
+mod churn;
 mod main_job;
+mod memory;
 mod resolver;
 
 use std::process::ExitCode;
 
 use crate::args::{BenchCommand, BenchOptions};
 
-pub use main_job::find_process;
+pub use memory::find_process;
 
 /// Measures what the options name, the main job if they name nothing. A miss is printed and fails nothing.
 ///
@@ -17,6 +19,7 @@ pub use main_job::find_process;
 pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     match &options.what {
         Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
+        Some(BenchCommand::Churn(churn)) => churn::run(churn),
         Some(BenchCommand::Resolver) => resolver::run(),
         None => main_job::run(options),
     }

@@ -3,14 +3,13 @@
 //! Times come from watches, so they include the way to this process. Requests come from the API server's
 //! audit log. A miss is printed and fails nothing.
 
-use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::memory::{field, process_of};
 use crate::args::BenchOptions;
 use crate::catalog::Opm;
 use crate::cluster::{Cluster, UpOptions};
@@ -202,52 +201,22 @@ struct Memory {
 }
 
 fn read_memory(destination: &Destination, namespace: &str) -> anyhow::Result<Vec<Memory>> {
-    let pod_of = |namespace: &str, selector: &str| -> anyhow::Result<String> {
-        let pods = destination
-            .get(&["pod", "-n", namespace, "-l", selector])?
-            .unwrap_or_default();
-        Ok(text(&pods, "/items/0/metadata/uid").to_owned())
-    };
     let wanted = [
-        ("olm-operator", pod_of("olm", "app=olm-operator")?),
-        ("catalog-operator", pod_of("olm", "app=catalog-operator")?),
-        ("opm", pod_of(namespace, "olm.catalogSource")?),
+        ("olm-operator", "olm", "app=olm-operator"),
+        ("catalog-operator", "olm", "app=catalog-operator"),
+        ("opm", namespace, "olm.catalogSource"),
     ];
     let mut found = Vec::new();
-    for (program, uid) in wanted {
-        let process =
-            find_process(program, &uid).with_context(|| format!("no process of {program} in pod {uid}"))?;
-        let status = fs::read_to_string(process.join("status"))?;
-        let field = |name: &str| {
-            let line = status
-                .lines()
-                .find_map(|line| line.strip_prefix(name))
-                .unwrap_or_default();
-            line.trim_matches([':', '\t', ' ', 'k', 'B'])
-                .parse::<f64>()
-                .unwrap_or_default()
-                / 1024.0
-        };
+    for (program, namespace, selector) in wanted {
+        let process = process_of(destination, program, namespace, selector)?;
         found.push(Memory {
             program,
-            resident: field("VmRSS"),
-            anonymous: field("RssAnon"),
-            peak: field("VmHWM"),
+            resident: field(&process, "VmRSS")?,
+            anonymous: field(&process, "RssAnon")?,
+            peak: field(&process, "VmHWM")?,
         });
     }
     Ok(found)
-}
-
-/// The process named `program` whose cgroup belongs to the pod.
-pub fn find_process(program: &str, pod: &str) -> Option<std::path::PathBuf> {
-    let processes = fs::read_dir("/proc").ok()?;
-    processes
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .find(|path| {
-            let read = |file: &str| fs::read_to_string(Path::new(path).join(file)).unwrap_or_default();
-            read("comm").trim() == program.get(..15).unwrap_or(program) && read("cgroup").contains(pod)
-        })
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

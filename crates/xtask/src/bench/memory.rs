@@ -1,0 +1,122 @@
+//! Memory of processes in pods, read from `/proc`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::kubectl::{Destination, text};
+
+/// Time between two looks of a [`Peak`].
+const POLL: Duration = Duration::from_millis(100);
+
+/// The process named `program` whose cgroup belongs to the pod.
+pub fn find_process(program: &str, pod: &str) -> Option<PathBuf> {
+    let processes = fs::read_dir("/proc").ok()?;
+    processes
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| {
+            let read = |file: &str| fs::read_to_string(Path::new(path).join(file)).unwrap_or_default();
+            read("comm").trim() == program.get(..15).unwrap_or(program) && read("cgroup").contains(pod)
+        })
+}
+
+/// The process of `program` in the first pod that `selector` finds.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn process_of(
+    destination: &Destination,
+    program: &str,
+    namespace: &str,
+    selector: &str,
+) -> anyhow::Result<PathBuf> {
+    let pods = destination
+        .get(&["pod", "-n", namespace, "-l", selector])?
+        .unwrap_or_default();
+    let pod = text(&pods, "/items/0/metadata/uid");
+    find_process(program, pod).with_context(|| format!("no process of {program} in pod {pod}"))
+}
+
+/// A field of a process's `status` that is given in kB, in MiB.
+///
+/// # Errors
+/// When the process has ended.
+pub(super) fn field(process: &Path, name: &str) -> anyhow::Result<f64> {
+    let status = fs::read_to_string(process.join("status"))
+        .with_context(|| format!("{} has ended", process.display()))?;
+    Ok(kib(&status, name) as f64 / 1024.0)
+}
+
+fn kib(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let digits = line.unwrap_or_default().trim_matches([':', '\t', ' ', 'k', 'B']);
+    digits.parse().unwrap_or_default()
+}
+
+/// Follows the anonymous memory of a process and remembers the most it had.
+#[derive(Debug)]
+pub(super) struct Peak {
+    most: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Peak {
+    /// Begins to look.
+    pub(super) fn of(process: PathBuf) -> Self {
+        let (most, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (seen, ended) = (Arc::clone(&most), Arc::clone(&over));
+        let thread = thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+                seen.fetch_max(kib(&status, "RssAnon"), Ordering::Relaxed);
+                thread::sleep(POLL);
+            }
+        });
+        Self {
+            most,
+            over,
+            thread: Some(thread),
+        }
+    }
+
+    /// The most so far, in MiB.
+    pub(super) fn mib(&self) -> f64 {
+        self.most.load(Ordering::Relaxed) as f64 / 1024.0
+    }
+}
+
+impl Drop for Peak {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It only reads; that it has ended is all there is to know.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_read_by_its_name() {
+        let status = "Name:\tx\nVmRSS:\t   13600 kB\nRssAnon:\t    4400 kB\n";
+        assert_eq!((kib(status, "RssAnon"), kib(status, "VmHWM")), (4400, 0));
+        assert!(field(Path::new("/proc/self"), "VmRSS").unwrap() > 0.1);
+    }
+
+    #[test]
+    fn the_peak_is_that_of_the_process() {
+        let peak = Peak::of(PathBuf::from("/proc/self"));
+        thread::sleep(POLL * 3);
+        assert!(peak.mib() > 0.1);
+    }
+}
