@@ -152,14 +152,13 @@ impl fmt::Display for Unpredictable {
 
 impl std::error::Error for Unpredictable {}
 
-/// What must come of `bundle`, which upgrades `previous` and needs the APIs `required` of other operators, under an
+/// What must come of `bundle`, which needs the APIs `required` of other operators, under an
 /// OperatorGroup with `targets`.
 ///
 /// # Errors
 /// When it depends on more than this.
 pub fn derive(
     bundle: &Bundle,
-    previous: Option<&Bundle>,
     required: &[Api],
     targets: Targets,
     around: &Surroundings,
@@ -178,9 +177,6 @@ pub fn derive(
         .or_else(|| kubernetes_too_old(bundle, around))
     {
         return Ok(early);
-    }
-    if let Some(changed) = previous.and_then(|previous| selector_changed(bundle, previous)) {
-        return Ok(changed);
     }
     let obstacles = pods::obstacles(bundle, &around.node_labels);
     if !obstacles.is_empty() {
@@ -293,24 +289,6 @@ fn kubernetes_too_old(bundle: &Bundle, around: &Surroundings) -> Option<Expectat
     })
 }
 
-/// Kubernetes never lets a Deployment's selector change, and a Deployment of the same name is upgraded in place.
-fn selector_changed(bundle: &Bundle, previous: &Bundle) -> Option<Expectation> {
-    let (name, _) = bundle.deployments().find(|(name, spec)| {
-        previous
-            .deployments()
-            .any(|(earlier, old)| earlier == *name && old["selector"] != spec["selector"])
-    })?;
-    Some(Expectation::Csv {
-        phase: "Failed",
-        reason: "InstallComponentFailed",
-        says: vec![
-            "install strategy failed: ".to_owned(),
-            name.to_owned(),
-            "field is immutable".to_owned(),
-        ],
-    })
-}
-
 /// No stand-in has the digest of the image it stands in for.
 fn pinned_image(bundle: &Bundle) -> Option<Expectation> {
     let image = bundle.images().find(|image| image.contains('@'))?;
@@ -361,7 +339,7 @@ mod tests {
     fn check(spec: Value, objects: &[Value], targets: Targets, expected: &str, says: &[&str]) {
         let mut manifests = vec![csv(spec)];
         manifests.extend_from_slice(objects);
-        let found = derive(&Bundle::new(manifests).unwrap(), None, &[], targets, &around()).unwrap();
+        let found = derive(&Bundle::new(manifests).unwrap(), &[], targets, &around()).unwrap();
         assert_eq!(found.to_string(), expected);
         let (Expectation::Csv { says: found, .. }
         | Expectation::Subscription { says: found, .. }
@@ -477,27 +455,12 @@ mod tests {
         let image = "quay.io/a/a@sha256:12";
         bundle.csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"]["containers"]
             [0]["image"] = json!(image);
-        let found = derive(&bundle, None, &[], Targets::Own, &around()).unwrap();
+        let found = derive(&bundle, &[], Targets::Own, &around()).unwrap();
         assert_eq!(found.to_string(), "Installing/InstallWaiting");
         let Expectation::Csv { says, .. } = found else {
             unreachable!()
         };
         assert!(says[0].contains(image), "{says:?}");
-    }
-
-    #[test]
-    fn a_deployment_with_another_selector_cannot_take_the_place_of_the_old_one() {
-        let with = |version: &str| {
-            let mut bundle = Bundle::new(vec![csv(json!({}))]).unwrap();
-            bundle.csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["selector"] =
-                json!({"matchLabels": {"version": version}});
-            bundle
-        };
-        let upgrade = |from: &str, to: &str| {
-            derive(&with(to), Some(&with(from)), &[], Targets::Own, &around()).unwrap()
-        };
-        assert_eq!(upgrade("1", "1").to_string(), FINE);
-        assert_eq!(upgrade("1", "2").to_string(), "Failed/InstallComponentFailed");
     }
 
     #[test]
@@ -509,13 +472,13 @@ mod tests {
             kind: "K".into(),
         };
         let mut around = around();
-        let found = derive(&bundle, None, std::slice::from_ref(&api), Targets::Own, &around).unwrap();
+        let found = derive(&bundle, std::slice::from_ref(&api), Targets::Own, &around).unwrap();
         assert_eq!(
             found.to_string(),
             "Subscription ResolutionFailed/ConstraintsNotSatisfiable"
         );
         around.provided.insert(api.clone());
-        assert!(derive(&bundle, None, &[api], Targets::Own, &around).is_err());
+        assert!(derive(&bundle, &[api], Targets::Own, &around).is_err());
     }
 
     #[test]
@@ -523,7 +486,7 @@ mod tests {
         let mut bundle = Bundle::new(vec![csv(json!({}))]).unwrap();
         let pod = &mut bundle.csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
         pod["nodeSelector"] = json!({"role": "master"});
-        let Unpredictable(why) = derive(&bundle, None, &[], Targets::Own, &around()).unwrap_err();
+        let Unpredictable(why) = derive(&bundle, &[], Targets::Own, &around()).unwrap_err();
         assert_eq!(why, ["Deployment d wants a node with role=master"]);
     }
 }

@@ -77,6 +77,9 @@ pub fn api_server(layout: &Layout, addresses: Addresses) -> Program {
             format!("--service-cluster-ip-range={SERVICE_NETWORK}"),
             "--authorization-mode=Node,RBAC".into(),
             "--allow-privileged=true".into(),
+            // A test has a policy that changes what others apply; beta, and off by default.
+            "--feature-gates=MutatingAdmissionPolicy=true".into(),
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true".into(),
             format!("--client-ca-file={}", file("ca.crt")),
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
