@@ -7,19 +7,20 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_stream::Stream;
 use tokio_stream::StreamExt as _;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::proto::registry_client::RegistryClient;
-use crate::proto::{self};
+use crate::limits::{CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, ReadLimits, STALL_TIME};
+use crate::proto;
+use crate::receive::{BoundedCodec, Received};
 
 /// Name readers use in health checks.
 pub const HEALTH_NAME: &str = "Registry";
-/// Largest message taken. Upstream's clients stop at 4 MiB, which drops big bundles.
-const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// How long a client waits.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +36,9 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            connect: Duration::from_secs(5),
-            call: Duration::from_secs(30),
-            stall: Duration::from_secs(30),
+            connect: CONNECT_TIME,
+            call: CALL_TIME,
+            stall: STALL_TIME,
         }
     }
 }
@@ -52,7 +53,7 @@ pub struct AddressError {
 }
 
 /// Messages of a stream, up to its end or first error.
-pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(crate) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// A registry's client. Clones share the connection.
 #[derive(Clone, Debug)]
@@ -76,8 +77,23 @@ impl Client {
         Self { channel, timeouts }
     }
 
-    fn registry(&self) -> RegistryClient<Channel> {
-        RegistryClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
+    async fn ready(&self) -> Result<Grpc<Channel>, Status> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES);
+        let ready = grpc.ready().await;
+        ready.map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
+        Ok(grpc)
+    }
+
+    async fn ask<T, U>(&self, path: &'static str, question: T) -> Result<Received<U>, Status>
+    where
+        T: prost::Message + Default + 'static,
+        U: prost::Message + Default + 'static,
+    {
+        let codec = BoundedCodec::<T, U>::default();
+        let request = self.request(question);
+        let mut grpc = self.ready().await?;
+        let answer = grpc.unary(request, PathAndQuery::from_static(path), codec);
+        Ok(answer.await?.into_inner())
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -86,30 +102,19 @@ impl Client {
         request
     }
 
-    /// Names of all packages.
-    ///
-    /// # Errors
-    /// The server's, or a deadline's.
-    pub async fn list_packages(&self) -> Result<Vec<String>, Status> {
-        let request = Request::new(proto::ListPackageRequest {});
-        let call = async move { Ok(self.registry().list_packages(request).await?.into_inner()) };
-        let mut names = self.bounded(call).await?;
-        let mut out = Vec::new();
-        while let Some(package) = names.next().await {
-            out.push(package?.name);
-        }
-        Ok(out)
-    }
-
     /// A package.
     ///
     /// # Errors
     /// The server's, or a deadline's.
     pub async fn get_package(&self, name: &str) -> Result<proto::Package, Status> {
-        let request = self.request(proto::GetPackageRequest {
+        Ok(self.get_package_sized(name).await?.message)
+    }
+
+    pub(crate) async fn get_package_sized(&self, name: &str) -> Result<Received<proto::Package>, Status> {
+        let question = proto::GetPackageRequest {
             name: name.to_owned(),
-        });
-        Ok(self.registry().get_package(request).await?.into_inner())
+        };
+        self.ask("/api.Registry/GetPackage", question).await
     }
 
     /// A bundle with its content.
@@ -122,23 +127,62 @@ impl Client {
         channel: &str,
         name: &str,
     ) -> Result<proto::Bundle, Status> {
-        let request = self.request(proto::GetBundleRequest {
+        let question = proto::GetBundleRequest {
             pkg_name: package.to_owned(),
             channel_name: channel.to_owned(),
             csv_name: name.to_owned(),
-        });
-        Ok(self.registry().get_bundle(request).await?.into_inner())
+        };
+        let answer: Received<proto::Bundle> = self.ask("/api.Registry/GetBundle", question).await?;
+        Ok(answer.message)
     }
 
-    /// Every bundle of every channel, as the server sends them.
+    /// Names of all packages, of which there may be as many as [`ReadLimits::CATALOG`] says.
+    ///
+    /// # Errors
+    /// The server's, or a deadline's; too many packages.
+    pub async fn list_packages(&self) -> Result<Vec<String>, Status> {
+        let most = ReadLimits::CATALOG.packages;
+        let mut names: Messages<Received<proto::PackageName>> = self
+            .stream("/api.Registry/ListPackages", proto::ListPackageRequest {})
+            .await?;
+        let mut out = Vec::new();
+        while let Some(package) = names.next().await {
+            if out.len() >= most {
+                return Err(Status::out_of_range(format!("more than {most} packages")));
+            }
+            out.push(package?.message.name);
+        }
+        Ok(out)
+    }
+
+    /// Every bundle of every channel, as the server sends them: any number, unless the caller stops.
     ///
     /// # Errors
     /// The server's, or a deadline's, here or as an item that ends the stream.
     pub async fn list_bundles(
         &self,
     ) -> Result<impl Stream<Item = Result<proto::Bundle, Status>> + use<>, Status> {
-        let request = Request::new(proto::ListBundlesRequest {});
-        let call = async move { Ok(self.registry().list_bundles(request).await?.into_inner()) };
+        let bundles = self.list_bundles_sized().await?;
+        Ok(bundles.map(|bundle| bundle.map(|bundle| bundle.message)))
+    }
+
+    pub(crate) async fn list_bundles_sized(&self) -> Result<Messages<Received<proto::Bundle>>, Status> {
+        self.stream("/api.Registry/ListBundles", proto::ListBundlesRequest {})
+            .await
+    }
+
+    async fn stream<T, U>(&self, path: &'static str, question: T) -> Result<Messages<Received<U>>, Status>
+    where
+        T: prost::Message + Default + 'static,
+        U: prost::Message + Default + 'static,
+    {
+        let call = async move {
+            let codec = BoundedCodec::<T, U>::default();
+            let mut grpc = self.ready().await?;
+            let answer =
+                grpc.server_streaming(Request::new(question), PathAndQuery::from_static(path), codec);
+            Ok(answer.await?.into_inner())
+        };
         self.bounded(call).await
     }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty, InlineBundle, PackageEntry};
 use olm_fbc::property::{self, Gvk, PropertyError, Typed, kinds};
@@ -19,17 +20,42 @@ use tonic::Status;
 use crate::cache::{self, CacheError};
 use crate::client::Client;
 use crate::index::Index;
+use crate::limits::{DEPENDENCY_BYTES, ERROR_CHARACTERS, ReadLimits};
 use crate::proto;
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The call failed.
-    #[error("failed to list bundles: {}", .0.message())]
+    #[error("failed to list bundles: {}", message(.0))]
     List(#[source] Status),
     /// The stream broke off.
-    #[error("error encountered while listing bundles: {}", .0.message())]
+    #[error("error encountered while listing bundles: {}", message(.0))]
     Stream(#[source] Status),
+    /// The catalog is larger than catalogs may be.
+    #[error(
+        "the catalog has more than {allowed} {of}, which is the limit `{limit}` of one catalog; leave out packages or old versions, or \
+         serve them as several catalogs"
+    )]
+    TooLarge {
+        /// Field of [`ReadLimits`] that is exceeded.
+        limit: &'static str,
+        /// Its value.
+        allowed: u64,
+        /// What is counted.
+        of: &'static str,
+    },
+    /// Reading takes too long.
+    #[error(
+        "the catalog was not read within {} s, the limit `time` of one catalog; look why its server is slow, or leave out packages",
+        .0.as_secs_f32()
+    )]
+    TooSlow(Duration),
+}
+
+/// What a server says, at most as long as is worth repeating.
+fn message(status: &Status) -> String {
+    status.message().chars().take(ERROR_CHARACTERS).collect()
 }
 
 /// A snapshot and what was left out of it.
@@ -41,25 +67,96 @@ pub struct Fetched {
     pub skipped: Vec<String>,
 }
 
-/// Reads a catalog: all bundles, then each package once.
+/// Reads a catalog: all bundles, then each package once, within [`ReadLimits::CATALOG`].
 ///
 /// # Errors
-/// Bundles cannot be listed. A package that cannot be read only leaves its bundles out.
+/// Bundles cannot be listed, or there is too much of them. A package that cannot be read only leaves its bundles out.
 pub async fn fetch(client: &Client) -> Result<Fetched, SnapshotError> {
+    fetch_within(client, &ReadLimits::CATALOG).await
+}
+
+/// [`fetch`] within limits of the caller's. Dropping it ends the call to the server.
+///
+/// # Errors
+/// As [`fetch`].
+pub async fn fetch_within(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotError> {
+    let read = tokio::time::timeout(limits.time, read(client, limits)).await;
+    read.unwrap_or(Err(SnapshotError::TooSlow(limits.time)))
+}
+
+async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotError> {
     let mut builder = Builder::default();
-    let mut bundles = client.list_bundles().await.map_err(SnapshotError::List)?;
+    let mut counted = Counted {
+        limits,
+        bundles: 0,
+        bytes: 0,
+    };
+    let mut bundles = client.list_bundles_sized().await.map_err(SnapshotError::List)?;
     while let Some(bundle) = bundles.next().await {
-        builder.add_bundle(bundle.map_err(SnapshotError::Stream)?);
+        let bundle = bundle.map_err(SnapshotError::Stream)?;
+        counted.bundle(bundle.bytes)?;
+        builder.add_bundle(bundle.message);
+        counted.check_kept(&builder)?;
     }
-    for name in builder.package_names() {
-        match client.get_package(&name).await {
-            Ok(package) => builder.add_package(package),
-            Err(status) => builder
-                .skipped
-                .push(format!("package {name:?}: {}", status.message())),
+    let names = builder.package_names();
+    counted.check_packages(names.len())?;
+    for name in names {
+        match client.get_package_sized(&name).await {
+            Ok(package) => {
+                counted.add(package.bytes)?;
+                builder.add_package(package.message);
+            }
+            Err(status) => builder.skip(format!("package {name:?}: {}", message(&status))),
         }
+        counted.check_kept(&builder)?;
     }
     Ok(builder.finish())
+}
+
+/// What a read has taken so far.
+struct Counted<'a> {
+    limits: &'a ReadLimits,
+    bundles: usize,
+    bytes: u64,
+}
+
+impl Counted<'_> {
+    fn bundle(&mut self, bytes: usize) -> Result<(), SnapshotError> {
+        self.bundles = self.bundles.saturating_add(1);
+        within(
+            "bundles",
+            self.bundles as u64,
+            self.limits.bundles as u64,
+            "bundles",
+        )?;
+        self.add(bytes)
+    }
+
+    fn add(&mut self, bytes: usize) -> Result<(), SnapshotError> {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        within("bytes", self.bytes, self.limits.bytes, "bytes")
+    }
+
+    fn check_kept(&self, builder: &Builder) -> Result<(), SnapshotError> {
+        let of = "bytes that must be kept in memory";
+        within("kept", builder.kept as u64, self.limits.kept as u64, of)
+    }
+
+    fn check_packages(&self, packages: usize) -> Result<(), SnapshotError> {
+        within(
+            "packages",
+            packages as u64,
+            self.limits.packages as u64,
+            "packages",
+        )
+    }
+}
+
+fn within(limit: &'static str, found: u64, allowed: u64, of: &'static str) -> Result<(), SnapshotError> {
+    match found > allowed {
+        true => Err(SnapshotError::TooLarge { limit, allowed, of }),
+        false => Ok(()),
+    }
 }
 
 /// Reads an index as a client of its server would: what is listed, then each package once.
@@ -72,12 +169,12 @@ pub fn of_index(index: &Index) -> io::Result<Fetched> {
     while let Some(frame) = index.listed_bundle(position) {
         let bundle = proto::Bundle::decode(frame.to_bytes()?.as_slice());
         builder.add_bundle(bundle.map_err(io::Error::other)?);
-        position += 1;
+        position = position.saturating_add(1);
     }
     for name in builder.package_names() {
         match index.package(&name) {
             Ok(package) => builder.add_package(package),
-            Err(error) => builder.skipped.push(format!("package {name:?}: {error}")),
+            Err(error) => builder.skip(format!("package {name:?}: {error}")),
         }
     }
     Ok(builder.finish())
@@ -137,7 +234,14 @@ pub struct Builder {
     /// Deprecation messages of packages and channels, which bundles do not carry.
     package_deprecations: BTreeMap<Arc<str>, PackageDeprecations>,
     skipped: Vec<String>,
+    /// Bytes of what is kept, about.
+    kept: usize,
 }
+
+/// What one more value in a list or map takes in memory beside its texts, about, in bytes.
+const VALUE: usize = 64;
+/// What a bundle takes beside its texts and lists.
+const ENTRY: usize = 512;
 
 #[derive(Default)]
 struct PackageDeprecations {
@@ -153,11 +257,25 @@ impl Builder {
                 let entry = self.entry(bundle, properties);
                 self.entries.push(entry);
             }
-            Err(reason) => self.skipped.push(format!(
+            Err(reason) => self.skip(format!(
                 "bundle {:?} of package {:?}, channel {:?}: {reason}",
                 bundle.csv_name, bundle.package_name, bundle.channel_name
             )),
         }
+    }
+
+    fn skip(&mut self, text: String) {
+        self.keep(text.len());
+        self.skipped.push(text);
+    }
+
+    /// Counts a value with so many bytes of text.
+    fn keep(&mut self, bytes: usize) {
+        self.kept = self.kept.saturating_add(VALUE).saturating_add(bytes);
+    }
+
+    fn keep_deprecation(&mut self, deprecation: Option<&proto::Deprecation>) {
+        self.keep(deprecation.map_or(0, |deprecation| deprecation.message.len()));
     }
 
     /// Names of the packages that bundles were added of.
@@ -169,6 +287,7 @@ impl Builder {
     /// Adds a package; bundles of packages that are never added are left out.
     pub fn add_package(&mut self, package: proto::Package) {
         let name = self.intern(&package.name);
+        self.keep_deprecation(package.deprecation.as_ref());
         let mut deprecations = PackageDeprecations {
             package: package.deprecation.map(|deprecation| deprecation.message.into()),
             ..PackageDeprecations::default()
@@ -180,6 +299,7 @@ impl Builder {
         };
         for channel in package.channels {
             let channel_name = self.intern(&channel.name);
+            self.keep_deprecation(channel.deprecation.as_ref());
             if let Some(deprecation) = channel.deprecation {
                 deprecations
                     .channels
@@ -222,12 +342,29 @@ impl Builder {
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }
+        self.keep(text.len());
         let new: Arc<str> = text.into();
         self.texts.insert(Arc::clone(&new));
         new
     }
 
     fn entry(&mut self, bundle: proto::Bundle, properties: Arc<[EntryProperty]>) -> BundleEntry {
+        self.keep(ENTRY);
+        self.keep_deprecation(bundle.deprecation.as_ref());
+        self.keep(bundle.bundle_path.len().saturating_add(bundle.skip_range.len()));
+        for api in bundle.provided_apis.iter().chain(&bundle.required_apis) {
+            self.keep(
+                api.group
+                    .len()
+                    .saturating_add(api.version.len())
+                    .saturating_add(api.kind.len()),
+            );
+        }
+        bundle.skips.iter().for_each(|_| self.keep(0));
+        if bundle.bundle_path.is_empty() {
+            self.keep(bundle.csv_json.len());
+            bundle.object.iter().for_each(|object| self.keep(object.len()));
+        }
         let inline = bundle.bundle_path.is_empty().then(|| {
             Arc::new(InlineBundle {
                 csv_json: bundle.csv_json,
@@ -288,6 +425,7 @@ impl Builder {
         if let Some(known) = self.property_lists.get(&list) {
             return Ok(Arc::clone(known));
         }
+        list.iter().for_each(|_| self.keep(0));
         self.property_lists.insert(Arc::clone(&list));
         Ok(list)
     }
@@ -329,6 +467,9 @@ fn api_value(kind: &str, group: &str, api_kind: &str, version: &str) -> String {
 
 /// A dependency as the requirement property it stands for; of unknown types there is none.
 fn requirement(dependency: &proto::Dependency) -> Result<Option<(String, String)>, String> {
+    if dependency.value.len() > DEPENDENCY_BYTES {
+        return Err(format!("a dependency has more than {DEPENDENCY_BYTES} bytes"));
+    }
     let parse = |what: &str| -> Result<Typed, String> {
         let wrap = |reason: String| format!("failed to unmarshal legacy '{what}' dependency: {reason}");
         let value: Value =

@@ -477,3 +477,26 @@ fn dates_are_quoted() {
         assert_eq!(to_string(text).expect("YAML"), expected);
     }
 }
+
+#[test]
+fn the_reference_page_lists_every_limit() {
+    let page = include_str!("../../../../docs/reference/limits.md");
+    // A field more is noticed here.
+    let Limits {
+        document_bytes,
+        depth,
+        nodes,
+        alias_nodes,
+        alias_bytes,
+    } = Limits::default();
+    for (name, value) in [
+        ("document_bytes", format!("{} MiB", document_bytes >> 20)),
+        ("depth", depth.to_string()),
+        ("nodes", nodes.to_string()),
+        ("alias_nodes", alias_nodes.to_string()),
+        ("alias_bytes", format!("{} MiB", alias_bytes >> 20)),
+    ] {
+        let row = format!("| `{name}` | {value} |");
+        assert!(page.contains(&row), "no row {row}");
+    }
+}

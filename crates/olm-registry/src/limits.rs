@@ -1,0 +1,103 @@
+//! How much a catalog's server may cost whoever reads it: every figure of the client in one place.
+//!
+//! `docs/reference/limits.md` lists them; a test keeps that page true. Why they are what they are: decision 0022.
+
+use std::time::Duration;
+
+/// Bytes of one message. Upstream's clients stop at 4 MiB, which drops big bundles.
+pub const MESSAGE_BYTES: usize = 64 << 20;
+/// Fields of one message. Two bytes make a field that takes a hundred in memory, so bytes alone bound nothing.
+pub const MESSAGE_FIELDS: usize = 100_000;
+/// Bytes of one dependency of a bundle, which is parsed when the catalog is read.
+pub const DEPENDENCY_BYTES: usize = 256 << 10;
+/// Characters of a server's error that are repeated in our own.
+pub const ERROR_CHARACTERS: usize = 1024;
+/// Time to connect.
+pub const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Time for a call with one answer, and for the start of a stream.
+pub const CALL_TIME: Duration = Duration::from_secs(30);
+/// Time between two messages of a stream.
+pub const STALL_TIME: Duration = Duration::from_secs(30);
+
+/// Bounds for reading one catalog once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Bundles, each counted in every channel it is in.
+    pub bundles: usize,
+    /// Packages.
+    pub packages: usize,
+    /// Bytes of all messages together.
+    pub bytes: u64,
+    /// Bytes of what is kept in memory, about: texts once, and manifests that bundles bring along.
+    pub kept: usize,
+    /// Time from the first request to the last byte.
+    pub time: Duration,
+}
+
+impl ReadLimits {
+    /// For catalogs of any kind. All of OperatorHub has 9,000 bundles in its channels, and takes some ten MiB when read.
+    pub const CATALOG: Self = Self {
+        bundles: 200_000,
+        packages: 20_000,
+        bytes: 2 << 30,
+        kept: 256 << 20,
+        time: Duration::from_secs(55),
+    };
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self::CATALOG
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page has one row per constant of this file and per field of [`ReadLimits`], with the values as they are.
+    #[test]
+    fn the_reference_page_lists_every_limit() {
+        let page = include_str!("../../../docs/reference/limits.md");
+        let source = include_str!("limits.rs")
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap_or_default();
+        let bytes = |bytes: u64| match bytes {
+            bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+            bytes => format!("{} KiB", bytes >> 10),
+        };
+        let seconds = |time: Duration| format!("{} s", time.as_secs());
+        let limits = ReadLimits::CATALOG;
+        let rows = [
+            ("MESSAGE_BYTES", bytes(MESSAGE_BYTES as u64)),
+            ("MESSAGE_FIELDS", MESSAGE_FIELDS.to_string()),
+            ("DEPENDENCY_BYTES", bytes(DEPENDENCY_BYTES as u64)),
+            ("ERROR_CHARACTERS", ERROR_CHARACTERS.to_string()),
+            ("CONNECT_TIME", seconds(CONNECT_TIME)),
+            ("CALL_TIME", seconds(CALL_TIME)),
+            ("STALL_TIME", seconds(STALL_TIME)),
+            ("bundles", limits.bundles.to_string()),
+            ("packages", limits.packages.to_string()),
+            ("bytes", bytes(limits.bytes)),
+            ("kept", bytes(limits.kept as u64)),
+            ("time", seconds(limits.time)),
+        ];
+        let named: Vec<&str> = source
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("pub "))
+            .filter_map(|line| line.strip_prefix("const ").unwrap_or(line).split_once(": "))
+            .map(|(name, _)| name)
+            .filter(|name| *name != "CATALOG")
+            .collect();
+        assert_eq!(
+            named,
+            rows.each_ref().map(|(name, _)| *name),
+            "this test knows every limit"
+        );
+        for (name, value) in rows {
+            let row = format!("| `{name}` | {value} |");
+            assert!(page.contains(&row), "no row {row}");
+        }
+    }
+}

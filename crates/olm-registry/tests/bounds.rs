@@ -1,0 +1,258 @@
+//! What a catalog's server can cost whoever reads it. The servers here are tonic's own, with answers that no catalog has.
+
+#![allow(clippy::panic)]
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use olm_registry::client::Client;
+use olm_registry::limits::{MESSAGE_FIELDS, ReadLimits};
+use olm_registry::proto;
+use olm_registry::snapshot::{SnapshotError, fetch_within};
+use prost::Message as _;
+use tokio_stream::{Stream, StreamExt as _};
+
+/// Limits that are met soon, so that the test is.
+const SMALL: ReadLimits = ReadLimits {
+    bundles: 1_000,
+    packages: 10,
+    bytes: 8 << 20,
+    kept: 4 << 20,
+    time: Duration::from_secs(30),
+};
+/// No read takes as long, however busy the machine.
+const SOON: Duration = Duration::from_secs(25);
+
+fn bundle(number: usize) -> proto::Bundle {
+    proto::Bundle {
+        csv_name: format!("demo.v{number}"),
+        package_name: "demo".into(),
+        channel_name: "stable".into(),
+        bundle_path: "quay.io/x/demo:1".into(),
+        version: "1.0.0".into(),
+        ..proto::Bundle::default()
+    }
+}
+
+type Bundles = Pin<Box<dyn Stream<Item = proto::Bundle> + Send>>;
+
+mod server {
+    //! A server of two methods by hand: the generated one speaks stored messages only.
+
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
+
+    use tonic::codegen::{BoxFuture, Service, http};
+    use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
+    use tonic::{Request, Response, Status};
+    use tonic_prost::ProstCodec;
+
+    use tokio_stream::StreamExt as _;
+
+    use super::{Bundles, Pin, Stream, proto};
+
+    #[derive(Clone)]
+    pub struct Rogue {
+        pub bundles: Arc<dyn Fn() -> Bundles + Send + Sync>,
+        pub package: Arc<dyn Fn() -> proto::Package + Send + Sync>,
+    }
+
+    impl NamedService for Rogue {
+        const NAME: &'static str = "api.Registry";
+    }
+
+    impl Service<http::Request<tonic::body::Body>> for Rogue {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = Infallible;
+        type Future = BoxFuture<Self::Response, Infallible>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+            let this = self.clone();
+            Box::pin(async move {
+                Ok(if request.uri().path().ends_with("/ListBundles") {
+                    let codec = ProstCodec::<proto::Bundle, proto::ListBundlesRequest>::default();
+                    Grpc::new(codec).server_streaming(this, request).await
+                } else {
+                    let codec = ProstCodec::<proto::Package, proto::GetPackageRequest>::default();
+                    Grpc::new(codec).unary(this, request).await
+                })
+            })
+        }
+    }
+
+    impl ServerStreamingService<proto::ListBundlesRequest> for Rogue {
+        type Response = proto::Bundle;
+        type ResponseStream = Pin<Box<dyn Stream<Item = Result<proto::Bundle, Status>> + Send>>;
+        type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
+
+        fn call(&mut self, _: Request<proto::ListBundlesRequest>) -> Self::Future {
+            let bundles: Self::ResponseStream = Box::pin((self.bundles)().map(Ok));
+            Box::pin(async move { Ok(Response::new(bundles)) })
+        }
+    }
+
+    impl UnaryService<proto::GetPackageRequest> for Rogue {
+        type Response = proto::Package;
+        type Future = BoxFuture<Response<proto::Package>, Status>;
+
+        fn call(&mut self, _: Request<proto::GetPackageRequest>) -> Self::Future {
+            let package = (self.package)();
+            Box::pin(async move { Ok(Response::new(package)) })
+        }
+    }
+}
+
+/// What a read of a catalog with these answers comes to.
+async fn read(
+    limits: ReadLimits,
+    bundles: impl Fn() -> Bundles + Send + Sync + 'static,
+    package: impl Fn() -> proto::Package + Send + Sync + 'static,
+) -> Result<usize, SnapshotError> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("port");
+    let address = listener.local_addr().expect("address").to_string();
+    let rogue = server::Rogue {
+        bundles: std::sync::Arc::new(bundles),
+        package: std::sync::Arc::new(package),
+    };
+    let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+    let task = tokio::spawn(
+        tonic::transport::Server::builder()
+            .add_service(rogue)
+            .serve_with_incoming(incoming),
+    );
+    let began = Instant::now();
+    let client = Client::connect(&address).expect("address");
+    let fetched = fetch_within(&client, &limits).await;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    task.abort();
+    fetched.map(|fetched| fetched.snapshot.entries.len())
+}
+
+fn package() -> proto::Package {
+    proto::Package {
+        name: "demo".into(),
+        default_channel_name: "stable".into(),
+        ..proto::Package::default()
+    }
+}
+
+fn endless(make: impl Fn(usize) -> proto::Bundle + Send + 'static) -> Bundles {
+    Box::pin(tokio_stream::iter((0..).map(make)))
+}
+
+#[track_caller]
+fn refused(result: Result<usize, SnapshotError>, text: &str) {
+    let told = result.expect_err(text).to_string();
+    assert!(told.contains(text), "{text}: {told}");
+}
+
+#[tokio::test]
+async fn an_ordinary_catalog_is_read() {
+    let bundles = || -> Bundles { Box::pin(tokio_stream::iter((0..3).map(bundle))) };
+    assert_eq!(read(SMALL, bundles, package).await.expect("read"), 3);
+}
+
+#[tokio::test]
+async fn endless_bundles_are_counted() {
+    let result = read(SMALL, || endless(bundle), package).await;
+    refused(
+        result,
+        "more than 1000 bundles, which is the limit `bundles` of one catalog",
+    );
+}
+
+/// What is not kept counts too, or a server could keep a reader busy for ever.
+#[tokio::test]
+async fn endless_bytes_are_counted() {
+    let large = |number| proto::Bundle {
+        csv_json: "x".repeat(1 << 20),
+        ..bundle(number)
+    };
+    let result = read(SMALL, move || endless(large), package).await;
+    refused(result, "more than 8388608 bytes, which is the limit `bytes`");
+}
+
+#[tokio::test]
+async fn what_is_kept_of_bundles_is_counted() {
+    let inline = |number| proto::Bundle {
+        bundle_path: String::new(),
+        csv_json: "x".repeat(1 << 20),
+        ..bundle(number)
+    };
+    let result = read(SMALL, move || endless(inline), package).await;
+    refused(
+        result,
+        "bytes that must be kept in memory, which is the limit `kept`",
+    );
+    // So is what is told of bundles that are left out.
+    let unusable = |number| proto::Bundle {
+        dependencies: vec![proto::Dependency {
+            r#type: "olm.package".into(),
+            value: "x".repeat(300 << 10),
+        }],
+        channel_name: "y".repeat(1 << 20),
+        ..bundle(number)
+    };
+    let result = read(SMALL, move || endless(unusable), package).await;
+    refused(result, "the limit `kept`");
+}
+
+#[tokio::test]
+async fn what_is_kept_of_packages_is_counted() {
+    let bundles = || -> Bundles { Box::pin(tokio_stream::iter((0..1).map(bundle))) };
+    let channels = || proto::Package {
+        channels: (0..80_000)
+            .map(|number| proto::Channel {
+                name: number.to_string(),
+                csv_name: "demo.v0".into(),
+                deprecation: None,
+            })
+            .collect(),
+        ..package()
+    };
+    refused(read(SMALL, bundles, channels).await, "the limit `kept`");
+}
+
+#[tokio::test]
+async fn packages_are_counted_before_they_are_asked_for() {
+    let bundles = || -> Bundles {
+        Box::pin(tokio_stream::iter((0..20).map(|number| proto::Bundle {
+            package_name: format!("demo-{number}"),
+            ..bundle(number)
+        })))
+    };
+    refused(read(SMALL, bundles, package).await, "more than 10 packages");
+}
+
+/// Two bytes on the way are a hundred in memory.
+#[tokio::test]
+async fn a_message_of_empty_fields_is_not_decoded() {
+    let hollow = || proto::Bundle {
+        provided_apis: vec![proto::GroupVersionKind::default(); MESSAGE_FIELDS + 1],
+        ..bundle(0)
+    };
+    assert!(hollow().encoded_len() < 1 << 20);
+    let bundles = move || endless(move |_| hollow());
+    refused(read(SMALL, bundles, package).await, "fields, which is the limit");
+}
+
+#[tokio::test]
+async fn a_catalog_that_drips_is_given_up() {
+    let bundles = || -> Bundles {
+        let drip = tokio_stream::iter((0..).map(bundle)).throttle(Duration::from_millis(50));
+        Box::pin(drip)
+    };
+    let limits = ReadLimits {
+        time: Duration::from_secs(1),
+        ..SMALL
+    };
+    refused(
+        read(limits, bundles, package).await,
+        "not read within 1 s, the limit `time`",
+    );
+}
