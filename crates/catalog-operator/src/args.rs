@@ -76,6 +76,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub unpack_cache: Option<PathBuf>,
 
+    /// Folder that holds layers of bundle images while they are pulled; without it that of --unpack-cache, or TMPDIR.
+    #[arg(long, value_name = "DIR")]
+    pub unpack_spool: Option<PathBuf>,
+
     /// Folder of registry configuration in containerd's form, one folder with a hosts.toml a registry.
     #[arg(long, value_name = "DIR")]
     pub registry_config: Option<PathBuf>,

@@ -155,12 +155,9 @@ fn build_services(
         .map(RegistryConfig::from_dir)
         .unwrap_or_default();
     let bundles = outside.bundles.unwrap_or_else(|| {
-        Arc::new(RegistrySource::new(
-            client.clone(),
-            stores.sources.clone(),
-            registries,
-            args.unpack_cache.clone(),
-        ))
+        let cache = args.unpack_cache.clone();
+        let source = RegistrySource::new(client.clone(), stores.sources.clone(), registries, cache);
+        Arc::new(source.with_spool(args.unpack_spool.clone()))
     });
     let config = UnpackerConfig {
         parallel: PARALLEL_UNPACKS,

@@ -14,7 +14,9 @@ use crate::digest::Digest;
 use crate::error::{PullError, PullErrorClass};
 use crate::layer::Flattened;
 use crate::limits::Limits;
-use crate::pull::{Manifest, OCI_INDEX, OCI_MANIFEST, parse_manifest};
+use crate::manifest::{
+    BlobDescriptor, ImageManifest, Manifest, OCI_INDEX, OCI_MANIFEST, choose_platform, parse_manifest,
+};
 use crate::reference::Reference;
 use crate::write::WriteError;
 
@@ -159,7 +161,7 @@ impl ImageArchive {
         })
     }
 
-    fn parsed_manifest(&self) -> Result<oci_client::manifest::OciImageManifest, WriteError> {
+    fn parsed_manifest(&self) -> Result<ImageManifest, WriteError> {
         match parse_manifest(&self.manifest).map_err(WriteError::Encode)? {
             Manifest::Image(manifest) => Ok(*manifest),
             Manifest::Index(_) => Err(WriteError::Encode("an index of several images".into())),
@@ -169,10 +171,10 @@ impl ImageArchive {
     pub(crate) fn into_parts(self) -> Result<Parts, WriteError> {
         let manifest = self.parsed_manifest()?;
         let config = self.config()?;
-        let descriptor = |layer: &oci_client::manifest::OciDescriptor| Descriptor {
+        let descriptor = |layer: &BlobDescriptor| Descriptor {
             media_type: layer.media_type.clone(),
             digest: layer.digest.clone(),
-            size: u64::try_from(layer.size).unwrap_or_default(),
+            size: layer.size,
             annotations: BTreeMap::new(),
         };
         let layers = manifest.layers.iter().map(descriptor).collect();
@@ -308,7 +310,7 @@ fn follow_index(index: &[u8], files: &BTreeMap<String, Bytes>) -> Result<(Digest
         };
         let digest = match index.manifests.as_slice() {
             [only] => only.digest.clone(),
-            _ => crate::pull::choose_platform(&index)?.to_string(),
+            _ => choose_platform(&index)?.to_string(),
         };
         let (digest, blob) = find_blob(&digest, files)?;
         if let Manifest::Image(_) = parse_manifest(&blob)? {

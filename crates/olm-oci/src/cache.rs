@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::content::{ImageContent, View};
@@ -19,6 +19,8 @@ use crate::digest::{Digest, Hasher};
 const FORMAT: &str = "olm-oci content 1";
 /// How names of finished files end.
 const EXTENSION: &str = "content";
+/// How names of files begin that are being written.
+const UNFINISHED: &str = ".new-";
 
 /// A folder of pulled content with an upper bound for its size.
 #[derive(Debug, Clone)]
@@ -43,6 +45,25 @@ impl ContentCache {
             dir: dir.into(),
             max_bytes,
         }
+    }
+
+    /// Removes what a process that was ended while it stored something has left. To be called at start: what another process
+    /// is storing in the same folder at this moment is lost to it.
+    ///
+    /// # Errors
+    /// IO errors other than that there is no folder.
+    pub fn remove_unfinished(&self) -> io::Result<()> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// What is stored for a digest and view. Absent, unreadable and damaged are the same: it has to be pulled.
@@ -77,12 +98,9 @@ impl ContentCache {
         };
         let mut header = serde_json::to_vec(&header).map_err(io::Error::other)?;
         header.push(b'\n');
-        let size = header.len() as u64
-            + content
-                .files
-                .values()
-                .map(|bytes| bytes.len() as u64)
-                .sum::<u64>();
+        let size = content.files.values().fold(header.len() as u64, |sum, bytes| {
+            sum.saturating_add(bytes.len() as u64)
+        });
         if size > self.max_bytes {
             return Ok(());
         }
@@ -90,7 +108,9 @@ impl ContentCache {
         let parts = || std::iter::once(&header[..]).chain(content.files.values().map(|bytes| &bytes[..]));
         let mut hasher = Hasher::Sha256(Default::default());
         parts().for_each(|part| hasher.update(part));
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .tempfile_in(&self.dir)?;
         writeln!(file, "{FORMAT}\n{}", hasher.finish())?;
         for part in parts() {
             file.write_all(part)?;
@@ -123,43 +143,36 @@ impl ContentCache {
             }
         }
         entries.sort();
-        let mut total: u64 = entries.iter().map(|(_, length, _)| length).sum();
+        let mut total: u64 = entries
+            .iter()
+            .fold(0, |sum, (_, length, _)| sum.saturating_add(*length));
         for (_, length, path) in entries {
             if total <= self.max_bytes {
                 break;
             }
             let _ = std::fs::remove_file(path);
-            total -= length;
+            total = total.saturating_sub(length);
         }
         Ok(())
     }
 }
 
 fn parse(bytes: &Bytes) -> Option<ImageContent> {
-    let line = |from: usize| {
-        bytes[from..]
-            .iter()
-            .position(|b| *b == b'\n')
-            .map(|end| from + end)
-    };
-    let format_end = line(0)?;
-    let hash_end = line(format_end + 1)?;
-    let hash: Digest = std::str::from_utf8(&bytes[format_end + 1..hash_end])
-        .ok()?
-        .parse()
-        .ok()?;
-    if bytes[..format_end] != *FORMAT.as_bytes() || !hash.matches(&bytes[hash_end + 1..]) {
+    let (format, rest) = split_line(bytes)?;
+    let (hash, rest) = split_line(&rest)?;
+    let hash: Digest = std::str::from_utf8(&hash).ok()?.parse().ok()?;
+    if format != FORMAT.as_bytes() || !hash.matches(&rest) {
         return None;
     }
-    let header_end = line(hash_end + 1)?;
-    let header: Header = serde_json::from_slice(&bytes[hash_end + 1..header_end]).ok()?;
-    let mut at = header_end + 1;
+    let (header, content) = split_line(&rest)?;
+    let header: Header = serde_json::from_slice(&header).ok()?;
+    let mut at = 0_usize;
     let mut files = BTreeMap::new();
     for (path, length) in header.files {
         let end = at
             .checked_add(usize::try_from(length).ok()?)
-            .filter(|end| *end <= bytes.len())?;
-        files.insert(path, bytes.slice(at..end));
+            .filter(|end| *end <= content.len())?;
+        files.insert(path, content.slice(at..end));
         at = end;
     }
     Some(ImageContent {
@@ -167,6 +180,14 @@ fn parse(bytes: &Bytes) -> Option<ImageContent> {
         labels: header.labels,
         files,
     })
+}
+
+/// The first line without its end, and what follows.
+fn split_line(bytes: &Bytes) -> Option<(Bytes, Bytes)> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let mut rest = bytes.slice(end..);
+    rest.advance(1);
+    Some((bytes.slice(..end), rest))
 }
 
 #[cfg(test)]
@@ -264,5 +285,19 @@ mod tests {
         let cache = ContentCache::new(dir.path(), 100);
         cache.put(&content("one", 1_000), VIEW).expect("ignored");
         assert_eq!(std::fs::read_dir(dir.path()).expect("folder").count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_at_start() {
+        let dir = tempfile::tempdir().expect("folder");
+        let cache = ContentCache::new(dir.path(), 1 << 20);
+        let kept = content("one", 10);
+        cache.put(&kept, VIEW).expect("stored");
+        std::fs::write(dir.path().join(".new-a1b2c3"), "half").expect("file");
+        cache.remove_unfinished().expect("removed");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("folder").count(), 1);
+        assert!(cache.get(&kept.digest, VIEW).is_some());
+        let absent = ContentCache::new(dir.path().join("absent"), 1);
+        absent.remove_unfinished().expect("nothing to remove");
     }
 }

@@ -20,6 +20,8 @@ pub enum PullErrorClass {
     Malformed,
     /// The registry delivered other bytes than the digest promises. Never used, never cached.
     DigestMismatch,
+    /// There is no room on this machine to hold a layer while it is verified. No registry is at fault.
+    Storage,
 }
 
 impl PullErrorClass {
@@ -32,23 +34,31 @@ impl PullErrorClass {
             Self::TooLarge => "TooLarge",
             Self::Malformed => "Malformed",
             Self::DigestMismatch => "DigestMismatch",
+            Self::Storage => "Storage",
         }
     }
 
     /// Whether the same pull, unchanged, can succeed later.
     ///
     /// A missing image may be pushed, credentials may be corrected on the registry's side and a server may send whole
-    /// layers next time; an image that is itself too large or malformed stays so as long as its name means the same.
+    /// layers next time, a disk may be emptied; an image that is itself too large or malformed stays so as long as its name means the same.
     pub fn is_transient(self) -> bool {
         match self {
-            Self::Unreachable | Self::NotFound | Self::Unauthorized | Self::DigestMismatch => true,
+            Self::Unreachable
+            | Self::NotFound
+            | Self::Unauthorized
+            | Self::DigestMismatch
+            | Self::Storage => true,
             Self::TooLarge | Self::Malformed => false,
         }
     }
 
-    /// Whether a kubelet, with mirrors and credentials of its own, may succeed where this process could not.
+    /// Whether a kubelet, with mirrors, credentials and a disk of its own, may succeed where this process could not.
     pub fn kubelet_may_succeed(self) -> bool {
-        matches!(self, Self::Unreachable | Self::NotFound | Self::Unauthorized)
+        matches!(
+            self,
+            Self::Unreachable | Self::NotFound | Self::Unauthorized | Self::Storage
+        )
     }
 }
 

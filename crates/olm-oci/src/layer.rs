@@ -12,16 +12,14 @@ use bytes::Bytes;
 use tar::EntryType;
 
 use crate::error::PullErrorClass;
-use crate::limits::Limits;
+use crate::limits::{ENTRY_HEADER_BYTES, LINKS, Limits, ZSTD_WINDOW_LOG};
 
 /// Marks that what follows in the name is removed from the layers below.
 const WHITEOUT: &str = ".wh.";
 /// Marks that everything the layers below have in this folder is removed.
 const OPAQUE: &str = ".wh..wh..opq";
-/// How much the headers of one entry may take, long names and extended attributes included.
-const HEADER_ALLOWANCE: u64 = 1024 * 1024;
-/// How many links may lead to a file.
-const MAX_LINKS: usize = 32;
+/// What zstd says of a frame with a larger window than [`ZSTD_WINDOW_LOG`].
+const WINDOW_TOO_LARGE: &str = "requires too much memory";
 
 /// Why a layer, or all of them together, cannot be read. The text names the path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +85,7 @@ impl Flattened {
 
     /// Reads the next layer: a tar archive, plain or compressed with gzip or zstd.
     pub(crate) fn add_layer(&mut self, layer: impl Read + Seek) -> Result<(), LayerError> {
-        let allowance = Rc::new(Cell::new(HEADER_ALLOWANCE));
+        let allowance = Rc::new(Cell::new(ENTRY_HEADER_BYTES));
         let reader = Bounded {
             inner: decompress(layer).map_err(|error| broken(&error))?,
             total_left: self.limits.unpacked.saturating_sub(self.unpacked),
@@ -96,7 +94,7 @@ impl Flattened {
         };
         let read = Rc::clone(&reader.read);
         let result = self.read_entries(tar::Archive::new(reader), &allowance);
-        self.unpacked += read.get();
+        self.unpacked = self.unpacked.saturating_add(read.get());
         self.apply(result?);
         Ok(())
     }
@@ -109,7 +107,7 @@ impl Flattened {
         let mut changes = Changes::default();
         for entry in archive.entries().map_err(|error| broken(&error))? {
             let mut entry = entry.map_err(|error| broken(&error))?;
-            self.entries += 1;
+            self.entries = self.entries.saturating_add(1);
             if self.entries > self.limits.entries {
                 return Err(LayerError::TooLarge(format!(
                     "more than {} entries",
@@ -120,7 +118,7 @@ impl Flattened {
             // Skipping to the next entry reads what is left of this one; headers on top have their own bound.
             allowance.set(size.saturating_add(1024));
             self.read_entry(&mut entry, size, &mut changes)?;
-            allowance.set(size.saturating_add(HEADER_ALLOWANCE));
+            allowance.set(size.saturating_add(ENTRY_HEADER_BYTES));
         }
         Ok(changes)
     }
@@ -172,7 +170,7 @@ impl Flattened {
             let text = format!("file `{path}` has {size} bytes, {} are allowed", self.limits.file);
             return Err(LayerError::TooLarge(text));
         }
-        self.content += size;
+        self.content = self.content.saturating_add(size);
         if self.content > self.limits.content {
             let text = format!(
                 "the files that are needed have more than {} bytes",
@@ -231,7 +229,7 @@ impl Flattened {
             if self.is_wanted(path) {
                 let bytes = self.follow(path)?;
                 if matches!(node, Node::Link(_)) {
-                    copies += bytes.len() as u64;
+                    copies = copies.saturating_add(bytes.len() as u64);
                     if copies > self.limits.content {
                         return Err(LayerError::TooLarge(format!(
                             "links stand for more than {} bytes of files",
@@ -251,7 +249,7 @@ impl Flattened {
 
     fn follow(&self, path: &str) -> Result<Bytes, LayerError> {
         let mut at = path;
-        for _ in 0..MAX_LINKS {
+        for _ in 0..LINKS {
             match self.nodes.get(at) {
                 Some(Node::File(bytes)) => return Ok(bytes.clone()),
                 Some(Node::Link(target)) => at = target,
@@ -335,16 +333,20 @@ fn resolve(base: &str, path: &str) -> Option<String> {
 fn decompress<'a>(mut layer: impl Read + Seek + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut magic = [0u8; 4];
     let mut length = 0;
-    while length < magic.len() {
-        match layer.read(&mut magic[length..])? {
+    while let Some(free) = magic.get_mut(length..).filter(|free| !free.is_empty()) {
+        match layer.read(free)? {
             0 => break,
-            read => length += read,
+            read => length = length.saturating_add(read),
         }
     }
     layer.seek(SeekFrom::Start(0))?;
     Ok(match magic {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(layer))),
-        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(layer)?),
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            let mut decoder = zstd::Decoder::new(layer)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+            Box::new(decoder)
+        }
         _ => Box::new(BufReader::new(layer)),
     })
 }
@@ -381,10 +383,11 @@ impl<R: Read> Read for Bounded<R> {
             ))));
         }
         let length = usize::try_from(allowed).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.inner.read(&mut buffer[..length])?;
-        self.total_left -= read as u64;
-        self.allowance.set(self.allowance.get() - read as u64);
-        self.read.set(self.read.get() + read as u64);
+        let read = self.inner.read(buffer.get_mut(..length).unwrap_or_default())?;
+        let counted = read as u64;
+        self.total_left = self.total_left.saturating_sub(counted);
+        self.allowance.set(self.allowance.get().saturating_sub(counted));
+        self.read.set(self.read.get().saturating_add(counted));
         Ok(read)
     }
 }
@@ -395,6 +398,12 @@ fn broken(error: &io::Error) -> LayerError {
         .and_then(|inner| inner.downcast_ref::<BoundExceeded>())
     {
         return LayerError::TooLarge(bound.to_string());
+    }
+    if error.to_string().contains(WINDOW_TOO_LARGE) {
+        return LayerError::TooLarge(format!(
+            "compressed by zstd with a window above {} MiB; compress it without --long and below level 21",
+            1_u64 << (ZSTD_WINDOW_LOG - 20)
+        ));
     }
     LayerError::Malformed(format!("layer is not a readable tar archive: {error}"))
 }
@@ -580,6 +589,28 @@ mod tests {
             error.to_string(),
             "`m/pipe` is not a regular file, folder or link"
         );
+    }
+
+    /// A decoder takes as much memory as the window that a layer asks for: 128 MiB with `--long=27`.
+    #[test]
+    fn windows_of_zstd_are_bounded() {
+        let with_window = |log| {
+            let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("encoder");
+            encoder.window_log(log).expect("window");
+            // Without the size in the header, as when an archive is piped through.
+            encoder
+                .write_all(&archive(&[File("m/a", b"content")]))
+                .expect("compressed");
+            encoder.finish().expect("compressed")
+        };
+        let read =
+            |layer: Vec<u8>| Flattened::new(&["m".to_owned()], Limits::BUNDLE).add_layer(Cursor::new(layer));
+        assert_eq!(read(with_window(ZSTD_WINDOW_LOG)), Ok(()));
+        for log in [ZSTD_WINDOW_LOG + 1, 27] {
+            let error = read(with_window(log)).expect_err("refused");
+            assert_eq!(error.class(), PullErrorClass::TooLarge, "{error}");
+            assert!(error.to_string().contains("window above 32 MiB"), "{error}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! - [`Reference`], [`Digest`]: names.
 //! - [`RegistryConfig`], [`Credentials`]: which hosts answer for a registry, and what they are shown.
-//! - [`Puller`], [`Image`], [`ImageContent`], [`Limits`], [`ContentCache`]: reading. [`PullError`] says what failed, where, and
+//! - [`Puller`], [`Image`], [`ImageContent`], [`Limits`], [`Spool`], [`ContentCache`]: reading. [`PullError`] says what failed, where, and
 //!   whether trying again or another way can help.
 //! - [`ImageSpec`], [`ImageArchive`], [`Pusher`]: writing the same image from the same files every time, and pushing it.
 //!
@@ -17,11 +17,13 @@ mod digest;
 mod error;
 mod helper;
 mod layer;
-mod limits;
+pub mod limits;
+mod manifest;
 mod pull;
 mod push;
 mod reference;
 mod registry_config;
+mod spool;
 mod transport;
 mod write;
 
@@ -37,5 +39,6 @@ pub use pull::{Image, Puller};
 pub use push::Pusher;
 pub use reference::{DEFAULT_REGISTRY, DEFAULT_TAG, Reference, ReferenceError};
 pub use registry_config::{Capabilities, Host, RegistryConfig, RegistryConfigError};
+pub use spool::Spool;
 pub use transport::install_tls_provider;
 pub use write::{ImageSpec, LayerSpec, WriteError};

@@ -1,6 +1,35 @@
-//! How much an image may cost whoever reads it.
+//! How much an image, and whoever serves it, may cost whoever reads it: every figure of this crate in one place.
+//!
+//! `docs/reference/limits.md` lists them; a test keeps that page true. Why they are what they are: decision 0022.
 
-/// Bounds for one pull. Images come from whoever may name one, so every figure that an image controls has a bound.
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Bytes of a token service's answer. Tokens are a few kilobytes.
+pub const TOKEN_BYTES: u64 = 256 * KIB;
+/// Bytes of an answer that says why something is refused; what follows is not read.
+pub const ERROR_BYTES: usize = 16 << 10;
+/// Characters of such an answer that are repeated in our own error.
+pub const ERROR_CHARACTERS: usize = 200;
+/// Redirects followed for one request.
+pub const REDIRECTS: usize = 5;
+/// Bytes of a layer that is held in memory while it is verified; a larger one is held in the [`crate::Spool`].
+pub const LAYER_IN_MEMORY: u64 = MIB;
+/// Layers decompressed at a time by the whole process.
+pub const LAYER_DECODERS: usize = 2;
+/// Largest window of a zstd layer as a power of two: 32 MiB. The most that Go's encoder, with which images are built, uses at any
+/// level; what `zstd --long` and `zstd --ultra -21` make is refused.
+pub const ZSTD_WINDOW_LOG: u32 = 25;
+/// Bytes that the headers of one archive entry may take, long names and extended attributes included.
+pub const ENTRY_HEADER_BYTES: u64 = MIB;
+/// Links that may lead to one file, one after the other.
+pub const LINKS: usize = 32;
+
+/// Bounds for one pull. Images come from whoever may name one, so every figure that an image or a registry controls has a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a manifest, an index or an image configuration, each.
@@ -9,6 +38,8 @@ pub struct Limits {
     pub layers: usize,
     /// Bytes of one layer as the registry sends it (compressed).
     pub layer: u64,
+    /// Bytes of all layers together as the registry sends them.
+    pub transfer: u64,
     /// Bytes of all layers together after decompression, entries nobody asked for included.
     pub unpacked: u64,
     /// Entries (files, folders, links, whiteouts) of all layers together.
@@ -17,10 +48,19 @@ pub struct Limits {
     pub file: u64,
     /// Bytes of all wanted files together; they are held in memory.
     pub content: u64,
+    /// Time to connect to a host, TLS included.
+    pub connect: Duration,
+    /// Time in which something must come of an answer that has begun.
+    pub idle: Duration,
+    /// Time for a manifest, a configuration or a token, from the request to the last byte, redirects included.
+    pub answer: Duration,
+    /// Time after which a layer must have come, or be sent, at [`Limits::floor`] on average.
+    pub grace: Duration,
+    /// Bytes a second.
+    pub floor: u64,
+    /// Time for a pull as a whole.
+    pub time: Duration,
 }
-
-const KIB: u64 = 1024;
-const MIB: u64 = 1024 * KIB;
 
 impl Limits {
     /// For bundle images: some manifests, rarely above a few MiB. Kubernetes itself takes no object above 1.5 MiB or so.
@@ -28,26 +68,154 @@ impl Limits {
         document: 4 * MIB,
         layers: 128,
         layer: 64 * MIB,
+        transfer: 256 * MIB,
         unpacked: 256 * MIB,
         entries: 20_000,
         file: 16 * MIB,
         content: 64 * MIB,
+        connect: Duration::from_secs(10),
+        idle: Duration::from_secs(30),
+        answer: Duration::from_secs(60),
+        grace: Duration::from_secs(30),
+        floor: 16 * KIB,
+        time: Duration::from_secs(10 * 60),
     };
 
     /// For catalog images: they hold an `opm` binary and hundreds of MiB of declarative configuration.
     pub const CATALOG: Self = Self {
-        document: 4 * MIB,
-        layers: 128,
         layer: 2048 * MIB,
+        transfer: 8192 * MIB,
         unpacked: 8192 * MIB,
         entries: 500_000,
         file: 1024 * MIB,
         content: 4096 * MIB,
+        time: Duration::from_secs(4 * 60 * 60),
+        ..Self::BUNDLE
     };
+
+    /// What is wrong with a layer of `size` bytes that makes `transfer` bytes of all of them; `None` when nothing is.
+    pub(crate) fn excess(&self, size: u64, transfer: u64) -> Option<String> {
+        if size > self.layer {
+            return Some(format!("larger than the allowed {} bytes", self.layer));
+        }
+        (transfer > self.transfer).then(|| {
+            format!(
+                "all layers together are larger than the allowed {} bytes",
+                self.transfer
+            )
+        })
+    }
+
+    /// Time in which `bytes` must have been sent.
+    pub(crate) fn at_floor(&self, bytes: u64) -> Duration {
+        let seconds = bytes.checked_div(self.floor).unwrap_or(0);
+        self.grace.saturating_add(Duration::from_secs(seconds))
+    }
+}
+
+/// The end of a time that begins at `start`. Times too long to be added mean about never.
+pub(crate) fn end(start: Instant, time: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    start.checked_add(time.min(FAR)).unwrap_or(start)
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self::BUNDLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_has_time_by_its_size() {
+        let limits = Limits {
+            grace: Duration::from_secs(3),
+            floor: 100,
+            ..Limits::BUNDLE
+        };
+        assert_eq!(limits.at_floor(0), Duration::from_secs(3));
+        assert_eq!(limits.at_floor(1_000), Duration::from_secs(13));
+        let none = Limits { floor: 0, ..limits };
+        assert_eq!(none.at_floor(u64::MAX), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_time_without_end_can_be_waited_for() {
+        let now = Instant::now();
+        assert_eq!(end(now, Duration::from_secs(3)), now + Duration::from_secs(3));
+        let never = end(now, Duration::MAX);
+        assert!(never > now + Duration::from_secs(1 << 27), "{never:?}");
+    }
+
+    /// The page has one row per constant of this file and per field of [`Limits`], with the values as they are.
+    #[test]
+    fn the_reference_page_lists_every_limit() {
+        let page = include_str!("../../../docs/reference/limits.md");
+        let source = include_str!("limits.rs")
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap_or_default();
+        let bytes = |bytes: u64| match bytes {
+            bytes if bytes >= MIB && bytes % MIB == 0 => format!("{} MiB", bytes / MIB),
+            bytes => format!("{} KiB", bytes / KIB),
+        };
+        let constants = [
+            ("TOKEN_BYTES", bytes(TOKEN_BYTES)),
+            ("ERROR_BYTES", bytes(ERROR_BYTES as u64)),
+            ("ERROR_CHARACTERS", ERROR_CHARACTERS.to_string()),
+            ("REDIRECTS", REDIRECTS.to_string()),
+            ("LAYER_IN_MEMORY", bytes(LAYER_IN_MEMORY)),
+            ("LAYER_DECODERS", LAYER_DECODERS.to_string()),
+            ("ZSTD_WINDOW_LOG", bytes(1 << ZSTD_WINDOW_LOG)),
+            ("ENTRY_HEADER_BYTES", bytes(ENTRY_HEADER_BYTES)),
+            ("LINKS", LINKS.to_string()),
+        ];
+        let fields = |limits: Limits| {
+            let seconds = |time: Duration| format!("{} s", time.as_secs());
+            [
+                ("document", bytes(limits.document)),
+                ("layers", limits.layers.to_string()),
+                ("layer", bytes(limits.layer)),
+                ("transfer", bytes(limits.transfer)),
+                ("unpacked", bytes(limits.unpacked)),
+                ("entries", limits.entries.to_string()),
+                ("file", bytes(limits.file)),
+                ("content", bytes(limits.content)),
+                ("connect", seconds(limits.connect)),
+                ("idle", seconds(limits.idle)),
+                ("answer", seconds(limits.answer)),
+                ("grace", seconds(limits.grace)),
+                ("floor", format!("{} a second", bytes(limits.floor))),
+                ("time", seconds(limits.time)),
+            ]
+        };
+        let named: Vec<&str> = source
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("pub "))
+            .filter_map(|line| line.strip_prefix("const ").unwrap_or(line).split_once(": "))
+            .map(|(name, _)| name)
+            .filter(|name| !["BUNDLE", "CATALOG"].contains(name))
+            .collect();
+        let known: Vec<&str> = (constants.iter().map(|(name, _)| *name))
+            .chain(
+                fields(Limits::BUNDLE)
+                    .iter()
+                    .map(|(name, _)| *name)
+                    .collect::<Vec<_>>(),
+            )
+            .collect();
+        assert_eq!(named, known, "this test knows every limit");
+        for (name, value) in constants {
+            let row = format!("| `{name}` | {value} |");
+            assert!(page.contains(&row), "no row {row}");
+        }
+        for ((name, bundle), (_, catalog)) in fields(Limits::BUNDLE).into_iter().zip(fields(Limits::CATALOG))
+        {
+            let row = format!("| `{name}` | {bundle} | {catalog} |");
+            assert!(page.contains(&row), "no row {row}");
+        }
     }
 }

@@ -8,9 +8,10 @@
 //! - Hosts are tried in the order of the registry configuration, for every object anew, the registry itself last.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use oci_client::manifest::{OciImageIndex, OciImageManifest};
-use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 use crate::auth::Credentials;
 use crate::cache::ContentCache;
@@ -19,16 +20,15 @@ use crate::content::{ImageContent, View};
 use crate::digest::Digest;
 use crate::error::{PullError, PullErrorClass};
 use crate::layer::Flattened;
-use crate::limits::Limits;
+use crate::limits::{self, LAYER_DECODERS, Limits};
+use crate::manifest::{ACCEPT, ImageManifest, Manifest, choose_platform, parse_manifest};
 use crate::reference::Reference;
 use crate::registry_config::RegistryConfig;
+use crate::spool::Spool;
 use crate::transport::{Object, Source};
 
-/// Media types of manifests and indexes, OCI's and Docker's.
-pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
-     application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
+/// Layers of all pulls that are decompressed at this moment.
+static DECODERS: Semaphore = Semaphore::const_new(LAYER_DECODERS);
 
 /// Pulls images; cheap to keep, holds no connection between pulls.
 #[derive(Debug, Clone, Default)]
@@ -36,10 +36,12 @@ pub struct Puller {
     config: RegistryConfig,
     limits: Limits,
     cache: Option<ContentCache>,
+    spool: Spool,
 }
 
 impl Puller {
-    /// A puller that finds hosts through `config`, with the limits for bundle images and without a cache.
+    /// A puller that finds hosts through `config`, with the limits for bundle images and without a cache; large layers are kept
+    /// in the system's folder for temporary files.
     pub fn new(config: RegistryConfig) -> Self {
         Self {
             config,
@@ -62,6 +64,12 @@ impl Puller {
         }
     }
 
+    /// Keeps large layers in `spool` while they are pulled.
+    #[must_use]
+    pub fn with_spool(self, spool: Spool) -> Self {
+        Self { spool, ..self }
+    }
+
     /// The image by digest alone. A reference that has a digest is returned without asking anybody.
     ///
     /// # Errors
@@ -74,8 +82,9 @@ impl Puller {
         if let Some(digest) = image.digest() {
             return Ok(image.pinned(digest.clone()));
         }
-        let mut source = Source::new(image, &self.config, credentials)?;
-        let bytes = self.top_manifest(&mut source).await?;
+        let mut source = Source::new(image, &self.config, credentials, self.limits)?;
+        let end = End::after(self.limits.time);
+        let bytes = end.bound(image, self.top_manifest(&mut source)).await?;
         Ok(image.pinned(Digest::sha256(&bytes)))
     }
 
@@ -87,7 +96,17 @@ impl Puller {
     /// # Errors
     /// [`PullError`], its class telling what kind.
     pub async fn open(&self, image: &Reference, credentials: &Credentials) -> Result<Image, PullError> {
-        let mut source = Source::new(image, &self.config, credentials)?;
+        let end = End::after(self.limits.time);
+        end.bound(image, self.open_until(image, credentials, end)).await
+    }
+
+    async fn open_until(
+        &self,
+        image: &Reference,
+        credentials: &Credentials,
+        end: End,
+    ) -> Result<Image, PullError> {
+        let mut source = Source::new(image, &self.config, credentials, self.limits)?;
         let top = self.top_manifest(&mut source).await?;
         let digest = image.digest().cloned().unwrap_or_else(|| Digest::sha256(&top));
         let malformed = |detail: String| PullError::of_content(image, PullErrorClass::Malformed, detail);
@@ -136,6 +155,8 @@ impl Puller {
             manifest,
             source,
             limits: self.limits,
+            spool: self.spool.clone(),
+            end,
         })
     }
 
@@ -195,9 +216,38 @@ impl Puller {
 pub struct Image {
     digest: Digest,
     config: ImageConfig,
-    manifest: OciImageManifest,
+    manifest: ImageManifest,
     source: Source,
     limits: Limits,
+    spool: Spool,
+    end: End,
+}
+
+/// When a pull must be over.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    at: Instant,
+    time: Duration,
+}
+
+impl End {
+    fn after(time: Duration) -> Self {
+        Self {
+            at: limits::end(Instant::now(), time),
+            time,
+        }
+    }
+
+    async fn bound<T>(
+        self,
+        image: &Reference,
+        work: impl Future<Output = Result<T, PullError>>,
+    ) -> Result<T, PullError> {
+        timeout_at(self.at, work).await.unwrap_or_else(|_| {
+            let detail = format!("it was not over within {} s", self.time.as_secs_f32());
+            Err(PullError::of_content(image, PullErrorClass::Unreachable, detail))
+        })
+    }
 }
 
 impl Image {
@@ -216,79 +266,52 @@ impl Image {
         &self.config.config.labels
     }
 
-    /// The files in some folders (paths from the root), by path without leading slash, all layers considered.
+    /// The files in some folders (paths from the root), by path without leading slash, all layers considered. The time of the
+    /// pull counts from [`Puller::open`].
     ///
     /// # Errors
     /// [`PullError`], its class telling what kind.
     pub async fn files(&mut self, folders: &[String]) -> Result<BTreeMap<String, bytes::Bytes>, PullError> {
-        let image = self.source.image().clone();
+        let (image, end) = (self.source.image().clone(), self.end);
+        end.bound(&image, self.read_layers(&image, folders)).await
+    }
+
+    async fn read_layers(
+        &mut self,
+        image: &Reference,
+        folders: &[String],
+    ) -> Result<BTreeMap<String, bytes::Bytes>, PullError> {
+        let failed = |class, detail: String| PullError::of_content(image, class, detail);
         let mut flattened = Flattened::new(folders, self.limits);
+        let mut transfer = 0_u64;
         for layer in &self.manifest.layers {
-            let digest: Digest = layer.digest.parse().map_err(|error| {
-                PullError::of_content(&image, PullErrorClass::Malformed, format!("layer: {error}"))
-            })?;
-            let blob = self.source.blob(&digest, self.limits.layer).await?;
+            let digest: Digest = layer
+                .digest
+                .parse()
+                .map_err(|error| failed(PullErrorClass::Malformed, format!("layer: {error}")))?;
+            let of_layer =
+                |class, detail: &dyn std::fmt::Display| failed(class, format!("layer {digest}: {detail}"));
+            transfer = transfer.saturating_add(layer.size);
+            if let Some(detail) = self.limits.excess(layer.size, transfer) {
+                return Err(of_layer(PullErrorClass::TooLarge, &detail));
+            }
+            let blob = self.source.blob(&digest, layer.size, &self.spool).await?;
+            // Whoever waits here waits for processors, not for a registry.
+            let permit = DECODERS.acquire().await;
             let unpack = tokio::task::spawn_blocking(move || {
                 let result = flattened.add_layer(blob);
+                drop(permit);
                 (flattened, result)
             });
-            let (next, result) = unpack.await.map_err(|error| {
-                PullError::of_content(
-                    &image,
-                    PullErrorClass::Malformed,
-                    format!("layer {digest}: {error}"),
-                )
-            })?;
+            let (next, result) = unpack
+                .await
+                .map_err(|error| of_layer(PullErrorClass::Malformed, &error))?;
             flattened = next;
-            result.map_err(|error| {
-                PullError::of_content(&image, error.class(), format!("layer {digest}: {error}"))
-            })?;
+            result.map_err(|error| of_layer(error.class(), &error))?;
         }
         flattened
             .into_files()
-            .map_err(|error| PullError::of_content(&image, error.class(), error))
-    }
-}
-
-pub(crate) enum Manifest {
-    Image(Box<OciImageManifest>),
-    Index(Box<OciImageIndex>),
-}
-
-/// A manifest or an index; told apart by content, because the media type inside is optional.
-pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
-    #[derive(Deserialize)]
-    struct Shape {
-        #[serde(rename = "schemaVersion", default)]
-        schema_version: u32,
-        #[serde(default)]
-        manifests: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
-        config: Option<serde::de::IgnoredAny>,
-    }
-    let unreadable = |error: serde_json::Error| format!("the manifest is not readable: {error}");
-    let shape: Shape = serde_json::from_slice(bytes).map_err(unreadable)?;
-    match shape {
-        Shape {
-            schema_version: 2,
-            manifests: None,
-            config: Some(_),
-        } => Ok(Manifest::Image(Box::new(
-            serde_json::from_slice(bytes).map_err(unreadable)?,
-        ))),
-        Shape {
-            schema_version: 2,
-            manifests: Some(_),
-            config: None,
-        } => Ok(Manifest::Index(Box::new(
-            serde_json::from_slice(bytes).map_err(unreadable)?,
-        ))),
-        Shape {
-            schema_version: 2, ..
-        } => Err("the manifest is neither of an image (`config`) nor an index (`manifests`)".to_owned()),
-        Shape { schema_version, .. } => Err(format!(
-            "manifests of schema version {schema_version} are not supported, only 2"
-        )),
+            .map_err(|error| failed(error.class(), error.to_string()))
     }
 }
 
@@ -303,94 +326,4 @@ fn check_config(bytes: &[u8]) -> Result<(), String> {
 fn parse_config(bytes: &[u8]) -> Result<ImageConfig, String> {
     serde_json::from_slice(bytes)
         .map_err(|error| format!("the image's configuration is not readable: {error}"))
-}
-
-/// The architecture of this machine in Go's words, which image indexes use.
-pub(crate) fn host_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "powerpc64" => "ppc64le",
-        other => other,
-    }
-}
-
-pub(crate) fn choose_platform(index: &OciImageIndex) -> Result<Digest, String> {
-    let for_linux = |architecture: &str| {
-        index.manifests.iter().find(|entry| {
-            entry.platform.as_ref().is_some_and(|platform| {
-                platform.os.to_string() == "linux" && platform.architecture.to_string() == architecture
-            })
-        })
-    };
-    // Attestations are listed with an unknown platform; they are no images.
-    let first_image = || {
-        index.manifests.iter().find(|entry| {
-            entry
-                .platform
-                .as_ref()
-                .is_none_or(|platform| platform.os.to_string() == "linux")
-        })
-    };
-    let entry = for_linux(host_architecture())
-        .or_else(|| for_linux("amd64"))
-        .or_else(first_image)
-        .ok_or_else(|| "the index has no image for linux".to_owned())?;
-    entry.digest.parse().map_err(|error| format!("index: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn index(entries: &[(&str, &str)]) -> OciImageIndex {
-        let entries: Vec<_> = entries
-            .iter()
-            .enumerate()
-            .map(|(at, (os, architecture))| {
-                serde_json::json!({"mediaType": OCI_MANIFEST, "size": 1, "digest": format!("sha256:{at:064}"),
-                    "platform": {"os": os, "architecture": architecture}})
-            })
-            .collect();
-        serde_json::from_value(serde_json::json!({"schemaVersion": 2, "manifests": entries})).expect("index")
-    }
-
-    #[test]
-    fn the_machines_platform_is_chosen_then_amd64_then_any_linux() {
-        let here = host_architecture();
-        for (entries, expected) in [
-            (
-                &[("windows", here), ("linux", "s390x"), ("linux", here)][..],
-                Some(2),
-            ),
-            (&[("linux", "s390x"), ("linux", "amd64")], Some(1)),
-            (&[("unknown", "unknown"), ("linux", "s390x")], Some(1)),
-            (&[("windows", "amd64")], None),
-        ] {
-            let chosen = choose_platform(&index(entries))
-                .ok()
-                .map(|digest| digest.hex().parse::<u32>());
-            assert_eq!(chosen.map(|at| at.expect("number")), expected, "{entries:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_manifest_is_told() {
-        for (text, expected) in [
-            ("<html>", "the manifest is not readable"),
-            ("{}", "schema version 0 are not supported"),
-            (
-                r#"{"schemaVersion":1,"fsLayers":[]}"#,
-                "schema version 1 are not supported",
-            ),
-            (r#"{"schemaVersion":2}"#, "neither of an image"),
-            (
-                r#"{"schemaVersion":2,"config":{}}"#,
-                "the manifest is not readable",
-            ),
-        ] {
-            let error = parse_manifest(text.as_bytes()).err().expect(text);
-            assert!(error.contains(expected), "{text}: {error}");
-        }
-    }
 }

@@ -1,42 +1,39 @@
-//! Fetching manifests and blobs over HTTP: one [`Session`] a host, one [`Source`] for all hosts of an image.
+//! Fetching manifests and blobs over HTTP, and sending them: one [`Session`] a host, one [`Source`] for all hosts of an image.
 //!
-//! `oci-client` does the token exchange. Requests are our own because an image must not decide how much is read (a
-//! manifest is bounded like everything else), and because mirrors need their own path, scheme and `ns` parameter.
+//! The client is our own because an image must not decide how much is read, nor a registry how long that takes, and because
+//! mirrors need their own path, scheme and `ns` parameter.
 
 mod client;
 mod failure;
-pub(crate) mod identity;
+mod token;
+mod wire;
 
 use std::io::{Seek, SeekFrom, Write};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, HeaderValue};
-use oci_client::secrets::RegistryAuth;
-use oci_client::{Client, RegistryOperation};
-use tempfile::SpooledTempFile;
+use http::Method;
+use http::header::{HeaderMap, HeaderValue};
+use reqwest::Url;
 
 use crate::auth::{Credential, Credentials};
 use crate::digest::Digest;
 use crate::error::{Attempt, PullError, PullErrorClass};
+use crate::limits::Limits;
 use crate::reference::Reference;
 use crate::registry_config::{Host, RegistryConfig};
+use crate::spool::{Spool, SpooledLayer};
 
-pub(crate) use client::build_client;
 pub use client::install_tls_provider;
-pub(crate) use client::{client_config, token_reference};
-pub(crate) use failure::{Failure, registry_failure};
-use failure::{
-    accept_response, check_length, is_refusal, malformed, mismatch, told_digest, too_large, transport_failure,
-};
-
-/// Blobs up to this size are held in memory while they are verified, larger ones in a temporary file.
-const SPOOL: usize = 1024 * 1024;
+pub(crate) use failure::Failure;
+use failure::{accept, is_refusal, longer, malformed, mismatch, told_digest};
+use token::Scope;
+use wire::{Answer, Ask, Wire, parse_url};
 
 /// What is asked of a host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Object<'a> {
     /// A manifest or index by tag or digest, with the media types that are understood.
-    Manifest { selector: &'a str, accept: &'a str },
+    Manifest { selector: &'a str, accept: &'static str },
     /// A blob by digest.
     Blob(&'a Digest),
 }
@@ -58,6 +55,7 @@ impl Source {
         image: &Reference,
         config: &RegistryConfig,
         credentials: &Credentials,
+        limits: Limits,
     ) -> Result<Self, PullError> {
         install_tls_provider();
         let hosts = config
@@ -66,7 +64,7 @@ impl Source {
         let sessions = hosts
             .into_iter()
             .filter(|host| host.capabilities.pull)
-            .map(|host| Session::new(host, image.clone(), credentials.clone()))
+            .map(|host| Session::new(host, image.clone(), credentials.clone(), "pull", limits))
             .collect();
         Ok(Self {
             image: image.clone(),
@@ -90,45 +88,55 @@ impl Source {
     ) -> Result<Bytes, PullError> {
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
-            if expected.is_none() && !self.sessions[at].host.capabilities.resolve {
+            let Some(session) = self.sessions.get_mut(at) else {
+                break;
+            };
+            if expected.is_none() && !session.host.capabilities.resolve {
                 continue;
             }
-            let answer = self.sessions[at].document(object, expected, limit).await;
+            let answer = session.document(object, expected, limit).await;
             match answer.and_then(|bytes| check(&bytes).map(|()| bytes).map_err(malformed)) {
                 Ok(bytes) => {
                     self.prefer(at);
                     return Ok(bytes);
                 }
-                Err(failure) => attempts.push(self.note(at, failure)),
+                Err(failure) => attempts.push(note(&self.image, &session.host, failure)),
             }
         }
         Err(self.exhausted(attempts))
     }
 
-    /// A layer, verified, rewound to its start.
-    pub(crate) async fn blob(&mut self, digest: &Digest, limit: u64) -> Result<SpooledTempFile, PullError> {
+    /// A layer of `size` bytes as its manifest says, verified, rewound to its start.
+    pub(crate) async fn blob(
+        &mut self,
+        digest: &Digest,
+        size: u64,
+        spool: &Spool,
+    ) -> Result<SpooledLayer, PullError> {
+        let of_storage = |detail| PullError::of_content(&self.image, PullErrorClass::Storage, detail);
+        let mut file = spool.layer(size).await.map_err(of_storage)?;
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
-            match self.sessions[at].blob(digest, limit).await {
-                Ok(file) => {
+            let Some(session) = self.sessions.get_mut(at) else {
+                break;
+            };
+            match session.blob(digest, size, &mut file).await {
+                Ok(()) => {
                     self.prefer(at);
                     return Ok(file);
                 }
-                Err(failure) => attempts.push(self.note(at, failure)),
+                Err(BlobFailure::Storage(error)) => return Err(of_storage(spool.unusable(&error))),
+                Err(BlobFailure::Host(failure)) => attempts.push(note(&self.image, &session.host, failure)),
             }
         }
         Err(self.exhausted(attempts))
-    }
-
-    fn note(&self, at: usize, failure: Failure) -> Attempt {
-        let attempt = failure.at(&self.sessions[at].host);
-        tracing::debug!(image = %self.image, host = %attempt.host, detail = %attempt.detail, "trying next host");
-        attempt
     }
 
     /// Whoever has answered is asked first for what follows, so that a silent mirror costs its timeout only once.
     fn prefer(&mut self, at: usize) {
-        self.sessions[..=at].rotate_right(1);
+        if let Some(tried) = self.sessions.get_mut(..=at) {
+            tried.rotate_right(1);
+        }
     }
 
     fn exhausted(&self, mut attempts: Vec<Attempt>) -> PullError {
@@ -144,25 +152,69 @@ impl Source {
     }
 }
 
+fn note(image: &Reference, host: &Host, failure: Failure) -> Attempt {
+    let attempt = failure.at(host);
+    tracing::debug!(%image, host = %attempt.host, detail = %attempt.detail, "trying next host");
+    attempt
+}
+
+impl Object<'_> {
+    /// Below the repository.
+    fn path(self) -> String {
+        match self {
+            Object::Manifest { selector, .. } => format!("manifests/{selector}"),
+            Object::Blob(digest) => format!("blobs/{digest}"),
+        }
+    }
+}
+
+/// Why a layer could not be had from a host.
+enum BlobFailure {
+    Host(Failure),
+    /// It cannot be kept here, whichever host it comes from.
+    Storage(std::io::Error),
+}
+
+impl From<Failure> for BlobFailure {
+    fn from(failure: Failure) -> Self {
+        Self::Host(failure)
+    }
+}
+
 /// Requests to one host for one image.
 #[derive(Debug)]
-struct Session {
+pub(crate) struct Session {
     host: Host,
     image: Reference,
     credentials: Credentials,
-    client: Option<reqwest::Client>,
+    actions: &'static str,
+    limits: Limits,
+    wire: Option<Wire>,
     authorization: Option<HeaderValue>,
 }
 
 impl Session {
-    fn new(host: Host, image: Reference, credentials: Credentials) -> Self {
+    /// `actions` is what a token is wanted for: `pull` or `pull,push`.
+    pub(crate) fn new(
+        host: Host,
+        image: Reference,
+        credentials: Credentials,
+        actions: &'static str,
+        limits: Limits,
+    ) -> Self {
         Self {
             host,
             image,
             credentials,
-            client: None,
+            actions,
+            limits,
+            wire: None,
             authorization: None,
         }
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     async fn document(
@@ -171,9 +223,9 @@ impl Session {
         expected: Option<&Digest>,
         limit: u64,
     ) -> Result<Bytes, Failure> {
-        let response = self.get(object).await?;
-        let told = told_digest(&response);
-        let body = read_whole(response, limit).await?;
+        let answer = self.fetch(object, expected.is_some()).await?;
+        let told = told_digest(&answer);
+        let body = answer.whole(limit).await?;
         // A tag has no digest to check; then the registry's own word at least reveals damage on the way.
         if let Some(expected) = expected.or(told.as_ref())
             && !expected.matches(&body)
@@ -183,43 +235,52 @@ impl Session {
         Ok(body.into())
     }
 
-    async fn blob(&mut self, digest: &Digest, limit: u64) -> Result<SpooledTempFile, Failure> {
-        let mut response = self.get(Object::Blob(digest)).await?;
-        check_length(&response, limit)?;
-        let local = |error: std::io::Error| {
-            Failure::new(
-                PullErrorClass::Unreachable,
-                format!("cannot store a layer temporarily: {error}"),
-            )
+    async fn blob(&mut self, digest: &Digest, size: u64, file: &mut SpooledLayer) -> Result<(), BlobFailure> {
+        // What a host before this one sent is overwritten; of a layer that was verified there is never more than its size.
+        file.seek(SeekFrom::Start(0)).map_err(BlobFailure::Storage)?;
+        let mut answer = self.fetch(Object::Blob(digest), true).await?;
+        // What a manifest says of a blob is part of what its digest promises.
+        let of_size = |failure: Failure| match failure.class {
+            PullErrorClass::TooLarge => longer(digest, size),
+            _ => failure,
         };
-        let mut file = SpooledTempFile::new(SPOOL);
+        answer.check_length(size).map_err(of_size)?;
         let mut hasher = digest.hasher();
-        let mut length = 0u64;
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| transport_failure(&error))?
-        {
-            length += chunk.len() as u64;
-            if length > limit {
-                return Err(too_large(limit));
-            }
+        let mut received = 0_u64;
+        while let Some(chunk) = answer.chunk(size).await.map_err(of_size)? {
+            received = received.saturating_add(chunk.len() as u64);
             hasher.update(&chunk);
-            file.write_all(&chunk).map_err(local)?;
+            file.write_all(&chunk).map_err(BlobFailure::Storage)?;
         }
         let actual = hasher.finish();
-        if actual != *digest {
-            return Err(mismatch(digest, &actual));
+        if actual != *digest || received != size {
+            return Err(mismatch(digest, &actual).into());
         }
-        file.seek(SeekFrom::Start(0)).map_err(local)?;
-        Ok(file)
+        file.seek(SeekFrom::Start(0)).map_err(BlobFailure::Storage)?;
+        Ok(())
     }
 
-    /// Sends the request, and again with each credential that fits while the answer is "unauthorised".
-    async fn get(&mut self, object: Object<'_>) -> Result<reqwest::Response, Failure> {
-        let response = self.send(object, self.authorization.clone()).await?;
-        if !is_refusal(response.status()) {
-            return accept_response(response).await;
+    async fn fetch(&mut self, object: Object<'_>, is_verified: bool) -> Result<Answer, Failure> {
+        let accepted = match object {
+            Object::Manifest { accept, .. } => Some(accept),
+            Object::Blob(_) => None,
+        };
+        let ask = Ask {
+            accept: accepted,
+            is_verified,
+            ..Ask::get(self.url(&object.path())?)
+        };
+        accept(self.request(&ask).await?).await
+    }
+
+    /// Sends a request, and again with each credential that fits while the answer is "unauthorised". The last refusal is an
+    /// answer too.
+    async fn request(&mut self, ask: &Ask) -> Result<Answer, Failure> {
+        let known = self.authorization.clone();
+        let mut answer = self.wire()?.send(ask, known.as_ref()).await?;
+        // Whoever the host redirects to asks for credentials in vain: those are the host's.
+        if !is_refusal(answer.status()) || !self.wire()?.is_home(answer.url()) {
+            return Ok(answer);
         }
         let candidates: Vec<Option<Credential>> = {
             let fitting = self
@@ -228,126 +289,112 @@ impl Session {
             // Public images of registries with token service need an anonymous token, so no credential is one more.
             fitting.into_iter().cloned().map(Some).chain([None]).collect()
         };
-        let mut refusal = accept_response(response).await.err();
+        let challenge: HeaderMap = answer.headers().clone();
+        let mut failed = None;
         for candidate in candidates {
-            let authorization = match self.authorize(candidate.as_ref()).await {
+            let authorization = match self.authorize(&challenge, candidate.as_ref()).await {
                 Ok(Some(authorization)) => authorization,
                 Ok(None) => continue,
                 Err(failure) => {
-                    refusal = Some(failure);
+                    failed = Some(failure);
                     continue;
                 }
             };
-            let response = self.send(object, Some(authorization.clone())).await?;
-            if !is_refusal(response.status()) {
+            answer = self.wire()?.send(ask, Some(&authorization)).await?;
+            failed = None;
+            if !is_refusal(answer.status()) {
                 self.authorization = Some(authorization);
-                return accept_response(response).await;
+                return Ok(answer);
             }
-            refusal = accept_response(response).await.err();
         }
-        Err(refusal.unwrap_or_else(|| Failure::new(PullErrorClass::Unauthorized, "not authorised")))
+        failed.map_or(Ok(answer), Err)
     }
 
-    async fn send(
+    async fn authorize(
         &mut self,
-        object: Object<'_>,
-        authorization: Option<HeaderValue>,
-    ) -> Result<reqwest::Response, Failure> {
-        let mut request = self.client()?.get(self.url(object)?);
-        if let Object::Manifest { accept, .. } = object {
-            request = request.header(ACCEPT, accept);
-        }
-        if let Some(authorization) = authorization {
-            request = request.header(AUTHORIZATION, authorization);
-        }
-        request.send().await.map_err(|error| transport_failure(&error))
+        challenge: &HeaderMap,
+        credential: Option<&Credential>,
+    ) -> Result<Option<HeaderValue>, Failure> {
+        let scope = Scope {
+            host: &self.host,
+            repository: self.image.repository(),
+            actions: self.actions,
+        };
+        let wire = wire(&mut self.wire, &self.host, self.limits)?;
+        token::authorization(wire, scope, challenge, credential).await
     }
 
-    fn url(&self, object: Object<'_>) -> Result<reqwest::Url, Failure> {
-        let (kind, selector) = match object {
-            Object::Manifest { selector, .. } => ("manifests", selector),
-            Object::Blob(digest) => ("blobs", digest.as_str()),
-        };
-        let base = format!("{}{}", self.host.origin(), self.host.path);
-        let text = format!("{base}/{}/{kind}/{selector}", self.image.repository());
-        let mut url = reqwest::Url::parse(&text).map_err(|error| {
-            Failure::new(PullErrorClass::Malformed, format!("`{text}` is no URL: {error}"))
-        })?;
+    /// The address of something below the repository.
+    fn url(&self, path: &str) -> Result<Url, Failure> {
+        let (origin, root) = (self.host.origin(), &self.host.path);
+        let mut url = parse_url(&format!("{origin}{root}/{}/{path}", self.image.repository()))?;
         if self.host.mirror {
             url.query_pairs_mut().append_pair("ns", self.image.registry());
         }
         Ok(url)
     }
 
-    /// The `Authorization` header for a credential; `None` when the host asks for none that this credential can give.
-    async fn authorize(&mut self, credential: Option<&Credential>) -> Result<Option<HeaderValue>, Failure> {
-        let auth = match credential {
-            None => RegistryAuth::Anonymous,
-            Some(Credential::Basic { username, password }) => {
-                RegistryAuth::Basic(username.clone(), password.clone())
-            }
-            Some(Credential::Bearer(token)) => return header(&format!("Bearer {token}")).map(Some),
-            Some(Credential::Identity(identity)) => {
-                let client = self.client()?;
-                let repository = self.image.repository();
-                let token = identity::exchange(&client, &self.host, repository, "pull", identity).await?;
-                return header(&format!("Bearer {token}")).map(Some);
-            }
+    fn wire(&mut self) -> Result<&Wire, Failure> {
+        wire(&mut self.wire, &self.host, self.limits)
+    }
+
+    /// Uploads a blob unless the registry has it.
+    pub(crate) async fn push_blob(&mut self, digest: &Digest, blob: &Bytes) -> Result<(), Failure> {
+        let head = Ask {
+            method: Method::HEAD,
+            is_verified: true,
+            ..Ask::get(self.url(&format!("blobs/{digest}"))?)
         };
-        let client =
-            Client::try_from(client_config(&self.host)?).map_err(|error| registry_failure(&error))?;
-        let image = token_reference(&self.host, &self.image);
-        let token = client
-            .auth(&image, &auth, RegistryOperation::Pull)
+        if self.request(&head).await?.status().is_success() {
+            return Ok(());
+        }
+        let kind = HeaderValue::from_static("application/octet-stream");
+        let begin = Ask::sending(
+            Method::POST,
+            self.url("blobs/uploads/")?,
+            Bytes::new(),
+            kind.clone(),
+        );
+        let begun = accept(self.request(&begin).await?).await?;
+        let location = begun
+            .headers()
+            .get(http::header::LOCATION)
+            .ok_or_else(|| malformed("the answer does not say where to upload to".to_owned()))?;
+        let mut url = wire::join(begun.url(), location)?;
+        url.query_pairs_mut().append_pair("digest", digest.as_str());
+        self.send_whole(&Ask::sending(Method::PUT, url, blob.clone(), kind))
             .await
-            .map_err(|error| registry_failure(&error))?;
-        match (token, credential) {
-            (Some(token), _) => header(&format!("Bearer {token}")).map(Some),
-            (None, Some(Credential::Basic { username, password })) => {
-                use base64::Engine as _;
-                let pair = base64::engine::general_purpose::STANDARD.encode(format!("{username}:{password}"));
-                header(&format!("Basic {pair}")).map(Some)
-            }
-            (None, _) => Ok(None),
-        }
     }
 
-    fn client(&mut self) -> Result<reqwest::Client, Failure> {
-        if let Some(client) = &self.client {
-            return Ok(client.clone());
-        }
-        let client = build_client(&self.host)?;
-        self.client = Some(client.clone());
-        Ok(client)
+    /// Sends a manifest under a tag.
+    pub(crate) async fn push_manifest(
+        &mut self,
+        tag: &str,
+        manifest: &Bytes,
+        media_type: &str,
+    ) -> Result<(), Failure> {
+        let kind = HeaderValue::from_str(media_type)
+            .map_err(|_| malformed("the manifest's media type is no header value".to_owned()))?;
+        let url = self.url(&format!("manifests/{tag}"))?;
+        self.send_whole(&Ask::sending(Method::PUT, url, manifest.clone(), kind))
+            .await
+    }
+
+    /// Sends to the host itself with credentials, and to whoever it names for uploads without.
+    async fn send_whole(&mut self, ask: &Ask) -> Result<(), Failure> {
+        let answer = match self.wire()?.is_home(&ask.url) {
+            true => self.request(ask).await?,
+            false => self.wire()?.send(ask, None).await?,
+        };
+        accept(answer).await.map(drop)
     }
 }
 
-/// A body of at most `limit` bytes.
-async fn read_whole(mut response: reqwest::Response, limit: u64) -> Result<Vec<u8>, Failure> {
-    check_length(&response, limit)?;
-    let mut body = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| transport_failure(&error))?
-    {
-        if body.len() as u64 + chunk.len() as u64 > limit {
-            return Err(too_large(limit));
-        }
-        body.extend_from_slice(&chunk);
+fn wire<'a>(wire: &'a mut Option<Wire>, host: &Host, limits: Limits) -> Result<&'a Wire, Failure> {
+    match wire {
+        Some(wire) => Ok(wire),
+        none => Ok(none.insert(Wire::new(host, limits)?)),
     }
-    Ok(body)
-}
-
-fn header(text: &str) -> Result<HeaderValue, Failure> {
-    let mut value = HeaderValue::from_str(text).map_err(|_| {
-        Failure::new(
-            PullErrorClass::Unauthorized,
-            "a credential or token has invalid characters",
-        )
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 #[cfg(test)]
@@ -367,8 +414,14 @@ mod tests {
             ("/v2/cache", "https://m:5000/v2/cache/a/b/manifests/v1?ns=quay.io"),
             ("", "https://m:5000/a/b/manifests/v1?ns=quay.io"),
         ] {
-            let session = Session::new(host(path), image.clone(), Credentials::anonymous());
-            assert_eq!(session.url(object).expect("url").as_str(), expected);
+            let session = Session::new(
+                host(path),
+                image.clone(),
+                Credentials::anonymous(),
+                "pull",
+                Limits::BUNDLE,
+            );
+            assert_eq!(session.url(&object.path()).expect("url").as_str(), expected);
         }
     }
 }

@@ -13,7 +13,7 @@ use flate2::{Compression, GzBuilder};
 use crate::archive::{Descriptor, ImageArchive, ManifestDocument};
 use crate::config::{ImageConfig, RootFs, RunConfig};
 use crate::digest::Digest;
-use crate::pull::{OCI_MANIFEST, host_architecture};
+use crate::manifest::{OCI_MANIFEST, host_architecture};
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";

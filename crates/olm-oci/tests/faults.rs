@@ -69,7 +69,7 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
     let at_layer = |a: Answer| answer(Box::new(large.clone()), a);
     let refusal = r#"{"errors":[{"code":"DENIED","message":"requested access to the resource is denied"}]}"#;
     let half = {
-        let mut half = Answer::ok(vec![1u8; 5000]);
+        let mut half = Answer::ok(vec![1u8; 300]);
         half.cut = Some(100);
         half
     };

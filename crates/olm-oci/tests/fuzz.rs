@@ -1,4 +1,5 @@
-//! No bytes make the readers of image archives and layers panic, hang or write outside of where they were told to.
+//! No bytes make the readers of image archives and layers panic, hang or write outside of where they were told to, and no
+//! answers of a registry make its client panic, hang, fill memory or disk, or tell secrets.
 
 #![allow(
     clippy::panic,
@@ -7,6 +8,7 @@
     reason = "tests"
 )]
 
+mod fuzz_registry;
 #[path = "../../olm-fbc/tests/fuzzing/mod.rs"]
 mod fuzzing;
 
@@ -26,6 +28,7 @@ const LIMITS: Limits = Limits {
     entries: 200,
     file: 1 << 16,
     content: 1 << 18,
+    ..Limits::BUNDLE
 };
 
 fn archive() -> Vec<u8> {
@@ -279,3 +282,40 @@ fn layers_of_any_kind() {
         written.is_ok() && !content.files.is_empty()
     });
 }
+
+#[test]
+fn registry_answers_of_any_kind() {
+    let known = fuzz_registry::Known::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("runtime");
+    let fuzz = Fuzz {
+        name: "registry",
+        seeds: fuzz_registry::Known::seeds(),
+        words: &REGISTRY_WORDS,
+        structured: Some(fuzz_registry::script),
+    };
+    fuzz.run(|input| runtime.block_on(fuzz_registry::pull(&known, input)));
+}
+
+/// Pieces of answers.
+const REGISTRY_WORDS: [&str; 16] = [
+    "\r\n",
+    "\r\n\r\n",
+    "\u{1e}",
+    "HTTP/1.1 200 X\r\n",
+    "HTTP/1.1 401 X\r\n",
+    "HTTP/1.1 307 X\r\n",
+    "location: {other}/\r\n",
+    "content-length: 7\r\n",
+    "transfer-encoding: chunked\r\n",
+    "www-authenticate: Bearer realm=\"{tokens}\"\r\n",
+    "www-authenticate: Basic\r\n",
+    "{\"token\":\"the-ticket\"}",
+    "{manifest}",
+    "{layer}",
+    "18446744073709551616",
+    "sha256:",
+];

@@ -26,13 +26,30 @@ pub struct BundleCache {
 type Cached = (SystemTime, u64, PathBuf);
 
 impl BundleCache {
-    /// A cache in `dir` of at most so many bytes.
+    /// A cache in `dir` of at most so many bytes. What a process that was killed was writing there is removed.
     pub fn new(dir: PathBuf, max_bytes: u64) -> Self {
-        Self {
+        let cache = Self {
             dir,
             max_bytes,
             shrinking: Mutex::default(),
+        };
+        if let Err(error) = cache.remove_unfinished() {
+            tracing::warn!(%error, "what a former process left in the cache of bundles stays there");
         }
+        cache
+    }
+
+    fn remove_unfinished(&self) -> io::Result<()> {
+        if !self.dir.is_dir() {
+            return Ok(());
+        }
+        for entry in std::fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                ContentCache::new(path, self.max_bytes).remove_unfinished()?;
+            }
+        }
+        Ok(())
     }
 
     /// What is stored for a digest in a namespace.
@@ -135,6 +152,21 @@ mod tests {
             cache.put(other, &one, VIEW).unwrap();
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_process_was_writing_is_removed_at_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = content("one", 10);
+        let path = dir.path().to_path_buf();
+        BundleCache::new(path.clone(), 1 << 20)
+            .put("a", &one, VIEW)
+            .unwrap();
+        let half = dir.path().join(folder("a")).join(".new-a1b2c3");
+        std::fs::write(&half, "half").unwrap();
+        let cache = BundleCache::new(path, 1 << 20);
+        assert!(!half.exists());
+        assert_eq!(cache.get("a", &one.digest, VIEW).as_ref(), Some(&one));
     }
 
     /// A namespace that pulls and pulls loses its own content, not that of one that has little.

@@ -15,6 +15,8 @@ pub enum UnpackClass {
     Unauthorized,
     /// The registry delivered other bytes than the digest promises.
     DigestMismatch,
+    /// This pod has nowhere to hold a layer while it is verified.
+    Storage,
     /// Larger than bundles may be.
     TooLarge,
     /// No image, or none that can be read.
@@ -35,6 +37,7 @@ impl UnpackClass {
             Self::NotFound => "NotFound",
             Self::Unauthorized => "Unauthorized",
             Self::DigestMismatch => "DigestMismatch",
+            Self::Storage => "Storage",
             Self::TooLarge => "TooLarge",
             Self::Malformed => "Malformed",
             Self::NoManifests => "NoManifests",
@@ -71,6 +74,9 @@ impl UnpackClass {
             Self::DigestMismatch => {
                 "the registry or mirror is damaged or dishonest: push the image again or use another mirror"
             }
+            Self::Storage => {
+                "no registry is at fault: give the catalog operator's pod a writable volume with room, and name a folder in it with --unpack-spool or --unpack-cache"
+            }
             Self::TooLarge => "a bundle image holds manifests only: build it without anything else",
             Self::Malformed => "build and push the bundle image again",
             Self::NoManifests => {
@@ -91,6 +97,7 @@ impl From<PullErrorClass> for UnpackClass {
             PullErrorClass::TooLarge => Self::TooLarge,
             PullErrorClass::Malformed => Self::Malformed,
             PullErrorClass::DigestMismatch => Self::DigestMismatch,
+            PullErrorClass::Storage => Self::Storage,
         }
     }
 }

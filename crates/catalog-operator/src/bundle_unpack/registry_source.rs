@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
 use olm_api::v1alpha1::CatalogSource;
 use olm_oci::{
-    Credentials, CredentialsError, Digest, ImageContent, PullError, PullErrorClass, Puller, Reference,
-    RegistryConfig,
+    Credentials, CredentialsError, Digest, ImageContent, Limits, PullError, PullErrorClass, Puller,
+    Reference, RegistryConfig, Spool,
 };
 use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
@@ -24,6 +24,8 @@ use super::unpacker::BundleSource;
 
 /// Bytes of bundle content kept on disk when nothing else is said: a few hundred bundles.
 pub const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
+/// Bytes of layers held on disk while they are pulled: four of the largest that a bundle image may have.
+pub const SPOOL_BYTES: u64 = 4 * Limits::BUNDLE.layer;
 
 /// Pulls bundle images and reads them.
 ///
@@ -38,19 +40,34 @@ pub struct RegistrySource {
 }
 
 impl RegistrySource {
-    /// A source that finds registries through `config` and keeps content in `cache_dir`, up to [`DEFAULT_CACHE_BYTES`].
+    /// A source that finds registries through `config` and keeps content in `cache_dir`, up to [`DEFAULT_CACHE_BYTES`]. Layers too
+    /// large for memory are held in the same folder while they are pulled, else in the system's folder for temporary files, up to
+    /// [`SPOOL_BYTES`].
     pub fn new(
         client: Client,
         catalogs: Store<CatalogSource>,
         config: RegistryConfig,
         cache_dir: Option<PathBuf>,
     ) -> Self {
+        let spool = cache_dir.clone().unwrap_or_else(std::env::temp_dir);
         Self {
             client,
             catalogs,
-            puller: Puller::new(config),
+            puller: Puller::new(config).with_spool(Spool::new(spool, SPOOL_BYTES)),
             cache: cache_dir.map(|dir| BundleCache::new(dir, DEFAULT_CACHE_BYTES)),
             consents: Consents::default(),
+        }
+    }
+
+    /// Holds layers in another folder, if one is named.
+    #[must_use]
+    pub fn with_spool(self, folder: Option<PathBuf>) -> Self {
+        match folder {
+            Some(folder) => Self {
+                puller: self.puller.with_spool(Spool::new(folder, SPOOL_BYTES)),
+                ..self
+            },
+            None => self,
         }
     }
 
@@ -266,5 +283,19 @@ mod tests {
             error.to_string().contains("Secret olm/s") && !error.to_string().contains("hunter2"),
             "{error}"
         );
+    }
+
+    /// The volume holds the cache, the layers being pulled, and what is being written to the cache before it is made to fit.
+    #[test]
+    fn the_volume_of_the_deployment_has_room_for_everything() {
+        let manifest = include_str!("../../../../manifests/olm/20-catalog-operator.yaml");
+        let size = manifest
+            .split_once("sizeLimit: ")
+            .and_then(|(_, rest)| rest.lines().next()?.strip_suffix("Gi"))
+            .and_then(|gibibytes| gibibytes.parse::<u64>().ok())
+            .unwrap();
+        let written = 4 * Limits::BUNDLE.content;
+        assert!(DEFAULT_CACHE_BYTES + SPOOL_BYTES + written <= size << 30);
+        assert!(manifest.contains("--unpack-cache=/cache") && manifest.contains("mountPath: /cache"));
     }
 }

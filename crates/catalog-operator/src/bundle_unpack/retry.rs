@@ -40,7 +40,10 @@ pub fn next(
         return Next::GoOn(pause);
     }
     let usual = match class {
-        UnpackClass::NotFound | UnpackClass::Unauthorized | UnpackClass::DigestMismatch => AFTER_REFUSAL,
+        UnpackClass::NotFound
+        | UnpackClass::Unauthorized
+        | UnpackClass::DigestMismatch
+        | UnpackClass::Storage => AFTER_REFUSAL,
         _ => AFTER_FAILURE,
     };
     // Zero would mean trying without pause.
@@ -90,6 +93,7 @@ mod tests {
                 Some(seconds(1)),
                 Next::GiveUp(seconds(1)),
             ),
+            (UnpackClass::Storage, 0, 0, 600, None, Next::GiveUp(seconds(60))),
             (
                 UnpackClass::InvalidManifest,
                 0,

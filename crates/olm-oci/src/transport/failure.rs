@@ -2,14 +2,14 @@
 
 use http::StatusCode;
 
+use super::wire::Answer;
 use crate::digest::Digest;
 use crate::error::{Attempt, PullErrorClass};
+use crate::limits::{ERROR_BYTES, ERROR_CHARACTERS};
 use crate::registry_config::Host;
 
 /// Name of the header in which registries tell a manifest's digest.
 const CONTENT_DIGEST: &str = "docker-content-digest";
-/// How much of a registry's error text is worth repeating.
-const MAX_ERROR_TEXT: usize = 200;
 
 /// What went wrong at one host.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
 }
 
 /// The response if it is a success, else what its status and text say.
-pub(super) async fn accept_response(response: reqwest::Response) -> Result<reqwest::Response, Failure> {
+pub(super) async fn accept(response: Answer) -> Result<Answer, Failure> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -63,7 +63,7 @@ pub(super) async fn accept_response(response: reqwest::Response) -> Result<reqwe
 }
 
 /// The messages of a registry's error body, shortened. Bodies of any other form (proxies send HTML) are left out.
-async fn error_text(mut response: reqwest::Response) -> Option<String> {
+async fn error_text(response: Answer) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Body {
         errors: Vec<Entry>,
@@ -75,13 +75,7 @@ async fn error_text(mut response: reqwest::Response) -> Option<String> {
         #[serde(default)]
         message: String,
     }
-    let mut body = Vec::new();
-    while body.len() < 16 * 1024 {
-        match response.chunk().await {
-            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-            _ => break,
-        }
-    }
+    let body = response.beginning(ERROR_BYTES).await;
     let body: Body = serde_json::from_slice(&body).ok()?;
     let texts = body
         .errors
@@ -94,12 +88,12 @@ async fn error_text(mut response: reqwest::Response) -> Option<String> {
         .collect::<Vec<_>>()
         .join(", ")
         .chars()
-        .take(MAX_ERROR_TEXT)
+        .take(ERROR_CHARACTERS)
         .collect();
     (!text.is_empty()).then_some(text)
 }
 
-pub(super) fn told_digest(response: &reqwest::Response) -> Option<Digest> {
+pub(super) fn told_digest(response: &Answer) -> Option<Digest> {
     response
         .headers()
         .get(CONTENT_DIGEST)?
@@ -109,18 +103,16 @@ pub(super) fn told_digest(response: &reqwest::Response) -> Option<Digest> {
         .ok()
 }
 
-pub(super) fn check_length(response: &reqwest::Response, limit: u64) -> Result<(), Failure> {
-    match response.content_length() {
-        Some(length) if length > limit => Err(too_large(limit)),
-        _ => Ok(()),
-    }
-}
-
 pub(super) fn too_large(limit: u64) -> Failure {
     Failure::new(
         PullErrorClass::TooLarge,
         format!("larger than the allowed {limit} bytes"),
     )
+}
+
+/// Somebody takes too long: a limit of time, not of the network.
+pub(super) fn too_slow(detail: String) -> Failure {
+    Failure::new(PullErrorClass::Unreachable, detail)
 }
 
 pub(super) fn mismatch(expected: &Digest, actual: &Digest) -> Failure {
@@ -130,38 +122,16 @@ pub(super) fn mismatch(expected: &Digest, actual: &Digest) -> Failure {
     )
 }
 
+/// A blob goes on after the size that its manifest names.
+pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
+    Failure::new(
+        PullErrorClass::DigestMismatch,
+        format!("content of {expected} is longer than the {size} bytes that the manifest names"),
+    )
+}
+
 pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
     Failure::new(PullErrorClass::Unreachable, told_chain(error))
-}
-
-pub(crate) fn registry_failure(error: &oci_client::errors::OciDistributionError) -> Failure {
-    use oci_client::errors::OciDistributionError as E;
-    let class = match error {
-        E::AuthenticationFailure(_) | E::UnauthorizedError { .. } => PullErrorClass::Unauthorized,
-        E::ServerError { code: 401 | 403, .. } => PullErrorClass::Unauthorized,
-        E::ServerError { code: 404, .. } | E::ImageManifestNotFoundError(_) => PullErrorClass::NotFound,
-        E::RequestError(error) if error.status().is_some_and(is_refusal) => PullErrorClass::Unauthorized,
-        E::RequestError(_) | E::IoError(_) | E::ServerError { .. } => PullErrorClass::Unreachable,
-        E::RegistryError { envelope, .. } => envelope_class(envelope),
-        _ => PullErrorClass::Malformed,
-    };
-    let detail = match error {
-        E::AuthenticationFailure(_) => "the registry's token service refused the credentials".to_owned(),
-        error => told_chain(error),
-    };
-    Failure::new(class, detail)
-}
-
-fn envelope_class(envelope: &oci_client::errors::OciEnvelope) -> PullErrorClass {
-    use oci_client::errors::OciErrorCode as Code;
-    match envelope.errors.first().map(|error| &error.code) {
-        Some(Code::Unauthorized | Code::Denied) => PullErrorClass::Unauthorized,
-        Some(Code::NotFound | Code::NameUnknown | Code::ManifestUnknown | Code::BlobUnknown) => {
-            PullErrorClass::NotFound
-        }
-        Some(Code::Toomanyrequests) => PullErrorClass::Unreachable,
-        _ => PullErrorClass::Malformed,
-    }
 }
 
 /// An error with its causes in one line. HTTP libraries tell the interesting part ("connection refused") last.

@@ -43,6 +43,30 @@ pub fn image() -> ImageArchive {
     .expect("image")
 }
 
+/// An image with one layer of a bit more than `bytes` when compressed, with a manifest in it.
+pub fn large_image(bytes: usize) -> ImageArchive {
+    let mut state = 7_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    })
+    .take(bytes)
+    .collect();
+    let mut layer = LayerSpec::new();
+    layer
+        .file("manifests/csv.yaml", "kind: ClusterServiceVersion\n", 0o644, 0)
+        .expect("file");
+    layer.file("bin/noise", noise, 0o755, 0).expect("file");
+    ImageSpec {
+        layers: vec![layer],
+        ..ImageSpec::default()
+    }
+    .build()
+    .expect("image")
+}
+
 /// One answer of the scripted server.
 #[derive(Debug, Clone)]
 pub struct Answer {
@@ -51,6 +75,17 @@ pub struct Answer {
     pub body: Bytes,
     /// Send only so much of the body, then hang up.
     pub cut: Option<usize>,
+    /// What follows the body, without a length that tells where it ends.
+    pub tail: Option<Tail>,
+}
+
+/// How an answer goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum Tail {
+    /// With zeros as fast as they are taken, for ever.
+    Endless,
+    /// With a zero after each pause, for ever.
+    Drip(Duration),
 }
 
 impl Answer {
@@ -60,6 +95,7 @@ impl Answer {
             headers: Vec::new(),
             body: body.into(),
             cut: None,
+            tail: None,
         }
     }
 
@@ -67,6 +103,13 @@ impl Answer {
         Self {
             status,
             ..Self::ok("")
+        }
+    }
+
+    pub fn tail(self, tail: Tail) -> Self {
+        Self {
+            tail: Some(tail),
+            ..self
         }
     }
 
@@ -82,6 +125,8 @@ pub struct Seen {
     pub path: String,
     pub query: String,
     pub authorization: String,
+    /// The header `x-key`.
+    pub key: String,
     /// Method and body of what is no GET.
     pub posted: String,
 }
@@ -188,15 +233,15 @@ async fn answer(mut stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<S
         path: path.into(),
         query: query.into(),
         authorization: field("authorization"),
+        key: field("x-key"),
         posted,
     };
     let answer = script(&seen);
     log.lock().expect("lock").push(seen);
-    let mut text = format!(
-        "HTTP/1.1 {} X\r\nconnection: close\r\ncontent-length: {}\r\n",
-        answer.status,
-        answer.body.len()
-    );
+    let mut text = format!("HTTP/1.1 {} X\r\nconnection: close\r\n", answer.status);
+    if answer.tail.is_none() {
+        text.push_str(&format!("content-length: {}\r\n", answer.body.len()));
+    }
     for (name, value) in &answer.headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -204,6 +249,16 @@ async fn answer(mut stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<S
     let body = &answer.body[..answer.cut.unwrap_or(answer.body.len())];
     let _ = stream.write_all(text.as_bytes()).await;
     let _ = stream.write_all(body).await;
+    while let Some(tail) = answer.tail {
+        let (length, pause) = match tail {
+            Tail::Endless => (1 << 16, Duration::ZERO),
+            Tail::Drip(pause) => (1, pause),
+        };
+        tokio::time::sleep(pause).await;
+        if stream.write_all(&vec![b'0'; length]).await.is_err() {
+            break;
+        }
+    }
     let _ = stream.shutdown().await;
 }
 

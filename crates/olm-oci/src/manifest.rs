@@ -1,0 +1,177 @@
+//! Manifests and indexes, as far as they are read here.
+
+use serde::Deserialize;
+
+use crate::digest::Digest;
+
+/// Media types of manifests and indexes, OCI's and Docker's.
+pub(crate) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
+     application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// What a manifest says of a blob, or an index of a manifest.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BlobDescriptor {
+    pub(crate) media_type: String,
+    pub(crate) digest: String,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Within an index: what the image runs on.
+    pub(crate) platform: Option<Platform>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Platform {
+    os: String,
+    architecture: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ImageManifest {
+    pub(crate) media_type: Option<String>,
+    pub(crate) config: BlobDescriptor,
+    /// Lowest first.
+    pub(crate) layers: Vec<BlobDescriptor>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ImageIndex {
+    pub(crate) manifests: Vec<BlobDescriptor>,
+}
+
+pub(crate) enum Manifest {
+    Image(Box<ImageManifest>),
+    Index(Box<ImageIndex>),
+}
+
+/// A manifest or an index; told apart by content, because the media type inside is optional.
+pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
+    #[derive(Deserialize)]
+    struct Shape {
+        #[serde(rename = "schemaVersion", default)]
+        schema_version: u32,
+        #[serde(default)]
+        manifests: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        config: Option<serde::de::IgnoredAny>,
+    }
+    let unreadable = |error: serde_json::Error| format!("the manifest is not readable: {error}");
+    let shape: Shape = serde_json::from_slice(bytes).map_err(unreadable)?;
+    match shape {
+        Shape {
+            schema_version: 2,
+            manifests: None,
+            config: Some(_),
+        } => Ok(Manifest::Image(Box::new(
+            serde_json::from_slice(bytes).map_err(unreadable)?,
+        ))),
+        Shape {
+            schema_version: 2,
+            manifests: Some(_),
+            config: None,
+        } => Ok(Manifest::Index(Box::new(
+            serde_json::from_slice(bytes).map_err(unreadable)?,
+        ))),
+        Shape {
+            schema_version: 2, ..
+        } => Err("the manifest is neither of an image (`config`) nor an index (`manifests`)".to_owned()),
+        Shape { schema_version, .. } => Err(format!(
+            "manifests of schema version {schema_version} are not supported, only 2"
+        )),
+    }
+}
+
+/// The architecture of this machine in Go's words, which image indexes use.
+pub(crate) fn host_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
+
+pub(crate) fn choose_platform(index: &ImageIndex) -> Result<Digest, String> {
+    let for_linux = |architecture: &str| {
+        index.manifests.iter().find(|entry| {
+            entry
+                .platform
+                .as_ref()
+                .is_some_and(|platform| platform.os == "linux" && platform.architecture == architecture)
+        })
+    };
+    // Attestations are listed with an unknown platform; they are no images.
+    let first_image = || {
+        index.manifests.iter().find(|entry| {
+            entry
+                .platform
+                .as_ref()
+                .is_none_or(|platform| platform.os == "linux")
+        })
+    };
+    let entry = for_linux(host_architecture())
+        .or_else(|| for_linux("amd64"))
+        .or_else(first_image)
+        .ok_or_else(|| "the index has no image for linux".to_owned())?;
+    entry.digest.parse().map_err(|error| format!("index: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(entries: &[(&str, &str)]) -> ImageIndex {
+        let entries: Vec<_> = entries
+            .iter()
+            .enumerate()
+            .map(|(at, (os, architecture))| {
+                serde_json::json!({"mediaType": OCI_MANIFEST, "size": 1, "digest": format!("sha256:{at:064}"),
+                    "platform": {"os": os, "architecture": architecture}})
+            })
+            .collect();
+        serde_json::from_value(serde_json::json!({"schemaVersion": 2, "manifests": entries})).expect("index")
+    }
+
+    #[test]
+    fn the_machines_platform_is_chosen_then_amd64_then_any_linux() {
+        let here = host_architecture();
+        for (entries, expected) in [
+            (
+                &[("windows", here), ("linux", "s390x"), ("linux", here)][..],
+                Some(2),
+            ),
+            (&[("linux", "s390x"), ("linux", "amd64")], Some(1)),
+            (&[("unknown", "unknown"), ("linux", "s390x")], Some(1)),
+            (&[("windows", "amd64")], None),
+        ] {
+            let chosen = choose_platform(&index(entries))
+                .ok()
+                .map(|digest| digest.hex().parse::<u32>());
+            assert_eq!(chosen.map(|at| at.expect("number")), expected, "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_told() {
+        for (text, expected) in [
+            ("<html>", "the manifest is not readable"),
+            ("{}", "schema version 0 are not supported"),
+            (
+                r#"{"schemaVersion":1,"fsLayers":[]}"#,
+                "schema version 1 are not supported",
+            ),
+            (r#"{"schemaVersion":2}"#, "neither of an image"),
+            (
+                r#"{"schemaVersion":2,"config":{}}"#,
+                "the manifest is not readable",
+            ),
+        ] {
+            let error = parse_manifest(text.as_bytes()).err().expect(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

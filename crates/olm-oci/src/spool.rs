@@ -1,0 +1,201 @@
+//! Where layers are kept that are too large for memory, from the first byte until they are read.
+//!
+//! # Guarantees
+//! - Files have no name, so nothing is left behind, whatever ends the pull or the process.
+//! - All layers of a spool together take no more than its bytes: a layer has its room before it is asked for, and waits for
+//!   it in the order of asking.
+//! - A folder that cannot be written is noticed before the registry is asked.
+
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::limits::LAYER_IN_MEMORY;
+
+/// Room is given out in pieces of so many bytes.
+const PIECE: u64 = 1 << 20;
+
+/// A folder for layers that are being pulled, with a bound for all of them together. A clone shares the bound.
+#[derive(Debug, Clone)]
+pub struct Spool {
+    folder: PathBuf,
+    max_bytes: u64,
+    room: Arc<Semaphore>,
+}
+
+impl Spool {
+    /// A spool in `folder`, which is created when needed, of at most `max_bytes`.
+    pub fn new(folder: impl Into<PathBuf>, max_bytes: u64) -> Self {
+        let pieces = usize::try_from(max_bytes.div_ceil(PIECE)).unwrap_or(usize::MAX);
+        Self {
+            folder: folder.into(),
+            max_bytes,
+            room: Arc::new(Semaphore::new(pieces.min(Semaphore::MAX_PERMITS))),
+        }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Room for a layer of `bytes`; waits while others have it. Dropping what is returned gives it back.
+    ///
+    /// # Errors
+    /// What is wrong with the folder, and what helps.
+    pub(crate) async fn layer(&self, bytes: u64) -> Result<SpooledLayer, String> {
+        if bytes <= LAYER_IN_MEMORY {
+            return Ok(SpooledLayer {
+                content: Content::Memory(Cursor::default()),
+                _room: None,
+            });
+        }
+        if bytes > self.max_bytes {
+            return Err(format!(
+                "a layer of {bytes} bytes does not fit into {}, which may hold {} bytes of layers",
+                self.folder.display(),
+                self.max_bytes
+            ));
+        }
+        let pieces = u32::try_from(bytes.div_ceil(PIECE)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(pieces).await;
+        let room = room.map_err(|_| "the spool is closed".to_owned())?;
+        let file = std::fs::create_dir_all(&self.folder).and_then(|()| tempfile::tempfile_in(&self.folder));
+        let file = file.map_err(|error| self.unusable(&error))?;
+        Ok(SpooledLayer {
+            content: Content::File(file),
+            _room: Some(room),
+        })
+    }
+
+    /// What to tell when a layer cannot be kept.
+    pub(crate) fn unusable(&self, error: &io::Error) -> String {
+        format!(
+            "a layer above {} KiB needs a writable folder with room, and {} is none: {error}",
+            LAYER_IN_MEMORY >> 10,
+            self.folder.display()
+        )
+    }
+}
+
+impl Default for Spool {
+    /// The system's folder for temporary files (`TMPDIR`), without a bound of its own.
+    fn default() -> Self {
+        Self::new(std::env::temp_dir(), u64::MAX)
+    }
+}
+
+/// A layer being written or read.
+#[derive(Debug)]
+pub(crate) struct SpooledLayer {
+    content: Content,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Memory(Cursor<Vec<u8>>),
+    File(std::fs::File),
+}
+
+impl Write for SpooledLayer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.content {
+            Content::Memory(memory) => memory.write(bytes),
+            Content::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for SpooledLayer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.content {
+            Content::Memory(memory) => memory.read(buffer),
+            Content::File(file) => file.read(buffer),
+        }
+    }
+}
+
+impl Seek for SpooledLayer {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match &mut self.content {
+            Content::Memory(memory) => memory.seek(to),
+            Content::File(file) => file.seek(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: u64 = 3 << 20;
+
+    #[tokio::test]
+    async fn a_large_layer_leaves_no_name_in_the_folder() {
+        let dir = tempfile::tempdir().expect("folder");
+        let spool = Spool::new(dir.path().join("new"), 8 << 20);
+        let mut layer = spool.layer(LARGE).await.expect("room");
+        layer.write_all(b"content").expect("written");
+        layer.seek(SeekFrom::Start(0)).expect("rewound");
+        let mut text = String::new();
+        layer.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "content");
+        assert_eq!(std::fs::read_dir(spool.folder()).expect("folder").count(), 0);
+    }
+
+    #[tokio::test]
+    async fn layers_wait_for_room_and_give_it_back() {
+        let dir = tempfile::tempdir().expect("folder");
+        let spool = Spool::new(dir.path(), 5 << 20);
+        let first = spool.layer(LARGE).await.expect("room");
+        let second = spool.clone();
+        let mut second = std::pin::pin!(second.layer(LARGE));
+        assert!(
+            futures_poll(second.as_mut()).await.is_none(),
+            "there is no room for two"
+        );
+        drop(first);
+        assert!(second.await.is_ok());
+        let small = spool.layer(1).await.expect("small");
+        assert!(small._room.is_none(), "small layers need no room");
+    }
+
+    /// One turn of a future.
+    async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        std::future::poll_fn(|cx| {
+            std::task::Poll::Ready(match future.as_mut().poll(cx) {
+                std::task::Poll::Ready(output) => Some(output),
+                std::task::Poll::Pending => None,
+            })
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn what_can_never_fit_is_told_with_the_folder() {
+        let error = Spool::new("/spool", 2 << 20)
+            .layer(LARGE)
+            .await
+            .expect_err("no room");
+        assert_eq!(
+            error,
+            "a layer of 3145728 bytes does not fit into /spool, which may hold 2097152 bytes of layers"
+        );
+        let dir = tempfile::tempdir().expect("folder");
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").expect("file");
+        let error = Spool::new(&file, LARGE)
+            .layer(LARGE)
+            .await
+            .expect_err("no folder");
+        assert!(error.contains(&file.display().to_string()), "{error}");
+        assert!(error.contains("needs a writable folder"), "{error}");
+    }
+}

@@ -1,0 +1,285 @@
+//! One request at a time, to its last byte: redirects, headers, bytes and time are bounded here and nowhere else.
+//!
+//! # Guarantees
+//! - Credentials and the headers configured for a host are sent to the origin they are for, redirects or not.
+//! - An answer ends: it is read to a limit of bytes within a limit of time, whatever the other side does.
+//! - Nothing is decompressed on the way, so that bytes are bytes. The HTTP library bounds headers (100 of them, 400 KiB).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use reqwest::Url;
+use tokio::time::{Instant, timeout_at};
+
+use super::client::{build_client, configured_headers};
+use super::failure::{Failure, malformed, too_large, too_slow, transport_failure};
+use crate::error::PullErrorClass;
+use crate::limits::{self, Limits, REDIRECTS};
+use crate::registry_config::Host;
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) accept: Option<&'static str>,
+    /// What is sent, and its type.
+    pub(crate) body: Option<(Bytes, HeaderValue)>,
+    /// Whether what comes is compared with a digest, so that it may come over any way.
+    pub(crate) is_verified: bool,
+}
+
+impl Ask {
+    pub(crate) fn get(url: Url) -> Self {
+        Self {
+            method: Method::GET,
+            url,
+            accept: None,
+            body: None,
+            is_verified: false,
+        }
+    }
+
+    pub(crate) fn sending(method: Method, url: Url, body: Bytes, kind: HeaderValue) -> Self {
+        Self {
+            method,
+            body: Some((body, kind)),
+            ..Self::get(url)
+        }
+    }
+}
+
+/// The connection to one host, and to those it sends us to.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    client: reqwest::Client,
+    origin: String,
+    headers: HeaderMap,
+    limits: Limits,
+}
+
+impl Wire {
+    pub(crate) fn new(host: &Host, limits: Limits) -> Result<Self, Failure> {
+        Ok(Self {
+            client: build_client(host, &limits)?,
+            origin: parse_url(&host.origin())?.origin().ascii_serialization(),
+            headers: configured_headers(host)?,
+            limits,
+        })
+    }
+
+    /// Whether an address is of the host itself, for which credentials and configured headers are.
+    pub(crate) fn is_home(&self, url: &Url) -> bool {
+        url.origin().ascii_serialization() == self.origin
+    }
+
+    /// The head of the answer, redirects followed.
+    pub(crate) async fn send(
+        &self,
+        ask: &Ask,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Answer, Failure> {
+        let body_length = ask.body.as_ref().map_or(0, |(body, _)| body.len() as u64);
+        let started = Instant::now();
+        let time = match body_length {
+            0 => self.limits.answer,
+            sent => self.limits.answer.saturating_add(self.limits.at_floor(sent)),
+        };
+        let end = limits::end(started, time);
+        let mut url = ask.url.clone();
+        let mut authorization = authorization;
+        for _ in 0..=REDIRECTS {
+            let request = self.request(ask, url.clone(), authorization);
+            let response = timeout_at(end, request.send())
+                .await
+                .map_err(|_| too_slow(format!("no answer within {} s", time.as_secs_f32())))?
+                .map_err(|error| transport_failure(&error))?;
+            let Some(next) = redirect(ask, &url, &response)? else {
+                return Ok(Answer {
+                    response,
+                    started,
+                    received: 0,
+                    limits: self.limits,
+                });
+            };
+            if next.origin() != ask.url.origin() {
+                authorization = None;
+            }
+            url = next;
+        }
+        Err(malformed(format!("more than {REDIRECTS} redirects")))
+    }
+
+    fn request(
+        &self,
+        ask: &Ask,
+        mut url: Url,
+        authorization: Option<&HeaderValue>,
+    ) -> reqwest::RequestBuilder {
+        let mut headers = HeaderMap::new();
+        if self.is_home(&url) {
+            headers = self.headers.clone();
+        }
+        if let Some(accept) = ask.accept {
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        }
+        if let Some(authorization) = authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        // A name and password in an address that somebody sent us would take the place of ours.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let mut request = self.client.request(ask.method.clone(), url);
+        if let Some((body, kind)) = &ask.body {
+            headers.insert(CONTENT_TYPE, kind.clone());
+            request = request.body(body.clone());
+        }
+        request.headers(headers)
+    }
+}
+
+/// Where an answer sends us.
+fn redirect(ask: &Ask, from: &Url, response: &reqwest::Response) -> Result<Option<Url>, Failure> {
+    let is_redirect = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let Some(location) = response.headers().get(LOCATION).filter(|_| is_redirect) else {
+        return Ok(None);
+    };
+    if ask.method != Method::GET && ask.method != Method::HEAD {
+        return Err(malformed(
+            "the answer redirects what was sent, which is not sent again".to_owned(),
+        ));
+    }
+    let next = join(from, location)?;
+    if from.scheme() == "https" && next.scheme() != "https" && !ask.is_verified {
+        return Err(malformed("the answer redirects from https to http".to_owned()));
+    }
+    Ok(Some(next))
+}
+
+/// The address in a `Location` header.
+pub(crate) fn join(from: &Url, location: &HeaderValue) -> Result<Url, Failure> {
+    location
+        .to_str()
+        .ok()
+        .and_then(|location| from.join(location).ok())
+        .filter(|url| matches!(url.scheme(), "http" | "https"))
+        .ok_or_else(|| malformed("the answer redirects to what is no http or https URL".to_owned()))
+}
+
+pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
+    Url::parse(text)
+        .map_err(|error| Failure::new(PullErrorClass::Malformed, format!("`{text}` is no URL: {error}")))
+}
+
+/// An answer whose body is still to come.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    response: reqwest::Response,
+    started: Instant,
+    received: u64,
+    limits: Limits,
+}
+
+impl Answer {
+    pub(crate) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        self.response.url()
+    }
+
+    /// Whether the headers promise more than `limit` bytes.
+    pub(crate) fn check_length(&self, limit: u64) -> Result<(), Failure> {
+        match self.response.content_length() {
+            Some(length) if length > limit => Err(too_large(limit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next bytes, which must come within the idle time and not after `end`.
+    async fn next(
+        &mut self,
+        end: Instant,
+        slow: impl FnOnce(u64) -> String,
+    ) -> Result<Option<Bytes>, Failure> {
+        let idle = limits::end(Instant::now(), self.limits.idle);
+        let chunk = timeout_at(idle.min(end), self.response.chunk()).await;
+        let chunk = chunk
+            .map_err(|_| {
+                too_slow(if idle < end {
+                    format!("nothing came for {} s", self.limits.idle.as_secs_f32())
+                } else {
+                    slow(self.received)
+                })
+            })?
+            .map_err(|error| transport_failure(&error))?;
+        if let Some(chunk) = &chunk {
+            self.received = self.received.saturating_add(chunk.len() as u64);
+        }
+        Ok(chunk)
+    }
+
+    /// A body of at most `limit` bytes, within the time for an answer.
+    pub(crate) async fn whole(mut self, limit: u64) -> Result<Vec<u8>, Failure> {
+        self.check_length(limit)?;
+        let mut body = Vec::new();
+        let time = self.limits.answer;
+        let end = limits::end(self.started, time);
+        while let Some(chunk) = self
+            .next(end, |_| {
+                format!("the answer did not end within {} s", time.as_secs_f32())
+            })
+            .await?
+        {
+            if self.received > limit {
+                return Err(too_large(limit));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// The beginning of a body, whatever comes of it, within the time for an answer.
+    pub(crate) async fn beginning(mut self, bytes: usize) -> Vec<u8> {
+        let mut body = Vec::new();
+        let end = limits::end(self.started, self.limits.answer);
+        while body.len() < bytes
+            && let Ok(Some(chunk)) = self.next(end, |_| String::new()).await
+        {
+            body.extend_from_slice(&chunk);
+        }
+        body.truncate(bytes);
+        body
+    }
+
+    /// The next bytes of a long body, which must come at the floor rate on average.
+    pub(crate) async fn chunk(&mut self, limit: u64) -> Result<Option<Bytes>, Failure> {
+        let time = self.limits.at_floor(self.received);
+        let floor = self.limits.floor;
+        let slow = |received| {
+            format!(
+                "too slow: {received} bytes in {} s, where {floor} bytes a second are expected",
+                Duration::as_secs_f32(&time)
+            )
+        };
+        let chunk = self.next(limits::end(self.started, time), slow).await?;
+        if self.received > limit {
+            return Err(too_large(limit));
+        }
+        Ok(chunk)
+    }
+}

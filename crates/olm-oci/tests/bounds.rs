@@ -1,0 +1,406 @@
+//! What a registry or token service can cost whoever asks it: bytes, time, disk, and secrets.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use olm_oci::{Credentials, ImageArchive, Limits, PullError, PullErrorClass, Puller, RegistryConfig, Spool};
+use support::{Answer, MANIFESTS, Seen, Server, Tail, image, large_image};
+
+/// Limits of time that are met at once.
+const SHORT: Limits = Limits {
+    idle: Duration::from_millis(300),
+    answer: Duration::from_millis(600),
+    grace: Duration::from_millis(600),
+    floor: 1 << 20,
+    ..Limits::BUNDLE
+};
+/// None of these pulls takes as long, however busy the machine.
+const SOON: Duration = Duration::from_secs(20);
+
+async fn pull(puller: &Puller, server: &Server, credentials: &Credentials) -> Result<usize, PullError> {
+    let began = Instant::now();
+    let content = puller
+        .content(&server.reference("demo/bundle:v1"), credentials, MANIFESTS)
+        .await;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    content.map(|content| content.files.len())
+}
+
+async fn refused(puller: &Puller, server: &Server) -> PullError {
+    pull(puller, server, &Credentials::anonymous())
+        .await
+        .expect_err("refused")
+}
+
+/// A registry with an image, but for what `fault` answers in its place.
+async fn faulty(
+    image: &ImageArchive,
+    fault: impl Fn(&Seen) -> Option<Answer> + Send + Sync + 'static,
+) -> Server {
+    let good = Server::registry_script("demo/bundle", image);
+    Server::start(move |seen| fault(seen).unwrap_or_else(|| good(seen))).await
+}
+
+fn files_in(folder: &std::path::Path) -> usize {
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+fn password(server: &Server) -> Credentials {
+    let text = format!(
+        r#"{{"auths":{{"{}":{{"username":"user","password":"secret"}}}}}}"#,
+        server.address
+    );
+    Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
+}
+
+/// In a pod whose root cannot be written there is only the folder that was named.
+#[tokio::test]
+async fn a_layer_too_large_for_memory_goes_through_the_folder_that_was_named() {
+    let server = faulty(&large_image(20 << 20), |_| None).await;
+    let dir = tempfile::tempdir().expect("folder");
+    let folder = dir.path().join("spool");
+    let puller = Puller::default().with_spool(Spool::new(&folder, 64 << 20));
+    let files = pull(&puller, &server, &Credentials::anonymous()).await;
+    assert_eq!(files.expect("pulled"), 1);
+    assert!(folder.is_dir() && files_in(&folder) == 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_told_and_no_registry_is_blamed() {
+    let image = large_image(2 << 20);
+    let server = faulty(&image, |_| None).await;
+    // A folder below a file cannot be made, not even by root.
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("read-only");
+    std::fs::write(&file, "").expect("file");
+    let spool = file.join("spool");
+    let puller = Puller::default().with_spool(Spool::new(&spool, 64 << 20));
+    let error = refused(&puller, &server).await;
+    assert_eq!(error.class(), PullErrorClass::Storage, "{error}");
+    let told = error.to_string();
+    assert!(told.contains(&spool.display().to_string()), "{told}");
+    assert!(told.contains("needs a writable folder"), "{told}");
+    assert!(!told.contains(&format!("http://{}", server.address)), "{told}");
+    let large: Vec<&str> = image
+        .blobs()
+        .iter()
+        .filter(|(_, blob)| blob.len() > 1 << 20)
+        .map(|(digest, _)| digest.as_str())
+        .collect();
+    let asked = server.seen();
+    assert!(
+        !asked
+            .iter()
+            .any(|seen| large.iter().any(|digest| seen.path.ends_with(digest))),
+        "the layer was asked for although it cannot be kept"
+    );
+    let small = faulty(&support::image(), |_| None).await;
+    let files = pull(&puller, &small, &Credentials::anonymous()).await;
+    assert_eq!(files.expect("small layers need no folder"), 2);
+}
+
+#[tokio::test]
+async fn a_pull_that_is_dropped_leaves_no_file_and_gives_its_room_back() {
+    let image = large_image(3 << 20);
+    let large = |seen: &Seen| seen.path.contains("/blobs/");
+    let stuck = image.clone();
+    let server = faulty(&image, move |seen| {
+        let blob = stuck
+            .blobs()
+            .iter()
+            .find(|(digest, _)| seen.path.ends_with(digest.as_str()));
+        let (_, blob) = blob.filter(|(_, blob)| large(seen) && blob.len() > 1 << 20)?;
+        Some(Answer::ok(blob.slice(..2 << 20)).tail(Tail::Drip(Duration::from_millis(20))))
+    })
+    .await;
+    let dir = tempfile::tempdir().expect("folder");
+    let puller = Puller::default().with_spool(Spool::new(dir.path(), 4 << 20));
+    let reference = server.reference("demo/bundle:v1");
+    let anonymous = Credentials::anonymous();
+    let stuck = puller.content(&reference, &anonymous, MANIFESTS);
+    let dropped = tokio::time::timeout(Duration::from_secs(1), stuck).await;
+    assert!(dropped.is_err(), "it is stuck");
+    assert_eq!(files_in(dir.path()), 0);
+    // The spool has room for one such layer only.
+    let good = faulty(&image, |_| None).await;
+    assert!(pull(&puller, &good, &Credentials::anonymous()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_layer_that_comes_too_slowly_is_given_up() {
+    let image = image();
+    let server = faulty(&image, |seen| {
+        seen.path
+            .contains("/blobs/")
+            .then(|| Answer::ok("").tail(Tail::Drip(Duration::from_millis(10))))
+    })
+    .await;
+    let error = refused(&Puller::default().with_limits(SHORT), &server).await;
+    assert_eq!(error.class(), PullErrorClass::Unreachable, "{error}");
+    assert!(error.to_string().contains("did not end within 0.6 s"), "{error}");
+
+    let large = large_image(1 << 17);
+    let layers: Vec<String> = large
+        .blobs()
+        .iter()
+        .filter(|(_, blob)| blob.len() > 1 << 16)
+        .map(|(digest, _)| digest.to_string())
+        .collect();
+    let server = faulty(&large, move |seen| {
+        let is_layer = layers.iter().any(|digest| seen.path.ends_with(digest));
+        is_layer.then(|| Answer::ok("").tail(Tail::Drip(Duration::from_millis(10))))
+    })
+    .await;
+    let error = refused(&Puller::default().with_limits(SHORT), &server).await;
+    assert_eq!(error.class(), PullErrorClass::Unreachable, "{error}");
+    assert!(
+        error.to_string().contains("1048576 bytes a second are expected"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn silence_in_the_middle_of_an_answer_is_given_up() {
+    let server = faulty(&image(), |seen| {
+        seen.path
+            .contains("/manifests/")
+            .then(|| Answer::ok("{").tail(Tail::Drip(Duration::from_secs(60))))
+    })
+    .await;
+    let error = refused(&Puller::default().with_limits(SHORT), &server).await;
+    assert_eq!(error.class(), PullErrorClass::Unreachable, "{error}");
+    assert!(error.to_string().contains("nothing came for 0.3 s"), "{error}");
+}
+
+#[tokio::test]
+async fn endless_answers_are_read_to_their_limit() {
+    for (name, part, status, class, text) in [
+        (
+            "manifest",
+            "/manifests/",
+            200,
+            PullErrorClass::TooLarge,
+            "larger than the allowed 4194304 bytes",
+        ),
+        (
+            "configuration",
+            "/blobs/",
+            200,
+            PullErrorClass::TooLarge,
+            "larger than the allowed",
+        ),
+        (
+            "error",
+            "/manifests/",
+            404,
+            PullErrorClass::NotFound,
+            "not found (HTTP 404)",
+        ),
+    ] {
+        let server = faulty(&image(), move |seen| {
+            let endless = Answer::status(status).tail(Tail::Endless);
+            seen.path.contains(part).then_some(endless)
+        })
+        .await;
+        let error = refused(&Puller::default(), &server).await;
+        assert_eq!(error.class(), class, "{name}: {error}");
+        assert!(error.to_string().contains(text), "{name}: {error}");
+    }
+}
+
+/// A refusal whose reason drips in is a refusal all the same, and told in time.
+#[tokio::test]
+async fn the_reason_of_a_refusal_has_a_limit_of_time() {
+    let server = Server::start(|_| Answer::status(404).tail(Tail::Drip(Duration::from_millis(10)))).await;
+    let error = refused(&Puller::default().with_limits(SHORT), &server).await;
+    assert_eq!(error.class(), PullErrorClass::NotFound, "{error}");
+}
+
+/// A registry that refuses everything and names `tokens` as its token service.
+async fn behind(tokens: &Server) -> Server {
+    let realm = format!(
+        "Bearer realm=\"http://{}/token\",service=\"test\"",
+        tokens.address
+    );
+    Server::start(move |_| Answer::status(401).header("www-authenticate", &realm)).await
+}
+
+#[tokio::test]
+async fn tokens_are_bounded_in_bytes_and_time() {
+    for (tail, class, text) in [
+        (
+            Tail::Endless,
+            PullErrorClass::TooLarge,
+            "token service: larger than the allowed 262144 bytes",
+        ),
+        (
+            Tail::Drip(Duration::from_millis(10)),
+            PullErrorClass::Unreachable,
+            "token service: the answer did not end within 0.6 s",
+        ),
+        (
+            Tail::Drip(Duration::from_secs(60)),
+            PullErrorClass::Unreachable,
+            "token service: nothing came for 0.3 s",
+        ),
+    ] {
+        let tokens = Server::start(move |_| Answer::ok("{\"token\": \"").tail(tail)).await;
+        let server = behind(&tokens).await;
+        // Bytes come slowly on a busy machine: the endless one gets the time it needs.
+        let limits = match tail {
+            Tail::Endless => Limits::BUNDLE,
+            Tail::Drip(_) => SHORT,
+        };
+        let error = refused(&Puller::default().with_limits(limits), &server).await;
+        assert_eq!(error.class(), class, "{error}");
+        assert!(error.to_string().contains(text), "{text}: {error}");
+    }
+}
+
+/// Decompressed, this token service's answer would be a gigabyte; as bytes it is no JSON.
+#[tokio::test]
+async fn compressed_tokens_are_not_unpacked() {
+    use std::io::Write as _;
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    for _ in 0..64 {
+        bomb.write_all(&[b' '; 1 << 16]).expect("compressed");
+    }
+    let bomb = bomb.finish().expect("compressed");
+    let tokens = Server::start(move |_| Answer::ok(bomb.clone()).header("content-encoding", "gzip")).await;
+    let error = refused(&Puller::default(), &behind(&tokens).await).await;
+    assert_eq!(error.class(), PullErrorClass::Malformed, "{error}");
+    assert!(error.to_string().contains("answer is not JSON"), "{error}");
+}
+
+#[tokio::test]
+async fn redirects_end() {
+    let server = Server::start(|seen| {
+        let next = format!("{}0", seen.path);
+        Answer::status(307).header("location", &next)
+    })
+    .await;
+    let error = refused(&Puller::default(), &server).await;
+    assert_eq!(error.class(), PullErrorClass::Malformed, "{error}");
+    assert!(error.to_string().contains("more than 5 redirects"), "{error}");
+    assert_eq!(server.seen().len(), 6);
+}
+
+/// Storage behind a registry gets neither the registry's credentials nor the headers that are configured for it.
+#[tokio::test]
+async fn a_redirect_to_another_host_takes_no_credentials_along() {
+    let image = image();
+    let storage = faulty(&image, |_| None).await;
+    let (origin, good) = (storage.address, Server::registry_script("demo/bundle", &image));
+    let server = Server::start(move |seen| match seen.authorization.as_str() {
+        "Basic dXNlcjpzZWNyZXQ=" if seen.path.contains("/blobs/") => {
+            let there = format!("http://{origin}{}", seen.path);
+            Answer::status(307).header("location", &there)
+        }
+        "Basic dXNlcjpzZWNyZXQ=" => good(seen),
+        _ => Answer::status(401).header("www-authenticate", "Basic realm=\"x\""),
+    })
+    .await;
+    let dir = tempfile::tempdir().expect("folder");
+    let folder = dir.path().join(server.address.to_string());
+    std::fs::create_dir(&folder).expect("folder");
+    let hosts = format!(
+        "server = \"http://{}\"\n[header]\nx-key = \"hush\"\n",
+        server.address
+    );
+    std::fs::write(folder.join("hosts.toml"), hosts).expect("file");
+    let puller = Puller::new(RegistryConfig::from_dir(dir.path()));
+    let files = pull(&puller, &server, &password(&server)).await;
+    assert_eq!(files.expect("pulled"), 2);
+    assert!(
+        server.seen().iter().all(|seen| seen.key == "hush"),
+        "{:?}",
+        server.seen()
+    );
+    assert!(!storage.seen().is_empty());
+    for seen in storage.seen() {
+        assert_eq!(
+            (seen.authorization.as_str(), seen.key.as_str()),
+            ("", ""),
+            "{seen:?}"
+        );
+    }
+}
+
+/// Nor can that storage name a token service of its own, which would get the registry's password.
+#[tokio::test]
+async fn whoever_is_redirected_to_cannot_ask_for_credentials() {
+    let thief = Server::start(|_| Answer::ok(r#"{"token":"ticket"}"#)).await;
+    let storage = behind(&thief).await;
+    let there = format!("http://{}/", storage.address);
+    let server = Server::start(move |_| Answer::status(307).header("location", &there)).await;
+    let error = pull(&Puller::default(), &server, &password(&server)).await;
+    assert_eq!(error.expect_err("refused").class(), PullErrorClass::Unauthorized);
+    assert_eq!(thief.seen(), []);
+}
+
+#[tokio::test]
+async fn a_token_service_cannot_send_credentials_elsewhere() {
+    let elsewhere = Server::start(|_| Answer::ok(r#"{"token":"ticket"}"#)).await;
+    let there = format!("http://{}/token", elsewhere.address);
+    let tokens = Server::start(move |_| Answer::status(307).header("location", &there)).await;
+    let server = behind(&tokens).await;
+    for kind in [
+        r#""username":"user","password":"secret""#,
+        r#""auth":"MDA6","identitytoken":"secret""#,
+    ] {
+        let text = format!(r#"{{"auths":{{"{}":{{{kind}}}}}}}"#, server.address);
+        let credentials = Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials");
+        assert!(pull(&Puller::default(), &server, &credentials).await.is_err());
+    }
+    for seen in elsewhere.seen() {
+        let told = format!("{seen:?}");
+        assert!(
+            !told.contains("secret") && seen.authorization.is_empty(),
+            "{told}"
+        );
+    }
+}
+
+/// Layers are named with their sizes; what goes on after that is not read.
+#[tokio::test]
+async fn a_layer_longer_than_its_manifest_says_is_refused() {
+    let image = image();
+    let layers = image.clone();
+    let server = faulty(&image, move |seen| {
+        let found = layers
+            .blobs()
+            .iter()
+            .find(|(digest, _)| seen.path.ends_with(digest.as_str()));
+        let (_, blob) = found.filter(|(_, blob)| blob.starts_with(&[0x1f, 0x8b]))?;
+        Some(Answer::ok(blob.clone()).tail(Tail::Endless))
+    })
+    .await;
+    let error = refused(&Puller::default(), &server).await;
+    assert_eq!(error.class(), PullErrorClass::DigestMismatch, "{error}");
+    assert!(error.to_string().contains("longer than the"), "{error}");
+}
+
+#[tokio::test]
+async fn a_pull_as_a_whole_has_a_limit_of_time() {
+    let server = Server::start(|_| Answer::ok("{").tail(Tail::Drip(Duration::from_millis(10)))).await;
+    let limits = Limits {
+        time: Duration::from_millis(500),
+        ..Limits::BUNDLE
+    };
+    let error = refused(&Puller::default().with_limits(limits), &server).await;
+    assert_eq!(error.class(), PullErrorClass::Unreachable, "{error}");
+    assert!(error.to_string().contains("was not over within 0.5 s"), "{error}");
+}
+
+#[tokio::test]
+async fn all_layers_together_have_a_limit() {
+    let server = faulty(&image(), |_| None).await;
+    let limits = Limits {
+        transfer: 300,
+        ..Limits::BUNDLE
+    };
+    let error = refused(&Puller::default().with_limits(limits), &server).await;
+    assert_eq!(error.class(), PullErrorClass::TooLarge, "{error}");
+    assert!(error.to_string().contains("all layers together"), "{error}");
+}
