@@ -97,6 +97,17 @@ struct Entry {
     read_at: Option<Instant>,
     loading: Option<Loading>,
     failure: Option<Failure>,
+    /// Reads the catalog again when its content has become old.
+    again: Option<Timer>,
+}
+
+/// A task that ends with whoever waits for it, so that a server that comes and goes leaves none behind.
+struct Timer(tokio::task::AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -265,10 +276,7 @@ impl Read {
                 tracing::info!(
                     catalog = %self.key, entries = content.entries().len(), elapsed_ms = millis(started), "catalog read"
                 );
-                if let Some(read_at) = self.keep(content).filter(|_| self.may_change) {
-                    sleep(READ_AGAIN).await;
-                    self.shared.read_again(&self.key, self.generation, read_at);
-                }
+                self.keep(content);
             }
             Err(text) => {
                 tracing::warn!(catalog = %self.key, error = %text, "catalog not read");
@@ -297,11 +305,14 @@ impl Read {
             .map_err(|error| format!("failed to index bundles: {error}"))
     }
 
-    /// Takes in what was read, unless it is outdated. Returns when, if anything was kept.
-    fn keep(&self, content: Arc<Snapshot>) -> Option<Instant> {
+    /// Takes in what was read, unless it is outdated.
+    fn keep(&self, content: Arc<Snapshot>) {
         let mut entries = self.shared.lock();
-        let entry = self.own_entry(&mut entries)?;
+        let Some(entry) = self.own_entry(&mut entries) else {
+            return;
+        };
         let now = Instant::now();
+        entry.again = self.may_change.then(|| self.timer(now));
         entry.loading = None;
         let failed = entry.failure.take().is_some();
         entry.read = Some(self.generation);
@@ -318,7 +329,17 @@ impl Read {
         if !same || failed {
             self.shared.tell(&users);
         }
-        Some(now)
+    }
+
+    fn timer(&self, read_at: Instant) -> Timer {
+        let (shared, key, generation) = (Arc::downgrade(&self.shared), self.key.clone(), self.generation);
+        let task = tokio::spawn(async move {
+            sleep(READ_AGAIN).await;
+            if let Some(shared) = shared.upgrade() {
+                shared.read_again(&key, generation, read_at);
+            }
+        });
+        Timer(task.abort_handle())
     }
 
     fn note_failure(&self, text: String) -> Option<Duration> {

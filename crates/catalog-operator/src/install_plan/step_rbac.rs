@@ -204,14 +204,14 @@ impl Owner<'_> {
         };
         let rules = permission.rules.as_deref().unwrap_or_default();
         let mut role = self.rbac_object(kind, name, &hash::hash_without_newline(&permission.rules)?);
-        role["rules"] = serde_json::to_value(rules)?;
+        object::set(&mut role, "rules", serde_json::to_value(rules)?);
         let mut binding = self.rbac_object(
             &format!("{kind}Binding"),
             name,
             &hash::hash_without_newline(&input)?,
         );
-        binding["subjects"] = serde_json::to_value(&input.subjects)?;
-        binding["roleRef"] = serde_json::to_value(&role_ref)?;
+        object::set(&mut binding, "subjects", serde_json::to_value(&input.subjects)?);
+        object::set(&mut binding, "roleRef", serde_json::to_value(&role_ref)?);
         Ok([role, binding])
     }
 

@@ -125,7 +125,7 @@ fn merged_service_account(current: &Value, wanted: &Value) -> Value {
             }
         }
         if entries.len() > before {
-            merged[field] = entries.into();
+            object::set(&mut merged, field, entries.into());
         }
     }
     merged

@@ -27,8 +27,8 @@ pub(super) fn complete(
     object::strip_server_fields(&mut object);
     // Objects in plans may lack type and name (upstream's generated Subscriptions do), and bundles may have an older version of
     // a kind than the one it is written with; the step is what counts.
-    object["apiVersion"] = api.api_version.clone().into();
-    object["kind"] = api.kind.clone().into();
+    object::set(&mut object, "apiVersion", api.api_version.clone().into());
+    object::set(&mut object, "kind", api.kind.clone().into());
     let metadata = object::map_mut(&mut object, "metadata");
     metadata.insert("name".to_owned(), step.resource.name.clone().into());
     if namespaced {
@@ -77,7 +77,7 @@ fn owners(
     for owner in owners.iter_mut().filter(|owner| object::is_csv_reference(owner)) {
         let name = owner.get("name").and_then(Value::as_str).unwrap_or_default();
         match observed.find_csv(name).and_then(|csv| csv.uid()) {
-            Some(uid) => owner["uid"] = uid.into(),
+            Some(uid) => object::set(owner, "uid", uid.into()),
             None if observed.creates_csv(name) => return Ok(None),
             None => {
                 return Err(StepError::OwnerMissing {
