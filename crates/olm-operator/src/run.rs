@@ -17,10 +17,12 @@ use crate::{
 };
 
 /// Rounds of one controller at a time.
-const WORKERS: usize = 2;
+const WORKERS: usize = 4;
+/// Rounds of one namespace at a time: whatever they wait for, there are workers left for the others.
+const WORKERS_OF_A_NAMESPACE: usize = 2;
 
 /// The queues of the controllers.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Queues {
     /// ClusterServiceVersions.
     pub csvs: Queue<olm_runtime::NamespacedName>,
@@ -30,6 +32,23 @@ pub struct Queues {
     pub conditions: Queue<olm_runtime::NamespacedName>,
     /// Namespaces.
     pub namespaces: Queue<olm_runtime::NamespacedName>,
+}
+
+impl Default for Queues {
+    /// Empty queues in which namespaces take turns.
+    fn default() -> Self {
+        let fair = || Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE);
+        Self {
+            csvs: fair(),
+            groups: fair(),
+            conditions: fair(),
+            namespaces: Queue::new(),
+        }
+    }
+}
+
+fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
+    &key.namespace
 }
 
 /// Runs until SIGTERM or SIGINT.
