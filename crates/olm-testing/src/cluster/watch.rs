@@ -41,7 +41,7 @@ impl Watch {
         let from = request.param("resourceVersion").parse::<u64>().unwrap_or(0);
         let seen = if initial || from == 0 {
             for object in state.selected(&request) {
-                ready.push_back(event("ADDED", shown(&request, &object)));
+                ready.push_back(event("ADDED", &shown(&request, &object)));
             }
             if initial {
                 let mut object = bookmark(&request, state.version);
@@ -124,7 +124,7 @@ impl Watch {
                 "too old resource version: {} ({})",
                 self.seen, state.compacted
             ));
-            self.ready.push_back(event("ERROR", gone.body()));
+            self.ready.push_back(event("ERROR", &gone.body()));
             self.seen = state.version;
             return;
         }
@@ -157,10 +157,10 @@ fn told(request: &Request, change: &Change) -> Option<Value> {
     if kind == "DELETED" {
         object["metadata"]["resourceVersion"] = json!(change.version.to_string());
     }
-    Some(event(kind, object))
+    Some(event(kind, &object))
 }
 
-fn event(kind: &str, object: Value) -> Value {
+fn event(kind: &str, object: &Value) -> Value {
     json!({"type": kind, "object": object})
 }
 
@@ -171,6 +171,6 @@ fn bookmark(request: &Request, version: u64) -> Value {
     };
     event(
         "BOOKMARK",
-        json!({"apiVersion": api_version, "kind": kind, "metadata": {"resourceVersion": version.to_string()}}),
+        &json!({"apiVersion": api_version, "kind": kind, "metadata": {"resourceVersion": version.to_string()}}),
     )
 }

@@ -146,7 +146,7 @@ impl State {
         ] {
             new["metadata"][field] = old["metadata"][field].clone();
         }
-        self.replace(request, key, &old, new)
+        self.replace(request, &key, &old, new)
     }
 
     pub fn patch(&mut self, request: &Request, how: PatchType) -> Answer {
@@ -163,7 +163,7 @@ impl State {
             self.check_preconditions(request, &old, &request.body["metadata"])?;
             crate::patch::merge(&mut new, &request.body);
         }
-        self.replace(request, key, &old, new)
+        self.replace(request, &key, &old, new)
     }
 
     fn apply(&mut self, request: &Request) -> Answer {
@@ -199,7 +199,7 @@ impl State {
         };
         self.check_preconditions(request, &old, &wanted["metadata"])?;
         let new = applied(&old, wanted, &manager, &mut managers, !request.kind.custom);
-        let answer = self.replace(request, key.clone(), &old, new)?;
+        let answer = self.replace(request, &key, &old, new)?;
         if self.objects.contains_key(&key) {
             self.managers.insert(key, managers);
         }
@@ -236,7 +236,7 @@ impl State {
     }
 
     /// Stores `new` in the place of `old`, as far as the subresource goes.
-    fn replace(&mut self, request: &Request, key: Key, old: &Arc<Value>, mut new: Value) -> Answer {
+    fn replace(&mut self, request: &Request, key: &Key, old: &Arc<Value>, mut new: Value) -> Answer {
         if request.subresource == "status" {
             let status = new["status"].clone();
             new = Value::clone(old);
@@ -245,7 +245,7 @@ impl State {
                 new.as_object_mut().map(|fields| fields.remove("status"));
             }
         } else {
-            self.complete(request, &key, &mut new);
+            self.complete(request, key, &mut new);
         }
         for field in [
             "uid",
@@ -275,7 +275,7 @@ impl State {
         let goes = new["metadata"]["deletionTimestamp"].is_string() && !is_held(&new);
         let stored = self.store(key.clone(), new);
         if goes {
-            self.remove(&key);
+            self.remove(key);
         }
         Ok((200, Value::clone(&stored)))
     }
