@@ -4,19 +4,25 @@
 //! stores whose initial list is missing until all are there (upstream's `/healthz` answers 200 even
 //! when nothing ever started).
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, future::Future, io, net::SocketAddr, time::Duration};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpListener,
+    task::AbortHandle,
 };
 
 use crate::store::Readiness;
 
 /// A probe's request line and headers fit in this.
 const REQUEST_LIMIT: usize = 4096;
-/// How long a client may take to send its request.
+/// How long a client may take to send its request and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections at a time; beyond it the oldest is closed, since a probe is over in milliseconds and whoever holds a
+/// connection is none.
+const CONNECTIONS: usize = 64;
+/// Pause after a connection could not be taken, for example because no file descriptor is free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves health on `address` until the task is dropped.
 ///
@@ -24,17 +30,44 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// When the address cannot be bound.
 pub async fn serve(address: SocketAddr, stores: Readiness) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
+    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
+    answer_all(accept, &stores).await;
+    Ok(())
+}
+
+/// Answers every connection that `accept` gives, for ever. A connection that could not be taken is the client's loss, or
+/// passes with the load that caused it: it is no reason to end.
+async fn answer_all<S, F>(accept: impl Fn() -> F, stores: &Readiness)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = io::Result<S>>,
+{
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let (stream, _) = listener.accept().await?;
+        let stream = match accept().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a health connection could not be taken");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        open.retain(|task| !task.is_finished());
+        if open.len() >= CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
         let stores = stores.clone();
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let answered = tokio::time::timeout(PATIENCE, answer(stream, &stores)).await;
             tracing::trace!(?answered, "health request");
         });
+        open.push_back(task.abort_handle());
     }
 }
 
-async fn answer(mut stream: TcpStream, stores: &Readiness) -> io::Result<()> {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, stores: &Readiness) -> io::Result<()> {
     let mut request = Vec::with_capacity(512);
     while !request.windows(4).any(|window| window == b"\r\n\r\n") {
         let mut chunk = [0; 512];
@@ -92,5 +125,87 @@ mod tests {
         assert!(body.contains("subscriptions.operators.coreos.com"));
         assert_eq!(respond("GET / HTTP/1.1", &[]).0, "404 Not Found");
         assert_eq!(respond("POST /healthz HTTP/1.1", &[]).0, "405 Method Not Allowed");
+    }
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use tokio::io::DuplexStream;
+
+    /// A listener that first fails as under load, then gives `count` connections, and never ends.
+    fn listener(
+        failures: &[io::ErrorKind],
+        count: usize,
+    ) -> (
+        impl Fn() -> futures::future::BoxFuture<'static, io::Result<DuplexStream>>,
+        Arc<Mutex<Vec<DuplexStream>>>,
+    ) {
+        let failures: Vec<io::ErrorKind> = failures.to_vec();
+        let clients = Arc::new(Mutex::new(Vec::new()));
+        let (ends, calls) = (Arc::clone(&clients), AtomicUsize::new(0));
+        let accept = move || -> futures::future::BoxFuture<'static, io::Result<DuplexStream>> {
+            let call = calls.fetch_add(1, Ordering::SeqCst);
+            if let Some(kind) = failures.get(call) {
+                return Box::pin(std::future::ready(Err(io::Error::from(*kind))));
+            }
+            if call >= failures.len() + count {
+                return Box::pin(std::future::pending());
+            }
+            let (client, server) = tokio::io::duplex(1024);
+            ends.lock().unwrap().push(client);
+            Box::pin(std::future::ready(Ok(server)))
+        };
+        (accept, clients)
+    }
+
+    async fn ask(client: &mut DuplexStream) -> String {
+        client.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_cannot_be_taken_does_not_end_the_process() {
+        let (accept, clients) = listener(&[io::ErrorKind::ConnectionAborted, io::ErrorKind::Other], 1);
+        let serving = tokio::spawn(async move { answer_all(accept, &Readiness::empty()).await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut client = clients.lock().unwrap().pop().unwrap();
+        assert!(ask(&mut client).await.starts_with("HTTP/1.1 200 OK"));
+        assert!(!serving.is_finished());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_hold_their_connections_keep_no_probe_waiting() {
+        let (accept, clients) = listener(&[], CONNECTIONS + 10);
+        tokio::spawn(async move { answer_all(accept, &Readiness::empty()).await });
+        tokio::task::yield_now().await;
+        let start = tokio::time::Instant::now();
+        let mut all = std::mem::take(&mut *clients.lock().unwrap());
+        let mut probe = all.pop().unwrap();
+        assert!(ask(&mut probe).await.starts_with("HTTP/1.1 200 OK"));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        // The oldest were closed for the newest, the others when their time was over.
+        let mut nothing = String::new();
+        all[0].read_to_string(&mut nothing).await.unwrap();
+        assert_eq!((nothing.as_str(), start.elapsed()), ("", Duration::ZERO));
+        all[CONNECTIONS].read_to_string(&mut nothing).await.unwrap();
+        assert_eq!(
+            (nothing.as_str(), start.elapsed().as_secs()),
+            ("", PATIENCE.as_secs())
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_end_is_cut_off() {
+        let (accept, clients) = listener(&[], 1);
+        tokio::spawn(async move { answer_all(accept, &Readiness::empty()).await });
+        tokio::task::yield_now().await;
+        let mut client = clients.lock().unwrap().pop().unwrap();
+        let mut sent = 0;
+        while client.write_all(&[b'a'; 512]).await.is_ok() {
+            sent += 512;
+        }
+        assert!(sent <= 2 * REQUEST_LIMIT, "{sent}");
     }
 }
