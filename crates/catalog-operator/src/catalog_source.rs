@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
@@ -41,6 +41,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
+use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Plan, Target, status_patch};
 use olm_runtime::store::Store;
@@ -105,6 +106,10 @@ impl Reconciler for CatalogSourceReconciler {
     type Verdict = Verdict;
 
     const NAME: &'static str = "catalogsource";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.stores.sources, key)
+    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let source = self.stores.sources.get_key(key);

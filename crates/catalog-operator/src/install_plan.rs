@@ -43,6 +43,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
@@ -50,6 +51,7 @@ use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
+use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::Plan;
 use olm_runtime::store::Store;
@@ -101,6 +103,10 @@ impl Reconciler for InstallPlanReconciler {
     type Verdict = Verdict;
 
     const NAME: &'static str = "installplan";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.stores.install_plans, key)
+    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let Some(install_plan) = self.stores.install_plans.get_key(key) else {

@@ -169,5 +169,6 @@ async fn operate(client: Client, outside: Arc<Shared>) {
     let (set, start) = run::controllers(args, &client, outside);
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
-    process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    ended.unwrap();
 }

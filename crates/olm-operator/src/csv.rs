@@ -34,10 +34,12 @@ pub mod upgrade;
 mod tests;
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ObjectReference;
 use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
+    event::regarding,
     outcome::Outcomes,
     plan::Plan,
 };
@@ -63,6 +65,10 @@ impl Reconciler for Csv {
     type Verdict = Verdict;
 
     const NAME: &'static str = "csv";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.reader.stores.csvs, key)
+    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         self.reader.observe(key).await

@@ -8,7 +8,7 @@ pub mod triggers;
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::{ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     labels::{OPERATOR_GROUP_UID_PREFIX, operator_group_uid_label},
@@ -18,6 +18,7 @@ use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
+    event::regarding,
     outcome::Outcomes,
     plan::{Action, Guard, Plan, Target},
 };
@@ -47,6 +48,10 @@ impl Reconciler for Namespaces {
     type Verdict = ();
 
     const NAME: &'static str = "namespace";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.stores.namespaces, key)
+    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         Ok(observe(&self.stores, key))

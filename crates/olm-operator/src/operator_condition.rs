@@ -18,12 +18,14 @@ mod tests;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
+    event::regarding,
     outcome::Outcomes,
     plan::Plan,
 };
@@ -65,6 +67,10 @@ impl Reconciler for OperatorConditions {
     type Verdict = ();
 
     const NAME: &'static str = "operator-condition";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.stores.conditions, key)
+    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         Ok(observe(&self.stores, key))

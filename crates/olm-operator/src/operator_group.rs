@@ -21,6 +21,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::{
     api_key::{ApiSet, parse_api_set},
@@ -32,6 +33,7 @@ use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
+    event::regarding,
     outcome::Outcomes,
     plan::Plan,
 };
@@ -152,6 +154,10 @@ impl Reconciler for OperatorGroups {
     type Verdict = Verdict;
 
     const NAME: &'static str = "operator-group";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.stores.groups, key)
+    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         Ok(observe::observe(&self.stores, key))

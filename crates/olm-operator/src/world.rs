@@ -253,7 +253,8 @@ async fn operate(client: kube::Client) {
     let (set, start) = run::controllers(&client);
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
-    process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    ended.unwrap();
 }
 
 /// Refuses writes of kinds, statuses excepted.

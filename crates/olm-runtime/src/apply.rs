@@ -85,8 +85,13 @@ impl Executor {
         match &outcome {
             Outcome::Done(object) => {
                 tracing::debug!(action = %brief(action), "done");
-                if !matches!(action, Action::DeleteSelected { .. }) {
-                    self.stores.absorb(object);
+                match action {
+                    // The answer lists what was there before; the watch tells what became of each.
+                    Action::DeleteSelected { .. } => {}
+                    Action::Delete { target, uid, .. } => {
+                        self.stores.absorb_deletion(target, uid.as_deref(), object);
+                    }
+                    _ => self.stores.absorb(object),
                 }
             }
             Outcome::Failed(failure) => {
@@ -176,6 +181,9 @@ fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
 }
 
 /// The class of an API server's refusal.
+///
+/// 401 says that the server did not recognize our token (it was just renewed, or its key is not known there yet), not
+/// that something is forbidden; a right that is missing is a 403, under impersonation too.
 pub fn classify(status: &kube::core::Status) -> FailureClass {
     let terminating = status.details.as_ref().is_some_and(|details| {
         details
@@ -187,7 +195,7 @@ pub fn classify(status: &kube::core::Status) -> FailureClass {
         (403, _) if terminating => FailureClass::Terminating,
         // A quota can free up at any time; admission answers it with 403.
         (403, _) if status.message.contains("exceeded quota") => FailureClass::Retry,
-        (401 | 403, _) => FailureClass::Forbidden,
+        (403, _) => FailureClass::Forbidden,
         (404, _) => FailureClass::NotFound,
         (409, "AlreadyExists") => FailureClass::AlreadyExists,
         (409, _) => FailureClass::Conflict,

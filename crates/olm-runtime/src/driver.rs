@@ -1,5 +1,9 @@
 //! The loop every controller runs: observe → decide → act → status.
 
+mod stats;
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     fmt::Display,
@@ -9,24 +13,36 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 use tracing::Instrument;
 
 use crate::{
     apply::Executor,
+    brake::{CEILING, Pause, Written},
     clock,
     condition::whole_seconds,
     error::ObserveError,
     event::Recorder,
+    isolation,
     outcome::{FailureClass, Outcome, Outcomes},
     plan::{Action, EventDraft, Plan, Requeue},
     queue::Queue,
+    wake::ObjectId,
 };
+
+pub use self::stats::DriverStats;
 
 /// First delay after a failed round; doubles up to [`LONGEST_BACKOFF`].
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 /// Longest delay between two failing rounds of one key.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const LONGEST_BACKOFF: Duration = CEILING;
+/// A failing round that asks for an earlier look, for a deadline, is not looked at more often than this in the long run.
+const SOONEST_ASKED: Duration = Duration::from_secs(5);
+/// Reason of the Event for a key that is held back because it writes on and on.
+pub const REASON_SLOWED_DOWN: &str = "ReconcileSlowedDown";
+/// Reason of the Event for a key whose round panicked.
+pub const REASON_PANICKED: &str = "ReconcilePanicked";
 
 /// What `status` wants: at most one patch, and what follows from it.
 #[derive(Debug, Default)]
@@ -46,9 +62,10 @@ pub struct StatusUpdate {
 /// total; only the executor writes. `None` from `observe` means that there is nothing to do.
 ///
 /// # Guarantees
-/// One key is never in two rounds at once. A round that could not observe, or whose write failed, is
+/// One key is never in two rounds at once. A round that could not observe, or whose write failed, or that panicked, is
 /// repeated with exponential backoff from 100 ms to 60 s; success resets it. Status is written last
-/// and once, even when an action failed, so that it tells about the failure.
+/// and once, even when an action failed, so that it tells about the failure. A key that keeps writing though nobody else
+/// wants anything of it is slowed down, see [`crate::brake`].
 #[async_trait]
 pub trait Reconciler: Send + Sync + 'static {
     /// What the queue holds.
@@ -63,6 +80,8 @@ pub trait Reconciler: Send + Sync + 'static {
     /// True when `decide` is long CPU work; it then runs on a thread of its own.
     const BLOCKING: bool = false;
 
+    /// The object of a key, for the driver's own Events about it; `None` when there is none to tell it on.
+    fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
     /// Reads, and only reads.
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
     /// Pure: what is to be written, and what status is to say.
@@ -86,9 +105,21 @@ pub struct Runner {
     pub recorder: Recorder,
     /// Turns true when the process is to stop; a round in hand is finished first.
     pub shutdown: watch::Receiver<bool>,
+    /// Counts what the rounds of all controllers came to.
+    pub stats: DriverStats,
 }
 
 impl Runner {
+    /// A runner that counts from nothing.
+    pub fn new(executor: Executor, recorder: Recorder, shutdown: watch::Receiver<bool>) -> Self {
+        Self {
+            executor,
+            recorder,
+            shutdown,
+            stats: DriverStats::default(),
+        }
+    }
+
     /// Starts `workers` workers for `reconciler` on `tasks`.
     pub fn spawn<R: Reconciler>(
         &self,
@@ -127,30 +158,43 @@ impl<R: Reconciler> Worker<R> {
                 key = self.queue.next() => key,
             };
             let span = tracing::debug_span!("round", controller = R::NAME, %key);
-            let requeue = Box::pin(self.round(&key).instrument(span)).await;
-            self.queue.done(&key);
-            match requeue {
-                Next::Settled(Requeue::AwaitChange) => self.forget(&key),
-                Next::Settled(Requeue::After { delay, reason }) => {
-                    tracing::trace!(controller = R::NAME, %key, ?delay, reason, "again later");
-                    self.forget(&key);
-                    self.queue.add_after(key, delay);
-                }
-                Next::Failed(Requeue::After { delay, .. }) => {
-                    let backoff = self.backoff(&key);
-                    // Never at once, whatever the reconciler asks for: a failing round must not become a hot loop.
-                    self.queue
-                        .add_after(key, delay.clamp(FIRST_BACKOFF.min(backoff), backoff));
-                }
-                Next::Failed(Requeue::AwaitChange) => {
-                    let backoff = self.backoff(&key);
-                    self.queue.add_after(key, backoff);
-                }
+            let mut written = Written::default();
+            // Boxed in there, and on its own: whatever it is that panics, other keys go on.
+            let round = isolation::isolated(self.round(&key, &mut written).instrument(span)).await;
+            let next = round.unwrap_or_else(|panicked| {
+                self.panicked(&key, &panicked.message);
+                Next::Failed(Requeue::AwaitChange)
+            });
+            self.runner.stats.count_round(matches!(next, Next::Failed(_)));
+            if let Some(pause) = self.queue.done_writing(&key, &written) {
+                self.slowed_down(&key, pause);
+            }
+            self.schedule(key, next);
+        }
+    }
+
+    fn schedule(&self, key: R::Key, next: Next) {
+        match next {
+            Next::Settled(Requeue::AwaitChange) => self.forget(&key),
+            Next::Settled(Requeue::After { delay, reason }) => {
+                tracing::trace!(controller = R::NAME, %key, ?delay, reason, "again later");
+                self.forget(&key);
+                self.queue.add_after(key, delay);
+            }
+            Next::Failed(requeue) => {
+                let backoff = self.backoff(&key);
+                let delay = match requeue {
+                    // A deadline may come before the backoff's end. But an observation that is out of date asks for the
+                    // next look at once, every time, and must not become a hot loop.
+                    Requeue::After { delay, .. } => delay.clamp(backoff.min(SOONEST_ASKED), backoff),
+                    Requeue::AwaitChange => backoff,
+                };
+                self.queue.add_after(key, delay);
             }
         }
     }
 
-    async fn round(&self, key: &R::Key) -> Next {
+    async fn round(&self, key: &R::Key, written: &mut Written) -> Next {
         let started = Instant::now();
         let observed = match self.reconciler.observe(key).await {
             Ok(Some(observed)) => Arc::new(observed),
@@ -161,22 +205,27 @@ impl<R: Reconciler> Worker<R> {
             }
         };
         let now = whole_seconds(clock::now());
-        let Some((plan, verdict)) = self.decide(&observed, now).await else {
-            tracing::error!(controller = R::NAME, %key, "the decision did not finish");
+        let Some((plan, verdict)) = self.decide(key, &observed, now).await else {
             return Next::Failed(Requeue::AwaitChange);
         };
         let outcomes = self.runner.executor.act(&plan).await;
+        for (action, outcome) in plan.actions.iter().zip(outcomes.iter()) {
+            note_write(written, action, outcome);
+        }
         let update = self.reconciler.status(&observed, verdict, &outcomes, now);
         let mut failed = outcomes.failure().is_some();
         let mut events = if failed { Vec::new() } else { plan.events };
-        match &update.patch {
-            Some(patch) => match self.runner.executor.perform(patch).await {
+        if let Some(patch) = &update.patch {
+            let outcome = self.runner.executor.perform(patch).await;
+            note_write(written, patch, &outcome);
+            match outcome {
                 // NotFound: the object went away while it was looked at; nothing is left to tell.
                 Outcome::Failed(failure) if failure.class != FailureClass::NotFound => failed = true,
                 Outcome::Failed(_) => {}
                 _ => events.extend(update.events),
-            },
-            None => events.extend(update.events),
+            }
+        } else {
+            events.extend(update.events);
         }
         for event in events {
             self.runner.recorder.publish(event);
@@ -195,15 +244,56 @@ impl<R: Reconciler> Worker<R> {
         }
     }
 
-    async fn decide(&self, observed: &Arc<R::Observed>, now: Timestamp) -> Option<(Plan, R::Verdict)> {
+    async fn decide(
+        &self,
+        key: &R::Key,
+        observed: &Arc<R::Observed>,
+        now: Timestamp,
+    ) -> Option<(Plan, R::Verdict)> {
         if !R::BLOCKING {
             return Some(self.reconciler.decide(observed, now));
         }
         let reconciler = Arc::clone(&self.reconciler);
         let observed = Arc::clone(observed);
-        tokio::task::spawn_blocking(move || reconciler.decide(&observed, now))
-            .await
+        let decision = isolation::blocking(move || reconciler.decide(&observed, now)).await;
+        decision
+            .map_err(|panicked| self.panicked(key, &panicked.message))
             .ok()
+    }
+
+    fn panicked(&self, key: &R::Key, message: &str) {
+        self.runner.stats.count_panic();
+        tracing::error!(controller = R::NAME, %key, message, "the round panicked: a bug, please report it");
+        let message =
+            format!("The controller failed at this object and will try again. This is a bug: {message}");
+        self.tell(key, REASON_PANICKED, message);
+    }
+
+    fn slowed_down(&self, key: &R::Key, pause: Pause) {
+        self.runner.stats.count_pause();
+        tracing::debug!(controller = R::NAME, %key, pause = ?pause.length, "held back after writing again");
+        if pause.is_to_be_told {
+            tracing::warn!(controller = R::NAME, %key, "keeps writing with nobody asking for it, slowed down");
+            let message = format!(
+                "The controller {} writes to the cluster again and again without anybody having asked for a change. \
+                 Something takes back what it writes. It goes on, with pauses of up to {} s.",
+                R::NAME,
+                CEILING.as_secs()
+            );
+            self.tell(key, REASON_SLOWED_DOWN, message);
+        }
+    }
+
+    /// An Event on the key's object.
+    fn tell(&self, key: &R::Key, reason: &str, message: String) {
+        if let Ok(Some(regarding)) = isolation::catch(|| self.reconciler.regarding(key)) {
+            self.runner.recorder.publish(EventDraft {
+                regarding,
+                warning: true,
+                reason: reason.to_owned(),
+                message,
+            });
+        }
     }
 
     fn forget(&self, key: &R::Key) {
@@ -217,9 +307,33 @@ impl<R: Reconciler> Worker<R> {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let count = failures.entry(key.clone()).or_insert(0);
         let delay = FIRST_BACKOFF.saturating_mul(1 << (*count).min(16));
-        *count += 1;
+        *count = count.saturating_add(1);
         delay.min(LONGEST_BACKOFF)
     }
+}
+
+/// Notes what `action` changed.
+fn note_write(written: &mut Written, action: &Action, outcome: &Outcome) {
+    let Outcome::Done(object) = outcome else {
+        return;
+    };
+    written.any = true;
+    let Some(target) = action.target() else {
+        return;
+    };
+    let generated = object
+        .pointer("/metadata/name")
+        .and_then(serde_json::Value::as_str);
+    let name = if target.name.is_empty() {
+        generated.unwrap_or_default()
+    } else {
+        &target.name
+    };
+    written.objects.push(ObjectId {
+        group: target.api.group.clone(),
+        kind: target.api.kind.clone(),
+        key: crate::NamespacedName::new(target.namespace.clone().unwrap_or_default(), name),
+    });
 }
 
 enum Next {

@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
-    Client,
+    Client, Resource,
     runtime::events::{Event, EventType, Recorder as KubeRecorder, Reporter},
 };
 use tokio::sync::mpsc;
 
-use crate::plan::EventDraft;
+use crate::{key::NamespacedName, plan::EventDraft, store::Store};
 
 /// The component users know from upstream's events.
 pub const COMPONENT: &str = "operator-lifecycle-manager";
@@ -15,6 +15,30 @@ pub const COMPONENT: &str = "operator-lifecycle-manager";
 const NOTE_LIMIT: usize = 1024;
 /// Events that may wait to be sent; more are dropped, since events are a courtesy.
 const WAITING_LIMIT: usize = 256;
+
+/// What an Event about an object refers to. Without `uid` the Event is found by name alone.
+pub fn reference<K: Resource<DynamicType = ()>>(
+    key: &NamespacedName,
+    uid: Option<String>,
+) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        name: Some(key.name.clone()),
+        namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
+        uid,
+        ..ObjectReference::default()
+    }
+}
+
+/// [`reference`] to an object of a store; `None` when it is not there.
+pub fn regarding<K: Resource<DynamicType = ()>>(
+    store: &Store<K>,
+    key: &NamespacedName,
+) -> Option<ObjectReference> {
+    let object = store.get_key(key)?;
+    Some(reference::<K>(key, object.meta().uid.clone()))
+}
 
 /// Where reconcilers leave their events.
 #[derive(Debug, Clone)]

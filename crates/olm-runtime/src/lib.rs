@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod apply;
 pub mod args;
+pub mod brake;
 pub mod client;
 pub mod clock;
 pub mod condition;
@@ -17,6 +18,7 @@ pub mod discovery;
 pub mod driver;
 pub mod error;
 pub mod event;
+pub mod isolation;
 pub mod key;
 pub mod outcome;
 pub mod plan;
@@ -24,6 +26,7 @@ pub mod process;
 pub mod queue;
 pub mod store;
 pub mod telemetry;
+pub mod wake;
 
 pub use jiff::Timestamp;
 pub use key::NamespacedName;

@@ -8,11 +8,11 @@ use serde_json::Value;
 /// How a failed write is to be treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
-    /// 5xx, 429, timeouts, broken connections: the same write may go through later.
+    /// 5xx, 429, 401, timeouts, broken connections: the same write may go through later.
     Retry,
     /// 409: somebody else changed the object; observe again.
     Conflict,
-    /// 401 or 403.
+    /// 403: the account may not do this, or admission refuses it.
     Forbidden,
     /// 400, 413, 415 or 422: the object itself is refused.
     Invalid,

@@ -188,6 +188,17 @@ pub enum Action {
 }
 
 impl Action {
+    /// The one object it is about; `None` for a deletion of several.
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Apply { target, .. }
+            | Self::Create { target, .. }
+            | Self::Patch { target, .. }
+            | Self::Delete { target, .. } => Some(target),
+            Self::DeleteSelected { .. } => None,
+        }
+    }
+
     /// Create in the operator's own name, keeping an object that is already there.
     pub fn create_or_keep(target: Target, object: Value) -> Self {
         Self::Create {

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
+use crate::plan::EventDraft;
 use crate::store::{Readiness, StoreSet};
-use crate::{admin, args, telemetry};
+use crate::{admin, args, isolation, telemetry};
 
 /// The commit this was built from, when the build says so.
 const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
@@ -44,6 +45,10 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
         eprintln!("error: {complaint}");
         return ExitCode::from(2);
     }
+    // Tests of this crate are one process, in which a failed assertion has to stay what it is.
+    if !cfg!(test) {
+        isolation::end_process_on_panic();
+    }
     if let Some(complaint) = telemetry::start(start.debug) {
         tracing::warn!("{complaint}");
     }
@@ -68,67 +73,94 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
     }
 }
 
-/// Health cannot be served.
+/// What ends a process that nobody told to stop.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve health on {address}")]
-pub struct HealthError {
-    address: SocketAddr,
-    #[source]
-    source: std::io::Error,
+pub enum RunError {
+    /// Health cannot be served.
+    #[error("cannot serve health on {address}")]
+    Health {
+        /// Where it was to be served.
+        address: SocketAddr,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A task is gone that has to live as long as the process.
+    #[error("{what} ended by itself")]
+    TaskEnded {
+        /// Which kind of task.
+        what: &'static str,
+    },
 }
 
 /// Starts the watches of `set`, waits until all stores are ready, starts the controllers with `start`, and ends with
 /// SIGTERM or SIGINT, when the rounds in hand are finished. Health is served all the while.
 ///
 /// # Errors
-/// When health cannot be served.
+/// When health cannot be served, and when a task that has to live as long as the process is gone.
 pub async fn run(
     client: Client,
     set: StoreSet,
     health_addr: SocketAddr,
     start: impl FnOnce(&Runner) -> JoinSet<()>,
-) -> Result<(), HealthError> {
+) -> Result<(), RunError> {
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
     let health = admin::serve(health_addr, readiness.clone());
     tokio::select! {
-        () = controllers(client, watches, readiness, start, stop_signal()) => Ok(()),
-        ended = health => ended.map_err(|source| HealthError { address: health_addr, source }),
+        ended = controllers(client, watches, readiness, start, stop_signal()) => ended,
+        ended = health => ended.map_err(|source| RunError::Health { address: health_addr, source }),
     }
 }
 
 /// The part of [`run`] that knows neither signals nor the network: waits until the stores that `watches` feed are ready,
 /// starts the controllers with `start`, and ends with `stop`, when the rounds in hand are finished. Dropped before, it
 /// leaves everything where it is, as a killed process does.
+///
+/// # Errors
+/// When a watch, a worker or the sender of events is gone.
 pub async fn controllers(
     client: Client,
     mut watches: JoinSet<()>,
     mut readiness: Readiness,
     start: impl FnOnce(&Runner) -> JoinSet<()>,
     stop: impl Future<Output = ()>,
-) {
+) -> Result<(), RunError> {
     let (recorder, sending) = Recorder::new(client.clone());
     watches.spawn(sending);
+    watches.spawn(tell_unreadable(readiness.take_unreadable(), recorder.clone()));
+    let ended = |what| Err(RunError::TaskEnded { what });
     let (stopping, shutdown) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     tokio::select! {
         () = readiness.wait() => {}
-        () = &mut stop => return,
+        () = &mut stop => return Ok(()),
+        Some(_) = watches.join_next() => return ended("a watch"),
     }
     tracing::info!("all stores are ready");
-    let runner = Runner {
-        executor: Executor::new(client, readiness),
-        recorder,
-        shutdown,
-    };
+    let runner = Runner::new(Executor::new(client, readiness), recorder, shutdown);
     let mut workers = start(&runner);
-    stop.await;
+    tokio::select! {
+        () = stop => {}
+        Some(_) = watches.join_next() => return ended("a watch"),
+        Some(_) = workers.join_next() => return ended("a worker"),
+    }
     tracing::info!("stopping, rounds in hand are finished");
     let _ = stopping.send(true);
     let finished = async { while workers.join_next().await.is_some() {} };
     if tokio::time::timeout(LAST_ROUNDS, finished).await.is_err() {
         tracing::warn!("rounds in hand took too long, stopping anyway");
     }
+    Ok(())
+}
+
+/// Tells users which of their objects no store can read.
+async fn tell_unreadable(mut events: mpsc::Receiver<EventDraft>, recorder: Recorder) {
+    while let Some(event) = events.recv().await {
+        recorder.publish(event);
+    }
+    // Without stores nothing will ever come, which is no reason to stop.
+    std::future::pending().await
 }
 
 /// Ends with SIGTERM or SIGINT.

@@ -1,4 +1,4 @@
-//! Work queue: keys, deduplicated, one worker a key at a time, with delays.
+//! Work queue: keys, deduplicated, one worker a key at a time, with classes that take turns, delays and a brake.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -8,6 +8,14 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
+use crate::{
+    brake::{Brake, Pause, Written},
+    wake::{self, ObjectId},
+};
+
+/// Requests remembered while a key is in a round; more of them say nothing new.
+const REMEMBERED_REQUESTS: usize = 256;
+
 /// A queue of keys; a clone is another handle to the same queue.
 ///
 /// # Guarantees
@@ -16,6 +24,7 @@ use tokio::{sync::Notify, time::Instant};
 /// - `add_after` keeps the sooner of two delays; `add` overrides any delay.
 /// - In a [fair](Queue::fair) queue the classes take turns: a key waits for at most one key of each other class, and for
 ///   those of its own that came before it.
+/// - A key that keeps writing unasked is held back however it is added, see [`crate::brake`].
 #[derive(Debug)]
 pub struct Queue<T> {
     shared: Arc<Shared<T>>,
@@ -25,20 +34,36 @@ pub struct Queue<T> {
 struct Shared<T> {
     state: Mutex<State<T>>,
     wake: Notify,
-    class: fn(&T) -> &str,
-    /// How many keys of a class may be in work at once.
-    share: usize,
 }
 
 #[derive(Debug)]
 struct State<T> {
-    /// Keys that wait, by class; a class without any is not there.
-    ready: BTreeMap<String, VecDeque<T>>,
-    /// The classes of `ready`, the one whose turn it is first.
-    turns: VecDeque<String>,
+    ready: Lines<T>,
     queued: BTreeSet<T>,
-    running: BTreeSet<T>,
+    running: BTreeMap<T, Running>,
     delayed: BTreeMap<T, Instant>,
+    /// The same as `delayed`, in the order in which they fall due.
+    due: BTreeSet<(Instant, T)>,
+    brake: Brake<T>,
+}
+
+/// What came in for a key while it was worked on.
+#[derive(Debug, Default)]
+struct Running {
+    again: bool,
+    requests: Vec<Arc<ObjectId>>,
+}
+
+/// Keys that wait for a worker: a line for each class, and the classes in turn.
+#[derive(Debug)]
+struct Lines<T> {
+    class: fn(&T) -> &str,
+    /// How many keys of a class may be in work at once.
+    share: usize,
+    /// A class without any is not there.
+    lines: BTreeMap<String, VecDeque<T>>,
+    /// The classes of `lines`, the one whose turn it is first.
+    turns: VecDeque<String>,
 }
 
 impl<T> Clone for Queue<T> {
@@ -69,41 +94,40 @@ impl<T: Clone + Ord> Queue<T> {
 
     fn with_classes(class: fn(&T) -> &str, share: usize) -> Self {
         let state = State {
-            ready: BTreeMap::new(),
-            turns: VecDeque::new(),
+            ready: Lines {
+                class,
+                share,
+                lines: BTreeMap::new(),
+                turns: VecDeque::new(),
+            },
             queued: BTreeSet::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             delayed: BTreeMap::new(),
+            due: BTreeSet::new(),
+            brake: Brake::default(),
         };
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
                 wake: Notify::new(),
-                class,
-                share,
             }),
         }
     }
 
     /// Adds a key to be worked on as soon as a worker is free.
     pub fn add(&self, key: T) {
-        let mut state = self.lock();
-        state.delayed.remove(&key);
-        self.enqueue(&mut state, key);
-        drop(state);
+        self.lock().add(key, wake::requested_by(), Instant::now());
         self.shared.wake.notify_waiters();
     }
 
     /// Adds a key to be worked on after `delay`, unless it is due sooner already.
     pub fn add_after(&self, key: T, delay: Duration) {
-        let due = Instant::now() + delay;
-        let mut state = self.lock();
-        if !state.queued.contains(&key) {
-            let entry = state.delayed.entry(key).or_insert(due);
-            *entry = due.min(*entry);
+        let now = Instant::now();
+        // A delay beyond what the clock can say is for ever.
+        if let Some(due) = now.checked_add(delay) {
+            self.lock().add_at(key, due, now);
+            self.shared.wake.notify_waiters();
         }
-        drop(state);
-        self.shared.wake.notify_waiters();
     }
 
     /// The next key; waits for one. Call [`Queue::done`] with it afterwards.
@@ -113,7 +137,7 @@ impl<T: Clone + Ord> Queue<T> {
             let notified = self.shared.wake.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            let wait_until = match self.take(Instant::now()) {
+            let wait_until = match self.lock().take(Instant::now()) {
                 Ok(key) => return key,
                 Err(next_due) => next_due,
             };
@@ -131,13 +155,21 @@ impl<T: Clone + Ord> Queue<T> {
 
     /// Says that work on a key has ended; if it was added meanwhile it is handed out again.
     pub fn done(&self, key: &T) {
-        self.lock().running.remove(key);
+        self.done_writing(key, &Written::default());
+    }
+
+    /// As [`Queue::done`], and says what was written; the answer is the pause that the key has to make for it.
+    pub fn done_writing(&self, key: &T, written: &Written) -> Option<Pause> {
+        let pause = self.lock().done(key, written, Instant::now());
         self.shared.wake.notify_waiters();
+        pause
     }
 
     /// Number of keys waiting now, delayed ones left out.
     pub fn len(&self) -> usize {
-        self.lock().ready.values().map(VecDeque::len).sum()
+        let state = self.lock();
+        let again = state.running.values().filter(|running| running.again);
+        state.queued.len() + again.count()
     }
 
     /// True when no key waits now.
@@ -145,67 +177,131 @@ impl<T: Clone + Ord> Queue<T> {
         self.len() == 0
     }
 
-    fn take(&self, now: Instant) -> Result<T, Option<Instant>> {
-        let mut state = self.lock();
-        let due: Vec<T> = state
-            .delayed
-            .iter()
-            .filter(|(_, at)| **at <= now)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in due {
-            state.delayed.remove(&key);
-            self.enqueue(&mut state, key);
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // Every critical section leaves the state consistent, so a panic elsewhere cannot spoil it.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone + Ord> State<T> {
+    fn add(&mut self, key: T, request: Option<Arc<ObjectId>>, now: Instant) {
+        if let Some(running) = self.running.get_mut(&key) {
+            running.again = true;
+            if let Some(request) = request
+                && running.requests.len() < REMEMBERED_REQUESTS
+            {
+                running.requests.push(request);
+            }
+            return;
         }
-        match self.take_in_turn(&mut state) {
-            Some(key) => Ok(key),
-            None => Err(state.delayed.values().min().copied()),
+        if let Some(request) = request {
+            self.brake.requested(&key, &request);
+        }
+        self.add_now(key, now);
+    }
+
+    /// A key that is in no round.
+    fn add_now(&mut self, key: T, now: Instant) {
+        self.remove_delay(&key);
+        match self.brake.paused_until(&key, now) {
+            Some(until) => self.insert_delay(key, until),
+            None => self.push(key),
         }
     }
 
-    fn enqueue(&self, state: &mut State<T>, key: T) {
-        if !state.queued.insert(key.clone()) {
+    fn add_at(&mut self, key: T, due: Instant, now: Instant) {
+        if self.queued.contains(&key) {
             return;
         }
-        let class = (self.shared.class)(&key);
-        if let Some(line) = state.ready.get_mut(class) {
+        let pause = self.brake.paused_until(&key, now);
+        let due = pause.map_or(due, |until| due.max(until));
+        if self.delayed.get(&key).is_none_or(|known| due < *known) {
+            self.remove_delay(&key);
+            self.insert_delay(key, due);
+        }
+    }
+
+    /// A key for a worker, or when the first delay ends.
+    fn take(&mut self, now: Instant) -> Result<T, Option<Instant>> {
+        while let Some((due, _)) = self.due.first()
+            && *due <= now
+            && let Some((_, key)) = self.due.pop_first()
+        {
+            self.delayed.remove(&key);
+            match self.running.get_mut(&key) {
+                Some(running) => running.again = true,
+                None => self.push(key),
+            }
+        }
+        match self.ready.pop(&self.running) {
+            Some(key) => {
+                self.queued.remove(&key);
+                self.running.insert(key.clone(), Running::default());
+                Ok(key)
+            }
+            None => Err(self.due.first().map(|(due, _)| *due)),
+        }
+    }
+
+    fn done(&mut self, key: &T, written: &Written, now: Instant) -> Option<Pause> {
+        let running = self.running.remove(key).unwrap_or_default();
+        let pause = self.brake.round_ended(key, written, &running.requests, now);
+        if running.again {
+            self.add_now(key.clone(), now);
+        } else if let Some(due) = self.delayed.get(key).copied() {
+            // A delay from before the pause.
+            self.remove_delay(key);
+            self.add_at(key.clone(), due, now);
+        }
+        pause
+    }
+
+    fn push(&mut self, key: T) {
+        if self.queued.insert(key.clone()) {
+            self.ready.push(key);
+        }
+    }
+
+    fn insert_delay(&mut self, key: T, due: Instant) {
+        self.due.insert((due, key.clone()));
+        self.delayed.insert(key, due);
+    }
+
+    fn remove_delay(&mut self, key: &T) {
+        if let Some((key, due)) = self.delayed.remove_entry(key) {
+            self.due.remove(&(due, key));
+        }
+    }
+}
+
+impl<T: Ord> Lines<T> {
+    fn push(&mut self, key: T) {
+        let class = (self.class)(&key);
+        if let Some(line) = self.lines.get_mut(class) {
             line.push_back(key);
             return;
         }
         let class = class.to_owned();
-        state.turns.push_back(class.clone());
-        state.ready.insert(class, VecDeque::from([key]));
+        self.turns.push_back(class.clone());
+        self.lines.insert(class, VecDeque::from([key]));
     }
 
-    /// The first key that may be worked on now, of the first class in turn that has one. That class goes to the end.
-    fn take_in_turn(&self, state: &mut State<T>) -> Option<T> {
-        let running = &state.running;
-        let busy = |class: &str| {
-            let in_work = running.iter().filter(|key| (self.shared.class)(key) == class);
-            in_work.count() >= self.shared.share
+    /// The first key of the first class in turn that has not its share of `running`. That class goes to the end.
+    fn pop(&mut self, running: &BTreeMap<T, Running>) -> Option<T> {
+        let is_free = |class: &String| {
+            let in_work = running.keys().filter(|key| (self.class)(key) == class);
+            in_work.count() < self.share
         };
-        let ready = &state.ready;
-        let (turn, place) = state.turns.iter().enumerate().find_map(|(turn, class)| {
-            let line = ready.get(class).filter(|_| !busy(class))?;
-            let place = line.iter().position(|key| !running.contains(key))?;
-            Some((turn, place))
-        })?;
-        let class = state.turns.remove(turn)?;
-        let line = state.ready.get_mut(&class)?;
-        let key = line.remove(place)?;
+        let turn = self.turns.iter().position(is_free)?;
+        let class = self.turns.remove(turn)?;
+        let line = self.lines.get_mut(&class)?;
+        let key = line.pop_front();
         if line.is_empty() {
-            state.ready.remove(&class);
+            self.lines.remove(&class);
         } else {
-            state.turns.push_back(class);
+            self.turns.push_back(class);
         }
-        state.queued.remove(&key);
-        state.running.insert(key.clone());
-        Some(key)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Every critical section leaves the state consistent, so a panic elsewhere cannot spoil it.
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        key
     }
 }
 
@@ -291,5 +387,52 @@ mod tests {
         queue.done(&first);
         assert_eq!(queue.next().await, ("noisy", 2));
         assert_eq!(queue.len(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_writes_on_and_on_is_held_back_however_it_is_added() {
+        let queue = Queue::new();
+        let written = Written {
+            any: true,
+            objects: Vec::new(),
+        };
+        let start = Instant::now();
+        queue.add("a");
+        for round in 0..100 {
+            let key = queue.next().await;
+            queue.add(key);
+            queue.done_writing(&key, &written);
+            queue.add(key);
+            queue.add_after(key, Duration::from_millis(1));
+            if round == 9 {
+                assert_eq!(start.elapsed(), Duration::ZERO, "progress is not held up");
+            }
+        }
+        let first = start.elapsed();
+        assert!(first > Duration::from_secs(70 * 60), "{first:?}");
+        // Who writes nothing is not held.
+        queue.add("b");
+        assert_eq!(queue.next().await, "b");
+        assert_eq!(start.elapsed(), first);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delay_without_end_is_none() {
+        let queue = Queue::new();
+        queue.add_after("a", Duration::MAX);
+        queue.add_after("b", Duration::from_secs(5));
+        assert_eq!(queue.next().await, "b");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_falls_due_in_a_round_comes_after_it() {
+        let queue = Queue::new();
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.add_after("a", Duration::from_secs(1));
+        let early = tokio::time::timeout(Duration::from_secs(2), queue.next()).await;
+        assert!(early.is_err());
+        queue.done(&"a");
+        assert_eq!(queue.next().await, "a");
     }
 }

@@ -5,27 +5,29 @@
 //! need, and it takes in what our own writes return ([`StoreSet::absorb`]), so that a controller
 //! never decides on a state older than its own last write.
 
+mod contents;
+mod feed;
+#[cfg(test)]
+mod laws;
 mod set;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::BTreeMap,
     fmt::Debug,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync;
 
+use self::contents::{Contents, Stamp, WatchStart};
 pub use self::set::{Readiness, StoreSet};
 pub use self::watch::Watch;
-use crate::key::NamespacedName;
-
-/// How many deletions are remembered, so that a late answer to a write cannot revive an object.
-const REMEMBERED_DELETIONS: usize = 512;
+use crate::{isolation, key::NamespacedName, wake};
 
 /// What can be kept in a store.
 pub trait Stored:
@@ -76,16 +78,27 @@ impl<K> Change<K> {
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 
 /// Objects of one kind; a clone is another handle to the same store.
+///
+/// # Guarantees
+/// - Once the watch has caught up and the answers to our writes are in, the store holds what the server holds.
+/// - After the answer to a write of ours is in, no older state of that object is shown.
+/// - The changes told to a listener, one after the other, give the store's content.
+/// - The memory of deletions is bounded.
+///
+/// These hold whatever is listed again, told twice or answered late, and are tested as properties.
 pub struct Store<K> {
     shared: Arc<Shared<K>>,
 }
 
 struct Shared<K> {
-    objects: RwLock<BTreeMap<NamespacedName, Arc<K>>>,
-    invalid: RwLock<BTreeMap<NamespacedName, String>>,
-    deletions: Mutex<VecDeque<(NamespacedName, u64)>>,
+    contents: RwLock<Contents<K>>,
+    /// Held from a change until its listeners know of it, so that they hear of changes in their order.
+    telling: Mutex<()>,
+    unreadable: RwLock<BTreeMap<NamespacedName, String>>,
     listeners: RwLock<Vec<Listener<K>>>,
     ready: sync::watch::Sender<bool>,
+    /// The server's history began anew; the watch has to, too.
+    history_restarted: sync::Notify,
 }
 
 impl<K> Clone for Store<K> {
@@ -96,35 +109,21 @@ impl<K> Clone for Store<K> {
     }
 }
 
-impl<K: Resource> Default for Store<K> {
+impl<K: Resource<DynamicType = ()>> Default for Store<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-fn version_of(object: &impl ResourceExt) -> u64 {
-    // Resource versions are opaque by contract but have always been increasing integers; one that is
-    // not is treated as newest, which only costs a repeated notification.
-    object
-        .resource_version()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(u64::MAX)
+fn stamp_of(object: &impl ResourceExt) -> Stamp {
+    Stamp {
+        key: NamespacedName::from_object(object),
+        uid: object.uid(),
+        version: object.resource_version().and_then(|text| text.parse().ok()),
+    }
 }
 
-impl<K: Resource> Store<K> {
-    /// An empty store that nothing feeds yet; tests fill it with [`Store::put`].
-    pub fn new() -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                objects: RwLock::default(),
-                invalid: RwLock::default(),
-                deletions: Mutex::default(),
-                listeners: RwLock::default(),
-                ready: sync::watch::Sender::new(false),
-            }),
-        }
-    }
-
+impl<K> Store<K> {
     /// The object, if known.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.get_key(&NamespacedName::new(namespace, name))
@@ -132,56 +131,77 @@ impl<K: Resource> Store<K> {
 
     /// The object, if known.
     pub fn get_key(&self, key: &NamespacedName) -> Option<Arc<K>> {
-        self.shared
-            .objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(key)
-            .cloned()
+        self.read(|contents| contents.get(key).cloned())
     }
 
     /// All objects, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.shared
-            .objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.read(|contents| contents.iter().cloned().collect())
     }
 
     /// The objects that `wanted` says yes to, ordered by namespace and name. Only they are taken hold of, so this is the
     /// way to find a few among many. `wanted` must be quick and must not ask this store: changes wait for it.
     pub fn list_where(&self, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
-        let objects = self.shared.objects.read().unwrap_or_else(PoisonError::into_inner);
-        objects
-            .values()
-            .filter(|object| wanted(object))
-            .cloned()
-            .collect()
+        self.read(|contents| {
+            let objects = contents.iter();
+            objects.filter(|object| wanted(object)).cloned().collect()
+        })
     }
 
     /// All objects of a namespace, ordered by name.
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
-        let objects = self.shared.objects.read().unwrap_or_else(PoisonError::into_inner);
-        objects
-            .range(NamespacedName::new(namespace, "")..)
-            .take_while(|(key, _)| key.namespace == namespace)
-            .map(|(_, object)| Arc::clone(object))
-            .collect()
+        self.read(|contents| {
+            contents
+                .range_from(NamespacedName::new(namespace, ""))
+                .take_while(|(key, _)| key.namespace == namespace)
+                .map(|(_, object)| Arc::clone(object))
+                .collect()
+        })
     }
 
-    /// Objects whose JSON does not fit their type, with the decoder's message.
-    pub fn invalid(&self) -> BTreeMap<NamespacedName, String> {
+    fn read<R>(&self, read: impl FnOnce(&Contents<K>) -> R) -> R {
+        read(
+            &self
+                .shared
+                .contents
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Store<K> {
+    /// An empty store that nothing feeds yet; tests fill it with [`Store::put`].
+    pub fn new() -> Self {
+        Self::with_contents(Contents::default())
+    }
+
+    fn with_contents(contents: Contents<K>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                contents: RwLock::new(contents),
+                telling: Mutex::default(),
+                unreadable: RwLock::default(),
+                listeners: RwLock::default(),
+                ready: sync::watch::Sender::new(false),
+                history_restarted: sync::Notify::new(),
+            }),
+        }
+    }
+
+    /// Objects whose newest JSON does not fit their type, with the decoder's message. One that did fit before is still in
+    /// the store in that form: taking it for deleted would take down what depends on it.
+    pub fn unreadable(&self) -> BTreeMap<NamespacedName, String> {
         self.shared
-            .invalid
+            .unreadable
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    /// Calls `listener` on every later change. It must be quick: it runs on the watch's task.
+    /// Calls `listener` on every later change, in the order of the changes. It must be quick, as it runs on the watch's
+    /// task, and it may read stores but not put anything into one. A panic of one listener is logged; the others are still
+    /// called.
     pub fn on_change(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
         self.shared
             .listeners
@@ -195,115 +215,141 @@ impl<K: Resource> Store<K> {
         *self.shared.ready.borrow()
     }
 
-    /// Puts an object in, unless it is older than what is known.
+    /// Puts an object in, unless it is older than what is known; what the answer to a write is for.
     pub fn put(&self, object: K) {
-        let key = NamespacedName::from_object(&object);
-        let version = version_of(&object);
-        let deletions = self
-            .shared
-            .deletions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if deletions.iter().any(|(gone, at)| *gone == key && *at >= version) {
-            return;
-        }
-        drop(deletions);
-        let new = Arc::new(object);
-        let mut objects = self
-            .shared
-            .objects
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let old = objects.get(&key).cloned();
-        if let Some(old) = &old
-            && old.uid() == new.uid()
-            && version != u64::MAX
-            && version_of(old.as_ref()) >= version
-        {
-            return;
-        }
-        objects.insert(key.clone(), Arc::clone(&new));
-        drop(objects);
-        self.shared
-            .invalid
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&key);
-        self.tell(&Change::Applied { old, new });
+        let stamp = stamp_of(&object);
+        self.forget_unreadable(&stamp.key);
+        self.change(|contents| contents.put(stamp, object));
     }
 
-    /// Takes an object out; `version` is the resourceVersion of the deletion.
-    fn take(&self, key: &NamespacedName, uid: Option<&str>, version: u64) {
-        let mut objects = self
+    /// Takes in that a write of ours deleted the object, or took it out of what this store selects, as which state it
+    /// returned.
+    fn put_deleted(&self, object: &K) {
+        let stamp = stamp_of(object);
+        self.change(|contents| contents.delete_own(&stamp));
+    }
+
+    /// Takes in that a write of ours deleted the object with this uid.
+    fn delete_uid(&self, key: &NamespacedName, uid: &str) {
+        self.change(|contents| contents.delete_uid(key, uid));
+    }
+
+    /// The watch says that an object was created or updated.
+    fn told_applied(&self, object: K) {
+        self.put(object);
+    }
+
+    /// The watch says that an object was deleted.
+    fn told_deleted(&self, stamp: &Stamp) {
+        self.forget_unreadable(&stamp.key);
+        self.change(|contents| contents.delete_told(stamp));
+    }
+
+    /// The watch lists everything anew; to be called before the request is sent.
+    fn relist_begins(&self) {
+        self.change(|contents| {
+            contents.relist_begins();
+            None
+        });
+    }
+
+    /// The list has this object.
+    fn listed(&self, object: K) {
+        let stamp = stamp_of(&object);
+        self.forget_unreadable(&stamp.key);
+        self.change(|contents| contents.listed(stamp, object));
+    }
+
+    /// The list is complete.
+    fn relist_ends(&self) {
+        self.change(Contents::relist_ends);
+        self.shared.ready.send_replace(true);
+    }
+
+    /// A watch for what comes after this version was asked for.
+    fn watching_from(&self, version: u64) {
+        let mut restarted = false;
+        self.change(|contents| match contents.watching_from(version) {
+            WatchStart::Settled(changes) => changes,
+            WatchStart::HistoryRestarted => {
+                restarted = true;
+                Vec::new()
+            }
+        });
+        if restarted {
+            self.shared.history_restarted.notify_one();
+        }
+    }
+
+    /// An object came that cannot be decoded. True when that is news.
+    fn mark_unreadable(&self, stamp: &Stamp, is_listed: bool, error: &str) -> bool {
+        if is_listed {
+            self.change(|contents| {
+                contents.listed_unreadable(stamp);
+                None
+            });
+        }
+        let mut unreadable = self
             .shared
-            .objects
+            .unreadable
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let known = objects.get(key).cloned();
-        // A namesake with another uid was created after the deletion that is reported here.
-        if let Some(known) = &known
-            && uid.is_some()
-            && known.meta().uid.as_deref() != uid
-        {
-            return;
-        }
-        objects.remove(key);
-        drop(objects);
-        let mut deletions = self
-            .shared
-            .deletions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if deletions.len() == REMEMBERED_DELETIONS {
-            deletions.pop_front();
-        }
-        deletions.push_back((key.clone(), version));
-        drop(deletions);
-        if let Some(old) = known {
-            self.tell(&Change::Deleted { old });
+        let old = unreadable.insert(stamp.key.clone(), error.to_owned());
+        old.as_deref() != Some(error)
+    }
+
+    fn forget_unreadable(&self, key: &NamespacedName) {
+        let is_known = |unreadable: &BTreeMap<_, _>| unreadable.contains_key(key);
+        if is_known(
+            &self
+                .shared
+                .unreadable
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        ) {
+            let mut unreadable = self
+                .shared
+                .unreadable
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            unreadable.remove(key);
         }
     }
 
     /// Removes an object, as a deletion event would; for tests.
     #[doc(hidden)]
     pub fn remove_for_tests(&self, key: &NamespacedName) {
-        let version = self.get_key(key).map_or(0, |object| version_of(object.as_ref()));
-        self.take(key, None, version);
+        if let Some(object) = self.get_key(key) {
+            self.told_deleted(&stamp_of(object.as_ref()));
+        }
     }
 
-    fn mark_invalid(&self, key: NamespacedName, error: String) {
-        self.shared
-            .invalid
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key, error);
+    fn change<C: IntoIterator<Item = Change<K>>>(&self, change: impl FnOnce(&mut Contents<K>) -> C) {
+        let _turn: MutexGuard<'_, ()> = self.shared.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = change(
+            &mut self
+                .shared
+                .contents
+                .write()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        for change in changes {
+            self.tell(&change);
+        }
     }
 
     fn tell(&self, change: &Change<K>) {
-        for listener in self
+        let listeners = self
             .shared
             .listeners
             .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
-            listener(change);
+            .unwrap_or_else(PoisonError::into_inner);
+        let _cause = wake::because_of(change);
+        for listener in listeners.iter() {
+            if let Err(panicked) = isolation::catch(|| listener(change)) {
+                let key = NamespacedName::from_object(change.object().as_ref());
+                tracing::error!(kind = %K::kind(&()), object = %key, %panicked, "a listener of a store failed");
+            }
         }
-    }
-
-    /// After a (re)list: everything that was not listed is gone.
-    fn keep_only(&self, listed: &BTreeSet<NamespacedName>) {
-        let gone: Vec<(NamespacedName, u64)> = {
-            let objects = self.shared.objects.read().unwrap_or_else(PoisonError::into_inner);
-            objects
-                .iter()
-                .filter(|(key, _)| !listed.contains(key))
-                .map(|(key, object)| (key.clone(), version_of(object.as_ref())))
-                .collect()
-        };
-        for (key, version) in gone {
-            self.take(&key, None, version);
-        }
-        self.shared.ready.send_replace(true);
     }
 }

@@ -18,8 +18,6 @@ use super::observe::{Observed, is_done};
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// Pause before looking again at an object that had changed since it was observed.
-const OBSERVE_AGAIN: Duration = Duration::from_millis(100);
 
 /// The status patch and the next look that follow from what the round did.
 pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
@@ -101,10 +99,8 @@ fn installing(
         .failure()
         .is_some_and(|(action, failure)| is_stale(round, action, failure))
     {
-        return Requeue::After {
-            delay: OBSERVE_AGAIN,
-            reason: "an object had changed",
-        };
+        // The driver looks again, with backoff: what is out of date may stay so for a while.
+        return Requeue::AwaitChange;
     }
     let error = write_error(round, outcomes).or_else(|| decided_error(round, new));
     match error {

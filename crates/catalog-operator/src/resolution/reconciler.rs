@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
 use olm_resolver::RuntimeConstraint;
-use olm_runtime::clock;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
+use olm_runtime::event::regarding;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{EventDraft, Plan, Requeue};
 use olm_runtime::store::Store;
+use olm_runtime::{NamespacedName, clock};
 
 use self::asking::Pending;
 use super::answer::{Answer, Memory};
@@ -179,6 +180,13 @@ impl Reconciler for ResolutionReconciler {
     type Verdict = Verdict;
 
     const NAME: &'static str = "resolution";
+
+    fn regarding(&self, key: &String) -> Option<ObjectReference> {
+        let mut namespace = regarding(&self.stores.namespaces, &NamespacedName::cluster(key))?;
+        // An Event stands in a namespace: this one.
+        namespace.namespace = Some(key.clone());
+        Some(namespace)
+    }
 
     async fn observe(&self, namespace: &String) -> Result<Option<Observed>, ObserveError> {
         let subscriptions = self.live_subscriptions(namespace);

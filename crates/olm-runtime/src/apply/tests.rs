@@ -16,24 +16,61 @@ fn target() -> Target {
     Target::of::<ConfigMap>("ns", "name")
 }
 
+/// Every code that Kubernetes and HTTP know, with the reason the API server gives for it. What is not told here is for the
+/// next try: nothing is called refused for good because of a code nobody thought of.
 #[test]
-fn refusals_are_classed() {
-    for (code, reason, class) in [
-        (401, "Unauthorized", FailureClass::Forbidden),
+fn every_refusal_has_its_class() {
+    let told = [
+        (400, "BadRequest", FailureClass::Invalid),
+        (401, "Unauthorized", FailureClass::Retry),
         (403, "Forbidden", FailureClass::Forbidden),
         (404, "NotFound", FailureClass::NotFound),
+        (405, "MethodNotAllowed", FailureClass::Invalid),
+        (406, "NotAcceptable", FailureClass::Invalid),
         (409, "AlreadyExists", FailureClass::AlreadyExists),
         (409, "Conflict", FailureClass::Conflict),
+        (409, "", FailureClass::Conflict),
+        (413, "RequestEntityTooLarge", FailureClass::Invalid),
+        (415, "UnsupportedMediaType", FailureClass::Invalid),
         (422, "Invalid", FailureClass::Invalid),
-        (429, "TooManyRequests", FailureClass::Retry),
-        (500, "InternalError", FailureClass::Retry),
-        (504, "Timeout", FailureClass::Retry),
-    ] {
-        let kube::Error::Api(status) = refusal(code, reason) else {
-            unreachable!()
-        };
-        assert_eq!(classify(&status), class, "{code} {reason}");
+    ];
+    let again = [
+        (410, "Gone"),
+        (410, "Expired"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (500, "ServerTimeout"),
+        (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ];
+    let class_of = |code: u16, reason: &str| {
+        classify(&Status {
+            code,
+            reason: reason.to_owned(),
+            message: "because".to_owned(),
+            ..Status::default()
+        })
+    };
+    for (code, reason, class) in told {
+        assert_eq!(class_of(code, reason), class, "{code} {reason}");
     }
+    for (code, reason) in again {
+        assert_eq!(class_of(code, reason), FailureClass::Retry, "{code} {reason}");
+    }
+    for code in (0..1000).filter(|code| told.iter().all(|(known, ..)| known != code)) {
+        assert_eq!(class_of(code, ""), FailureClass::Retry, "{code}");
+    }
+}
+
+#[test]
+fn a_namespace_on_its_way_out_is_not_forbidden() {
+    let status: Status = serde_json::from_value(json!({
+        "code": 403,
+        "reason": "Forbidden",
+        "details": {"causes": [{"reason": "NamespaceTerminating", "message": "", "field": "metadata.namespace"}]},
+    }))
+    .unwrap();
+    assert_eq!(classify(&status), FailureClass::Terminating);
 }
 
 #[test]

@@ -1,31 +1,57 @@
-//! The stores of one binary, and what feeds them.
+//! The stores of one binary, and what takes in our own writes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
 use olm_api::labels;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::watch::{Watch, selected};
-use super::{Store, Stored, version_of};
+use super::feed::{Feed, noting_versions};
+use super::watch::{Requirement, Watch, selected};
+use super::{Store, Stored};
 use crate::key::NamespacedName;
+use crate::plan::{EventDraft, Target};
+
+/// Events about unreadable objects that may wait; more are dropped, the log has them all.
+const WAITING_EVENTS: usize = 64;
 
 type Starter = Box<dyn FnOnce(&mut JoinSet<()>) + Send>;
-type Absorber = Box<dyn Fn(&Value) + Send + Sync>;
+type Absorber = Box<dyn Fn(&News<'_>) + Send + Sync>;
+
+/// What a write of ours came to.
+enum News<'a> {
+    /// The object as it is now.
+    Written(&'a Value),
+    /// The object that was deleted, or is to be once its finalizers and its grace period are over.
+    Deleted(&'a Value),
+    /// The object with this uid was deleted.
+    DeletedUid(&'a NamespacedName, &'a str),
+}
 
 /// The stores of one binary: their watches, their readiness and the way for written objects into them.
-#[derive(Default)]
 pub struct StoreSet {
     absorbers: BTreeMap<(String, String), Vec<Absorber>>,
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
+    unreadable: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
+}
+
+impl Default for StoreSet {
+    fn default() -> Self {
+        Self {
+            absorbers: BTreeMap::new(),
+            ready: Vec::new(),
+            starters: Vec::new(),
+            unreadable: mpsc::channel(WAITING_EVENTS),
+        }
+    }
 }
 
 impl StoreSet {
@@ -46,46 +72,31 @@ impl StoreSet {
             prune,
         } = watch;
         config.label_selector = selector;
-        let name = format!("{}.{}", K::plural(&()), K::group(&()));
-        self.ready.push((name.clone(), store.shared.ready.subscribe()));
-
-        let absorbing = store.clone();
-        let absorb = move |value: &Value| match serde_json::from_value::<K>(value.clone()) {
+        let read = move |value: &Value| match serde_json::from_value::<K>(value.clone()) {
             Ok(mut object) => {
                 prepare(&mut object, prune);
-                if selected(&requirements, object.labels()) {
-                    absorbing.put(object);
-                }
+                Some(object)
             }
-            Err(error) => tracing::debug!(%error, "an object just written does not fit its type"),
+            Err(error) => {
+                tracing::debug!(%error, "an object just written does not fit its type");
+                None
+            }
         };
-        self.absorbers
-            .entry((K::group(&()).into_owned(), K::kind(&()).into_owned()))
-            .or_default()
-            .push(Box::new(absorb));
-
-        let feeding = store.clone();
+        let feed = self.register::<K, K>(&store, requirements, read);
         self.starters.push(Box::new(move |tasks| {
             // The list and watch are typed by the guard: one object that does not decode is reported
             // and skipped, it never stops the watch.
-            let api: Api<DeserializeGuard<K>> = Api::all(client);
-            let events = watcher(api, config).map_ok(move |event| {
-                event.modify(|guard| {
-                    if let Ok(object) = &mut guard.0 {
-                        prepare(object, prune);
-                    }
+            let api: Api<DeserializeGuard<K>> = Api::all(noting_versions(&client, &feed.store));
+            let events = move || {
+                watcher(api.clone(), config.clone()).map_ok(move |event| {
+                    event.modify(|guard| {
+                        if let Ok(object) = &mut guard.0 {
+                            prepare(object, prune);
+                        }
+                    })
                 })
-            });
-            tasks.spawn(feed(feeding, name, events, |guard| match guard.0 {
-                Ok(object) => Ok(object),
-                Err(invalid) => Err((
-                    NamespacedName {
-                        namespace: invalid.metadata.namespace.unwrap_or_default(),
-                        name: invalid.metadata.name.unwrap_or_default(),
-                    },
-                    invalid.error,
-                )),
-            }));
+            };
+            tasks.spawn(feed.run::<K, _, _>(events, |guard| guard.0.map_err(|invalid| invalid.error)));
         }));
         store
     }
@@ -101,36 +112,48 @@ impl StoreSet {
             ..
         } = watch;
         config.label_selector = selector;
+        let read = |value: &Value| {
+            let metadata = serde_json::json!({ "metadata": value.get("metadata")? });
+            let mut object = serde_json::from_value::<PartialObjectMeta<K>>(metadata).ok()?;
+            prepare_metadata(&mut object.metadata);
+            Some(object)
+        };
+        let feed = self.register::<K, _>(&store, requirements, read);
+        self.starters.push(Box::new(move |tasks| {
+            let api: Api<PartialObjectMeta<K>> = Api::all(noting_versions(&client, &feed.store));
+            let events = move || {
+                watcher(api.clone(), config.clone())
+                    .map_ok(|event| event.modify(|object| prepare_metadata(&mut object.metadata)))
+            };
+            tasks.spawn(feed.run::<K, _, _>(events, Ok));
+        }));
+        store
+    }
+
+    /// Enters a store of objects of kind `K`, kept in the form `S`; gives what will feed it.
+    fn register<K, S>(
+        &mut self,
+        store: &Store<S>,
+        requirements: Vec<Requirement>,
+        read: impl Fn(&Value) -> Option<S> + Send + Sync + 'static,
+    ) -> Feed<S>
+    where
+        K: Stored,
+        S: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
         let name = format!("{}.{}", K::plural(&()), K::group(&()));
         self.ready.push((name.clone(), store.shared.ready.subscribe()));
-
         let absorbing = store.clone();
-        let absorb = move |value: &Value| {
-            let Some(metadata) = value.get("metadata") else {
-                return;
-            };
-            if let Ok(mut object) =
-                serde_json::from_value::<PartialObjectMeta<K>>(serde_json::json!({ "metadata": metadata }))
-            {
-                prepare_metadata(&mut object.metadata);
-                if selected(&requirements, object.labels()) {
-                    absorbing.put(object);
-                }
-            }
-        };
+        let absorb = move |news: &News<'_>| take_in(&absorbing, news, &requirements, &read);
         self.absorbers
             .entry((K::group(&()).into_owned(), K::kind(&()).into_owned()))
             .or_default()
             .push(Box::new(absorb));
-
-        let feeding = store.clone();
-        self.starters.push(Box::new(move |tasks| {
-            let api: Api<PartialObjectMeta<K>> = Api::all(client);
-            let events = watcher(api, config)
-                .map_ok(|event| event.modify(|object| prepare_metadata(&mut object.metadata)));
-            tasks.spawn(feed(feeding, name, events, Ok));
-        }));
-        store
+        Feed {
+            store: store.clone(),
+            name,
+            unreadable: self.unreadable.0.clone(),
+        }
     }
 
     /// Starts all watches on `tasks` and returns what the executor needs of the set.
@@ -141,6 +164,7 @@ impl StoreSet {
         Readiness {
             absorbers: Arc::new(self.absorbers),
             ready: self.ready,
+            unreadable: Arc::new(Mutex::new(Some(self.unreadable.1))),
         }
     }
 }
@@ -150,6 +174,7 @@ impl StoreSet {
 pub struct Readiness {
     absorbers: Arc<BTreeMap<(String, String), Vec<Absorber>>>,
     ready: Vec<(String, watch::Receiver<bool>)>,
+    unreadable: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
 }
 
 impl Readiness {
@@ -158,7 +183,14 @@ impl Readiness {
         Self {
             absorbers: Arc::default(),
             ready: Vec::new(),
+            unreadable: Arc::default(),
         }
+    }
+
+    /// The Events that tell users of objects which no store can read. There is one taker; a second gets none.
+    pub fn take_unreadable(&self) -> mpsc::Receiver<EventDraft> {
+        let mut events = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        events.take().unwrap_or_else(|| mpsc::channel(1).1)
     }
 
     /// Names of the stores whose initial list is still missing.
@@ -182,11 +214,60 @@ impl Readiness {
     pub fn absorb(&self, object: &Value) {
         let text = |pointer: &str| object.get(pointer).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
-        let key = (group.to_owned(), text("kind").to_owned());
-        for absorb in self.absorbers.get(&key).into_iter().flatten() {
-            absorb(object);
+        self.spread(group, text("kind"), &News::Written(object));
+    }
+
+    /// Takes in what the deletion of `target` returned: a `Status` when the object is gone, else the object, which then
+    /// is gone as well or waits for finalizers or its grace period. `uid` is that of the deleted object, if the deletion
+    /// was limited to it.
+    pub fn absorb_deletion(&self, target: &Target, uid: Option<&str>, answer: &Value) {
+        let api = &target.api;
+        if answer.get("kind").and_then(Value::as_str) != Some("Status") {
+            self.spread(&api.group, &api.kind, &News::Deleted(answer));
+            return;
+        }
+        let told = answer.pointer("/details/uid").and_then(Value::as_str);
+        if let Some(uid) = told.or(uid) {
+            let key = NamespacedName::new(target.namespace.clone().unwrap_or_default(), target.name.as_str());
+            self.spread(&api.group, &api.kind, &News::DeletedUid(&key, uid));
         }
     }
+
+    fn spread(&self, group: &str, kind: &str, news: &News<'_>) {
+        let key = (group.to_owned(), kind.to_owned());
+        for absorb in self.absorbers.get(&key).into_iter().flatten() {
+            absorb(news);
+        }
+    }
+}
+
+fn take_in<S: Resource<DynamicType = ()>>(
+    store: &Store<S>,
+    news: &News<'_>,
+    requirements: &[Requirement],
+    read: impl Fn(&Value) -> Option<S>,
+) {
+    let (value, stays) = match news {
+        News::DeletedUid(key, uid) => return store.delete_uid(key, uid),
+        News::Written(value) => (value, true),
+        News::Deleted(value) => (value, false),
+    };
+    let Some(object) = read(value) else { return };
+    let stays = stays || is_on_its_way_out(object.meta());
+    if stays && selected(requirements, object.labels()) {
+        store.put(object);
+    } else {
+        store.put_deleted(&object);
+    }
+}
+
+/// An object that is deleted but has not gone: something has yet to be finished.
+fn is_on_its_way_out(metadata: &ObjectMeta) -> bool {
+    let has_finalizers = metadata.finalizers.as_ref().is_some_and(|list| !list.is_empty());
+    let has_grace = metadata
+        .deletion_grace_period_seconds
+        .is_some_and(|seconds| seconds > 0);
+    metadata.deletion_timestamp.is_some() && (has_finalizers || has_grace)
 }
 
 /// Drops what nobody reads of an object kept for its metadata; kubectl's copy of the whole object would be most of it.
@@ -200,48 +281,4 @@ pub(super) fn prepare_metadata(metadata: &mut ObjectMeta) {
 fn prepare<K: Stored>(object: &mut K, prune: fn(&mut K)) {
     object.meta_mut().managed_fields = None;
     prune(object);
-}
-
-async fn feed<K, E>(
-    store: Store<K>,
-    name: String,
-    events: impl Stream<Item = watcher::Result<watcher::Event<E>>> + Send,
-    decode: impl Fn(E) -> Result<K, (NamespacedName, String)> + Send,
-) where
-    K: Resource<DynamicType = ()> + Send + Sync + 'static,
-    E: Resource + Send,
-{
-    let mut listed = BTreeSet::new();
-    let events = events.default_backoff();
-    futures::pin_mut!(events);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Init) => listed.clear(),
-            Ok(watcher::Event::InitApply(object)) => {
-                listed.insert(NamespacedName::from_object(&object));
-                accept(&store, &name, decode(object));
-            }
-            Ok(watcher::Event::InitDone) => store.keep_only(&std::mem::take(&mut listed)),
-            Ok(watcher::Event::Apply(object)) => accept(&store, &name, decode(object)),
-            Ok(watcher::Event::Delete(object)) => {
-                let version = version_of(&object);
-                store.take(
-                    &NamespacedName::from_object(&object),
-                    object.uid().as_deref(),
-                    version,
-                );
-            }
-            Err(error) => tracing::warn!(kind = %name, %error, "watch interrupted, trying again"),
-        }
-    }
-}
-
-fn accept<K: Resource>(store: &Store<K>, name: &str, decoded: Result<K, (NamespacedName, String)>) {
-    match decoded {
-        Ok(object) => store.put(object),
-        Err((key, error)) => {
-            tracing::warn!(kind = %name, object = %key, %error, "object left out: it does not fit its type");
-            store.mark_invalid(key, error);
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! What stores make of changes that come late, twice or in the wrong order.
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use olm_api::labels;
 
@@ -32,7 +33,9 @@ fn metadata_is_kept_without_kubectls_copy_of_the_object() {
 }
 
 fn known_version(store: &Store<ConfigMap>) -> Option<u64> {
-    store.get("ns", "a").map(|object| version_of(object.as_ref()))
+    store
+        .get("ns", "a")
+        .and_then(|object| stamp_of(object.as_ref()).version)
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn an_older_object_does_not_replace_a_newer_one() {
 fn a_late_answer_does_not_revive_a_deleted_object() {
     let store = Store::new();
     store.put(config_map("a", "1", 5));
-    store.take(&NamespacedName::new("ns", "a"), Some("1"), 9);
+    store.told_deleted(&stamp_of(&config_map("a", "1", 9)));
     store.put(config_map("a", "1", 8));
     assert_eq!(known_version(&store), None);
     store.put(config_map("a", "2", 12));
@@ -58,7 +61,7 @@ fn a_late_answer_does_not_revive_a_deleted_object() {
 fn the_deletion_of_a_namesake_is_ignored() {
     let store = Store::new();
     store.put(config_map("a", "2", 12));
-    store.take(&NamespacedName::new("ns", "a"), Some("1"), 9);
+    store.told_deleted(&stamp_of(&config_map("a", "1", 9)));
     assert_eq!(known_version(&store), Some(12));
 }
 
@@ -73,7 +76,10 @@ fn what_a_relist_does_not_show_is_gone_and_told() {
     });
     store.put(config_map("a", "1", 1));
     store.put(config_map("b", "2", 2));
-    store.keep_only(&BTreeSet::from([NamespacedName::new("ns", "b")]));
+    store.relist_begins();
+    store.listed(config_map("b", "2", 2));
+    assert!(!store.is_ready());
+    store.relist_ends();
     assert!(store.is_ready());
     assert_eq!(
         *told.lock().unwrap(),
@@ -102,4 +108,111 @@ fn a_namespace_is_listed_alone_and_in_order() {
     let named_x = store.list_where(|object| object.name_any() == "x");
     let namespaces: Vec<_> = named_x.iter().filter_map(|object| object.namespace()).collect();
     assert_eq!(namespaces, ["a", "aa", "b"]);
+}
+
+/// What we create between a list and its end is not in the list, and is not gone for that; the watch, which begins with
+/// the list's version, tells it once more.
+#[test]
+fn what_was_made_during_a_relist_stays() {
+    let store = Store::new();
+    store.put(config_map("b", "2", 2));
+    store.relist_begins();
+    store.listed(config_map("b", "2", 2));
+    store.put(config_map("a", "1", 10));
+    store.relist_ends();
+    store.watching_from(8);
+    assert_eq!(known_version(&store), Some(10));
+    store.told_applied(config_map("a", "1", 10));
+    assert_eq!(known_version(&store), Some(10));
+}
+
+/// The other way round: what the list should have shown was deleted before it was made, and nothing will ever tell.
+#[test]
+fn what_was_made_and_deleted_before_a_list_is_gone() {
+    for absorbed in [
+        "before the end of the list",
+        "before the watch",
+        "when the watch runs",
+    ] {
+        let store = Store::new();
+        let absorb = |when: &str| {
+            if when == absorbed {
+                store.put(config_map("a", "1", 10));
+            }
+        };
+        store.relist_begins();
+        store.listed(config_map("b", "2", 2));
+        absorb("before the end of the list");
+        store.relist_ends();
+        absorb("before the watch");
+        store.watching_from(12);
+        absorb("when the watch runs");
+        assert_eq!(known_version(&store), None, "absorbed {absorbed}");
+    }
+}
+
+#[test]
+fn what_we_deleted_is_gone_at_once_and_old_news_does_not_bring_it_back() {
+    let store = Store::new();
+    store.put(config_map("a", "1", 5));
+    store.delete_uid(&NamespacedName::new("ns", "a"), "1");
+    assert_eq!(known_version(&store), None);
+    store.told_applied(config_map("a", "1", 7));
+    assert_eq!(
+        known_version(&store),
+        None,
+        "changed by somebody before it was deleted"
+    );
+    store.told_applied(config_map("a", "2", 9));
+    assert_eq!(known_version(&store), Some(9));
+}
+
+/// After a restored backup the server's versions begin lower than what was seen: the store says so, and believes the next
+/// list.
+#[test]
+fn a_server_restored_from_a_backup_is_listed_anew() {
+    let store = Store::new();
+    store.told_applied(config_map("a", "1", 100));
+    let list = |version: u64, object: &ConfigMap| {
+        store.relist_begins();
+        store.listed(object.clone());
+        store.relist_ends();
+        store.watching_from(version);
+    };
+    list(50, &config_map("a", "1", 40));
+    assert!(store.shared.history_restarted.notified().now_or_never().is_some());
+    list(50, &config_map("a", "1", 40));
+    assert_eq!(known_version(&store), Some(40));
+    store.told_applied(config_map("a", "1", 51));
+    assert_eq!(known_version(&store), Some(51));
+}
+
+#[test]
+fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
+    let store = Store::new();
+    store.put(config_map("a", "1", 5));
+    let unreadable = stamp_of(&config_map("a", "1", 6));
+    assert!(store.mark_unreadable(&unreadable, false, "no number"));
+    assert!(!store.mark_unreadable(&unreadable, false, "no number"));
+    store.relist_begins();
+    assert!(!store.mark_unreadable(&unreadable, true, "no number"));
+    store.relist_ends();
+    store.watching_from(8);
+    assert_eq!(known_version(&store), Some(5));
+    assert_eq!(store.unreadable()[&unreadable.key], "no number");
+    store.told_applied(config_map("a", "1", 9));
+    assert!(store.unreadable().is_empty());
+}
+
+#[test]
+fn a_listener_that_panics_stops_nobody() {
+    let store = Store::new();
+    store.on_change(|_| panic!("a bug"));
+    let heard = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&heard);
+    store.on_change(move |_: &Change<ConfigMap>| *count.lock().unwrap() += 1);
+    store.put(config_map("a", "1", 1));
+    store.told_deleted(&stamp_of(&config_map("a", "1", 2)));
+    assert_eq!(*heard.lock().unwrap(), 2);
+    assert_eq!(known_version(&store), None);
 }

@@ -250,6 +250,8 @@ fn a_healthy_operator_comes_back_to_succeeded_from_every_phase_and_reason() {
     for phase in ["", "Pending", "InstallReady", "Installing", "Failed", "Replacing"] {
         for reason in reasons {
             let status = json!({"status": {"phase": phase, "reason": reason, "message": "written by hand"}});
+            // A hand that never rests would be slowed down to.
+            world.settle_for(60);
             world.edit("ClusterServiceVersion", "ns", "a", status);
             let writes = world.writes.len();
             world.settle();

@@ -1,0 +1,276 @@
+//! The brake: a key that keeps writing without being asked to is slowed down.
+//!
+//! Whatever makes a controller write again and again (a policy that takes back what it applies, two objects that each want
+//! the other's form of a third, a bug), every turn of it is a round that writes and is woken by what it wrote. So rounds
+//! that wrote are counted, per key: some are free, since honest progress writes several times; then each pause is half as
+//! long again as the one before, up to [`CEILING`]. Rounds that write nothing and wakes by statuses do not matter, as there
+//! are such in every circle. The count falls by one per [`CEILING`] of time, and to nothing when somebody wants something
+//! new: an object came, went or got another spec, and it is none that the key itself made so.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::wake::ObjectId;
+
+/// Rounds that may write one after the other at full speed.
+const FREE_ROUNDS: u32 = 10;
+/// Pause after the first round beyond the free ones.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause.
+pub const CEILING: Duration = Duration::from_secs(60);
+/// Rounds after which the pause is the longest.
+const FULL_ROUNDS: u32 = 27;
+/// Pauses from here on are told to the user: below, the key may still be at honest work.
+const TOLD_FROM: Duration = Duration::from_secs(10);
+/// Objects remembered that a key wrote; the oldest go first.
+const REMEMBERED_OBJECTS: usize = 256;
+/// The brake looks for keys at rest when it remembers more keys than this and than twice those it found last.
+const FEW_KEYS: usize = 64;
+
+/// What a round wrote.
+#[derive(Debug, Default, Clone)]
+pub struct Written {
+    /// Whether it wrote anything.
+    pub any: bool,
+    /// The objects that were written, as far as they have names.
+    pub objects: Vec<ObjectId>,
+}
+
+/// A key has to pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// How long.
+    pub length: Duration,
+    /// True once in each series of writes: now the user is to be told.
+    pub is_to_be_told: bool,
+}
+
+#[derive(Debug)]
+struct Series {
+    /// Rounds that wrote, less one for each `CEILING` since.
+    rounds: u32,
+    /// When `rounds` was right.
+    counted_at: Instant,
+    paused_until: Option<Instant>,
+    is_told: bool,
+    /// Objects that got their spec, their life or their end from the key.
+    made: VecDeque<Arc<ObjectId>>,
+}
+
+/// The brake of one queue; pure, with the time as an argument.
+#[derive(Debug)]
+pub(crate) struct Brake<T> {
+    series: BTreeMap<T, Series>,
+    tidy_at: usize,
+}
+
+impl<T> Default for Brake<T> {
+    fn default() -> Self {
+        Self {
+            series: BTreeMap::new(),
+            tidy_at: FEW_KEYS,
+        }
+    }
+}
+
+impl<T: Clone + Ord> Brake<T> {
+    /// A round of `key` ended. `requests` are the objects whose changes asked for something while it ran, its own writes
+    /// among them.
+    pub(crate) fn round_ended(
+        &mut self,
+        key: &T,
+        written: &Written,
+        requests: &[Arc<ObjectId>],
+        now: Instant,
+    ) -> Option<Pause> {
+        let (own, foreign): (Vec<_>, Vec<_>) = requests
+            .iter()
+            .partition(|object| written.objects.contains(object.as_ref()));
+        for object in foreign {
+            self.requested(key, object);
+        }
+        if !written.any {
+            return None;
+        }
+        self.tidy(now);
+        let series = self.series.entry(key.clone()).or_insert_with(|| Series {
+            rounds: 0,
+            counted_at: now,
+            paused_until: None,
+            is_told: false,
+            made: VecDeque::new(),
+        });
+        for object in own {
+            series.remember(object);
+        }
+        series.fall(now);
+        series.rounds += 1;
+        let length = pause_after(series.rounds)?;
+        // More would only make the way back longer; one more makes up for what falls during the longest pause.
+        series.rounds = series.rounds.min(FULL_ROUNDS + 1);
+        series.paused_until = Some(now + length);
+        let is_to_be_told = length >= TOLD_FROM && !series.is_told;
+        series.is_told |= is_to_be_told;
+        Some(Pause {
+            length,
+            is_to_be_told,
+        })
+    }
+
+    /// The object's change asks something of `key`, which is not in a round.
+    pub(crate) fn requested(&mut self, key: &T, object: &Arc<ObjectId>) {
+        if let Some(series) = self.series.get(key)
+            && !series.made.contains(object)
+        {
+            self.series.remove(key);
+        }
+    }
+
+    /// Until when `key` has to pause.
+    pub(crate) fn paused_until(&self, key: &T, now: Instant) -> Option<Instant> {
+        let until = self.series.get(key)?.paused_until?;
+        (until > now).then_some(until)
+    }
+
+    /// Forgets keys that have come to rest.
+    fn tidy(&mut self, now: Instant) {
+        if self.series.len() < self.tidy_at {
+            return;
+        }
+        self.series.retain(|_, series| {
+            series.fall(now);
+            series.rounds > 0
+        });
+        self.tidy_at = FEW_KEYS.max(2 * self.series.len());
+    }
+}
+
+impl Series {
+    fn fall(&mut self, now: Instant) {
+        let since = now.saturating_duration_since(self.counted_at);
+        let steps = u32::try_from(since.as_secs() / CEILING.as_secs()).unwrap_or(u32::MAX);
+        self.rounds = self.rounds.saturating_sub(steps);
+        // What is left of the last step counts on.
+        let rest = Duration::from_secs(since.as_secs() % CEILING.as_secs());
+        self.counted_at = now.checked_sub(rest).unwrap_or(now);
+        self.is_told &= self.rounds > 0;
+    }
+
+    fn remember(&mut self, object: &Arc<ObjectId>) {
+        if self.made.contains(object) {
+            return;
+        }
+        if self.made.len() == REMEMBERED_OBJECTS {
+            self.made.pop_front();
+        }
+        self.made.push_back(Arc::clone(object));
+    }
+}
+
+/// The pause that follows on the `rounds`th round that wrote.
+fn pause_after(rounds: u32) -> Option<Duration> {
+    let beyond = rounds.checked_sub(FREE_ROUNDS + 1)?;
+    let pause = (0..beyond.min(32)).fold(FIRST_PAUSE, |pause, _| pause * 3 / 2);
+    Some(pause.min(CEILING))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str) -> Arc<ObjectId> {
+        Arc::new(ObjectId {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            key: crate::NamespacedName::new("ns", name),
+        })
+    }
+
+    fn wrote(names: &[&str]) -> Written {
+        Written {
+            any: true,
+            objects: names.iter().map(|name| object(name).as_ref().clone()).collect(),
+        }
+    }
+
+    /// Rounds that each write "own", one after the other as soon as allowed; gives the pauses.
+    fn rounds(brake: &mut Brake<&'static str>, now: &mut Instant, count: usize) -> Vec<Duration> {
+        let mut pauses = Vec::new();
+        for _ in 0..count {
+            let pause = brake.round_ended(&"key", &wrote(&["own"]), &[object("own")], *now);
+            pauses.push(pause.map_or(Duration::ZERO, |pause| pause.length));
+            *now = brake.paused_until(&"key", *now).unwrap_or(*now);
+        }
+        pauses
+    }
+
+    #[test]
+    fn writing_on_and_on_slows_down_to_the_ceiling_and_stays_there() {
+        let (mut brake, mut now) = (Brake::default(), Instant::now());
+        let pauses = rounds(&mut brake, &mut now, 60);
+        assert!(pauses[..10].iter().all(Duration::is_zero));
+        assert_eq!(pauses[10..13], [100, 150, 225].map(Duration::from_millis));
+        assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]), "{pauses:?}");
+        let at_ceiling = pauses.iter().filter(|pause| **pause == CEILING).count();
+        assert!(at_ceiling > 25, "{pauses:?}");
+    }
+
+    #[test]
+    fn it_is_told_once() {
+        let (mut brake, mut now) = (Brake::default(), Instant::now());
+        let mut told = 0;
+        for _ in 0..100 {
+            let pause = brake.round_ended(&"key", &wrote(&[]), &[], now);
+            told += usize::from(pause.is_some_and(|pause| pause.is_to_be_told));
+            now = brake.paused_until(&"key", now).unwrap_or(now);
+        }
+        assert_eq!(told, 1);
+    }
+
+    #[test]
+    fn only_what_others_want_lets_go() {
+        // (what somebody asks of, while a round runs, is free)
+        let table = [
+            ("foreign", true, true),
+            ("foreign", false, true),
+            ("own", true, false),
+            ("own", false, false),
+        ];
+        for (changed, while_running, is_free) in table {
+            let (mut brake, mut now) = (Brake::default(), Instant::now());
+            rounds(&mut brake, &mut now, 20);
+            if while_running {
+                brake.round_ended(&"key", &wrote(&["own"]), &[object(changed)], now);
+            } else {
+                brake.requested(&"key", &object(changed));
+            }
+            let next = rounds(&mut brake, &mut now, 1)[0];
+            assert_eq!(next.is_zero(), is_free, "{changed}, {while_running}: {next:?}");
+        }
+    }
+
+    #[test]
+    fn the_pause_grows_as_long_as_the_count_does() {
+        assert_eq!(pause_after(FREE_ROUNDS), None);
+        assert!(pause_after(FULL_ROUNDS - 1) < Some(CEILING));
+        assert_eq!(pause_after(FULL_ROUNDS), Some(CEILING));
+        assert_eq!(pause_after(u32::MAX), Some(CEILING));
+    }
+
+    #[test]
+    fn rest_is_rewarded_and_forgotten() {
+        let (mut brake, mut now) = (Brake::default(), Instant::now());
+        rounds(&mut brake, &mut now, 40);
+        now += CEILING * 20;
+        assert_eq!(rounds(&mut brake, &mut now, 1), [Duration::ZERO]);
+        let mut many = Brake::default();
+        for key in 0..10_000 {
+            now += CEILING * 2;
+            many.round_ended(&key, &wrote(&[]), &[], now);
+        }
+        assert!(many.series.len() <= FEW_KEYS, "{}", many.series.len());
+    }
+}

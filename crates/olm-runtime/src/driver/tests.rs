@@ -1,0 +1,429 @@
+//! What the driver does, with real queues, stores and executor, on a paused clock, against a server of a few lines.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{Method, Request, Response};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::event::regarding;
+use crate::plan::{Guard, Identity, Target};
+use crate::store::{Store, StoreSet, Watch};
+use crate::{NamespacedName, queue::Queue};
+
+/// A server that takes every patch: it keeps the versions and generations of what was patched, and lists nothing.
+#[derive(Default)]
+struct Server {
+    version: u64,
+    generations: BTreeMap<String, i64>,
+    events: Vec<String>,
+    /// Path of each patch and when it came.
+    patches: Vec<(String, Instant)>,
+    /// Answers every patch with a conflict.
+    refuses: bool,
+}
+
+type Shared = Arc<Mutex<Server>>;
+
+impl Server {
+    fn answer(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        if path.contains("/events") {
+            self.events
+                .push(body["reason"].as_str().unwrap_or_default().to_owned());
+            return (200, body);
+        }
+        if method != Method::PATCH {
+            return (
+                404,
+                json!({"kind": "Status", "code": 404, "status": "Failure", "reason": "NotFound"}),
+            );
+        }
+        self.patches.push((path.to_owned(), Instant::now()));
+        assert!(self.patches.len() < 20_000, "a hot loop");
+        if self.refuses {
+            return (
+                409,
+                json!({"kind": "Status", "code": 409, "status": "Failure", "reason": "Conflict"}),
+            );
+        }
+        self.version += 1;
+        let object_path = path.trim_end_matches("/status");
+        let generation = self.generations.entry(object_path.to_owned()).or_insert(1);
+        *generation += i64::from(object_path == path);
+        let is_deployment = path.contains("/deployments/");
+        let name = object_path.rsplit('/').next();
+        let object = json!({
+            "apiVersion": if is_deployment { "apps/v1" } else { "v1" },
+            "kind": if is_deployment { "Deployment" } else { "ConfigMap" },
+            "metadata": {
+                "namespace": "ns", "name": name, "uid": name, "resourceVersion": self.version.to_string(),
+                "generation": is_deployment.then_some(*generation),
+            },
+        });
+        (200, object)
+    }
+}
+
+fn client(server: &Shared) -> Client {
+    let server = Arc::clone(server);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let server = Arc::clone(&server);
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let (code, answer) = server
+                .lock()
+                .unwrap()
+                .answer(&parts.method, parts.uri.path(), &body);
+            let body = Body::from(serde_json::to_vec(&answer).unwrap());
+            Ok::<_, kube::Error>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    Client::new(service, "default")
+}
+
+type Decide = Box<dyn Fn(&str) -> Plan + Send + Sync>;
+
+/// A controller of Deployments that does what a test says.
+struct Writer {
+    deployments: Store<Deployment>,
+    decide: Decide,
+    status: Decide,
+    observe_panics: bool,
+    rounds: AtomicU64,
+}
+
+#[async_trait]
+impl Reconciler for Writer {
+    type Key = NamespacedName;
+    type Observed = NamespacedName;
+    type Verdict = ();
+
+    const NAME: &'static str = "writer";
+    const BLOCKING: bool = true;
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.deployments, key)
+    }
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<NamespacedName>, ObserveError> {
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            !(self.observe_panics && key.name == "bad"),
+            "cannot observe {key}"
+        );
+        Ok(Some(key.clone()))
+    }
+
+    fn decide(&self, key: &NamespacedName, _: Timestamp) -> (Plan, ()) {
+        ((self.decide)(&key.name), ())
+    }
+
+    fn status(&self, key: &NamespacedName, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+        let mut plan = (self.status)(&key.name);
+        StatusUpdate {
+            patch: plan.actions.pop(),
+            events: Vec::new(),
+            requeue: plan.requeue,
+        }
+    }
+}
+
+struct World {
+    server: Shared,
+    deployments: Store<Deployment>,
+    config_maps: Store<ConfigMap>,
+    queue: Queue<NamespacedName>,
+    writer: Arc<Writer>,
+    stats: DriverStats,
+    _stop: watch::Sender<bool>,
+    _tasks: JoinSet<()>,
+}
+
+fn key(name: &str) -> NamespacedName {
+    NamespacedName::new("ns", name)
+}
+
+fn deployment(name: &str, version: u64, generation: i64) -> Deployment {
+    serde_json::from_value(json!({"metadata": {
+        "namespace": "ns", "name": name, "uid": name,
+        "resourceVersion": version.to_string(), "generation": generation,
+    }}))
+    .unwrap()
+}
+
+fn patch(target: Target, subresource: Option<&'static str>) -> Action {
+    Action::Patch {
+        target,
+        patch: json!({}),
+        subresource,
+        guard: Guard::default(),
+        identity: Identity::Operator,
+    }
+}
+
+fn status_of(name: &str) -> Action {
+    patch(Target::of::<Deployment>("ns", name), Some("status"))
+}
+
+fn writes(actions: Vec<Action>) -> Plan {
+    Plan {
+        actions,
+        ..Plan::default()
+    }
+}
+
+fn nothing() -> Decide {
+    Box::new(|_| Plan::default())
+}
+
+impl World {
+    /// Deployments `names`, each a key; a change of one wakes it, a change of a ConfigMap wakes all.
+    fn new(names: &[&str], decide: Decide, status: Decide) -> Self {
+        Self::build(names, decide, status, false)
+    }
+
+    fn build(names: &[&str], decide: Decide, status: Decide, observe_panics: bool) -> Self {
+        let server = Shared::default();
+        let client = client(&server);
+        let mut set = StoreSet::new();
+        let deployments: Store<Deployment> = set.add(Watch::new(&client));
+        let config_maps: Store<ConfigMap> = set.add(Watch::new(&client));
+        // The watches end here: what is told by a watch the tests tell.
+        let stores = set.start(&mut JoinSet::new());
+        for name in names {
+            deployments.put(deployment(name, 0, 1));
+        }
+        let queue = Queue::new();
+        let woken = queue.clone();
+        deployments.on_change(move |change| woken.add(NamespacedName::from_object(change.object().as_ref())));
+        let (woken, all) = (queue.clone(), deployments.clone());
+        config_maps.on_change(move |_| {
+            for object in all.list() {
+                woken.add(NamespacedName::from_object(object.as_ref()));
+            }
+        });
+        let writer = Arc::new(Writer {
+            deployments: deployments.clone(),
+            decide,
+            status,
+            observe_panics,
+            rounds: AtomicU64::new(0),
+        });
+        let mut tasks = JoinSet::new();
+        let (recorder, sending) = Recorder::new(client.clone());
+        tasks.spawn(sending);
+        let (stop, shutdown) = watch::channel(false);
+        let runner = Runner::new(Executor::new(client, stores), recorder, shutdown);
+        runner.spawn(&mut tasks, &writer, &queue, 2);
+        for name in names {
+            queue.add(key(name));
+        }
+        Self {
+            server,
+            deployments,
+            config_maps,
+            queue,
+            writer,
+            stats: runner.stats.clone(),
+            _stop: stop,
+            _tasks: tasks,
+        }
+    }
+
+    fn rounds(&self) -> u64 {
+        self.writer.rounds.load(Ordering::Relaxed)
+    }
+
+    fn patches(&self) -> Vec<(String, Instant)> {
+        self.server.lock().unwrap().patches.clone()
+    }
+
+    fn events(&self) -> Vec<String> {
+        self.server.lock().unwrap().events.clone()
+    }
+}
+
+async fn minutes(count: u64) {
+    tokio::time::sleep(Duration::from_secs(60 * count)).await;
+}
+
+/// Ways to write for ever, each of which wakes itself: own status, an object that never becomes what was applied, an object
+/// that two keys want otherwise, and ever new objects.
+fn endless_writers() -> Vec<(&'static str, Vec<&'static str>, Decide, Decide)> {
+    let shared = || patch(Target::of::<ConfigMap>("ns", "shared"), None);
+    let fresh = AtomicU64::new(0);
+    vec![
+        (
+            "a status that says something else each time",
+            vec!["a"],
+            nothing(),
+            Box::new(|name| writes(vec![status_of(name)])),
+        ),
+        (
+            "a policy takes back what is applied",
+            vec!["a"],
+            Box::new(|name| writes(vec![patch(Target::of::<Deployment>("ns", name), None)])),
+            Box::new(|name| writes(vec![status_of(name)])),
+        ),
+        (
+            "two keys apply each its own form of one object",
+            vec!["a", "b"],
+            Box::new(move |_| writes(vec![shared()])),
+            nothing(),
+        ),
+        (
+            "ever new objects",
+            vec!["a"],
+            Box::new(move |_| {
+                let name = fresh.fetch_add(1, Ordering::Relaxed).to_string();
+                writes(vec![patch(Target::of::<ConfigMap>("ns", &name), None)])
+            }),
+            nothing(),
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_keeps_writing_slows_down_to_the_ceiling_whatever_makes_it_write() {
+    for (what, names, decide, status) in endless_writers() {
+        let keys = names.len() as u64;
+        let world = World::new(&names, decide, status);
+        minutes(10).await;
+        let before = world.rounds();
+        minutes(60).await;
+        let rounds = world.rounds() - before;
+        assert!(rounds <= 65 * keys, "{what}: {rounds} rounds an hour");
+        assert!(
+            rounds >= 50 * keys,
+            "{what}: {rounds} rounds an hour, it must go on"
+        );
+        assert!(before <= 50 * keys, "{what}: {before} rounds before");
+        let told = vec![REASON_SLOWED_DOWN.to_owned(); names.len()];
+        assert_eq!(world.events(), told, "{what}");
+        assert!(world.stats.paused() >= rounds, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn honest_progress_is_not_slowed_down() {
+    let left = AtomicU64::new(10);
+    let decide: Decide = Box::new(move |name| {
+        let more = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        writes(more.map(|_| status_of(name)).into_iter().collect())
+    });
+    let world = World::new(&["a"], decide, nothing());
+    minutes(1).await;
+    let patches = world.patches();
+    assert_eq!(patches.len(), 10);
+    assert_eq!(patches[9].1, patches[0].1);
+    assert_eq!(world.stats.paused(), 0);
+}
+
+/// A status that others write is an answer to ours and lets nothing go; a new spec of the key's own object, or an object
+/// that the key has nothing to do with, is worth a round at once.
+#[tokio::test(start_paused = true)]
+async fn who_wants_something_new_is_served_at_once_though_the_key_is_held_back() {
+    let world = World::new(&["a"], nothing(), Box::new(|name| writes(vec![status_of(name)])));
+    // Somebody else's write, on the server and then in the store, as the watch would bring it.
+    let told = |generation: i64| {
+        let mut server = world.server.lock().unwrap();
+        server.version += 1;
+        server
+            .generations
+            .insert("/apis/apps/v1/namespaces/ns/deployments/a".to_owned(), generation);
+        let object = deployment("a", server.version, generation);
+        drop(server);
+        world.deployments.put(object);
+    };
+    let foreign = || {
+        let object =
+            json!({"metadata": {"namespace": "ns", "name": "new", "uid": "new", "resourceVersion": "5"}});
+        world.config_maps.put(serde_json::from_value(object).unwrap());
+    };
+    let table: [(&str, bool, &dyn Fn()); 3] = [
+        ("another's status on the same object", false, &|| told(1)),
+        ("a new spec", true, &|| told(2)),
+        ("a new object", true, &foreign),
+    ];
+    for (what, at_once, happens) in table {
+        minutes(30).await;
+        // Right behind a round, so that the next one is a minute off.
+        let before = world.rounds();
+        while world.rounds() == before {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let held = world.rounds();
+        happens();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(world.rounds() > held, at_once, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
+    let status: Decide = Box::new(|_| Plan {
+        requeue: Requeue::After {
+            delay: Duration::from_millis(100),
+            reason: "an object had changed",
+        },
+        ..Plan::default()
+    });
+    let world = World::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), status);
+    world.server.lock().unwrap().refuses = true;
+    minutes(10).await;
+    let patches = world.patches();
+    assert!(
+        patches.len() <= 10 * 12 + 10,
+        "{} tries in ten minutes",
+        patches.len()
+    );
+    let pause = |index: usize| patches[index + 1].1 - patches[index].1;
+    assert!(pause(0) < Duration::from_millis(150), "the first look is soon");
+    assert!(pause(20) >= Duration::from_secs(5));
+    assert_eq!(world.stats.failed(), world.stats.rounds());
+    // What goes through is forgiven.
+    world.server.lock().unwrap().refuses = false;
+    minutes(1).await;
+    let after = world.rounds();
+    assert!(after > patches.len() as u64);
+}
+
+/// In each of the four steps, one of which runs on a thread of its own.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_one_keys_round_leaves_the_others_alone() {
+    let bug = |name: &str| -> Plan {
+        assert!(name != "bad", "a bug");
+        writes(vec![])
+    };
+    for step in ["observe", "decide", "status"] {
+        let names = ["bad", "good"];
+        let world = match step {
+            "observe" => World::build(&names, nothing(), nothing(), true),
+            "decide" => World::new(&names, Box::new(bug), nothing()),
+            _ => World::new(&names, nothing(), Box::new(bug)),
+        };
+        minutes(10).await;
+        let panicked = world.stats.panicked();
+        // From 100 ms to 60 s: ten doublings, then once a minute.
+        assert!(
+            (15..=30).contains(&panicked),
+            "{step}: {panicked} times in ten minutes"
+        );
+        assert_eq!(world.stats.failed(), panicked, "{step}");
+        assert!(
+            world.events().iter().all(|reason| reason == REASON_PANICKED),
+            "{step}"
+        );
+        assert!(!world.events().is_empty(), "{step}");
+        let before = world.rounds();
+        world.queue.add(key("good"));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(world.rounds(), before + 1, "{step}: the workers go on");
+    }
+}

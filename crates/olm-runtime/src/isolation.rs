@@ -1,0 +1,113 @@
+//! Panics: those of one key's round stay with that key, all others end the process.
+//!
+//! A panic is a bug. Input that finds one in a decision must not take the rounds of everybody else along, so the driver
+//! runs rounds [`isolated`], and stores call their listeners so. Anything else that panics leaves behind a task that is
+//! gone and that somebody waits for; there the process ends at once, as [`end_process_on_panic`] arranges, and is
+//! started anew. See `docs/decisions/0021-panics.md`.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+
+// With `panic = "abort"` nothing here would work.
+const _: () = assert!(cfg!(panic = "unwind"), "olm-runtime needs panics that unwind");
+
+thread_local! {
+    static IS_ISOLATED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a panic said.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("panicked: {message}")]
+pub struct Panicked {
+    /// The panic's text; empty when its payload was no text.
+    pub message: String,
+}
+
+impl Panicked {
+    fn new(payload: &(dyn Any + Send)) -> Self {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned());
+        Self {
+            message: message.unwrap_or_default(),
+        }
+    }
+}
+
+/// Runs `work`; a panic in it is an error and nothing more.
+///
+/// What `work` shares with others must not be left half done by a panic: locks here are taken back from poison, so
+/// whoever changes something under one does so without anything in between that can panic.
+///
+/// # Errors
+/// When `work` panics.
+pub fn catch<R>(work: impl FnOnce() -> R) -> Result<R, Panicked> {
+    let outer = IS_ISOLATED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    IS_ISOLATED.set(outer);
+    result.map_err(|payload| Panicked::new(payload.as_ref()))
+}
+
+/// Waits for `future`; a panic in it is an error and nothing more, see [`catch`].
+///
+/// # Errors
+/// When `future` panics.
+pub async fn isolated<F: Future>(future: F) -> Result<F::Output, Panicked> {
+    let mut future = Box::pin(future);
+    poll_fn(move |context| match catch(|| future.as_mut().poll(context)) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+        Err(panicked) => Poll::Ready(Err(panicked)),
+    })
+    .await
+}
+
+/// Runs long work on a thread of its own; a panic in it is an error and nothing more, see [`catch`].
+///
+/// # Errors
+/// When `work` panics, or when the process is ending.
+pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Panicked> {
+    let ended = |error: tokio::task::JoinError| Panicked {
+        message: error.to_string(),
+    };
+    let result = tokio::task::spawn_blocking(move || catch(work)).await;
+    result.map_err(ended)?
+}
+
+/// From now on a panic on this thread that nobody isolated ends the process, after its message. This is the thread of the
+/// runtime and its tasks. Work on other threads (`spawn_blocking`) hands its panic to whoever waits for it as an error.
+pub fn end_process_on_panic() {
+    let tasks = std::thread::current().id();
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        if std::thread::current().id() == tasks && !IS_ISOLATED.get() {
+            std::process::abort();
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_with_its_text() {
+        let text = |text: &str| Panicked {
+            message: text.to_owned(),
+        };
+        assert_eq!(catch(|| panic!("no {}", 1)), Err::<(), _>(text("no 1")));
+        let late = isolated(async {
+            tokio::task::yield_now().await;
+            panic!("late")
+        });
+        assert_eq!(late.await, Err::<(), _>(text("late")));
+        assert_eq!(blocking(|| panic!("far")).await, Err::<(), _>(text("far")));
+        assert_eq!(isolated(async { 7 }).await, Ok(7));
+        assert!(!IS_ISOLATED.get());
+    }
+}

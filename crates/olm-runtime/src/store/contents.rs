@@ -1,0 +1,363 @@
+//! The objects of a store, and what it remembers so that no old news changes them.
+//!
+//! News comes on two ways that know nothing of each other: the watch, and the answers to our own writes, which may be ahead
+//! of the watch or far behind it. A `resourceVersion` says which of two states of an object is newer; what it cannot say is
+//! whether an object that is not here was never seen or is deleted already. Two memories answer that: a [`Tombstone`] for
+//! a deletion, and [`Contents::complete_to`], the version up to which the watch has told everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Change;
+use crate::key::NamespacedName;
+
+/// How many deletions are remembered.
+const REMEMBERED_DELETIONS: usize = 512;
+
+/// Which state of which object a piece of news is about.
+#[derive(Debug, Clone)]
+pub(super) struct Stamp {
+    pub(super) key: NamespacedName,
+    pub(super) uid: Option<String>,
+    /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None`
+    /// when it is missing or no number; such news is always taken for the newest.
+    pub(super) version: Option<u64>,
+}
+
+/// A deleted object, remembered so that a late answer to a write cannot revive it.
+#[derive(Debug)]
+struct Tombstone {
+    /// No state up to this version is taken in.
+    version: u64,
+    uid: Option<String>,
+    /// We deleted `uid`: no state of it is taken in, whatever its version.
+    is_dead: bool,
+    /// The version of the newest deletion here that the watch told, and with it everything before.
+    told: Option<u64>,
+    /// The relist that was the latest when this was put up.
+    relist: u64,
+    /// Orders tombstones by age.
+    serial: u64,
+}
+
+/// A list in progress, or one whose watch has not begun.
+#[derive(Debug)]
+struct Relist {
+    listed: BTreeSet<NamespacedName>,
+    /// The list is not older than this: it holds or follows what we had seen before we asked for it.
+    at_least: u64,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    object: Arc<T>,
+    uid: Option<String>,
+    version: Option<u64>,
+}
+
+/// What [`Contents::watching_from`] found out.
+#[derive(Debug)]
+pub(super) enum WatchStart<T> {
+    /// All is well; these objects turned out to be deleted.
+    Settled(Vec<Change<T>>),
+    /// The server's history is older than what we have seen of it, as after a restored backup: nothing that is known of
+    /// versions counts any more, and everything has to be listed once again.
+    HistoryRestarted,
+}
+
+/// Objects by namespace and name; pure, for one thread.
+#[derive(Debug)]
+pub(super) struct Contents<T> {
+    objects: BTreeMap<NamespacedName, Held<T>>,
+    tombstones: BTreeMap<NamespacedName, Tombstone>,
+    by_age: BTreeMap<u64, NamespacedName>,
+    /// The watch has told everything up to here: an object that is not held and not newer than this is deleted. `None`
+    /// before the first list.
+    complete_to: Option<u64>,
+    /// The newest version that was ever seen.
+    newest: u64,
+    relist: Option<Relist>,
+    relists: u64,
+    next_serial: u64,
+    most_tombstones: usize,
+}
+
+impl<T> Default for Contents<T> {
+    fn default() -> Self {
+        Self::remembering(REMEMBERED_DELETIONS)
+    }
+}
+
+impl<T> Contents<T> {
+    /// Nothing yet; at most `most_tombstones` deletions will be remembered.
+    pub(super) fn remembering(most_tombstones: usize) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            by_age: BTreeMap::new(),
+            complete_to: None,
+            newest: 0,
+            relist: None,
+            relists: 0,
+            next_serial: 0,
+            most_tombstones,
+        }
+    }
+
+    pub(super) fn get(&self, key: &NamespacedName) -> Option<&Arc<T>> {
+        self.objects.get(key).map(|held| &held.object)
+    }
+
+    /// All objects in order of their keys, from `start` on.
+    pub(super) fn range_from(
+        &self,
+        start: NamespacedName,
+    ) -> impl Iterator<Item = (&NamespacedName, &Arc<T>)> {
+        self.objects.range(start..).map(|(key, held)| (key, &held.object))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.objects.values().map(|held| &held.object)
+    }
+
+    /// How many deletions are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.tombstones.len()
+    }
+
+    /// A state of an object, from the watch or from the answer to a write of ours; old news changes nothing.
+    pub(super) fn put(&mut self, stamp: Stamp, object: T) -> Option<Change<T>> {
+        let is_unknown_news = |contents: &Self, version| contents.complete_to.is_none_or(|to| version > to);
+        self.put_if(stamp, object, is_unknown_news)
+    }
+
+    fn put_if(
+        &mut self,
+        stamp: Stamp,
+        object: T,
+        is_unknown_news: impl Fn(&Self, u64) -> bool,
+    ) -> Option<Change<T>> {
+        self.see(stamp.version);
+        if let Some(version) = stamp.version {
+            let is_buried = self.tombstones.get(&stamp.key).is_some_and(|tombstone| {
+                version <= tombstone.version || (tombstone.is_dead && stamp.uid == tombstone.uid)
+            });
+            let is_news = match self.objects.get(&stamp.key) {
+                Some(held) => held.version.is_none_or(|known| version > known),
+                None => is_unknown_news(self, version),
+            };
+            if is_buried || !is_news {
+                return None;
+            }
+        }
+        self.clear_tombstone(&stamp.key);
+        let new = Arc::new(object);
+        let held = Held {
+            object: Arc::clone(&new),
+            uid: stamp.uid,
+            version: stamp.version,
+        };
+        let old = self.objects.insert(stamp.key, held).map(|held| held.object);
+        Some(Change::Applied { old, new })
+    }
+
+    /// The watch says that the object was deleted, or left what is selected, at the stamp's version.
+    pub(super) fn delete_told(&mut self, stamp: &Stamp) -> Option<Change<T>> {
+        self.delete(stamp, true)
+    }
+
+    /// A write of ours deleted the object, or took it out of what is selected, at the stamp's version.
+    pub(super) fn delete_own(&mut self, stamp: &Stamp) -> Option<Change<T>> {
+        self.delete(stamp, false)
+    }
+
+    fn delete(&mut self, stamp: &Stamp, is_told: bool) -> Option<Change<T>> {
+        self.see(stamp.version);
+        let is_older = |held: &Held<T>| match (held.version, stamp.version) {
+            (Some(known), Some(version)) => known <= version,
+            // Without versions only a uid can tell a namesake.
+            _ => held.uid.is_none() || stamp.uid.is_none() || held.uid == stamp.uid,
+        };
+        if self.objects.get(&stamp.key).is_some_and(|held| !is_older(held)) {
+            return None;
+        }
+        let version = stamp.version.unwrap_or(0);
+        let tombstone = self.tombstones.get(&stamp.key);
+        let told = tombstone.and_then(|tombstone| tombstone.told);
+        let told = if is_told { told.max(Some(version)) } else { told };
+        // What the watch calls deleted may be out of its selection only, and come back before it is really gone.
+        let is_dead = tombstone.is_some_and(|tombstone| tombstone.is_dead && tombstone.uid == stamp.uid);
+        if tombstone.is_none_or(|tombstone| tombstone.version <= version) {
+            let uid = stamp.uid.clone();
+            self.bury(stamp.key.clone(), version, uid, is_dead, told);
+        }
+        let held = self.objects.remove(&stamp.key)?;
+        Some(Change::Deleted { old: held.object })
+    }
+
+    /// A deletion of ours was carried out. The answer has no version, but a uid never comes back.
+    pub(super) fn delete_uid(&mut self, key: &NamespacedName, uid: &str) -> Option<Change<T>> {
+        let held = self.objects.get(key);
+        if held.is_some_and(|held| held.uid.as_deref() != Some(uid)) {
+            return None;
+        }
+        let known = held.and_then(|held| held.version);
+        let tombstone = self.tombstones.get(key);
+        // What we delete we have seen, so another uid here is a later one.
+        if tombstone.is_some_and(|tombstone| tombstone.is_dead) {
+            return None;
+        }
+        let version = known.max(tombstone.map(|tombstone| tombstone.version));
+        let told = tombstone.and_then(|tombstone| tombstone.told);
+        self.bury(
+            key.clone(),
+            version.unwrap_or(0),
+            Some(uid.to_owned()),
+            true,
+            told,
+        );
+        let held = self.objects.remove(key)?;
+        Some(Change::Deleted { old: held.object })
+    }
+
+    /// Everything will be listed anew, by a request that is yet to be sent.
+    pub(super) fn relist_begins(&mut self) {
+        self.relists += 1;
+        self.relist = Some(Relist {
+            listed: BTreeSet::new(),
+            at_least: self.newest.max(self.complete_to.unwrap_or(0)),
+            is_over: false,
+        });
+    }
+
+    /// The list has an object of this name that cannot be read.
+    pub(super) fn listed_unreadable(&mut self, stamp: &Stamp) {
+        self.see(stamp.version);
+        if let Some(relist) = &mut self.relist {
+            relist.listed.insert(stamp.key.clone());
+            relist.at_least = relist.at_least.max(stamp.version.unwrap_or(0));
+        }
+    }
+
+    /// The list has this object.
+    pub(super) fn listed(&mut self, stamp: Stamp, object: T) -> Option<Change<T>> {
+        self.listed_unreadable(&stamp);
+        // It was alive when the list was made, which is later than `complete_to`.
+        self.put_if(stamp, object, |_, _| true)
+    }
+
+    /// The list is complete. Its version is not known before the watch begins, so for now only what was here before the
+    /// list was asked for, or is older than something listed, is known to be deleted.
+    pub(super) fn relist_ends(&mut self) -> Vec<Change<T>> {
+        let Some(relist) = &mut self.relist else {
+            return Vec::new();
+        };
+        relist.is_over = true;
+        let at_least = relist.at_least;
+        self.settle(at_least)
+    }
+
+    /// A watch begins behind this version: that of the list, when there was one.
+    pub(super) fn watching_from(&mut self, version: u64) -> WatchStart<T> {
+        self.see(Some(version));
+        match &self.relist {
+            Some(relist) if relist.is_over && version < relist.at_least => {
+                self.forget_versions();
+                WatchStart::HistoryRestarted
+            }
+            Some(relist) if relist.is_over => {
+                let deleted = self.settle(version);
+                self.relist = None;
+                WatchStart::Settled(deleted)
+            }
+            _ => {
+                self.complete_to = self.complete_to.max(Some(version));
+                WatchStart::Settled(Vec::new())
+            }
+        }
+    }
+
+    /// What was not listed is deleted, unless it is newer than `version`, which the list is known to include.
+    fn settle(&mut self, version: u64) -> Vec<Change<T>> {
+        let Some(relist) = &self.relist else {
+            return Vec::new();
+        };
+        let is_gone = |key: &NamespacedName, held: &Held<T>| {
+            !relist.listed.contains(key) && held.version.is_none_or(|known| known <= version)
+        };
+        let gone = self.objects.extract_if(.., |key, held| is_gone(key, held));
+        let changes: Vec<Change<T>> = gone
+            .map(|(_, held)| Change::Deleted { old: held.object })
+            .collect();
+        self.complete_to = self.complete_to.max(Some(version));
+        // What was deleted before the list was asked for is in no later news; nor is anything up to `version`.
+        let relists = self.relists;
+        let is_over = |tombstone: &Tombstone| {
+            let passed = tombstone.relist < relists || !tombstone.is_dead;
+            passed && tombstone.version <= version
+        };
+        let over: Vec<NamespacedName> = self
+            .tombstones
+            .iter()
+            .filter(|(_, tombstone)| is_over(tombstone))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in over {
+            self.clear_tombstone(&key);
+        }
+        changes
+    }
+
+    fn forget_versions(&mut self) {
+        for held in self.objects.values_mut() {
+            held.version = None;
+        }
+        self.tombstones.clear();
+        self.by_age.clear();
+        self.complete_to = None;
+        self.newest = 0;
+        self.relist = None;
+    }
+
+    fn see(&mut self, version: Option<u64>) {
+        self.newest = self.newest.max(version.unwrap_or(0));
+    }
+
+    fn bury(
+        &mut self,
+        key: NamespacedName,
+        version: u64,
+        uid: Option<String>,
+        is_dead: bool,
+        told: Option<u64>,
+    ) {
+        self.clear_tombstone(&key);
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.by_age.insert(serial, key.clone());
+        let tombstone = Tombstone {
+            version,
+            uid,
+            is_dead,
+            told,
+            relist: self.relists,
+            serial,
+        };
+        self.tombstones.insert(key, tombstone);
+        if self.tombstones.len() > self.most_tombstones
+            && let Some((_, oldest)) = self.by_age.pop_first()
+            && let Some(oldest) = self.tombstones.remove(&oldest)
+        {
+            // Coarser, and as safe: the watch tells in order, so what is not held and older than this is deleted.
+            self.complete_to = self.complete_to.max(oldest.told);
+        }
+    }
+
+    fn clear_tombstone(&mut self, key: &NamespacedName) {
+        if let Some(tombstone) = self.tombstones.remove(key) {
+            self.by_age.remove(&tombstone.serial);
+        }
+    }
+}

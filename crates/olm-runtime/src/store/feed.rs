@@ -1,0 +1,148 @@
+//! From a watch into a store.
+
+use futures::{Stream, StreamExt};
+use http::{Request, Uri};
+use kube::client::Body;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Resource};
+use tokio::sync::mpsc;
+
+use super::contents::Stamp;
+use super::{Store, Stored, stamp_of};
+use crate::event::reference;
+use crate::plan::EventDraft;
+
+/// Reason of the Event on an object that does not fit its type.
+const REASON_UNREADABLE: &str = "ObjectUnreadable";
+/// A decoder's message quotes its input; so much of it is kept.
+const ERROR_LIMIT: usize = 500;
+
+/// A store and what its watch needs.
+pub(super) struct Feed<S> {
+    pub(super) store: Store<S>,
+    /// Plural and group of the kind, for the log.
+    pub(super) name: String,
+    pub(super) unreadable: mpsc::Sender<EventDraft>,
+}
+
+impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
+    /// Feeds the store for ever with the events of the watch that `start` begins.
+    pub(super) async fn run<K, E, W>(
+        self,
+        start: impl Fn() -> W + Send,
+        decode: impl Fn(E) -> Result<S, String> + Send,
+    ) where
+        K: Stored,
+        E: Resource + Send,
+        W: Stream<Item = watcher::Result<watcher::Event<E>>> + Send,
+    {
+        loop {
+            let mut events = std::pin::pin!(start().default_backoff());
+            loop {
+                let event = tokio::select! {
+                    event = events.next() => event,
+                    () = self.store.shared.history_restarted.notified() => {
+                        tracing::warn!(kind = %self.name, "the server's history began anew, listing again");
+                        None
+                    }
+                };
+                match event {
+                    Some(Ok(event)) => self.take::<K, E>(event, &decode),
+                    Some(Err(error)) => {
+                        tracing::warn!(kind = %self.name, %error, "watch interrupted, trying again");
+                    }
+                    None => break,
+                }
+            }
+        }
+    }
+
+    fn take<K: Stored, E: Resource>(
+        &self,
+        event: watcher::Event<E>,
+        decode: impl Fn(E) -> Result<S, String>,
+    ) {
+        let store = &self.store;
+        match event {
+            watcher::Event::Init => store.relist_begins(),
+            watcher::Event::InitApply(object) => {
+                let stamp = stamp_of(&object);
+                match decode(object) {
+                    Ok(object) => store.listed(object),
+                    Err(error) => self.unreadable::<K>(&stamp, true, error),
+                }
+            }
+            watcher::Event::InitDone => store.relist_ends(),
+            watcher::Event::Apply(object) => {
+                let stamp = stamp_of(&object);
+                match decode(object) {
+                    Ok(object) => store.told_applied(object),
+                    Err(error) => self.unreadable::<K>(&stamp, false, error),
+                }
+            }
+            watcher::Event::Delete(object) => store.told_deleted(&stamp_of(&object)),
+        }
+    }
+
+    /// Tells once of each object and error, in the log and on the object.
+    fn unreadable<K: Stored>(&self, stamp: &Stamp, is_listed: bool, mut error: String) {
+        let end = error.floor_char_boundary(ERROR_LIMIT);
+        error.truncate(end);
+        if !self.store.mark_unreadable(stamp, is_listed, &error) {
+            return;
+        }
+        tracing::warn!(kind = %self.name, object = %stamp.key, %error, "an object does not fit its type");
+        let event = EventDraft {
+            regarding: reference::<K>(&stamp.key, stamp.uid.clone()),
+            warning: true,
+            reason: REASON_UNREADABLE.to_owned(),
+            message: format!(
+                "This object cannot be read; its last readable form, if any, stays in force: {error}"
+            ),
+        };
+        // An event more than may wait is dropped; the log has it.
+        let _ = self.unreadable.try_send(event);
+    }
+}
+
+/// `client`, telling `store` from which version each watch begins. kube's watcher lists and watches as one stream and
+/// keeps the list's version to itself, which is the version its next watch asks for.
+pub(super) fn noting_versions<S>(client: &Client, store: &Store<S>) -> Client
+where
+    S: Resource<DynamicType = ()> + Send + Sync + 'static,
+{
+    let (inner, store) = (client.clone(), store.clone());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        if let Some(version) = watched_from(request.uri()) {
+            store.watching_from(version);
+        }
+        let client = inner.clone();
+        async move { client.send(request).await }
+    });
+    Client::new(service, client.default_namespace())
+}
+
+/// The version behind which the request watches; `None` for other requests.
+fn watched_from(uri: &Uri) -> Option<u64> {
+    let parameters = || uri.query().unwrap_or_default().split('&');
+    let is_watch = parameters().any(|parameter| matches!(parameter, "watch=true" | "watch=1"));
+    let version = parameters().find_map(|parameter| parameter.strip_prefix("resourceVersion="));
+    version.filter(|_| is_watch)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_watch_says_where_it_begins() {
+        let from = |query: &str| watched_from(&format!("/api/v1/pods?{query}").parse().unwrap());
+        assert_eq!(
+            from("&watch=true&timeoutSeconds=290&resourceVersion=17"),
+            Some(17)
+        );
+        assert_eq!(from("limit=100&resourceVersion=17"), None);
+        assert_eq!(from("watch=true"), None);
+        assert_eq!(watched_from(&"/api/v1/pods".parse().unwrap()), None);
+    }
+}

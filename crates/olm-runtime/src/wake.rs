@@ -1,0 +1,116 @@
+//! Why a key is woken: which object changed, and whether somebody wanted something new by that.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use kube::Resource;
+
+use crate::key::NamespacedName;
+use crate::store::Change;
+
+/// An object of any kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace and name.
+    pub key: NamespacedName,
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.key)
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<ObjectId>>> = const { RefCell::new(None) };
+}
+
+/// As long as this lives, keys added to queues by this thread are woken because of one change.
+pub(crate) struct Cause {
+    outer: Option<Arc<ObjectId>>,
+}
+
+impl Drop for Cause {
+    fn drop(&mut self) {
+        CURRENT.set(self.outer.take());
+    }
+}
+
+/// Listeners of a store are called under this.
+pub(crate) fn because_of<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Cause {
+    let wanted = is_request(change).then(|| {
+        let object = change.object();
+        Arc::new(ObjectId {
+            group: K::group(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            key: NamespacedName::from_object(object.as_ref()),
+        })
+    });
+    Cause {
+        outer: CURRENT.replace(wanted),
+    }
+}
+
+/// The object whose change wakes, when by that change somebody wants something new; `None` for changes of status and for
+/// wakes that no object caused.
+pub(crate) fn requested_by() -> Option<Arc<ObjectId>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Whether somebody wants something new: an object came, went or got another spec. What controllers tell each other in
+/// statuses and annotations is an answer, and answers can go round in circles. Kinds without a generation cannot say.
+fn is_request<K: Resource<DynamicType = ()>>(change: &Change<K>) -> bool {
+    let Change::Applied { old: Some(old), new } = change else {
+        return true;
+    };
+    let (old, new) = (old.meta(), new.meta());
+    old.uid != new.uid
+        || old.deletion_timestamp != new.deletion_timestamp
+        || old.generation != new.generation
+        || new.generation.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+
+    use super::*;
+
+    fn deployment(uid: &str, generation: Option<i64>) -> Arc<Deployment> {
+        let mut object = Deployment::default();
+        object.metadata.name = Some("a".to_owned());
+        object.metadata.uid = Some(uid.to_owned());
+        object.metadata.generation = generation;
+        Arc::new(object)
+    }
+
+    #[test]
+    fn a_status_is_no_request() {
+        let applied = |old: Option<Arc<Deployment>>, new| is_request(&Change::Applied { old, new });
+        let known = || Some(deployment("1", Some(1)));
+        assert!(!applied(known(), deployment("1", Some(1))));
+        assert!(applied(None, deployment("1", Some(1))));
+        assert!(applied(known(), deployment("1", Some(2))));
+        assert!(applied(known(), deployment("2", Some(1))));
+        assert!(applied(Some(deployment("1", None)), deployment("1", None)));
+        let old = deployment("1", Some(1));
+        assert!(is_request(&Change::Deleted { old }));
+    }
+
+    #[test]
+    fn a_cause_ends_with_its_listeners() {
+        let change = Change::Applied {
+            old: None,
+            new: deployment("1", Some(1)),
+        };
+        let cause = because_of(&change);
+        assert_eq!(requested_by().unwrap().to_string(), "Deployment a");
+        drop(cause);
+        assert_eq!(requested_by(), None);
+    }
+}
