@@ -15,6 +15,9 @@
 //! - With a ServiceAccount named by the OperatorGroup every object is written in its name; only CustomResourceDefinitions and the
 //!   plan's status are written in the operator's own.
 //!
+//! - A Complete plan brings back the accounts and RBAC it made for a ClusterServiceVersion that still stands, as the identity its
+//!   OperatorGroup names now; nothing else makes them.
+//!
 //! # Errors
 //! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`kind::StepKind::error_prefix`].
 //!
@@ -32,6 +35,7 @@ pub mod manifest;
 pub mod object;
 pub mod observe;
 pub mod operator_group;
+pub mod restoration;
 pub mod retention;
 pub mod status;
 pub mod step_rbac;
@@ -39,15 +43,20 @@ pub mod step_write;
 pub mod steps;
 pub mod triggers;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{ObjectReference, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -58,7 +67,9 @@ use olm_runtime::store::Store;
 
 use self::cluster_reads::ClusterReads;
 use self::decide::Verdict;
+use self::kind::StepKind;
 use self::observe::Observed;
+use self::restoration::Inventory;
 
 /// Field manager of what a plan applies whole.
 pub const FIELD_MANAGER: &str = "catalog-operator/install-plan";
@@ -76,6 +87,46 @@ pub struct InstallPlanStores {
     pub csvs: Store<ClusterServiceVersion>,
     /// CustomResourceDefinitions, metadata only: a change is a reason to look again.
     pub crds: Store<PartialObjectMeta<CustomResourceDefinition>>,
+    /// Accounts and RBAC that OLM made: what of a Complete plan is missing.
+    pub rbac: RbacStores,
+}
+
+/// Accounts and RBAC with OLM's mark, RBAC as metadata and a hash of its content.
+#[derive(Clone)]
+pub struct RbacStores {
+    /// ServiceAccounts.
+    pub accounts: Store<ServiceAccount>,
+    /// Roles, pruned by [`prune_role`].
+    pub roles: Store<Role>,
+    /// RoleBindings, pruned by [`prune_role_binding`].
+    pub role_bindings: Store<RoleBinding>,
+    /// ClusterRoles, pruned by [`prune_cluster_role`].
+    pub cluster_roles: Store<ClusterRole>,
+    /// ClusterRoleBindings, pruned by [`prune_cluster_role_binding`].
+    pub cluster_role_bindings: Store<ClusterRoleBinding>,
+}
+
+impl Inventory for RbacStores {
+    fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
+        let key = NamespacedName::new(namespace, name);
+        match kind {
+            StepKind::ServiceAccount => self.accounts.get_key(&key).map(|_| String::new()),
+            StepKind::Role => self.roles.get_key(&key).map(|found| kept_hash(found.as_ref())),
+            StepKind::RoleBinding => self
+                .role_bindings
+                .get_key(&key)
+                .map(|found| kept_hash(found.as_ref())),
+            StepKind::ClusterRole => self
+                .cluster_roles
+                .get_key(&key)
+                .map(|found| kept_hash(found.as_ref())),
+            StepKind::ClusterRoleBinding => self
+                .cluster_role_bindings
+                .get_key(&key)
+                .map(|found| kept_hash(found.as_ref())),
+            _ => None,
+        }
+    }
 }
 
 /// Reconciles InstallPlans.
@@ -96,6 +147,29 @@ impl InstallPlanReconciler {
     }
 }
 
+impl InstallPlanReconciler {
+    async fn observe_restoration(
+        &self,
+        key: &NamespacedName,
+        install_plan: Arc<InstallPlan>,
+    ) -> Result<Option<Observed>, ObserveError> {
+        if observe::phase(&install_plan) != InstallPlanPhase::Complete {
+            return Ok(None);
+        }
+        let observed = Observed {
+            install_plan,
+            operator_groups: self.stores.operator_groups.list_in(&key.namespace),
+            csvs: self.stores.csvs.list_in(&key.namespace),
+            steps: Vec::new(),
+            living_csvs: BTreeSet::new(),
+            converted_crds: BTreeSet::new(),
+            retry_timeout: self.retry_timeout,
+        };
+        let plans = self.stores.install_plans.list_in(&key.namespace);
+        restoration::observe(&self.reads, &self.stores.rbac, observed, &plans).await
+    }
+}
+
 #[async_trait]
 impl Reconciler for InstallPlanReconciler {
     type Key = NamespacedName;
@@ -112,8 +186,11 @@ impl Reconciler for InstallPlanReconciler {
         let Some(install_plan) = self.stores.install_plans.get_key(key) else {
             return Ok(None);
         };
-        if install_plan.metadata.deletion_timestamp.is_some() || observe::is_over(&install_plan) {
+        if install_plan.metadata.deletion_timestamp.is_some() {
             return Ok(None);
+        }
+        if observe::is_over(&install_plan) {
+            return self.observe_restoration(key, install_plan).await;
         }
         if adoption::is_awaited(&install_plan, &self.stores.subscriptions.list_in(&key.namespace)) {
             return Ok(None);
@@ -140,19 +217,60 @@ impl Reconciler for InstallPlanReconciler {
     }
 }
 
-/// Drops what nobody reads from a plan kept in a store: manifests of plans that are over, which may be large.
+/// Drops what nobody reads from a plan kept in a store: manifests of plans that are over, which may be large, but for a
+/// fingerprint of what a Complete plan restores.
 pub fn prune(install_plan: &mut InstallPlan) {
     if !observe::is_over(install_plan) {
         return;
     }
+    let restores = observe::phase(install_plan) == InstallPlanPhase::Complete;
     if let Some(status) = &mut install_plan.status {
         for step in status.plan.iter_mut() {
-            step.resource.manifest = None;
+            step.resource.manifest = restoration::fingerprint(step).filter(|_| restores);
         }
         for lookup in status.bundle_lookups.iter_mut() {
             lookup.properties = None;
         }
     }
+}
+
+/// Annotation, in stores alone, with the hash of what was pruned; the name cannot be one of an object in a cluster.
+const CONTENT_HASH: &str = "$content";
+
+fn kept_hash(object: &impl Resource) -> String {
+    let annotations = object.meta().annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(CONTENT_HASH))
+        .cloned()
+        .unwrap_or_default()
+}
+
+fn keep_hash(metadata: &mut ObjectMeta, hash: String) {
+    metadata.annotations = Some([(CONTENT_HASH.to_owned(), hash)].into());
+}
+
+/// Leaves metadata and a hash of the rules.
+pub fn prune_role(role: &mut Role) {
+    let hash = restoration::content_hash(&role.rules.take());
+    keep_hash(&mut role.metadata, hash);
+}
+
+/// Leaves metadata and a hash of the rules.
+pub fn prune_cluster_role(role: &mut ClusterRole) {
+    let hash = restoration::content_hash(&role.rules.take());
+    keep_hash(&mut role.metadata, hash);
+}
+
+/// Leaves metadata and a hash of role and subjects.
+pub fn prune_role_binding(binding: &mut RoleBinding) {
+    let hash = restoration::binding_hash(&binding.role_ref, &binding.subjects.take());
+    keep_hash(&mut binding.metadata, hash);
+}
+
+/// Leaves metadata and a hash of role and subjects.
+pub fn prune_cluster_role_binding(binding: &mut ClusterRoleBinding) {
+    let hash = restoration::binding_hash(&binding.role_ref, &binding.subjects.take());
+    keep_hash(&mut binding.metadata, hash);
 }
 
 #[cfg(test)]

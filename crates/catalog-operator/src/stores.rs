@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::core::PartialObjectMeta;
@@ -13,7 +14,7 @@ use olm_api::{List, labels};
 use olm_runtime::store::{Store, StoreSet, Stored, Watch};
 
 use crate::catalog_source::CatalogStores;
-use crate::install_plan::{self, InstallPlanStores};
+use crate::install_plan::{self, InstallPlanStores, RbacStores};
 use crate::resolution::ResolutionStores;
 
 /// Everything this binary watches.
@@ -39,6 +40,14 @@ pub struct Stores {
     pub accounts: Store<ServiceAccount>,
     /// NetworkPolicies that OLM made.
     pub policies: Store<NetworkPolicy>,
+    /// RBAC that OLM made.
+    pub roles: Store<Role>,
+    /// RBAC that OLM made.
+    pub role_bindings: Store<RoleBinding>,
+    /// RBAC that OLM made.
+    pub cluster_roles: Store<ClusterRole>,
+    /// RBAC that OLM made.
+    pub cluster_role_bindings: Store<ClusterRoleBinding>,
     /// CustomResourceDefinitions.
     pub crds: Store<PartialObjectMeta<CustomResourceDefinition>>,
 }
@@ -65,6 +74,10 @@ impl Stores {
             services: set.add(managed(client).prune(prune_service)),
             accounts: set.add(managed(client).prune(prune_account)),
             policies: set.add(managed(client)),
+            roles: set.add(managed(client).prune(install_plan::prune_role)),
+            role_bindings: set.add(managed(client).prune(install_plan::prune_role_binding)),
+            cluster_roles: set.add(managed(client).prune(install_plan::prune_cluster_role)),
+            cluster_role_bindings: set.add(managed(client).prune(install_plan::prune_cluster_role_binding)),
             crds: set.add_metadata(Watch::new(client)),
         }
     }
@@ -101,6 +114,13 @@ impl Stores {
             subscriptions: self.subscriptions.clone(),
             csvs: self.csvs.clone(),
             crds: self.crds.clone(),
+            rbac: RbacStores {
+                accounts: self.accounts.clone(),
+                roles: self.roles.clone(),
+                role_bindings: self.role_bindings.clone(),
+                cluster_roles: self.cluster_roles.clone(),
+                cluster_role_bindings: self.cluster_role_bindings.clone(),
+            },
         }
     }
 }

@@ -186,6 +186,8 @@ pub mod install_plan {
     pub const UNKNOWN: &str = "Unknown";
     /// Reason of the warning event about warnings the API server sent for a step.
     pub const EVENT_APPLIED_WITH_WARNINGS: &str = "AppliedWithWarnings";
+    /// Reason of the warning event about accounts or RBAC of a completed plan that are missing and cannot be made again.
+    pub const RESTORATION_FAILED: &str = "RestorationFailed";
     /// Reason of the warning event about custom resources that a new CustomResourceDefinition would break.
     pub const EVENT_CRD_VALIDATION: &str = "CRDValidation";
 }

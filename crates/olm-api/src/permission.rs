@@ -43,6 +43,32 @@ pub fn cluster_role_name(
     generate_name(csv, &object)
 }
 
+/// Name of the ClusterRole that a Role of the ClusterServiceVersion `csv` in `namespace` is promoted to, of its counterparts in
+/// other namespaces, and of their bindings.
+///
+/// Unlike upstream's, which is the Role's own, it is derived from the namespace, too: two ClusterServiceVersions of one name never
+/// share such an object. It differs from a [`cluster_role_name`] for the same permission.
+///
+/// # Errors
+/// None in practice; see [`crate::hash::go_json`].
+pub fn promoted_role_name(
+    csv: &str,
+    namespace: &str,
+    service_account: &str,
+    rules: &[PolicyRule],
+) -> Result<String, serde_json::Error> {
+    #[derive(Serialize)]
+    struct Promoted<'a> {
+        promoted: Named<'a>,
+    }
+    let promoted = Named {
+        name: csv,
+        namespace: Some(namespace),
+        permission: Permission::new(service_account, rules),
+    };
+    generate_name(&format!("{csv}-{service_account}"), &Promoted { promoted })
+}
+
 /// Permissions hash of a Role or ClusterRole.
 ///
 /// # Errors
@@ -198,6 +224,22 @@ mod tests {
             binding_hash(&role, &subjects).unwrap(),
             "2eBh2KEk4MoIhFePmWWX8sD3VfE8NOcAFKWwRS"
         );
+    }
+
+    /// Two ClusterServiceVersions of one name in two namespaces, and the two kinds of permission of one, never meet in a name.
+    #[test]
+    fn promoted_names_differ_by_namespace_and_from_all_other_names() {
+        let rules = [rule("", "configmaps")];
+        let csv = "an-operator-with-a-long-name.v1.0.0";
+        let names = std::collections::BTreeSet::from([
+            promoted_role_name(csv, "one", "demo", &rules).unwrap(),
+            promoted_role_name(csv, "two", "demo", &rules).unwrap(),
+            promoted_role_name(csv, "one", "other", &rules).unwrap(),
+            cluster_role_name(csv, "one", "demo", &rules).unwrap(),
+            role_name(csv, "demo", &rules).unwrap(),
+        ]);
+        assert_eq!(names.len(), 5, "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");
     }
 
     #[test]

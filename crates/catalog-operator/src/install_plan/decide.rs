@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::plan::Plan;
 
-use super::execution::{Round, decide_round};
+use super::execution::{Round, decide_restoration, decide_round};
 use super::observe::{Observed, phase};
 use super::operator_group::{GroupError, find_service_account};
 
@@ -27,13 +27,18 @@ pub enum Verdict {
         /// What this round does.
         round: Round,
     },
+    /// The plan is over, and what is missing of its accounts and RBAC is brought back.
+    Restoring {
+        /// What this round does.
+        round: Round,
+    },
 }
 
 /// The writes of this round, and what they mean.
 pub fn decide(observed: &Observed) -> (Plan, Verdict) {
     let verdict = decide_verdict(observed);
     let actions = match &verdict {
-        Verdict::Installing { round, .. } => round.actions.clone(),
+        Verdict::Installing { round, .. } | Verdict::Restoring { round } => round.actions.clone(),
         _ => Vec::new(),
     };
     (
@@ -52,6 +57,16 @@ fn decide_verdict(observed: &Observed) -> Verdict {
         .as_ref()
         .is_some_and(|status| !status.plan.is_empty() || !status.bundle_lookups.is_empty());
     let phase = phase(plan);
+    if phase == InstallPlanPhase::Complete {
+        // As the group's identity of now, whoever the plan was carried out as: rights may have been taken away since. Without a
+        // usable group nothing is written; the ClusterServiceVersion tells what it lacks.
+        return match find_service_account(&observed.operator_groups) {
+            Ok(service_account) => Verdict::Restoring {
+                round: decide_restoration(observed, service_account.as_ref()),
+            },
+            Err(_) => Verdict::Ignore,
+        };
+    }
     if !has_content
         || !matches!(
             phase,

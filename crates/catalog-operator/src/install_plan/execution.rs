@@ -17,7 +17,7 @@ use self::step::{Decision, StepExecutor, StepWrite};
 use super::crd_upgrade::{self, CrdUpgradeError};
 use super::csv_ownership::OwnershipError;
 use super::kind::StepKind;
-use super::observe::{Observed, StepState};
+use super::observe::{self as observed, Observed, StepState};
 use super::{object, operator_group};
 
 /// Time between two looks at what no watch tells.
@@ -169,6 +169,24 @@ pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReferenc
                 round.error = Some((index, error));
                 return round;
             }
+        }
+    }
+    round
+}
+
+/// Decides the round that brings back what is missing of a plan that is over; only what was observed as missing is known.
+pub fn decide_restoration(observed: &Observed, service_account: Option<&ObjectReference>) -> Round {
+    let executor = StepExecutor::new(observed, operator_group::identity(service_account));
+    let mut round = Round::default();
+    for (index, step) in observed::steps(&observed.install_plan).iter().enumerate() {
+        let StepState::Known(known) = observed.state(index) else {
+            continue;
+        };
+        match executor.restore(step, known) {
+            Ok(Decision::Write(write)) => round.add_write(index, write),
+            Ok(Decision::Waits(wait) | Decision::Blocks(wait)) => round.waiting = Some(wait),
+            Ok(Decision::Settled(_) | Decision::PassedOver) => {}
+            Err(error) => round.error = round.error.or(Some((index, error))),
         }
     }
     round

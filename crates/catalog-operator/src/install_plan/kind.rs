@@ -103,6 +103,18 @@ impl StepKind {
         )
     }
 
+    /// ServiceAccounts and RBAC: what a plan restores when it is missing, and hence carries whole in its steps.
+    pub fn is_account_or_rbac(self) -> bool {
+        matches!(
+            self,
+            Self::ServiceAccount
+                | Self::Role
+                | Self::RoleBinding
+                | Self::ClusterRole
+                | Self::ClusterRoleBinding
+        )
+    }
+
     /// The words upstream puts before the cause when creating (or else updating) `name` fails.
     pub fn error_prefix(self, name: &str, creating: bool) -> String {
         let verb = if creating { "creating" } else { "updating" };

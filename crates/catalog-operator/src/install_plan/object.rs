@@ -114,6 +114,29 @@ pub fn set_owner_labels(object: &mut Value, csv_name: &str, csv_namespace: &str)
     map.insert(labels::OWNER_KIND.to_owned(), labels::OWNER_KIND_CSV.into());
 }
 
+/// Whether an object in the cluster was made for a ClusterServiceVersion: it is owned by one, or carries the labels of one. What
+/// stood before OLM does neither.
+pub fn is_of_a_csv(object: &Value) -> bool {
+    owner_references(object).iter().any(is_csv_reference)
+        || metadata_entries(object, "labels")
+            .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
+}
+
+/// Removes what would let an object go with a ClusterServiceVersion: references to and labels of an owner.
+pub fn remove_csv_owner(object: &mut Value) {
+    let metadata = map_mut(object, "metadata");
+    if let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") {
+        owners.retain(|owner| !is_csv_reference(owner));
+        if owners.is_empty() {
+            metadata.remove("ownerReferences");
+        }
+    }
+    let map = metadata_map_mut(object, "labels");
+    for label in [labels::OWNER, labels::OWNER_NAMESPACE, labels::OWNER_KIND] {
+        map.remove(label);
+    }
+}
+
 /// Removes what only an API server may say about an object, and every `null`, from an object read from a file.
 pub fn strip_server_fields(object: &mut Value) {
     if let Value::Object(map) = object {

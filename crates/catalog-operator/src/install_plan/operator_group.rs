@@ -16,7 +16,7 @@ pub enum GroupError {
     /// More than one.
     #[error("more than one operator group(s) are managing this namespace count={0}")]
     SeveralGroups(usize),
-    /// The group names a ServiceAccount that has not been found.
+    /// The group names a ServiceAccount that its status does not name (yet).
     #[error("please make sure the service account exists. sa={service_account} operatorgroup={group}")]
     ServiceAccountMissing {
         /// Name of the ServiceAccount.
@@ -55,10 +55,12 @@ pub fn find_service_account(groups: &[Arc<OperatorGroup>]) -> Result<Option<Obje
     else {
         return Ok(None);
     };
+    // A status that speaks of the account named before says nothing of the one named now.
     let found = group
         .status
         .as_ref()
-        .and_then(|status| status.service_account_ref.clone());
+        .and_then(|status| status.service_account_ref.clone())
+        .filter(|found| found.name.as_deref() == Some(wanted));
     found.map(Some).ok_or_else(|| GroupError::ServiceAccountMissing {
         service_account: wanted.to_owned(),
         group: format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any()),

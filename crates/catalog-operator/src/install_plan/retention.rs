@@ -7,18 +7,25 @@ use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 
 use super::observe::is_over;
+use super::restoration::restorer;
 
 /// How many plans a namespace keeps.
 const KEPT: usize = 5;
 
-/// Plans that may go, oldest first, so that [`KEPT`] remain: of those that are over and that no Subscription refers to, the ones
-/// with the lowest generation.
+/// Plans that may go, oldest first, so that [`KEPT`] remain: of those that are over, that no Subscription refers to and that
+/// restore nothing of an existing ClusterServiceVersion, the ones with the lowest generation.
 ///
 /// Upstream looks at an arbitrary ten and deletes what a Subscription points to or a user is about to approve (weakness W11).
 pub fn find_surplus(
     plans: &[Arc<InstallPlan>],
     subscriptions: &[Arc<Subscription>],
+    csvs: &BTreeSet<String>,
 ) -> Vec<Arc<InstallPlan>> {
+    let restoring: BTreeSet<String> = csvs
+        .iter()
+        .filter_map(|csv| restorer(csv, plans))
+        .map(|plan| plan.name_any())
+        .collect();
     let referenced: BTreeSet<String> = subscriptions
         .iter()
         .filter_map(|subscription| {
@@ -33,7 +40,10 @@ pub fn find_surplus(
         .collect();
     let mut candidates: Vec<_> = plans
         .iter()
-        .filter(|plan| is_over(plan) && !referenced.contains(&plan.name_any()))
+        .filter(|plan| {
+            let name = plan.name_any();
+            is_over(plan) && !referenced.contains(&name) && !restoring.contains(&name)
+        })
         .cloned()
         .collect();
     candidates.sort_by_key(|plan| {
@@ -52,6 +62,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const NONE: BTreeSet<String> = BTreeSet::new();
 
     fn plan(name: &str, generation: i64, phase: &str) -> Arc<InstallPlan> {
         let value = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": name, "namespace": "ns"},
@@ -87,13 +99,13 @@ mod tests {
         .iter()
         .map(|(name, generation)| plan(name, *generation, "Complete"))
         .collect();
-        let surplus = names(&find_surplus(&plans, &[]));
+        let surplus = names(&find_surplus(&plans, &[], &NONE));
         assert_eq!(surplus, ["b", "c", "g"]);
         let rest: Vec<_> = plans
             .into_iter()
             .filter(|plan| !surplus.contains(&plan.name_any()))
             .collect();
-        assert!(find_surplus(&rest, &[]).is_empty());
+        assert!(find_surplus(&rest, &[], &NONE).is_empty());
     }
 
     /// W11: what is referred to or not over stays, however old.
@@ -105,14 +117,31 @@ mod tests {
         ];
         plans.extend((3..9).map(|generation| plan(&format!("p{generation}"), generation, "Failed")));
         assert_eq!(
-            names(&find_surplus(&plans, &[subscription("referenced")])),
+            names(&find_surplus(&plans, &[subscription("referenced")], &NONE)),
             ["p3", "p4", "p5"]
         );
     }
 
+    /// A plan that has to restore the rights of a living operator stays, however old; the ones it was before do not.
+    #[test]
+    fn the_newest_plan_of_an_existing_csv_is_never_surplus() {
+        let mut plans: Vec<_> = (1..9)
+            .map(|generation| plan(&format!("p{generation}"), generation, "Complete"))
+            .collect();
+        for of_csv in [0, 1] {
+            let plan = Arc::make_mut(&mut plans[of_csv]);
+            let step = json!([{"resolving": "a.v1", "status": "Created", "resource": {"sourceName": "", "sourceNamespace": "",
+                "group": "", "version": "v1", "kind": "ServiceAccount", "name": "a"}}]);
+            plan.status.as_mut().unwrap().plan = serde_json::from_value(step).unwrap();
+        }
+        let csvs = BTreeSet::from(["a.v1".to_owned()]);
+        assert_eq!(names(&find_surplus(&plans, &[], &csvs)), ["p1", "p3", "p4"]);
+        assert_eq!(names(&find_surplus(&plans, &[], &NONE)), ["p1", "p2", "p3"]);
+    }
+
     #[test]
     fn few_plans_all_stay() {
-        assert!(find_surplus(&[plan("a", 1, "Complete")], &[]).is_empty());
-        assert!(find_surplus(&[], &[]).is_empty());
+        assert!(find_surplus(&[plan("a", 1, "Complete")], &[], &NONE).is_empty());
+        assert!(find_surplus(&[], &[], &NONE).is_empty());
     }
 }

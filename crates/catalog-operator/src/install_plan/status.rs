@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::condition::install_plan as words;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, StepStatus};
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Action, Requeue, Target, status_patch};
+use olm_runtime::plan::{Action, EventDraft, Requeue, Target, status_patch};
 
 use super::decide::Verdict;
 use super::execution::{Round, StepError, Wait};
@@ -27,6 +27,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     let mut new = old.clone();
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
+        Verdict::Restoring { round } => return restoring(observed, &round, outcomes),
         Verdict::CheckFailed(error) => {
             set_installed(
                 &mut new,
@@ -67,6 +68,31 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     StatusUpdate {
         patch,
         events: Vec::new(),
+        requeue,
+    }
+}
+
+/// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
+/// ClusterServiceVersion that lacks it.
+fn restoring(observed: &Observed, round: &Round, outcomes: &Outcomes) -> StatusUpdate {
+    let error = write_error(round, outcomes).map(|error| error.message);
+    let error = error.or_else(|| round.error.as_ref().map(|(_, error)| error.to_string()));
+    let event = |message: String| EventDraft {
+        regarding: observed.install_plan.object_ref(&()),
+        warning: true,
+        reason: words::RESTORATION_FAILED.to_owned(),
+        message,
+    };
+    let requeue = match &round.waiting {
+        Some(wait) if error.is_none() => Requeue::After {
+            delay: wait.look_again.unwrap_or(RETRY_PAUSE),
+            reason: "an object is on its way out",
+        },
+        _ => Requeue::AwaitChange,
+    };
+    StatusUpdate {
+        patch: None,
+        events: error.into_iter().map(event).collect(),
         requeue,
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::kind::StepKind;
 use super::manifest::BundleImageReference;
 use super::object;
 use super::step_rbac::{RbacError, rbac_objects};
@@ -87,7 +88,8 @@ pub fn bundle_steps(
         .collect())
 }
 
-/// The steps of a plan for a bundle, all to do, each with a reference into the bundle's image instead of its object.
+/// The steps of a plan for a bundle, all to do. ServiceAccounts and RBAC carry their objects, so that the plan can restore them
+/// by itself and what it grants can be read in it (decision record 0018); the others refer into the bundle's image.
 ///
 /// # Errors
 /// See [`bundle_steps`].
@@ -111,16 +113,24 @@ pub fn plan_steps(
         &catalog_namespace,
     )
     .to_manifest();
+    let text_of = |step: &BundleStep| {
+        if StepKind::of(&step.kind).is_some_and(StepKind::is_account_or_rbac) {
+            // With the line end that upstream's steps have.
+            format!("{}\n", step.object)
+        } else {
+            manifest.clone()
+        }
+    };
     let step = |step: BundleStep| Step {
         resolving: resolving.clone(),
         resource: StepResource {
             source_name: catalog_name.clone(),
             source_namespace: catalog_namespace.clone(),
+            manifest: Some(text_of(&step)),
             group: step.group,
             version: step.version,
             kind: step.kind,
             name: step.name,
-            manifest: Some(manifest.clone()),
             ..StepResource::default()
         },
         status: StepStatus::Unknown,

@@ -4,6 +4,8 @@ mod crds;
 mod failures;
 mod golden;
 mod laws;
+mod restoration;
+mod strangers;
 mod waiting;
 
 use std::time::Duration;

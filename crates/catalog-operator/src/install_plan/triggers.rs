@@ -7,27 +7,33 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase};
 use olm_runtime::NamespacedName;
 use olm_runtime::queue::Queue;
-use olm_runtime::store::Change;
+use olm_runtime::store::{Change, Store};
 
 use super::kind::StepKind;
-use super::observe::{is_done, is_over, phase, steps};
-use super::{InstallPlanStores, adoption};
+use super::observe::{is_done, phase, steps};
+use super::restoration::is_staying;
+use super::{InstallPlanStores, adoption, kept_hash};
 
-/// The plan itself, unless it is over or gone.
+/// The plan itself, unless it has failed or is gone. One that is Complete restores what is missing.
 pub fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
     match change {
-        Change::Applied { new, .. } if !is_over(new) => Some(NamespacedName::from_object(new.as_ref())),
+        Change::Applied { new, .. } if phase(new) != InstallPlanPhase::Failed => {
+            Some(NamespacedName::from_object(new.as_ref()))
+        }
         Change::Applied { .. } | Change::Deleted { .. } => None,
     }
 }
 
-/// Plans being carried out that wait for a ClusterServiceVersion which came, or that have to do without one which went.
+/// Plans being carried out that wait for a ClusterServiceVersion which came, or that have to do without one which went, and those
+/// that may have to restore what it needs.
 pub fn csv_changed(
     change: &Change<ClusterServiceVersion>,
     plans: &[Arc<InstallPlan>],
 ) -> Vec<NamespacedName> {
-    // Only its being there and its uid matter: the phases it walks through are no concern of plans.
-    let is_same = |old: &Arc<ClusterServiceVersion>, new: &Arc<ClusterServiceVersion>| old.uid() == new.uid();
+    // Only its being there, its uid and whether it stays matter: the phases it walks through are no concern of plans.
+    let is_same = |old: &Arc<ClusterServiceVersion>, new: &Arc<ClusterServiceVersion>| {
+        old.uid() == new.uid() && is_staying(old) == is_staying(new)
+    };
     if matches!(change, Change::Applied { old: Some(old), new } if is_same(old, new)) {
         return Vec::new();
     }
@@ -35,11 +41,18 @@ pub fn csv_changed(
     keys(
         plans
             .iter()
-            .filter(|plan| plan.namespace() == namespace && phase(plan) == InstallPlanPhase::Installing),
+            .filter(|plan| plan.namespace() == namespace)
+            .filter(|plan| {
+                matches!(
+                    phase(plan),
+                    InstallPlanPhase::Installing | InstallPlanPhase::Complete
+                )
+            }),
     )
 }
 
-/// Plans of the group's namespace that are not over: whether they can be carried out, and as whom, depends on it.
+/// Plans of the group's namespace that have not failed: whether they can be carried out, or restore something, and as whom, depends
+/// on it.
 pub fn operator_group_changed(
     change: &Change<OperatorGroup>,
     plans: &[Arc<InstallPlan>],
@@ -60,7 +73,7 @@ pub fn operator_group_changed(
     keys(
         plans
             .iter()
-            .filter(|plan| plan.namespace() == namespace && !is_over(plan)),
+            .filter(|plan| plan.namespace() == namespace && phase(plan) != InstallPlanPhase::Failed),
     )
 }
 
@@ -81,6 +94,35 @@ pub fn crd_changed<K: Resource>(change: &Change<K>, plans: &[Arc<InstallPlan>]) 
             .iter()
             .filter(|plan| phase(plan) == InstallPlanPhase::Installing && waits(plan)),
     )
+}
+
+/// Complete plans with a step for this account or RBAC object, when it came, went or is another one now.
+pub fn rbac_changed<K: Resource>(
+    change: &Change<K>,
+    kind: StepKind,
+    plans: &[Arc<InstallPlan>],
+) -> Vec<NamespacedName> {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.meta().uid == new.meta().uid
+        && kept_hash(old.as_ref()) == kept_hash(new.as_ref())
+        && new.meta().deletion_timestamp.is_none()
+    {
+        return Vec::new();
+    }
+    let object = change.object().meta();
+    let Some(name) = object.name.as_deref() else {
+        return Vec::new();
+    };
+    let has_step = |plan: &InstallPlan| {
+        steps(plan)
+            .iter()
+            .any(|step| step.resource.name == name && StepKind::of(&step.resource.kind) == Some(kind))
+    };
+    keys(plans.iter().filter(|plan| {
+        phase(plan) == InstallPlanPhase::Complete
+            && (object.namespace.is_none() || object.namespace == plan.namespace())
+            && has_step(plan)
+    }))
 }
 
 fn keys<'a>(plans: impl Iterator<Item = &'a Arc<InstallPlan>>) -> Vec<NamespacedName> {
@@ -116,10 +158,34 @@ pub fn attach(stores: &InstallPlanStores, queue: &Queue<NamespacedName>) {
             operator_group_changed(change, &plans.list_in(&namespace)),
         );
     });
+    attach_rbac(&stores.rbac.accounts, StepKind::ServiceAccount, stores, queue);
+    attach_rbac(&stores.rbac.roles, StepKind::Role, stores, queue);
+    attach_rbac(&stores.rbac.role_bindings, StepKind::RoleBinding, stores, queue);
+    attach_rbac(&stores.rbac.cluster_roles, StepKind::ClusterRole, stores, queue);
+    attach_rbac(
+        &stores.rbac.cluster_role_bindings,
+        StepKind::ClusterRoleBinding,
+        stores,
+        queue,
+    );
     let (plans, of_crds) = (stores.install_plans.clone(), queue.clone());
     stores
         .crds
         .on_change(move |change| add_all(&of_crds, crd_changed(change, &plans.list())));
+}
+
+fn attach_rbac<K>(store: &Store<K>, kind: StepKind, stores: &InstallPlanStores, queue: &Queue<NamespacedName>)
+where
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
+{
+    let (plans, queue) = (stores.install_plans.clone(), queue.clone());
+    store.on_change(move |change| {
+        let in_reach = match change.object().namespace() {
+            Some(namespace) => plans.list_in(&namespace),
+            None => plans.list(),
+        };
+        add_all(&queue, rbac_changed(change, kind, &in_reach));
+    });
 }
 
 fn add_all(queue: &Queue<NamespacedName>, keys: impl IntoIterator<Item = NamespacedName>) {
@@ -174,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_that_is_over_is_not_looked_at() {
+    fn plan_that_has_failed_is_not_looked_at() {
         let changed = |plan: &Arc<InstallPlan>| {
             names(install_plan_changed(&Change::Applied {
                 old: None,
@@ -183,7 +249,15 @@ mod tests {
         };
         assert_eq!(
             plans().iter().flat_map(changed).collect::<Vec<_>>(),
-            ["ns/running", "ns/waiting"]
+            ["ns/over", "ns/running", "ns/waiting"],
+            "one that is over may have to restore something"
+        );
+        assert!(
+            install_plan_changed(&Change::Applied {
+                old: None,
+                new: plan("failed", "Failed", "Unknown")
+            })
+            .is_none()
         );
         assert!(
             install_plan_changed(&Change::Deleted {
@@ -199,15 +273,18 @@ mod tests {
             old: old.map(|uid| csv(uid, "")),
             new: csv(new, "Pending"),
         };
-        assert_eq!(names(csv_changed(&applied(None, "1"), &plans())), ["ns/running"]);
+        let both = ["ns/over", "ns/running"];
+        assert_eq!(names(csv_changed(&applied(None, "1"), &plans())), both);
         assert!(csv_changed(&applied(Some("1"), "1"), &plans()).is_empty());
-        assert_eq!(
-            names(csv_changed(&applied(Some("1"), "2"), &plans())),
-            ["ns/running"]
-        );
+        assert_eq!(names(csv_changed(&applied(Some("1"), "2"), &plans())), both);
+        let replaced = Change::Applied {
+            old: Some(csv("1", "Replacing")),
+            new: csv("1", "Pending"),
+        };
+        assert_eq!(names(csv_changed(&replaced, &plans())), both);
         assert_eq!(
             names(csv_changed(&Change::Deleted { old: csv("1", "") }, &plans())),
-            ["ns/running"]
+            both
         );
     }
 
@@ -222,7 +299,7 @@ mod tests {
                 &change(json!([]), json!(["ns"])),
                 &plans()
             )),
-            ["ns/running", "ns/waiting"]
+            ["ns/over", "ns/running", "ns/waiting"]
         );
         assert!(operator_group_changed(&change(json!(["ns"]), json!(["ns", "other"])), &plans()).is_empty());
         assert_eq!(
@@ -233,7 +310,57 @@ mod tests {
                 &plans()
             )
             .len(),
-            2
+            3
+        );
+    }
+
+    #[test]
+    fn account_or_role_that_goes_or_changes_wakes_the_completed_plan_that_made_it() {
+        use k8s_openapi::api::rbac::v1::Role;
+        let role = |namespace: &str, uid: &str, verb: &str| -> Arc<Role> {
+            let mut role: Role = serde_json::from_value(
+                json!({"metadata": {"namespace": namespace, "name": "demos.example.com", "uid": uid},
+                "rules": [{"verbs": [verb]}]}),
+            )
+            .unwrap();
+            crate::install_plan::prune_role(&mut role);
+            Arc::new(role)
+        };
+        let of_role = |phase: &str| {
+            let mut plan = plan(phase, phase, "Created");
+            let steps = &mut Arc::make_mut(&mut plan).status.as_mut().unwrap().plan;
+            steps
+                .iter_mut()
+                .for_each(|step| step.resource.kind = "Role".into());
+            plan
+        };
+        let all = [
+            of_role("Complete"),
+            of_role("Installing"),
+            plan("other kind", "Complete", "Created"),
+        ];
+        let woken = |change: &Change<Role>| names(rbac_changed(change, StepKind::Role, &all));
+        let changed = |old: Arc<Role>, new: Arc<Role>| Change::Applied { old: Some(old), new };
+        assert_eq!(
+            woken(&Change::Deleted {
+                old: role("ns", "1", "get")
+            }),
+            ["ns/Complete"]
+        );
+        assert_eq!(
+            woken(&changed(role("ns", "1", "get"), role("ns", "2", "get"))),
+            ["ns/Complete"]
+        );
+        assert_eq!(
+            woken(&changed(role("ns", "1", "get"), role("ns", "1", "list"))),
+            ["ns/Complete"]
+        );
+        assert!(woken(&changed(role("ns", "1", "get"), role("ns", "1", "get"))).is_empty());
+        assert!(
+            woken(&Change::Deleted {
+                old: role("elsewhere", "1", "get")
+            })
+            .is_empty()
         );
     }
 

@@ -250,7 +250,7 @@ impl Round<'_> {
             .map(|assignment| assignment.plan.name_any())
             .collect();
         let plans: Vec<Arc<InstallPlan>> = self.around.plans.values().cloned().collect();
-        let surplus = find_surplus(&plans, &self.observed.subscriptions);
+        let surplus = find_surplus(&plans, &self.observed.subscriptions, &self.around.csvs);
         let abandoned = plans
             .into_iter()
             .filter(|plan| creating && is_unadopted(plan, self.observed));

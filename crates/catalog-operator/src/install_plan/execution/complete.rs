@@ -12,6 +12,9 @@ use crate::install_plan::observe::Observed;
 
 /// The object as it is to be in the cluster; `None` while its owner is still to be created by the same plan.
 ///
+/// What stood before OLM belongs to whoever made it: a plan may change it, but gives it no owner, so that it is never collected
+/// with a ClusterServiceVersion.
+///
 /// # Errors
 /// An owner does not exist.
 pub(super) fn complete(
@@ -21,6 +24,7 @@ pub(super) fn complete(
     object: &Value,
     api: &ApiResource,
     namespaced: bool,
+    current: Option<&Value>,
 ) -> Result<Option<Value>, StepError> {
     let namespace = observed.namespace();
     let mut object = object.clone();
@@ -47,6 +51,10 @@ pub(super) fn complete(
         }
         StepKind::BundleSecret => encode_string_data(&mut object),
         _ => {}
+    }
+    if kind.has_owner() && current.is_some_and(|current| !object::is_of_a_csv(current)) {
+        object::remove_csv_owner(&mut object);
+        return Ok(Some(object));
     }
     if kind.has_owner() && !step.resolving.is_empty() && !namespaced {
         object::set_owner_labels(&mut object, &step.resolving, &namespace);

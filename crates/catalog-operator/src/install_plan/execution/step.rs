@@ -83,6 +83,12 @@ impl<'a> StepExecutor<'a> {
         }
     }
 
+    /// What a step of a plan that is over needs, so that its object is there again.
+    pub(super) fn restore(&self, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
+        let kind = StepKind::of(&step.resource.kind).ok_or(StepError::InvalidData)?;
+        self.execute_known(kind, step, known)
+    }
+
     fn execute_known(&self, kind: StepKind, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
         let KnownStep {
             object,
@@ -104,7 +110,7 @@ impl<'a> StepExecutor<'a> {
             let target = Target::dynamic(api.clone(), None, name);
             return self.execute_crd(step, object, target, current);
         }
-        let Some(object) = complete(self.observed, kind, step, object, api, namespaced)? else {
+        let Some(object) = complete(self.observed, kind, step, object, api, namespaced, current)? else {
             return Ok(Decision::PassedOver);
         };
         if kind == StepKind::ClusterServiceVersion {

@@ -10,14 +10,17 @@ use kube::core::ApiResource;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{BundleLookup, ClusterServiceVersion, InstallPlan};
 use olm_runtime::discovery::ServedKind;
+use olm_runtime::driver::StatusUpdate;
 use olm_runtime::error::ObserveError;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, outcomes_for_tests};
 use olm_runtime::plan::{Action, Exists, Requeue, Target, merge_patch};
 use serde_json::{Value, json};
 
+use super::super::kind::StepKind;
 use super::super::manifest::BundleImageReference;
 use super::super::observe::{BundleContent, Observed, Reads, observe};
-use super::super::{decide, object, status, steps};
+use super::super::restoration::{self, Inventory};
+use super::super::{decide, object, prune, status, steps};
 use crate::bundle_unpack::UnpackedBundle;
 
 pub const NAMESPACE: &str = "ns";
@@ -36,7 +39,34 @@ pub struct Cluster {
     pub now: Timestamp,
     /// Whether new CustomResourceDefinitions become established between two rounds.
     pub establishes: bool,
+    /// ClusterServiceVersions as a store that lags behind shows them.
+    pub stale_csvs: Option<Vec<Arc<ClusterServiceVersion>>>,
     counter: u64,
+}
+
+impl Inventory for Cluster {
+    fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
+        let kind_name = kind.api_resource()?.kind;
+        let object = self
+            .objects
+            .values()
+            .find(|object| {
+                object::kind(object) == kind_name
+                    && object::name(object) == name
+                    && object::metadata_text(object, "namespace").unwrap_or_default() == namespace
+            })
+            .filter(|object| object["metadata"]["labels"]["olm.managed"] == "true")?;
+        Some(match kind {
+            StepKind::Role | StepKind::ClusterRole => {
+                restoration::content_hash(&serde_json::from_value(object["rules"].clone()).unwrap())
+            }
+            StepKind::RoleBinding | StepKind::ClusterRoleBinding => restoration::binding_hash(
+                &serde_json::from_value(object["roleRef"].clone()).unwrap(),
+                &serde_json::from_value(object["subjects"].clone()).unwrap(),
+            ),
+            _ => String::new(),
+        })
+    }
 }
 
 #[async_trait]
@@ -106,6 +136,7 @@ impl Cluster {
             budget: None,
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             establishes: true,
+            stale_csvs: None,
             counter: 0,
         }
     }
@@ -246,6 +277,39 @@ impl Cluster {
             self.establish();
         }
         (self.writes.len() > before, update.requeue)
+    }
+
+    /// One round of a plan that is over, seen as the stores would show it. Says whether anything was written.
+    pub fn restore(&mut self, name: &str) -> (bool, StatusUpdate) {
+        let before = self.writes.len();
+        let plans: Vec<Arc<InstallPlan>> = self
+            .objects
+            .values()
+            .filter(|object| object::kind(object) == "InstallPlan")
+            .map(|object| {
+                let mut plan: InstallPlan = serde_json::from_value(object.clone()).unwrap();
+                prune(&mut plan);
+                Arc::new(plan)
+            })
+            .collect();
+        let own = plans
+            .iter()
+            .find(|plan| plan.metadata.name.as_deref() == Some(name))
+            .unwrap();
+        let mut observed = self.observed(name);
+        observed.install_plan = Arc::clone(own);
+        if let Some(csvs) = &self.stale_csvs {
+            observed.csvs = csvs.clone();
+        }
+        let found = restoration::observe(self, self, observed, &plans);
+        let Some(observed) = futures::executor::block_on(found).unwrap() else {
+            return (false, StatusUpdate::default());
+        };
+        let (plan, verdict) = decide::decide(&observed);
+        let results = plan.actions.iter().map(|action| self.perform(action)).collect();
+        let update = status::status(&observed, verdict, &outcomes_for_tests(results), self.now);
+        assert!(update.patch.is_none(), "a plan that is over keeps its status");
+        (self.writes.len() > before, update)
     }
 
     /// Rounds until nothing is written any more.

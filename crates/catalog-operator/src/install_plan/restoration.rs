@@ -1,0 +1,227 @@
+//! Accounts and RBAC of an installed operator that somebody removed or changed: the plan that made them makes them again
+//! (decision record 0018).
+//!
+//! Of the Complete plans that brought an existing ClusterServiceVersion the one with the highest generation is its restorer. What
+//! it restores is what its steps carry whole: ServiceAccounts, Roles, ClusterRoles and bindings; never what the
+//! ClusterServiceVersion says, which a tenant may edit. Whether something is missing is seen in stores of metadata, so that a plan
+//! at rest costs no read and no write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use kube::ResourceExt;
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Step,
+};
+use olm_api::{labels, permission};
+use olm_runtime::error::ObserveError;
+use olm_runtime::plan::Target;
+use serde_json::Value;
+
+use super::kind::StepKind;
+use super::manifest::Manifest;
+use super::object;
+use super::observe::{KnownStep, Observed, Reads, StepState, phase, steps};
+
+/// What the stores know of accounts and RBAC.
+pub trait Inventory {
+    /// The content hash of an object (empty for ServiceAccounts), see [`content_hash`]; none when it is not there or does not
+    /// carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
+    fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String>;
+}
+
+/// The plan that restores what `csv` needs: of the Complete ones with steps for it the one with the highest generation.
+pub fn restorer<'a>(csv: &str, plans: &'a [Arc<InstallPlan>]) -> Option<&'a Arc<InstallPlan>> {
+    plans
+        .iter()
+        .filter(|plan| phase(plan) == InstallPlanPhase::Complete && brought(plan, csv))
+        .max_by_key(|plan| {
+            (
+                plan.spec.generation.unwrap_or_default(),
+                plan.creation_timestamp(),
+                plan.name_any(),
+            )
+        })
+}
+
+fn brought(plan: &InstallPlan, csv: &str) -> bool {
+    steps(plan).iter().any(|step| step.resolving == csv)
+}
+
+/// What a store keeps of a step's manifest once the plan is Complete: the hash of the content for RBAC whose name is derived from
+/// it, nothing but its presence for other accounts and RBAC that the step carries whole, and none for everything else.
+///
+/// Two operators of a namespace may bring RBAC of one name with different rules. Their plans would overwrite each other's for
+/// ever, so that such objects are only made again when they are gone.
+pub fn fingerprint(step: &Step) -> Option<String> {
+    let kind = StepKind::of(&step.resource.kind)?;
+    if !kind.is_account_or_rbac() {
+        return None;
+    }
+    let Ok(Manifest::Inline(object)) = Manifest::parse(step.resource.manifest.as_deref()?) else {
+        return None;
+    };
+    let is_derived =
+        object::metadata_entries(&object, "labels").any(|(key, _)| key == labels::PERMISSIONS_HASH);
+    Some(if is_derived {
+        hash_of_value(kind, &object)
+    } else {
+        String::new()
+    })
+}
+
+fn hash_of_value(kind: StepKind, object: &Value) -> String {
+    let field = |name: &str| object.get(name).cloned().unwrap_or_default();
+    match kind {
+        StepKind::Role | StepKind::ClusterRole => {
+            content_hash(&serde_json::from_value(field("rules")).unwrap_or_default())
+        }
+        StepKind::RoleBinding | StepKind::ClusterRoleBinding => binding_hash(
+            &serde_json::from_value(field("roleRef")).unwrap_or_default(),
+            &serde_json::from_value(field("subjects")).unwrap_or_default(),
+        ),
+        _ => String::new(),
+    }
+}
+
+/// The hash by which a store knows the rules of a Role or ClusterRole.
+pub fn content_hash(rules: &Option<Vec<PolicyRule>>) -> String {
+    // Lists of text always have a JSON form.
+    permission::rules_hash(rules.as_deref().unwrap_or_default()).unwrap_or_default()
+}
+
+/// The hash by which a store knows a binding.
+pub fn binding_hash(role: &RoleRef, subjects: &Option<Vec<Subject>>) -> String {
+    permission::binding_hash(role, subjects.as_deref().unwrap_or_default()).unwrap_or_default()
+}
+
+/// A ClusterServiceVersion that has not begun to go: what goes with it must not come back.
+pub fn is_staying(csv: &ClusterServiceVersion) -> bool {
+    csv.metadata.deletion_timestamp.is_none()
+        && !matches!(
+            csv.phase(),
+            ClusterServiceVersionPhase::Replacing | ClusterServiceVersionPhase::Deleting
+        )
+}
+
+/// Names of the ClusterServiceVersions that lack something which `plan` has to restore; `plan` is as its store keeps it.
+fn lacking(
+    inventory: &impl Inventory,
+    plan: &InstallPlan,
+    plans: &[Arc<InstallPlan>],
+    csvs: &[Arc<ClusterServiceVersion>],
+) -> BTreeSet<String> {
+    let own = plan.uid();
+    csvs.iter()
+        .filter(|csv| is_staying(csv))
+        .map(|csv| csv.name_any())
+        .filter(|csv| restorer(csv, plans).is_some_and(|restorer| restorer.uid() == own))
+        .filter(|csv| {
+            steps(plan)
+                .iter()
+                .any(|step| step.resolving == *csv && is_missing(inventory, plan, step))
+        })
+        .collect()
+}
+
+/// Whether what a step carries whole is not there as it should be; the manifest is a [`fingerprint`].
+fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bool {
+    let (Some(kind), Some(wanted)) = (StepKind::of(&step.resource.kind), &step.resource.manifest) else {
+        return false;
+    };
+    let namespace = if kind.is_cluster_scoped() == Some(true) {
+        String::new()
+    } else {
+        plan.namespace().unwrap_or_default()
+    };
+    match inventory.content(kind, &namespace, &step.resource.name) {
+        None => true,
+        Some(found) => !wanted.is_empty() && found != *wanted,
+    }
+}
+
+/// Reads what has to be restored. Nothing is read while nothing is missing, and then `None` is the answer.
+///
+/// The plan and the ClusterServiceVersions are read from the API server: the stores may not know yet that one is being deleted,
+/// and RBAC made again behind the back of its finalizer would be left for good.
+///
+/// # Errors
+/// A read did not go through.
+pub async fn observe(
+    reads: &impl Reads,
+    inventory: &impl Inventory,
+    mut observed: Observed,
+    plans: &[Arc<InstallPlan>],
+) -> Result<Option<Observed>, ObserveError> {
+    let mut lacking = lacking(inventory, &observed.install_plan, plans, &observed.csvs);
+    let namespace = observed.namespace();
+    for name in lacking.clone() {
+        let target = Target::of::<ClusterServiceVersion>(&namespace, &name);
+        let live = reads.get(&target).await?;
+        let known = observed.find_csv(&name).and_then(|csv| csv.uid());
+        let stays = live.is_some_and(|live| {
+            object::metadata_text(&live, "deletionTimestamp").is_none()
+                && object::metadata_text(&live, "uid") == known.as_deref()
+        });
+        if !stays {
+            lacking.remove(&name);
+        }
+    }
+    if lacking.is_empty() {
+        return Ok(None);
+    }
+    let kept = Arc::clone(&observed.install_plan);
+    let target = Target::of::<InstallPlan>(&namespace, &kept.name_any());
+    let Some(whole) = reads
+        .get(&target)
+        .await?
+        .and_then(|whole| serde_json::from_value::<InstallPlan>(whole).ok())
+        .filter(|whole| whole.uid() == kept.uid() && phase(whole) == InstallPlanPhase::Complete)
+    else {
+        return Ok(None);
+    };
+    for step in steps(&whole) {
+        let state = if lacking.contains(&step.resolving) {
+            missing_object(reads, inventory, &whole, step).await?
+        } else {
+            StepState::Done
+        };
+        observed.steps.push(state);
+    }
+    observed.install_plan = Arc::new(whole);
+    Ok(Some(observed))
+}
+
+async fn missing_object(
+    reads: &impl Reads,
+    inventory: &impl Inventory,
+    plan: &InstallPlan,
+    step: &Step,
+) -> Result<StepState, ObserveError> {
+    let Some(fingerprint) = fingerprint(step) else {
+        return Ok(StepState::Done);
+    };
+    let mut known = step.clone();
+    known.resource.manifest = Some(fingerprint);
+    if !is_missing(inventory, plan, &known) {
+        return Ok(StepState::Done);
+    }
+    let text = step.resource.manifest.as_deref().unwrap_or_default();
+    let kind = StepKind::of(&step.resource.kind);
+    let (Ok(Manifest::Inline(object)), Some(kind)) = (Manifest::parse(text), kind) else {
+        return Ok(StepState::Done);
+    };
+    let (Some(api), Some(cluster_scoped)) = (kind.api_resource(), kind.is_cluster_scoped()) else {
+        return Ok(StepState::Done);
+    };
+    let namespace = plan.namespace().filter(|_| !cluster_scoped);
+    let target = Target::dynamic(api.clone(), namespace.as_deref(), &step.resource.name);
+    let current = reads.get(&target).await?;
+    Ok(StepState::Known(Box::new(KnownStep {
+        object,
+        api,
+        namespaced: !cluster_scoped,
+        current,
+    })))
+}
