@@ -75,6 +75,8 @@ pub struct Group {
     pub fail_forward: bool,
     /// The account whose rights limit installs.
     pub service_account: Option<String>,
+    /// True while the status does not name that account (yet): nothing is written for members until it does.
+    pub awaits_service_account: bool,
     /// APIs its operators provide, as listed.
     pub provided: ApiSet,
 }
@@ -96,7 +98,17 @@ impl Group {
             Ok(_) if resolved().is_empty() => Targets::Unresolved,
             Ok(_) => Targets::Namespaces(resolved()),
         };
+        let service_account = group
+            .spec
+            .service_account_name
+            .clone()
+            .filter(|name| !name.is_empty());
+        let found = group
+            .status
+            .as_ref()
+            .and_then(|status| status.service_account_ref.as_ref()?.name.as_ref());
         Self {
+            awaits_service_account: service_account.is_some() && service_account.as_ref() != found,
             namespace: group.namespace().unwrap_or_default(),
             name: group.name_any(),
             uid: group.uid().unwrap_or_default(),
@@ -104,11 +116,7 @@ impl Group {
             targets,
             static_apis: group.spec.static_provided_apis == Some(true),
             fail_forward: group.spec.allows_fail_forward(),
-            service_account: group
-                .spec
-                .service_account_name
-                .clone()
-                .filter(|name| !name.is_empty()),
+            service_account,
             provided: provided_apis(group),
         }
     }

@@ -6,15 +6,15 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, ReplicaSet},
         core::v1::{Namespace, ServiceAccount},
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Client, core::PartialObjectMeta};
 use olm_api::{
-    labels,
+    labels, permission,
     v1::OperatorGroup,
-    v1alpha1::{ClusterServiceVersion, Subscription},
+    v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Step, StepStatus, Subscription},
     v2::OperatorCondition,
 };
 use olm_runtime::store::{Store, StoreSet, Watch};
@@ -32,6 +32,8 @@ pub struct Stores {
     pub conditions: Store<OperatorCondition>,
     /// Subscriptions.
     pub subscriptions: Store<Subscription>,
+    /// InstallPlans: of Complete ones the steps for Roles and RoleBindings, nothing of others.
+    pub install_plans: Store<InstallPlan>,
     /// Deployments that OLM made.
     pub deployments: Store<Deployment>,
     /// ReplicaSets that OLM marked: what Deployments that made way for others left behind.
@@ -66,6 +68,7 @@ impl Stores {
             groups: set.add(Watch::new(client).prune(prune_group)),
             conditions: set.add(Watch::new(client)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
+            install_plans: set.add(Watch::new(client).prune(prune_install_plan)),
             deployments: set.add(managed(client).prune(prune_deployment)),
             replica_sets: set.add_metadata(managed(client)),
             accounts: set.add_metadata(managed(client)),
@@ -89,6 +92,7 @@ impl Stores {
             groups: Store::new(),
             conditions: Store::new(),
             subscriptions: Store::new(),
+            install_plans: Store::new(),
             deployments: Store::new(),
             replica_sets: Store::new(),
             accounts: Store::new(),
@@ -168,6 +172,64 @@ pub fn prune_subscription(subscription: &mut Subscription) {
         status.catalog_health = Vec::new().into();
         status.install_plan_ref = None;
         status.install_plan = None;
+    }
+}
+
+/// What a plan proves: that its steps made Roles and RoleBindings. A step's manifest becomes the permissions hash of the object it
+/// carries, or nothing when it refers to an object elsewhere.
+pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
+    plan.metadata.annotations = None;
+    plan.metadata.labels = None;
+    plan.metadata.owner_references = None;
+    plan.spec = Default::default();
+    let Some(status) = plan.status.take() else {
+        return;
+    };
+    let mut kept = olm_api::v1alpha1::InstallPlanStatus {
+        phase: status.phase,
+        ..Default::default()
+    };
+    if kept.phase == InstallPlanPhase::Complete {
+        let steps = status.plan.into_iter().filter(is_role_made);
+        let steps = steps.map(|mut step| {
+            step.resource.manifest = permissions_hash(&step);
+            step
+        });
+        kept.plan = steps.collect::<Vec<_>>().into();
+    }
+    plan.status = Some(kept);
+}
+
+fn is_role_made(step: &Step) -> bool {
+    step.resource.group == crate::csv::rbac::GROUP
+        && matches!(step.resource.kind.as_str(), "Role" | "RoleBinding")
+        && matches!(step.status, StepStatus::Created | StepStatus::Present)
+}
+
+/// The permissions hash of the Role or RoleBinding that a step carries. A manifest of another kind is a reference; one that cannot
+/// be read has a hash that no object has.
+fn permissions_hash(step: &Step) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Carried {
+        kind: String,
+        rules: Option<Vec<PolicyRule>>,
+        role_ref: Option<RoleRef>,
+        subjects: Option<Vec<Subject>>,
+    }
+    let text = step.resource.manifest.as_deref().unwrap_or_default();
+    let Ok(carried) = serde_json::from_str::<Carried>(text) else {
+        return Some(String::new());
+    };
+    match carried.kind.as_str() {
+        "Role" => permission::rules_hash(&carried.rules.unwrap_or_default()).ok(),
+        "RoleBinding" => permission::binding_hash(
+            &carried.role_ref.unwrap_or_default(),
+            &carried.subjects.unwrap_or_default(),
+        )
+        .ok(),
+        "BundleImage" | "ConfigMap" => None,
+        _ => Some(String::new()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! plays the API server and the controllers of Kubernetes that matter here (garbage collection, Deployments).
 
 mod objects;
+mod plans;
 mod rounds;
 
 use std::{
@@ -42,8 +43,10 @@ pub struct World {
     pub served: BTreeSet<Kind>,
     /// Deployments that never become available, and how they say so.
     pub sick: BTreeMap<String, Value>,
-    /// Kinds whose writes are refused, but for their statuses.
+    /// Kinds whose writes are refused, but for their statuses: `Role` everywhere, `Role one` in namespace `one`.
     pub refused: BTreeMap<String, FailureClass>,
+    /// ClusterServiceVersions come by themselves, without an InstallPlan that makes accounts and RBAC.
+    pub by_hand: bool,
     /// Every write, in order.
     pub writes: Vec<String>,
     /// Every phase a ClusterServiceVersion was seen in.
@@ -70,6 +73,7 @@ impl World {
             served: BTreeSet::new(),
             sick: BTreeMap::new(),
             refused: BTreeMap::new(),
+            by_hand: false,
             writes: Vec::new(),
             log: Vec::new(),
             events: Vec::new(),
@@ -84,9 +88,16 @@ impl World {
         self
     }
 
-    /// Puts an object in as it stands, with uid, version and time where they are missing.
+    /// Puts an object in as it stands, with uid, version and time where they are missing. A ClusterServiceVersion comes with a
+    /// completed InstallPlan, unless they come by hand.
     pub fn put(&mut self, object: Value) {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let csv = (object["kind"] == "ClusterServiceVersion" && !self.by_hand)
+            .then(|| NamespacedName::new(text("namespace"), text("name")));
         self.as_user(|cluster| cluster.put(object));
+        if let Some(csv) = csv {
+            self.install_plan(&csv);
+        }
     }
 
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
@@ -267,7 +278,9 @@ fn refuse(
             return None;
         }
         let refusing = refusing.lock().unwrap_or_else(PoisonError::into_inner);
-        let refusal = match refusing.get(&request.kind.kind)? {
+        let kind = &request.kind.kind;
+        let within = format!("{kind} {}", request.namespace);
+        let refusal = match refusing.get(kind).or_else(|| refusing.get(&within))? {
             FailureClass::Forbidden => Refusal::forbidden(TEXT),
             FailureClass::Terminating => Refusal::terminating(TEXT),
             FailureClass::Conflict => Refusal::conflict(TEXT),
@@ -344,6 +357,9 @@ fn normalised(object: &Value) -> Value {
         let rows = status.get_mut("requirementStatus").and_then(Value::as_array_mut);
         for row in rows.into_iter().flatten() {
             row["uuid"] = Value::Null;
+            for dependent in row["dependents"].as_array_mut().into_iter().flatten() {
+                dependent["uuid"] = Value::Null;
+            }
         }
     }
     object

@@ -23,7 +23,7 @@ use olm_runtime::plan::{Action, Guard, Identity, Propagation, Target};
 use serde_json::json;
 
 use crate::{
-    csv::{deployment::Built, install, observe::Observed, rbac::repair, replacement},
+    csv::{deployment::Built, install, observe::Observed, rbac::objects, replacement},
     owner,
 };
 
@@ -112,7 +112,7 @@ impl Changeover<'_> {
             uid: self.old.uid(),
             grace_seconds: None,
             propagation,
-            identity: repair::identity(observed),
+            identity: objects::identity(observed),
         });
         actions
     }

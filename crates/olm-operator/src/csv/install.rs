@@ -11,7 +11,7 @@ use crate::{
         deployment::{self, Built},
         health::{self, Problem, Rollout},
         observe::Observed,
-        rbac::{self, repair},
+        rbac::{self, Grant, objects::identity},
     },
     owner,
 };
@@ -79,10 +79,41 @@ pub fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
         .is_some_and(|live| health::is_just_changed(live))
 }
 
-/// What an install has to write: rights in the namespaces the group targets, the Deployments that are not as they
-/// should be, and the end of those that fell out of the strategy.
-pub fn actions(observed: &Observed) -> Vec<Action> {
-    let mut actions = rbac::reach(observed);
+/// What an install has to write.
+#[derive(Debug, Default, PartialEq)]
+pub struct Writes {
+    /// Rights in the namespaces the group targets, each for itself.
+    pub grants: Vec<Grant>,
+    /// The Deployments that are not as they should be, the end of those that fell out of the strategy, and rights that are no
+    /// longer wanted, one after the other.
+    pub rest: Vec<Action>,
+}
+
+impl Writes {
+    /// True when all is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.grants.is_empty() && self.rest.is_empty()
+    }
+}
+
+/// The writes that give and take rights elsewhere, for an operator whose Deployments are as they should be.
+pub fn reach(observed: &Observed) -> Writes {
+    Writes {
+        grants: rbac::grants(observed),
+        rest: rbac::revocations(observed),
+    }
+}
+
+/// What still has to be granted, for people; `None` when the operator has its rights wherever it works.
+pub fn lacking_rights(observed: &Observed) -> Option<String> {
+    let grants = rbac::grants(observed);
+    let places = rbac::describe_places(grants.iter().map(|grant| &grant.place));
+    (!grants.is_empty()).then(|| format!("rights are missing {places}"))
+}
+
+/// What an install has to write.
+pub fn writes(observed: &Observed) -> Writes {
+    let mut actions = Vec::new();
     for Built { deployment, wanted } in wanted(observed) {
         let live = observed.deployments.get(&wanted.name);
         if live.is_none_or(|live| health::drift(&wanted, live).is_some()) {
@@ -90,7 +121,7 @@ pub fn actions(observed: &Observed) -> Vec<Action> {
                 target: Target::of::<Deployment>(observed.namespace(), &wanted.name),
                 object: to_value(&deployment),
                 manager: FIELD_MANAGER,
-                identity: repair::identity(observed),
+                identity: identity(observed),
             });
         }
     }
@@ -99,9 +130,12 @@ pub fn actions(observed: &Observed) -> Vec<Action> {
         uid: orphan.uid(),
         grace_seconds: Some(ORPHAN_GRACE_SECONDS),
         propagation: Propagation::Foreground,
-        identity: repair::identity(observed),
+        identity: identity(observed),
     }));
-    actions
+    let mut writes = reach(observed);
+    actions.append(&mut writes.rest);
+    writes.rest = actions;
+    writes
 }
 
 /// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not name.

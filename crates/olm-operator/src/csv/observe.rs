@@ -68,6 +68,8 @@ pub struct Observed {
     pub accounts: BTreeMap<String, Account>,
     /// RBAC objects that concern it.
     pub rbac: Rbac,
+    /// Roles and RoleBindings that steps of Complete InstallPlans of its namespace made for it.
+    pub planned: Vec<PlannedRbac>,
     /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
     pub leftovers: Vec<Leftover>,
 }
@@ -162,10 +164,19 @@ pub struct ApiService {
 pub struct Account {
     /// Uid and name of the ClusterServiceVersions that own it.
     pub csv_owners: BTreeMap<String, String>,
-    /// All of its owner references as stored, for a patch that adds one.
-    pub owner_references: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference>,
-    /// Its resourceVersion, the precondition of such a patch.
-    pub resource_version: Option<String>,
+}
+
+/// A Role or RoleBinding that a step of a Complete InstallPlan made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedRbac {
+    /// Uid of the InstallPlan.
+    pub plan_uid: String,
+    /// `Role` or `RoleBinding`.
+    pub kind: String,
+    /// Name of the object.
+    pub name: String,
+    /// Permissions hash of the object the step carries; `None` when the step only refers to where its object is.
+    pub content: Option<String>,
 }
 
 /// RBAC objects that concern a ClusterServiceVersion.

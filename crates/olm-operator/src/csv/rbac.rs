@@ -1,16 +1,19 @@
-//! The Roles and ClusterRoles that a ClusterServiceVersion describes: what they are called, and whether they are held.
+//! The Roles and ClusterRoles that a ClusterServiceVersion describes: what they are called, whether they are held, and where they
+//! have to hold.
 //!
-//! An InstallPlan makes them as steps; [`repair`] makes those that are missing. Both use the same names, so that they
-//! find each other's objects.
+//! An InstallPlan makes them in the namespace of the ClusterServiceVersion, and makes them again; nothing here does. What is
+//! written here are their counterparts for an operator that works elsewhere, too: [`promotion`] to ClusterRoles and
+//! [`replication`] to other namespaces, both only with a [`proof`] that somebody who may has granted the rights to this operator.
 
 pub mod coverage;
-pub mod lift;
-pub mod repair;
-pub mod spread;
+pub mod objects;
+pub mod promotion;
+pub mod proof;
+pub mod replication;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
 
 use olm_api::{permission as recipe, v1alpha1::ClusterServiceVersion};
@@ -37,8 +40,10 @@ pub enum Scope {
 /// A role and its binding, which have the same name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WantedRole {
-    /// Name of role and binding.
+    /// Name of role and binding as an InstallPlan makes them.
     pub name: String,
+    /// Name of the ClusterRole it is promoted to, of its counterparts in other namespaces, and of their bindings.
+    pub promoted_name: String,
     /// Where it counts.
     pub scope: Scope,
     /// Who gets it.
@@ -49,11 +54,123 @@ pub struct WantedRole {
     pub rules_hash: String,
 }
 
+/// The account every namespace has; nothing is ever made or awaited of it.
+pub const DEFAULT_ACCOUNT: &str = "default";
+
+/// Where rights of a namespaced permission have to hold beyond the namespace of the ClusterServiceVersion.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In every namespace.
+    Everywhere,
+    /// In this one.
+    Namespace(String),
+}
+
+/// A write that gives rights at a place. A refusal at one place stops no other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    /// Where.
+    pub place: Place,
+    /// The write.
+    pub action: Action,
+}
+
+/// The places for people: `in all namespaces`, or `in namespaces a, b`.
+pub fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
+    let places: BTreeSet<&Place> = places.into_iter().collect();
+    if places.contains(&Place::Everywhere) {
+        return "in all namespaces".to_owned();
+    }
+    let names: Vec<&str> = places
+        .iter()
+        .filter_map(|place| match place {
+            Place::Namespace(name) => Some(name.as_str()),
+            Place::Everywhere => None,
+        })
+        .collect();
+    let noun = if names.len() == 1 {
+        "namespace"
+    } else {
+        "namespaces"
+    };
+    format!("in {noun} {}", names.join(", "))
+}
+
 /// What has to be written so that an operator has its rights wherever its group sends it, beyond its own namespace.
-pub fn reach(observed: &Observed) -> Vec<Action> {
-    let mut actions = lift::actions(observed);
-    actions.extend(spread::actions(observed));
+pub fn grants(observed: &Observed) -> Vec<Grant> {
+    namespaced(observed)
+        .filter(|role| proof::find(observed, role).is_some())
+        .flat_map(|role| {
+            lacking(observed, role)
+                .into_iter()
+                .flat_map(move |place| match &place {
+                    Place::Everywhere => promotion::promote_to_cluster_role(observed, role),
+                    Place::Namespace(namespace) => {
+                        replication::replicate_to_target(observed, role, namespace)
+                    }
+                })
+        })
+        .collect()
+}
+
+/// Counterparts that are no longer wanted. None as long as rights are lacking anywhere: what an operator has is taken away only
+/// after what it is to have instead has been seen.
+pub fn revocations(observed: &Observed) -> Vec<Action> {
+    let complete = observed.group().is_some()
+        && observed.strategy.is_ok()
+        && namespaced(observed).all(|role| lacking(observed, role).is_empty());
+    if !complete {
+        return Vec::new();
+    }
+    let mut actions = promotion::revoke(observed);
+    actions.extend(replication::revoke(observed));
     actions
+}
+
+/// The places where the rights of a namespaced permission have to hold and do not.
+pub fn lacking(observed: &Observed, role: &WantedRole) -> Vec<Place> {
+    let Some(group) = observed.group() else {
+        return Vec::new();
+    };
+    // What others granted is read only for want of a proof, and must not make a difference while there is one.
+    let by_others = proof::find(observed, role).is_none();
+    if promotion::holds_everywhere(observed, role)
+        || by_others && proof::is_granted_by_others(observed, role, None)
+    {
+        return Vec::new();
+    }
+    if group.targets_all() {
+        return vec![Place::Everywhere];
+    }
+    observed
+        .open_targets
+        .iter()
+        .filter(|namespace| {
+            !(replication::holds_in(observed, role, namespace)
+                || by_others && proof::is_granted_by_others(observed, role, Some(namespace)))
+        })
+        .map(|namespace| Place::Namespace(namespace.clone()))
+        .collect()
+}
+
+/// The places where a permission has to hold, does not, and will not be made to: nobody who may has granted it there.
+pub fn unproven(observed: &Observed, role: &WantedRole) -> Vec<Place> {
+    if role.scope == Scope::Cluster || proof::find(observed, role).is_some() {
+        return Vec::new();
+    }
+    lacking(observed, role)
+}
+
+/// The roles of namespaced permissions; none while the strategy cannot be used.
+fn namespaced(observed: &Observed) -> impl Iterator<Item = &WantedRole> {
+    let roles = observed
+        .strategy
+        .as_ref()
+        .map(|strategy| strategy.roles.as_slice());
+    roles
+        .unwrap_or_default()
+        .iter()
+        .filter(|role| role.scope == Scope::Namespace)
 }
 
 /// The roles for these permissions, each once.
@@ -89,6 +206,7 @@ pub fn wanted_roles(
         if seen.insert((scope, role.clone())) {
             roles.push(WantedRole {
                 name: role,
+                promoted_name: recipe::promoted_role_name(name, namespace, service_account, rules)?,
                 scope,
                 service_account: service_account.clone(),
                 rules: rules.clone(),
@@ -104,13 +222,7 @@ pub fn wanted_roles(
 /// The rules themselves are compared, not the hash label: a Role that somebody narrowed by hand does not hold.
 pub fn is_held(wanted: &WantedRole, namespace: &str, rbac: &Rbac) -> bool {
     match wanted.scope {
-        Scope::Namespace => rbac.roles.iter().any(|role| {
-            same_rules(role.rules.as_deref(), &wanted.rules)
-                && rbac.role_bindings.iter().any(|binding| {
-                    points_to(&binding.role_ref, "Role", &role.name_any())
-                        && names_account(binding.subjects.as_deref(), wanted, namespace, Some(namespace))
-                })
-        }),
+        Scope::Namespace => is_bound(wanted, namespace, &rbac.roles, &rbac.role_bindings),
         Scope::Cluster => rbac.cluster_roles.iter().any(|role| {
             same_rules(role.rules.as_deref(), &wanted.rules)
                 && rbac.cluster_role_bindings.iter().any(|binding| {
@@ -119,6 +231,24 @@ pub fn is_held(wanted: &WantedRole, namespace: &str, rbac: &Rbac) -> bool {
                 })
         }),
     }
+}
+
+/// True when one of these Roles allows exactly the wanted rules, and one of the bindings gives it to the account. All of them are
+/// of one namespace.
+fn is_bound(
+    wanted: &WantedRole,
+    namespace: &str,
+    roles: &[Arc<Role>],
+    bindings: &[Arc<RoleBinding>],
+) -> bool {
+    roles.iter().any(|role| {
+        same_rules(role.rules.as_deref(), &wanted.rules)
+            && bindings.iter().any(|binding| {
+                let within = binding.metadata.namespace.as_deref();
+                points_to(&binding.role_ref, "Role", &role.name_any())
+                    && names_account(binding.subjects.as_deref(), wanted, namespace, within)
+            })
+    })
 }
 
 /// True when both allow the same, rule by rule; empty and absent lists mean the same.

@@ -23,7 +23,7 @@ use crate::csv::{
     health, install,
     observe::Observed,
     phase::Phase,
-    rbac::repair,
+    rbac::{self, objects::identity},
 };
 
 /// Entries of the history.
@@ -42,6 +42,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         mut transitions,
         then,
         stage,
+        grants,
         requirements,
     } = verdict;
     let undone = (stage == Stage::Install)
@@ -51,12 +52,11 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         delay: POLICY_INTERVAL,
         reason: "what changes a Deployment on its way in is not watched",
     });
-    match outcomes.failure() {
+    match refusal(&grants, outcomes) {
         None if undone.is_some() => transitions.extend(undone),
         None => transitions.extend(then),
-        Some((_, failure)) => match told(observed, stage, failure, now) {
+        Some(refusal) => match told(observed, stage, &refusal, now) {
             Told::Nothing => return StatusUpdate::default(),
-            Told::AsDecided => {}
             Told::As(transition) => transitions.push(transition),
         },
     }
@@ -137,41 +137,87 @@ fn undone(observed: &Observed, outcomes: &Outcomes) -> Option<Transition> {
 enum Told {
     /// Nothing; the round is simply repeated.
     Nothing,
-    /// What was decided before the write holds.
-    AsDecided,
     /// This.
     As(Transition),
 }
 
-fn told(observed: &Observed, stage: Stage, failure: &Failure, now: Timestamp) -> Told {
-    let text = format!("{}: {}", failure.action, failure.message);
-    let lasts = matches!(failure.class, FailureClass::Forbidden | FailureClass::Invalid);
+/// What was refused in a round.
+struct Refusal {
+    class: FailureClass,
+    /// For people.
+    text: String,
+}
+
+/// What the status has to tell of the failed writes of a round: the one that ended it, else all places where rights could not be
+/// granted, with the first cause.
+fn refusal(grants: &[rbac::Place], outcomes: &Outcomes) -> Option<Refusal> {
+    let tell = |failure: &Failure| format!("{}: {}", failure.action, failure.message);
+    if let Some((_, failure)) = outcomes.failures().find(|(index, _)| *index >= grants.len()) {
+        return Some(Refusal {
+            class: failure.class,
+            text: tell(failure),
+        });
+    }
+    let (_, first) = outcomes.failure()?;
+    let refused = outcomes.failures().filter_map(|(index, _)| grants.get(index));
+    let places = rbac::describe_places(refused);
+    Some(Refusal {
+        class: first.class,
+        text: format!("rights are missing {places}: {}", tell(first)),
+    })
+}
+
+fn told(observed: &Observed, stage: Stage, refusal: &Refusal, now: Timestamp) -> Told {
+    let lasts = matches!(refusal.class, FailureClass::Forbidden | FailureClass::Invalid);
     match stage {
-        Stage::Membership | Stage::Removal | Stage::Lift => Told::Nothing,
-        Stage::Permissions if lasts => Told::As(Transition::new(
+        Stage::Removal => Told::Nothing,
+        Stage::Membership if lasts => Told::As(Transition::new(
             Phase::Pending,
-            reason::REQUIREMENTS_NOT_MET,
-            format!("one or more requirements couldn't be found: {text}"),
+            reason::REQUIREMENTS_UNKNOWN,
+            format!(
+                "membership in the OperatorGroup could not be written: {}",
+                refusal.text
+            ),
         )),
-        Stage::Permissions => Told::AsDecided,
-        Stage::Install => install_told(observed, failure, text, now),
+        Stage::Membership => Told::Nothing,
+        Stage::Install => install_told(observed, refusal, now),
+        Stage::Grants => match refusal.class {
+            // The round was behind: a namespace or an object has changed, and the next one sees it.
+            FailureClass::Conflict
+            | FailureClass::AlreadyExists
+            | FailureClass::NotFound
+            | FailureClass::Terminating => Told::Nothing,
+            FailureClass::Invalid => failed(reason::INSTALL_COMPONENT_FAILED, &refusal.text),
+            FailureClass::Forbidden if identity(observed) != Identity::Operator => {
+                failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY, &refusal.text)
+            }
+            FailureClass::Forbidden | FailureClass::Retry => waits(&refusal.text),
+        },
     }
 }
 
+fn failed(reason: &'static str, text: &str) -> Told {
+    let message = format!("install strategy failed: {text}");
+    Told::As(Transition::new(Phase::Failed, reason, message))
+}
+
+fn waits(text: &str) -> Told {
+    let message = format!("installing: {text}");
+    Told::As(Transition::new(
+        Phase::InstallReady,
+        reason::INSTALL_WAITING,
+        message,
+    ))
+}
+
 /// A refusal that another attempt may get past never ends in phase Failed.
-fn install_told(observed: &Observed, failure: &Failure, text: String, now: Timestamp) -> Told {
-    let failed = |reason, text| {
-        Told::As(Transition::new(
-            Phase::Failed,
-            reason,
-            format!("install strategy failed: {text}"),
-        ))
-    };
-    match failure.class {
+fn install_told(observed: &Observed, refusal: &Refusal, now: Timestamp) -> Told {
+    let text = refusal.text.as_str();
+    match refusal.class {
         FailureClass::Invalid => failed(reason::INSTALL_COMPONENT_FAILED, text),
         // Our own account is meant to be allowed everything, so a refusal is admission's or a broken install of ours;
         // the account of an OperatorGroup is refused on purpose.
-        FailureClass::Forbidden if repair::identity(observed) != Identity::Operator => {
+        FailureClass::Forbidden if identity(observed) != Identity::Operator => {
             failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY, text)
         }
         FailureClass::Forbidden
@@ -183,12 +229,7 @@ fn install_told(observed: &Observed, failure: &Failure, text: String, now: Times
             if age(observed, now) < PATIENCE {
                 return Told::Nothing;
             }
-            let message = format!("installing: {text}");
-            Told::As(Transition::new(
-                Phase::InstallReady,
-                reason::INSTALL_WAITING,
-                message,
-            ))
+            waits(text)
         }
     }
 }

@@ -15,7 +15,7 @@ use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     api_key::{ApiSet, provided_apis},
     v1::OperatorGroup,
-    v1alpha1::{ClusterServiceVersion, Subscription},
+    v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
     v2::OperatorCondition,
 };
 use olm_runtime::{NamespacedName, store::Change};
@@ -166,12 +166,35 @@ pub fn by_subscription(change: &Change<Subscription>) -> Keys {
         .collect()
 }
 
+/// An InstallPlan whose steps for Roles changed, as its store keeps them: those the steps were for.
+pub fn by_install_plan(change: &Change<InstallPlan>) -> Keys {
+    let steps = |plan: &InstallPlan| {
+        plan.status
+            .as_ref()
+            .map(|status| status.plan.clone())
+            .unwrap_or_default()
+    };
+    if let Change::Applied { old: Some(old), new } = change
+        && steps(old) == steps(new)
+        && old.metadata.uid == new.metadata.uid
+    {
+        return Keys::new();
+    }
+    let namespace = change.object().namespace().unwrap_or_default();
+    change
+        .versions()
+        .flat_map(|plan| steps(plan).into_iter())
+        .map(|step| NamespacedName::new(namespace.as_str(), step.resolving))
+        .collect()
+}
+
 /// An OperatorGroup: the members, and whoever provides an API that it lists or listed.
 pub fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
         && old.metadata.annotations == new.metadata.annotations
         && targets(old).eq(targets(new))
+        && account(old) == account(new)
         && old.metadata.uid == new.metadata.uid
     {
         return Keys::new();
@@ -206,6 +229,11 @@ pub fn by_namespace(
         .map(|group| group.namespace())
         .collect();
     select(csvs, |csv| concerned.contains(&csv.namespace()))
+}
+
+fn account(group: &OperatorGroup) -> Option<&String> {
+    let reference = group.status.as_ref()?.service_account_ref.as_ref()?;
+    reference.name.as_ref()
 }
 
 fn targets(group: &OperatorGroup) -> impl Iterator<Item = &String> {

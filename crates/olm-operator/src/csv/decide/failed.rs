@@ -102,7 +102,7 @@ fn components(observed: &Observed, position: &Position, _now: Timestamp) -> Step
         return step;
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
-        return Step::go(installing::succeeded());
+        return Step::go(installing::succeeded_or_lacking(observed));
     };
     let pending = |text: &str| {
         let message = format!("installing: {text}");
@@ -142,8 +142,8 @@ fn refused_before(observed: &Observed, position: &Position) -> Option<Step> {
             "installing: a deployment has to be replaced",
         )));
     }
-    let actions = install::actions(observed);
-    if actions.is_empty() {
+    let writes = install::writes(observed);
+    if writes.is_empty() {
         return None;
     }
     let then = Transition::new(
@@ -151,5 +151,5 @@ fn refused_before(observed: &Observed, position: &Position) -> Option<Step> {
         reason::INSTALL_SUCCEEDED,
         "waiting for install components to report healthy",
     );
-    Some(Step::act(Stage::Install, actions, Some(then)))
+    Some(Step::install(Stage::Install, writes, Some(then)))
 }

@@ -58,6 +58,7 @@ pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
             "csv in namespace with no operatorgroups",
             Vec::new(),
         ),
+        [group] if group.awaits_service_account => awaits_account(group, position),
         [group] => member(observed, group),
         _ => fail(
             reason::TOO_MANY_OPERATOR_GROUPS,
@@ -71,6 +72,23 @@ fn fail(reason: &'static str, message: impl Into<String>, actions: Vec<Action>) 
     Gate::Fail {
         transition: Transition::new(Phase::Failed, reason, message),
         actions,
+    }
+}
+
+/// Until the status of the group names the account that its spec names, nothing is written for its members: neither in our own
+/// name, which may do more, nor in that of an account of which nobody has seen that it exists.
+fn awaits_account(group: &Group, position: &Position) -> Gate {
+    if !matches!(position.phase, Phase::None | Phase::Pending) {
+        return Gate::Stay;
+    }
+    let account = group.service_account.as_deref().unwrap_or_default();
+    let message = format!(
+        "please make sure the service account exists. sa={account} operatorgroup={}/{}",
+        group.namespace, group.name
+    );
+    Gate::Fail {
+        transition: Transition::new(Phase::Pending, reason::REQUIREMENTS_UNKNOWN, message),
+        actions: Vec::new(),
     }
 }
 

@@ -30,11 +30,11 @@ pub(super) fn step(observed: &Observed) -> Step {
         reason::INSTALL_SUCCEEDED,
         "waiting for install components to report healthy",
     );
-    let actions = install::actions(observed);
-    if actions.is_empty() {
+    let writes = install::writes(observed);
+    if writes.is_empty() {
         return Step::go(then);
     }
-    Step::act(Stage::Install, actions, Some(then))
+    Step::install(Stage::Install, writes, Some(then))
 }
 
 /// Deployments that have to make way first, and what that takes.

@@ -28,7 +28,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         return Step::go(super::bad_calculation());
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
-        return Step::go(succeeded());
+        return Step::go(succeeded_or_lacking(observed));
     };
     match found.problem {
         Problem::Stuck(text) => Step::go(Transition::new(
@@ -46,8 +46,20 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     }
 }
 
+/// All components are there and healthy; the install goes on where rights are missing.
+pub(super) fn succeeded_or_lacking(observed: &Observed) -> Transition {
+    match install::lacking_rights(observed) {
+        None => succeeded(),
+        Some(text) => Transition::new(
+            Phase::InstallReady,
+            reason::INSTALL_WAITING,
+            format!("installing: {text}"),
+        ),
+    }
+}
+
 /// All components are there and healthy.
-pub(super) fn succeeded() -> Transition {
+fn succeeded() -> Transition {
     Transition::new(
         Phase::Succeeded,
         reason::INSTALL_SUCCEEDED,

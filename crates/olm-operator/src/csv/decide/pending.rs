@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_api::{condition::csv as reason, v1alpha1::RequirementStatus};
+use olm_api::{
+    condition::{csv as reason, requirement},
+    v1alpha1::RequirementStatus,
+};
 use olm_runtime::plan::Requeue;
 
 use crate::csv::{
-    decide::walk::{Position, Stage, Step, Transition},
-    observe::Observed,
+    decide::walk::{Position, Step, Transition},
+    observe::{Observed, reading::plan_grace},
     phase::Phase,
-    rbac::repair::{Repair, repair},
     replacement,
     requirements::{self, Requirements},
     upgrade,
@@ -20,6 +22,10 @@ use crate::csv::{
 const QUIET: Duration = Duration::from_secs(2);
 /// How often kinds that are not served yet are asked for again.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
+/// How often accounts and RBAC that OLM did not make are asked for at first.
+const SHORTEST_RIGHTS_INTERVAL: Duration = Duration::from_secs(2);
+/// How often accounts and RBAC that OLM did not make are asked for after minutes of waiting.
+const LONGEST_RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
     let (name, siblings) = (observed.name(), observed.siblings.as_slice());
@@ -42,7 +48,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         Err(error) => return Step::go(invalid_strategy(&error)),
     };
     if !met {
-        return unmet(observed, rows, now);
+        return unmet(observed, rows, position, now);
     }
     if let Some(conflict) = owner_conflict(observed) {
         return Step::go(conflict).with_requirements(rows);
@@ -58,35 +64,45 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     .with_requirements(rows)
 }
 
-fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, now: Timestamp) -> Step {
+/// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0018).
+fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, position: &Position, now: Timestamp) -> Step {
     let pending = Transition::new(
         Phase::Pending,
         reason::REQUIREMENTS_NOT_MET,
         "one or more requirements couldn't be found",
     );
-    let mut step = Step::go(pending).with_requirements(rows);
-    // `evaluate` has refused an unusable strategy already.
-    let repair = observed
-        .strategy
-        .as_ref()
-        .map(|strategy| repair(observed, strategy, now));
-    match repair {
-        Ok(Repair::Make(actions)) => {
-            step.actions = actions;
-            step.stage = Stage::Permissions;
-            if asks_discovery(observed) {
-                step = ask_again(step);
-            }
-        }
-        Ok(Repair::Wait(delay)) => {
-            step.requeue = Requeue::After {
+    let lacks_rights = rows
+        .iter()
+        .any(|row| row.kind == "ServiceAccount" && row.status != requirement::PRESENT);
+    let mut requeue = Requeue::AwaitChange;
+    if asks_discovery(observed) {
+        requeue = Requeue::After {
+            delay: DISCOVERY_INTERVAL,
+            reason: "kinds that the cluster serves are not watched",
+        };
+    }
+    if lacks_rights {
+        requeue = requeue.sooner(match plan_grace(observed, now) {
+            Some(delay) => Requeue::After {
                 delay,
                 reason: "the steps of an InstallPlan make accounts and roles first",
-            };
-        }
-        Err(_) => {}
+            },
+            None => Requeue::After {
+                delay: rights_interval(position, now),
+                reason: "accounts and RBAC that OLM did not make are not watched",
+            },
+        });
     }
-    step
+    Step {
+        requeue,
+        ..Step::go(pending).with_requirements(rows)
+    }
+}
+
+/// How long until rights made by hand are looked for again: often at first, when somebody may be at it.
+fn rights_interval(position: &Position, now: Timestamp) -> Duration {
+    let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
+    (waited / 4).clamp(SHORTEST_RIGHTS_INTERVAL, LONGEST_RIGHTS_INTERVAL)
 }
 
 /// The same, asked again after a while.

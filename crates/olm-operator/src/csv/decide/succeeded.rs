@@ -10,7 +10,7 @@ use crate::csv::{
     install,
     observe::Observed,
     phase::Phase,
-    rbac, replacement,
+    replacement,
     requirements::{self, Requirements},
 };
 
@@ -50,9 +50,9 @@ fn health(observed: &Observed, _now: Timestamp) -> Step {
         return Step::go(super::bad_calculation());
     }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
-        let mut actions = rbac::reach(observed);
-        actions.extend(changeover::clean_up(observed));
-        return Step::act(Stage::Lift, actions, None);
+        let mut writes = install::reach(observed);
+        writes.rest.extend(changeover::clean_up(observed));
+        return Step::install(Stage::Grants, writes, None);
     };
     let (phase, reason, message) = match found.problem {
         Problem::Stuck(text) => (

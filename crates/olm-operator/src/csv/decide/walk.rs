@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use olm_api::v1alpha1::{ClusterServiceVersionStatus, RequirementStatus};
 use olm_runtime::plan::{Action, Plan, Requeue};
 
-use crate::csv::phase::Phase;
+use crate::csv::{install::Writes, phase::Phase, rbac::Place};
 
 /// No walk is longer; reached only if two phases sent a ClusterServiceVersion back and forth.
 const LONGEST_WALK: usize = 12;
@@ -99,12 +99,10 @@ pub enum Stage {
     /// Membership in the OperatorGroup: metadata, provided APIs, finalizer.
     #[default]
     Membership,
-    /// ServiceAccounts and RBAC that the ClusterServiceVersion describes and nobody has made.
-    Permissions,
-    /// Deployments.
+    /// Rights in other namespaces, and Deployments.
     Install,
-    /// Rights in all namespaces for an operator that runs.
-    Lift,
+    /// Rights in other namespaces for an operator that runs.
+    Grants,
     /// The way out.
     Removal,
 }
@@ -116,6 +114,8 @@ pub struct Step {
     pub go: Option<Transition>,
     /// What to write; ends the walk.
     pub actions: Vec<Action>,
+    /// Where the first of the writes, one by one, grant rights; these stand each for themselves.
+    pub grants: Vec<Place>,
     /// What the writes are for.
     pub stage: Stage,
     /// Where to go once all is written.
@@ -150,6 +150,20 @@ impl Step {
         }
     }
 
+    /// Writes of an install, and on once they went through.
+    pub fn install(stage: Stage, writes: Writes, then: Option<Transition>) -> Self {
+        let Writes { grants, rest } = writes;
+        let (places, mut actions): (Vec<Place>, Vec<Action>) = grants
+            .into_iter()
+            .map(|grant| (grant.place, grant.action))
+            .unzip();
+        actions.extend(rest);
+        Self {
+            grants: places,
+            ..Self::act(stage, actions, then)
+        }
+    }
+
     /// The same, looked at again after a while.
     pub fn again(mut self, delay: Duration, reason: &'static str) -> Self {
         self.requeue = Requeue::After { delay, reason };
@@ -172,6 +186,8 @@ pub struct Verdict {
     pub then: Option<Transition>,
     /// What the writes are for.
     pub stage: Stage,
+    /// Where the first of the writes, one by one, grant rights.
+    pub grants: Vec<Place>,
     /// The requirements as they are, if they were looked at.
     pub requirements: Option<Vec<RequirementStatus>>,
 }
@@ -188,6 +204,7 @@ pub fn walk(
         let Step {
             go,
             actions,
+            grants,
             stage,
             then,
             requeue,
@@ -203,6 +220,8 @@ pub fn walk(
         }
         if !actions.is_empty() || !moved {
             plan.actions = actions;
+            plan.independent = grants.len();
+            verdict.grants = grants;
             verdict.stage = stage;
             verdict.then = then.filter(|transition| !position.is_at(transition));
             break;

@@ -36,13 +36,13 @@ use olm_runtime::{
 use tokio::time::Instant;
 
 use self::stored::{account_names, siblings};
-pub use self::stored::{configured, from_stores, is_young, read_account};
+pub use self::stored::{configured, from_stores, is_young, plan_grace, read_account};
 use super::{Kind, Leftover, Observed};
 use crate::{
     csv::{
         changeover, health, install,
         phase::Phase,
-        rbac::{self, repair},
+        rbac::{self, Place},
         replacement, requirements,
         strategy::Strategy,
     },
@@ -93,12 +93,9 @@ impl Reader {
                 .await?;
             if needs_grants(observed, &strategy, now) {
                 let accounts: BTreeSet<&str> = observed.accounts.keys().map(String::as_str).collect();
-                let grants = grants::read(
-                    &self.client,
-                    &NamespacedName::from_object(observed.csv.as_ref()),
-                    &accounts,
-                )
-                .await?;
+                let csv = NamespacedName::from_object(observed.csv.as_ref());
+                let namespaces = grant_namespaces(observed, &strategy);
+                let grants = grants::read(&self.client, &csv, &namespaces, &accounts).await?;
                 observed.rbac.granted_by_others = Some(grants);
             }
         }
@@ -167,7 +164,7 @@ impl Reader {
     ) -> Result<(), ObserveError> {
         let namespace = observed.namespace().to_owned();
         for name in account_names(strategy) {
-            let expected = young && name != repair::DEFAULT_ACCOUNT;
+            let expected = young && name != rbac::DEFAULT_ACCOUNT;
             if expected || observed.accounts.contains_key(name) || !is_path_segment(name) {
                 continue;
             }
@@ -311,8 +308,28 @@ pub fn needs_subscription(observed: &Observed) -> bool {
 
 /// True when RBAC that others made may be what a ClusterServiceVersion lacks.
 pub fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) -> bool {
-    let incomplete = |role| !rbac::is_held(role, observed.namespace(), &observed.rbac);
+    let incomplete = |role| {
+        !rbac::is_held(role, observed.namespace(), &observed.rbac)
+            || !rbac::unproven(observed, role).is_empty()
+    };
     !is_young(observed, now) && strategy.roles.iter().any(incomplete)
+}
+
+/// The namespaces whose RoleBindings may be what a ClusterServiceVersion lacks: its own, and the targets that nobody who may has
+/// granted its permissions to.
+pub fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTreeSet<String> {
+    let lacking = strategy
+        .roles
+        .iter()
+        .flat_map(|role| rbac::unproven(observed, role));
+    let mut namespaces: BTreeSet<String> = lacking
+        .filter_map(|place| match place {
+            Place::Namespace(name) => Some(name),
+            Place::Everywhere => None,
+        })
+        .collect();
+    namespaces.insert(observed.namespace().to_owned());
+    namespaces
 }
 
 /// How long the present phase has lasted.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{Row, row};
 use crate::csv::{
     observe::Observed,
-    rbac::{self, Scope, coverage, repair},
+    rbac::{self, Scope, WantedRole, coverage, proof},
     strategy::{Permission, Strategy},
 };
 
@@ -75,15 +75,15 @@ fn add_permission(
         );
         return;
     }
-    let held = strategy
-        .roles
-        .iter()
-        .filter(|role| role.scope == scope && role.service_account == permission.service_account)
-        .any(|role| {
-            role.rules == permission.rules && rbac::is_held(role, observed.namespace(), &observed.rbac)
-        });
+    let role = strategy.roles.iter().find(|role| {
+        role.scope == scope
+            && role.service_account == permission.service_account
+            && role.rules == permission.rules
+    });
+    let held = role.is_some_and(|role| rbac::is_held(role, observed.namespace(), &observed.rbac));
     for rule in &permission.rules {
-        let satisfied = held || repair::covers_by_others(observed, scope, &permission.service_account, rule);
+        let satisfied =
+            held || proof::is_covered_by_others(observed, scope, &permission.service_account, rule);
         if !satisfied {
             set(
                 status,
@@ -92,6 +92,32 @@ fn add_permission(
             );
         }
         status.dependents.push(dependent(scope, rule, satisfied));
+    }
+    if let Some(role) = role.filter(|_| scope == Scope::Namespace && works_elsewhere(observed)) {
+        add_reach(observed, role, status);
+    }
+}
+
+/// True when the OperatorGroup sends its operators beyond their own namespace.
+fn works_elsewhere(observed: &Observed) -> bool {
+    !observed.open_targets.is_empty() || observed.group().is_some_and(|group| group.targets_all())
+}
+
+/// An operator that works elsewhere needs its namespaced permissions there. Upstream does not tell when it lacks them.
+fn add_reach(observed: &Observed, role: &WantedRole, status: &mut RequirementStatus) {
+    let unproven = rbac::unproven(observed, role);
+    if !unproven.is_empty() {
+        let message = format!(
+            "Policy rule not satisfied for service account {}: no completed InstallPlan made role {}",
+            rbac::describe_places(&unproven),
+            role.name
+        );
+        set(status, requirement::PRESENT_NOT_SATISFIED, &message);
+        return;
+    }
+    let note = proof::find(observed, role).map(|proof| proof::note(role, proof));
+    if let Some(note) = note.filter(|note| !status.dependents.contains(note)) {
+        status.dependents.push(note);
     }
 }
 

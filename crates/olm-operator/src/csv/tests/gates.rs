@@ -67,7 +67,11 @@ fn the_first_round_writes_membership_and_apis_and_leaves_the_phase() {
     patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":"Demo.v1.example.com"}}}
     "#);
     world.round_of_csv(&csv_key("a"));
-    assert!(world.status("a").starts_with("Pending"), "{}", world.status("a"));
+    assert!(
+        world.status("a").starts_with("Installing"),
+        "{}",
+        world.status("a")
+    );
 }
 
 #[test]

@@ -118,18 +118,14 @@ fn the_subscription_configures_the_first_pods_and_a_change_is_rolled_out() {
 }
 
 #[test]
-fn an_all_namespaces_group_lifts_the_permissions_and_a_narrower_one_takes_them_back() {
+fn an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_takes_them_back() {
     let mut world = prepared_for(&[]).with(csv("a", ""));
     world.settle_for(5);
     succeeded(&world, "a");
-    let role = world
-        .names("Role")
-        .into_iter()
-        .find(|name| name.starts_with("ns/a-demo-"))
-        .unwrap();
+    let promoted = promoted_name();
     let lifted = world
-        .get("ClusterRole", "", role.trim_start_matches("ns/"))
-        .expect("the Role is lifted")
+        .get("ClusterRole", "", &promoted)
+        .expect("the Role is promoted")
         .clone();
     assert_eq!(
         lifted["rules"],
@@ -138,18 +134,23 @@ fn an_all_namespaces_group_lifts_the_permissions_and_a_narrower_one_takes_them_b
     );
     assert_eq!(lifted["metadata"]["labels"]["olm.owner"], "a");
     assert_eq!(world.names("ClusterRoleBinding").len(), 2);
-    world.delete("ClusterRole", "", role.trim_start_matches("ns/"));
+    world.delete("ClusterRole", "", &promoted);
     world.settle();
     assert!(
-        world
-            .get("ClusterRole", "", role.trim_start_matches("ns/"))
-            .is_some(),
+        world.get("ClusterRole", "", &promoted).is_some(),
         "it is repaired"
     );
     succeeded(&world, "a");
     retarget(&mut world, json!(["ns"]));
-    assert_eq!(world.get("ClusterRole", "", role.trim_start_matches("ns/")), None);
+    assert_eq!(world.get("ClusterRole", "", &promoted), None);
     assert_eq!(world.names("ClusterRoleBinding").len(), 1);
+}
+
+/// Name of the ClusterRole, and of the counterparts, of the demo's namespaced permission.
+fn promoted_name() -> String {
+    let rules: Vec<k8s_openapi::api::rbac::v1::PolicyRule> =
+        crate::world::decode(crate::world::permission("demo", "", "configmaps")["rules"].clone());
+    olm_api::permission::promoted_role_name("a", "ns", "demo", &rules).unwrap()
 }
 
 /// Roles and RoleBindings outside `ns`.
@@ -167,16 +168,15 @@ fn other_targets_get_the_permissions_and_lose_them_again() {
         .with(csv("a", ""));
     world.settle_for(5);
     succeeded(&world, "a");
-    let role = world
-        .names("Role")
-        .into_iter()
-        .find(|name| name.starts_with("ns/a-demo-"));
-    let name = role.unwrap().trim_start_matches("ns/").to_owned();
+    let name = promoted_name();
     assert_eq!(spread(&world), [format!("one/{name}"), format!("one/{name}")]);
 
     let made = world.get("Role", "one", &name).unwrap();
     let rules = made["rules"].clone();
-    assert_eq!(rules, world.get("Role", "ns", &name).unwrap()["rules"]);
+    assert_eq!(
+        rules,
+        json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]}])
+    );
     assert_eq!(made["metadata"].get("ownerReferences"), None);
     let labels = &made["metadata"]["labels"];
     assert_eq!(
@@ -221,7 +221,7 @@ fn other_targets_get_the_permissions_and_lose_them_again() {
 
 #[test]
 fn what_an_install_plan_has_made_is_not_written_again() {
-    let mut made = installed();
+    let world = installed();
     let rbac = [
         "ServiceAccount",
         "Role",
@@ -229,25 +229,6 @@ fn what_an_install_plan_has_made_is_not_written_again() {
         "ClusterRole",
         "ClusterRoleBinding",
     ];
-    let mut world = prepared().with(subscription("a", json!({}))).with(csv("a", ""));
-    world.settle();
-    let uid = world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"].clone();
-    made.objects
-        .retain(|key, _| rbac.contains(&key.0.as_str()) && key.2 != "a");
-    for object in made.objects.values() {
-        let mut object = object.clone();
-        for owner in object["metadata"]["ownerReferences"]
-            .as_array_mut()
-            .into_iter()
-            .flatten()
-        {
-            owner["uid"] = uid.clone();
-        }
-        world.put(object);
-        world.settle();
-    }
-    world.settle_for(30);
-    succeeded(&world, "a");
     let needless: Vec<&String> = world
         .writes
         .iter()

@@ -366,10 +366,14 @@ fn account_row(owners: Value) -> String {
     let mut world = prepared();
     // Something has to have the owner's uid, or the account is collected.
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": "x"}}));
+    world.by_hand = true;
     world.put(account(owners));
     let rows = rows(&mut world, csv("a", ""));
     rows.last().unwrap().clone()
 }
+
+const UNSATISFIED: &str =
+    "ServiceAccount demo PresentNotSatisfied Policy rule not satisfied for service account";
 
 #[test]
 fn an_account_of_another_csv_is_not_used_and_one_of_nobody_is() {
@@ -378,11 +382,12 @@ fn an_account_of_another_csv_is_not_used_and_one_of_nobody_is() {
         account_row(owner("ClusterServiceVersion", "operators.coreos.com/v1alpha1")),
         "ServiceAccount demo PresentNotSatisfied Service account is owned by another ClusterServiceVersion"
     );
+    assert_eq!(account_row(owner("ConfigMap", "v1")), UNSATISFIED);
     assert_eq!(
-        account_row(owner("ConfigMap", "v1")),
-        "ServiceAccount demo Present "
+        account_row(json!([])),
+        UNSATISFIED,
+        "it may be used, but may do nothing"
     );
-    assert_eq!(account_row(json!([])), "ServiceAccount demo Present ");
 }
 
 fn role(kind: &str, name: &str, resource: &str) -> [Value; 2] {
@@ -406,6 +411,7 @@ fn cleaned(mut object: Value) -> Value {
 #[test]
 fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
     let mut world = prepared();
+    world.by_hand = true;
     world.put(account(json!([])));
     for object in role("Role", "mine", "configmaps")
         .into_iter()
@@ -427,6 +433,7 @@ fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
 #[test]
 fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
     let mut world = prepared();
+    world.by_hand = true;
     world.put(account(json!([])));
     let mut observed_csv = csv("a", "");
     observed_csv["spec"]["install"]["spec"]["permissions"][0]["rules"]
@@ -452,15 +459,19 @@ fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
         .collect();
     assert_eq!(words, ["Satisfied", "NotSatisfied", "Satisfied"]);
     world.settle_for(3);
-    assert!(
-        world.status("a").starts_with("Succeeded"),
-        "what is missing has been made: {}",
-        world.status("a")
+    assert_eq!(
+        world.status("a"),
+        "Pending RequirementsNotMet: one or more requirements couldn't be found"
     );
+    for object in role("Role", "more", "secrets") {
+        world.put(cleaned(object));
+    }
+    world.settle_for(3);
+    succeeded(&world, "a");
 }
 
 #[test]
-fn a_deleted_account_or_role_of_a_running_operator_is_noticed_told_and_repaired() {
+fn a_deleted_account_or_role_of_a_running_operator_is_told_until_its_plan_has_made_it_again() {
     for kind in [
         "ServiceAccount",
         "Role",
@@ -479,13 +490,19 @@ fn a_deleted_account_or_role_of_a_running_operator_is_noticed_told_and_repaired(
             world.log[0], "a: Failed (RequirementsNotMet) requirements no longer met",
             "{kind}"
         );
+        world.settle_for(60);
+        assert!(
+            world.status("a").starts_with("Pending RequirementsNotMet"),
+            "{kind}: nobody else makes it"
+        );
+        world.restore_plans();
         world.settle_for(3);
         assert_eq!(world.normalised(), before, "{kind}");
     }
 }
 
 #[test]
-fn a_role_narrowed_by_hand_is_widened_again() {
+fn a_role_narrowed_by_hand_is_told_until_its_plan_has_widened_it_again() {
     let mut world = installed();
     let before = world.normalised();
     let name = world
@@ -500,6 +517,13 @@ fn a_role_narrowed_by_hand_is_widened_again() {
         &name,
         json!({"rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["demos"]}]}),
     );
+    world.settle_for(20);
+    assert!(
+        world.status("a").starts_with("Pending RequirementsNotMet"),
+        "{}",
+        world.status("a")
+    );
+    world.restore_plans();
     world.settle_for(3);
     assert_eq!(world.normalised(), before);
 }

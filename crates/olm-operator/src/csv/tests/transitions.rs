@@ -7,35 +7,30 @@ use super::{changed, installed, prepared, rests, succeeded};
 use crate::world::{World, csv, csv_key, deployment, group};
 
 #[test]
-fn a_csv_applied_by_hand_reaches_succeeded_by_itself() {
+fn a_csv_whose_requirements_are_met_reaches_succeeded_by_itself() {
     let mut world = prepared();
     world.put(csv("a", ""));
     world.settle_for(5);
     insta::assert_snapshot!(world.log.join("\n"), @r"
 a: Pending (RequirementsUnknown) requirements not yet checked
-a: Pending (RequirementsNotMet) one or more requirements couldn't be found
 a: InstallReady (AllRequirementsMet) all requirements found, attempting install
 a: Installing (InstallSucceeded) waiting for install components to report healthy
 a: Succeeded (InstallSucceeded) install strategy completed with no errors
 ");
+    // The controllers work side by side, so that only what is written is certain.
+    world.writes.sort();
     insta::assert_snapshot!(world.writes.join("\n"), @r#"
-    patch OperatorGroup ns/og status
+    apply Deployment ns/demo
     apply OperatorCondition ns/a
     apply Role ns/a
-    patch ClusterServiceVersion ns/a {"metadata":{"annotations":{"olm.operatorGroup":"og","olm.operatorNamespace":"ns","olm.targetNamespaces":"ns"},"finalizers":["operators.coreos.com/csv-cleanup"]}}
-    patch Namespace ns {"metadata":{"labels":{"olm.operatorgroup.uid/uid-3":""}}}
     apply RoleBinding ns/a
-    patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":"Demo.v1.example.com"}}}
-    patch ClusterServiceVersion ns/a status
-    create ServiceAccount ns/demo
-    apply Role ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP
-    apply RoleBinding ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP
-    apply ClusterRole a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
-    apply ClusterRoleBinding a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
-    apply Deployment ns/demo
-    patch ClusterServiceVersion ns/a status
     kubernetes: status of Deployment demo
     patch ClusterServiceVersion ns/a status
+    patch ClusterServiceVersion ns/a status
+    patch ClusterServiceVersion ns/a {"metadata":{"annotations":{"olm.operatorGroup":"og","olm.operatorNamespace":"ns","olm.targetNamespaces":"ns"},"finalizers":["operators.coreos.com/csv-cleanup"]}}
+    patch Namespace ns {"metadata":{"labels":{"olm.operatorgroup.uid/uid-3":""}}}
+    patch OperatorGroup ns/og status
+    patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":"Demo.v1.example.com"}}}
     "#);
 }
 
@@ -242,6 +237,7 @@ fn an_unrecognized_strategy_fails_once_and_recovers_when_it_is_fixed() {
         "a",
         json!({"spec": {"install": {"strategy": "deployment"}}}),
     );
+    world.install_plan(&csv_key("a"));
     world.settle_for(3);
     succeeded(&world, "a");
 }
@@ -273,7 +269,7 @@ fn a_deployment_the_api_server_refuses_fails_once_and_is_tried_again_in_place() 
         .iter()
         .filter(|write| write.ends_with("ClusterServiceVersion ns/a status"))
         .count();
-    assert_eq!(statuses, 2, "{:#?}", world.writes);
+    assert_eq!(statuses, 1, "{:#?}", world.writes);
     world.refused.clear();
     world.settle_for(60);
     succeeded(&world, "a");
@@ -318,7 +314,8 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
         "OperatorGroup",
         "ns",
         "og",
-        json!({"spec": {"serviceAccountName": "scoped"}}),
+        json!({"spec": {"serviceAccountName": "scoped"},
+            "status": {"serviceAccountRef": {"namespace": "ns", "name": "scoped"}}}),
     );
     world.put(csv("a", ""));
     world.refused.insert("Deployment".into(), FailureClass::Forbidden);
@@ -338,24 +335,6 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
     world.refused.clear();
     world.settle_for(60);
     succeeded(&world, "a");
-}
-
-#[test]
-fn rights_the_api_server_refuses_to_make_are_told_once() {
-    let mut world = prepared();
-    world.refused.insert("Role".into(), FailureClass::Forbidden);
-    world.put(csv("a", ""));
-    world.settle_for(20);
-    assert_eq!(
-        world.status("a"),
-        "Pending RequirementsNotMet: one or more requirements couldn't be found: apply Role ns/a-demo-7xsvb5eVljI6lxpzvmen54uf0n2wtzGV6aWZnP: refused by the model"
-    );
-    let statuses = world
-        .writes
-        .iter()
-        .filter(|write| write.ends_with("ClusterServiceVersion ns/a status"));
-    assert!(statuses.count() <= 3, "{:#?}", world.writes);
-    assert!(world.events.len() <= 5, "{:#?}", world.events);
 }
 
 #[test]

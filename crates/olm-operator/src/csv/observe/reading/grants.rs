@@ -17,29 +17,41 @@ use crate::{
     owner,
 };
 
-/// Reads what is granted to `accounts` in the namespace of `csv` and in the whole cluster.
+/// Reads what is granted to `accounts`, which are in the namespace of `csv`, in `namespaces` and in the whole cluster.
 ///
 /// # Errors
 /// When a read fails.
 pub(super) async fn read(
     client: &Client,
     csv: &NamespacedName,
+    namespaces: &BTreeSet<String>,
     accounts: &BTreeSet<&str>,
 ) -> Result<Grants, ObserveError> {
     if accounts.is_empty() {
         return Ok(Grants::default());
     }
     let namespace = csv.namespace.as_str();
-    let namespaced: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
-    let what = format!("the RoleBindings of namespace {namespace}");
-    let local = deadline(&what, namespaced.list(&ListParams::default())).await?;
+    let mut local = Vec::new();
+    for namespace in namespaces {
+        let namespaced: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+        let what = format!("the RoleBindings of namespace {namespace}");
+        local.extend(
+            deadline(&what, namespaced.list(&ListParams::default()))
+                .await?
+                .items,
+        );
+    }
     let cluster: Api<ClusterRoleBinding> = Api::all(client.clone());
     let global = deadline("the ClusterRoleBindings", cluster.list(&ListParams::default())).await?;
-    let bindings = bindings(csv, local.items, global.items);
+    let bindings = bindings(csv, local, global.items);
     let held: BTreeSet<RoleKey> = accounts
         .iter()
         .flat_map(|name| {
-            coverage::roles_of(coverage::Account { namespace, name }, Some(namespace), &bindings)
+            let account = coverage::Account { namespace, name };
+            let bindings = bindings.as_slice();
+            namespaces
+                .iter()
+                .flat_map(move |within| coverage::roles_of(account, Some(within), bindings))
         })
         .collect();
     let mut roles = BTreeMap::new();

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -17,12 +18,11 @@ use olm_api::{
 };
 use olm_runtime::{NamespacedName, store::Store};
 
-use super::super::{Account, ApiService, Cluster, Crd, ForeignGroup, Observed, Rbac, Sibling};
+use super::super::{Account, ApiService, Cluster, Crd, ForeignGroup, Observed, PlannedRbac, Rbac, Sibling};
 use crate::{
     csv::{
         changeover,
         deployment::overrides::Overrides,
-        rbac::repair,
         requirements,
         strategy::{self, Strategy},
     },
@@ -30,6 +30,11 @@ use crate::{
     owner,
     stores::{CustomResourceDefinition, Stores},
 };
+
+/// How long the steps of an InstallPlan get.
+const PLAN_GRACE: Duration = Duration::from_secs(15);
+/// How long a ClusterServiceVersion gets that no Subscription names (yet).
+const HAND_GRACE: Duration = Duration::from_secs(2);
 
 /// What the stores know; the rest is empty.
 pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
@@ -72,6 +77,7 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             })
             .collect(),
         rbac: own_rbac(stores, key),
+        planned: planned(stores, key),
         leftovers: Vec::new(),
         strategy,
         csv,
@@ -128,9 +134,42 @@ pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
         .collect()
 }
 
+/// How much longer the steps of an InstallPlan may still be making accounts and roles; `None` when they have had their time.
+///
+/// Until then what they make is not looked for by live reads. A creation time in the future, by a clock that is ahead, is no
+/// reason to wait.
+pub fn plan_grace(observed: &Observed, now: Timestamp) -> Option<Duration> {
+    let grace = if observed.subscription.is_some() {
+        PLAN_GRACE
+    } else {
+        HAND_GRACE
+    };
+    let age = Duration::try_from(now.duration_since(observed.created())).ok()?;
+    grace.checked_sub(age).filter(|left| !left.is_zero())
+}
+
 /// True while the steps of an InstallPlan may still be making accounts and roles.
 pub fn is_young(observed: &Observed, now: Timestamp) -> bool {
-    repair::grace(observed.created(), observed.subscription.is_some(), now).is_some()
+    plan_grace(observed, now).is_some()
+}
+
+/// What completed plans have made for this ClusterServiceVersion; the store keeps only steps for Roles and their bindings, and of
+/// their manifests a hash (see [`crate::stores`]).
+fn planned(stores: &Stores, key: &NamespacedName) -> Vec<PlannedRbac> {
+    let plans = stores.install_plans.list_in(&key.namespace);
+    plans
+        .iter()
+        .flat_map(|plan| {
+            let steps = plan.status.iter().flat_map(|status| status.plan.iter());
+            let own = steps.filter(|step| step.resolving == key.name);
+            own.map(|step| PlannedRbac {
+                plan_uid: plan.uid().unwrap_or_default(),
+                kind: step.resource.kind.clone(),
+                name: step.resource.name.clone(),
+                content: step.resource.manifest.clone(),
+            })
+        })
+        .collect()
 }
 
 /// What the one of `all` that names the ClusterServiceVersion `csv` configures; `None` without such a Subscription.
@@ -274,8 +313,6 @@ pub fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> Account {
         csv_owners: owner::references(&found.metadata)
             .map(|owner| (owner.uid.clone(), owner.name.clone()))
             .collect(),
-        owner_references: found.metadata.owner_references.clone().unwrap_or_default(),
-        resource_version: found.resource_version(),
     }
 }
 

@@ -1,0 +1,128 @@
+//! The form of the counterparts, and in whose name they are written.
+
+use k8s_openapi::{
+    api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use olm_api::labels;
+use olm_runtime::plan::{Action, Identity, Target, to_value};
+use serde::Serialize;
+
+use crate::{
+    csv::{
+        FIELD_MANAGER,
+        observe::Observed,
+        rbac::{self, WantedRole},
+    },
+    owner,
+};
+
+/// A Role and its binding, called `name`, for the account of a ClusterServiceVersion of another namespace.
+///
+/// Kubernetes knows no owners across namespaces: the finalizer finds them by their labels.
+pub(super) fn role(
+    observed: &Observed,
+    wanted: &WantedRole,
+    namespace: &str,
+    name: &str,
+) -> (Role, RoleBinding) {
+    let role_ref = role_ref("Role", name);
+    let subjects = vec![subject(&wanted.service_account, observed.namespace())];
+    let within = |mut metadata: ObjectMeta| {
+        metadata.namespace = Some(namespace.to_owned());
+        let marks = metadata.labels.get_or_insert_default();
+        marks.insert(labels::COPIED_FROM.to_owned(), observed.namespace().to_owned());
+        metadata
+    };
+    let role = Role {
+        metadata: within(metadata(observed, name, &wanted.rules_hash)),
+        rules: Some(wanted.rules.clone()),
+    };
+    let binding = RoleBinding {
+        metadata: within(metadata(observed, name, &binding_hash(&role_ref, &subjects))),
+        role_ref,
+        subjects: Some(subjects),
+    };
+    (role, binding)
+}
+
+/// A ClusterRole with these rules and its binding to the account. The hash label is that of the Role it was promoted from, as on
+/// clusters today.
+pub(super) fn cluster_role(
+    observed: &Observed,
+    wanted: &WantedRole,
+    rules: Vec<PolicyRule>,
+) -> (ClusterRole, ClusterRoleBinding) {
+    let name = wanted.promoted_name.as_str();
+    let role_ref = role_ref("ClusterRole", name);
+    let subjects = vec![subject(&wanted.service_account, observed.namespace())];
+    let role = ClusterRole {
+        metadata: metadata(observed, name, &wanted.rules_hash),
+        rules: Some(rules),
+        aggregation_rule: None,
+    };
+    let binding = ClusterRoleBinding {
+        metadata: metadata(observed, name, &binding_hash(&role_ref, &subjects)),
+        role_ref,
+        subjects: Some(subjects),
+    };
+    (role, binding)
+}
+
+/// The account as the subject of a binding.
+pub(super) fn subject(account: &str, namespace: &str) -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: account.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        api_group: None,
+    }
+}
+
+/// The role a binding points to.
+pub(super) fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef {
+        api_group: rbac::GROUP.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// The hash label of a binding. A binding always has a JSON form, so there always is one.
+pub(super) fn binding_hash(role_ref: &RoleRef, subjects: &[Subject]) -> String {
+    olm_api::permission::binding_hash(role_ref, subjects).unwrap_or_default()
+}
+
+fn metadata(observed: &Observed, name: &str, hash: &str) -> ObjectMeta {
+    let mut marks = owner::labels(&observed.csv);
+    marks.insert(labels::PERMISSIONS_HASH.to_owned(), hash.to_owned());
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(marks),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Writes `object` with the rights that count for this ClusterServiceVersion.
+pub(super) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
+    Action::Apply {
+        target,
+        object: to_value(object),
+        manager: FIELD_MANAGER,
+        identity: identity(observed),
+    }
+}
+
+/// In whose name the parts of an operator are written: the account its OperatorGroup names, else our own.
+///
+/// The account of the group's spec counts even before its status names it; the gates hold every write back until then.
+pub fn identity(observed: &Observed) -> Identity {
+    let account = observed.group().and_then(|group| group.service_account.clone());
+    match account {
+        Some(name) => Identity::ServiceAccount {
+            namespace: observed.namespace().to_owned(),
+            name,
+        },
+        None => Identity::Operator,
+    }
+}

@@ -1,0 +1,677 @@
+//! No right comes into being because a ClusterServiceVersion, or a label, says so.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use olm_api::permission;
+use serde_json::{Value, json};
+
+use super::{prepared_for, succeeded};
+use crate::world::{World, csv, csv_key, decode, group, namespace_object, permission};
+
+/// The demo's namespaced permission.
+fn rules(resource: &str) -> Vec<PolicyRule> {
+    decode(permission("demo", "", resource)["rules"].clone())
+}
+
+fn role_name(resource: &str) -> String {
+    permission::role_name("a", "demo", &rules(resource)).unwrap()
+}
+
+fn promoted_name(resource: &str) -> String {
+    permission::promoted_role_name("a", "ns", "demo", &rules(resource)).unwrap()
+}
+
+/// A Role (or ClusterRole) and its binding to the demo's account, with all the labels OLM gives its own.
+fn labelled(namespace: &str, name: &str, rules: Value, extra: &[(&str, &str)]) -> [Value; 2] {
+    let kind = if namespace.is_empty() {
+        "ClusterRole"
+    } else {
+        "Role"
+    };
+    let typed: Vec<PolicyRule> = decode(rules.clone());
+    let counted = typed.split_last().filter(|_| namespace.is_empty());
+    let hash = permission::rules_hash(counted.map_or(&typed[..], |(_, rest)| rest)).unwrap();
+    let mut metadata = json!({"name": name, "labels": {
+        "olm.managed": "true", "olm.owner": "a", "olm.owner.namespace": "ns",
+        "olm.owner.kind": "ClusterServiceVersion", "olm.permissions.hash": hash}});
+    for (key, value) in extra {
+        metadata["labels"][*key] = json!(value);
+    }
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    let api = "rbac.authorization.k8s.io/v1";
+    [
+        json!({"apiVersion": api, "kind": kind, "metadata": metadata, "rules": rules}),
+        json!({"apiVersion": api, "kind": format!("{kind}Binding"), "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}]}),
+    ]
+}
+
+fn account() -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "demo"}})
+}
+
+fn put_all(world: &mut World, objects: impl IntoIterator<Item = Value>) {
+    objects.into_iter().for_each(|object| world.put(object));
+}
+
+/// The demo without cluster permissions.
+fn demo() -> Value {
+    let mut csv = csv("a", "");
+    csv["spec"]["install"]["spec"]["clusterPermissions"] = json!([]);
+    csv
+}
+
+/// The demo, applied by hand, with rights that a tenant of `ns` made for it under the names and labels of OLM.
+fn forged(targets: &[&str]) -> World {
+    let mut world = prepared_for(targets);
+    for target in targets.iter().filter(|target| **target != "ns") {
+        world.put(namespace_object(target));
+    }
+    world.by_hand = true;
+    world.put(account());
+    let rules = permission("demo", "", "configmaps")["rules"].clone();
+    put_all(&mut world, labelled("ns", &role_name("configmaps"), rules, &[]));
+    world.put(demo());
+    world
+}
+
+fn rbac_outside(world: &World) -> Vec<String> {
+    let mut names = world.names("ClusterRole");
+    names.extend(world.names("ClusterRoleBinding"));
+    for kind in ["Role", "RoleBinding"] {
+        names.extend(
+            world
+                .names(kind)
+                .into_iter()
+                .filter(|name| !name.starts_with("ns/")),
+        );
+    }
+    names
+}
+
+#[track_caller]
+fn account_row(world: &World) -> Value {
+    let status = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
+    let rows = status["requirementStatus"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    rows.into_iter()
+        .find(|row| row["kind"] == "ServiceAccount")
+        .expect("a row of the account")
+}
+
+fn message(world: &World) -> String {
+    account_row(world)["message"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[track_caller]
+fn unmet(world: &World) {
+    assert_eq!(
+        world.status("a"),
+        "Pending RequirementsNotMet: one or more requirements couldn't be found"
+    );
+}
+
+/// A user who may only create ClusterServiceVersions gets nothing made, whatever the ClusterServiceVersion asks for.
+#[test]
+fn arch_007_a_missing_account_or_right_is_told_and_never_made() {
+    for targets in [&["ns"][..], &[]] {
+        let mut world = prepared_for(targets);
+        world.by_hand = true;
+        let mut csv = csv("a", "");
+        let all = json!([{"serviceAccountName": "demo", "rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}]);
+        csv["spec"]["install"]["spec"]["clusterPermissions"] = all;
+        world.put(csv);
+        world.settle_for(90);
+        unmet(&world);
+        assert_eq!(message(&world), "Service account does not exist");
+        world.put(account());
+        world.settle_for(90);
+        unmet(&world);
+        assert_eq!(message(&world), "Policy rule not satisfied for service account");
+        assert_eq!(
+            world.names("Role"),
+            ["ns/a"],
+            "the OperatorCondition's, whose rules are not the ClusterServiceVersion's"
+        );
+        assert_eq!(world.names("ServiceAccount"), ["ns/demo"]);
+        assert!(rbac_outside(&world).is_empty(), "{:?}", rbac_outside(&world));
+        assert!(world.names("Deployment").is_empty());
+    }
+}
+
+#[test]
+fn arch_006_a_csv_applied_by_hand_runs_once_its_rights_are_there_whoever_made_them() {
+    let mut world = prepared_for(&["ns"]);
+    world.by_hand = true;
+    world.put(demo());
+    world.settle_for(40);
+    unmet(&world);
+    world.put(account());
+    let [mut role, mut binding] = labelled(
+        "ns",
+        "mine",
+        permission("demo", "", "configmaps")["rules"].clone(),
+        &[],
+    );
+    for object in [&mut role, &mut binding] {
+        object["metadata"]["labels"] = json!({});
+    }
+    put_all(&mut world, [role, binding]);
+    world.settle_for(20);
+    succeeded(&world, "a");
+}
+
+/// Everything that this operator makes of accounts and RBAC, in every story: only what takes no rules from a
+/// ClusterServiceVersion, and counterparts of what an InstallPlan made.
+#[test]
+fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv() {
+    /// Shapes that are fixed here; nothing in them comes from a ClusterServiceVersion but its name.
+    const FIXED: [&str; 1] = ["of an OperatorCondition: get, update, patch on that one object"];
+    // Not built yet, and fixed as well: the serving certificate's Role and bindings (auth-delegator, auth-reader), ClusterRoles of
+    // provided APIs and of groups. A catalog's and an unpack's Role are the other operator's.
+    let mut seen = BTreeSet::new();
+    for targets in [&["ns"][..], &["ns", "one"], &[]] {
+        for by_hand in [false, true] {
+            let mut world = prepared_for(targets).with(namespace_object("one"));
+            world.by_hand = by_hand;
+            world.put(csv("a", ""));
+            world.settle_for(20);
+            world.put(csv("b", "a"));
+            world.settle_for(20);
+            let makes = |write: &&String| {
+                let verbs = ["apply ", "create ", "patch "];
+                let kinds = [
+                    "ServiceAccount ",
+                    "Role ",
+                    "RoleBinding ",
+                    "ClusterRole ",
+                    "ClusterRoleBinding ",
+                ];
+                verbs.iter().any(|verb| {
+                    kinds
+                        .iter()
+                        .any(|kind| write.starts_with(&format!("{verb}{kind}")))
+                })
+            };
+            for write in world.writes.iter().filter(makes) {
+                let name = write.rsplit(['/', ' ']).next().unwrap();
+                let is_condition = world
+                    .writes
+                    .iter()
+                    .any(|other| *other == format!("apply OperatorCondition ns/{name}"));
+                let is_counterpart = !by_hand && (write.contains("Cluster") || write.contains(" one/"));
+                assert!(
+                    is_condition || is_counterpart,
+                    "{targets:?}, by hand {by_hand}: {write}"
+                );
+                seen.insert(if is_condition { FIXED[0] } else { "counterpart" });
+            }
+        }
+    }
+    assert_eq!(seen, BTreeSet::from([FIXED[0], "counterpart"]));
+}
+
+/// What the deployed program may do says the same.
+#[test]
+fn arch_007_the_deployed_program_may_not_write_service_accounts() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../manifests/olm/30-olm-operator.yaml"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let role = text
+        .split("---")
+        .find(|document| document.contains("kind: ClusterRole\n"))
+        .unwrap();
+    let rules: Vec<&str> = role.split("- apiGroups:").collect();
+    let named: Vec<&&str> = rules
+        .iter()
+        .filter(|rule| rule.contains("serviceaccounts"))
+        .collect();
+    assert!(!named.is_empty());
+    for rule in named {
+        for verb in ["create", "update", "patch", "delete", "\"*\""] {
+            assert!(!rule.contains(verb), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn roles_with_forged_labels_are_used_where_they_are_and_carried_nowhere() {
+    let mut world = forged(&["ns"]);
+    world.settle_for(20);
+    succeeded(&world, "a");
+    let name = role_name("configmaps");
+    for (targets, place) in [
+        (&[][..], "in all namespaces"),
+        (&["ns", "one"], "in namespace one"),
+        (&["one", "two"], "in namespaces one, two"),
+    ] {
+        let mut world = forged(targets);
+        world.settle_for(60);
+        unmet(&world);
+        assert_eq!(rbac_outside(&world), [""; 0]);
+        assert_eq!(
+            message(&world),
+            format!(
+                "Policy rule not satisfied for service account {place}: no completed InstallPlan made role {name}"
+            )
+        );
+    }
+}
+
+#[test]
+fn rights_that_an_administrator_made_elsewhere_do_without_an_install_plan() {
+    let mut world = forged(&["ns", "one"]);
+    world.settle_for(20);
+    unmet(&world);
+    let rules = permission("demo", "", "configmaps")["rules"].clone();
+    let [mut role, mut binding] = labelled("one", "mine", rules.clone(), &[]);
+    for object in [&mut role, &mut binding] {
+        object["metadata"]["labels"] = json!({});
+    }
+    put_all(&mut world, [role, binding]);
+    world.settle_for(20);
+    succeeded(&world, "a");
+    assert_eq!(rbac_outside(&world), ["one/mine", "one/mine"]);
+
+    let mut world = forged(&[]);
+    let [mut role, mut binding] = labelled("", "mine", rules, &[]);
+    for object in [&mut role, &mut binding] {
+        object["metadata"]["labels"] = json!({});
+    }
+    put_all(&mut world, [role, binding]);
+    world.settle_for(20);
+    succeeded(&world, "a");
+    assert_eq!(rbac_outside(&world), ["/mine", "/mine"]);
+}
+
+/// An installed operator of a global group, edited by a tenant who made the Role for it in the tenant's own namespace.
+#[test]
+fn new_rules_of_an_edited_csv_are_not_promoted() {
+    let mut world = prepared_for(&[]).with(demo());
+    world.settle_for(10);
+    succeeded(&world, "a");
+    let before = rbac_outside(&world);
+    world.by_hand = true;
+    let wide = permission("demo", "", "secrets");
+    put_all(
+        &mut world,
+        labelled("ns", &role_name("secrets"), wide["rules"].clone(), &[]),
+    );
+    world.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"spec": {"install": {"spec": {"permissions": [wide]}}}}),
+    );
+    world.settle_for(60);
+    unmet(&world);
+    assert_eq!(rbac_outside(&world), before);
+    // The Role that the plan made, with other rules in it.
+    let own = role_name("configmaps");
+    let mut rules = permission("demo", "", "configmaps")["rules"].clone();
+    rules
+        .as_array_mut()
+        .unwrap()
+        .push(permission("demo", "", "secrets")["rules"][0].clone());
+    world.edit("Role", "ns", &own, json!({"rules": rules}));
+    world.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"spec": {"install": {"spec": {"permissions": [{"serviceAccountName": "demo", "rules": rules}]}}}}),
+    );
+    world.settle_for(60);
+    unmet(&world);
+    assert_eq!(rbac_outside(&world), before);
+}
+
+/// A plan proves what its steps made for this ClusterServiceVersion, and nothing else.
+#[test]
+fn only_a_completed_plan_of_this_csv_with_these_rules_is_a_proof() {
+    let whole = |change: &dyn Fn(&mut Value)| {
+        let mut world = forged(&[]);
+        world.install_plan(&csv_key("a"));
+        let mut plan = world.get("InstallPlan", "ns", "install-a").unwrap().clone();
+        change(&mut plan);
+        world.put(plan);
+        world.settle_for(10);
+        (
+            world.status("a").starts_with("Succeeded"),
+            rbac_outside(&world).len(),
+        )
+    };
+    let step = |plan: &mut Value, kind: &str, change: &dyn Fn(&mut Value)| {
+        for step in plan["status"]["plan"].as_array_mut().unwrap() {
+            if step["resource"]["kind"] == kind {
+                change(step);
+            }
+        }
+    };
+    let carried = |step: &mut Value, change: &dyn Fn(&mut Value)| {
+        let mut object: Value = serde_json::from_str(step["resource"]["manifest"].as_str().unwrap()).unwrap();
+        change(&mut object);
+        step["resource"]["manifest"] = json!(object.to_string());
+    };
+    assert_eq!(whole(&|_| {}), (true, 2));
+    let reference = json!({"kind": "ConfigMap", "name": "x", "namespace": "ns", "catalogSourceName": "c", "catalogSourceNamespace": "ns"});
+    let refer = |plan: &mut Value| {
+        for kind in ["Role", "RoleBinding"] {
+            step(plan, kind, &|step| {
+                step["resource"]["manifest"] = json!(reference.to_string())
+            });
+        }
+    };
+    assert_eq!(whole(&refer), (true, 2), "upstream's plans refer to a ConfigMap");
+    type Change<'a> = &'a dyn Fn(&mut Value);
+    let forgeries: [(&str, Change); 8] = [
+        ("phase", &|plan| plan["status"]["phase"] = json!("Installing")),
+        ("other csv", &|plan| {
+            step(plan, "Role", &|step| step["resolving"] = json!("b"));
+        }),
+        ("not done", &|plan| {
+            step(plan, "Role", &|step| step["status"] = json!("Unknown"));
+        }),
+        ("no binding", &|plan| {
+            step(plan, "RoleBinding", &|step| step["status"] = json!("Unknown"));
+        }),
+        ("other name", &|plan| {
+            step(plan, "Role", &|step| step["resource"]["name"] = json!("other"));
+        }),
+        ("other rules", &|plan| {
+            step(plan, "Role", &|step| {
+                carried(step, &|role| role["rules"][0]["verbs"] = json!(["get"]))
+            });
+        }),
+        ("other account", &|plan| {
+            step(plan, "RoleBinding", &|step| {
+                carried(step, &|binding| binding["subjects"][0]["name"] = json!("other"));
+            });
+        }),
+        ("unreadable", &|plan| {
+            step(plan, "Role", &|step| step["resource"]["manifest"] = json!("{"));
+        }),
+    ];
+    for (forgery, change) in forgeries {
+        assert_eq!(whole(change), (false, 0), "{forgery}");
+    }
+}
+
+fn retarget(world: &mut World, targets: Value) {
+    world.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": targets}}),
+    );
+    world.settle_for(5);
+}
+
+fn replicas(world: &World) -> Vec<String> {
+    let names = world.names("RoleBinding").into_iter();
+    names
+        .filter(|name| !name.starts_with("ns/"))
+        .map(|name| name.split('/').next().unwrap().to_owned())
+        .collect()
+}
+
+fn installed_in(targets: &[&str]) -> World {
+    let mut world = prepared_for(targets);
+    for name in ["one", "two", "three"] {
+        world.put(namespace_object(name));
+    }
+    world.put(demo());
+    world.settle_for(10);
+    succeeded(&world, "a");
+    world
+}
+
+/// What was granted once stays and counts for further namespaces, whatever becomes of the plan: with its Subscription it goes.
+#[test]
+fn what_was_granted_once_counts_after_its_plan_is_gone_until_the_rules_change() {
+    for (targets, then) in [
+        (&["ns", "one"][..], json!(["ns", "one", "two"])),
+        (&[], json!(["ns", "one", "two"])),
+    ] {
+        let mut world = installed_in(targets);
+        world.by_hand = true;
+        world.delete("InstallPlan", "ns", "install-a");
+        world.settle_for(5);
+        succeeded(&world, "a");
+        retarget(&mut world, then);
+        succeeded(&world, "a");
+        assert_eq!(replicas(&world), ["one", "two"]);
+        retarget(&mut world, json!(null));
+        succeeded(&world, "a");
+        assert_eq!(rbac_outside(&world).len(), 2, "{:?}", rbac_outside(&world));
+
+        let wide = permission("demo", "", "secrets");
+        put_all(
+            &mut world,
+            labelled("ns", &role_name("secrets"), wide["rules"].clone(), &[]),
+        );
+        world.edit(
+            "ClusterServiceVersion",
+            "ns",
+            "a",
+            json!({"spec": {"install": {"spec": {"permissions": [wide]}}}}),
+        );
+        world.settle_for(20);
+        unmet(&world);
+    }
+}
+
+/// The note that a plan was there is in the status: who may only write ClusterServiceVersions cannot put it there, and one that
+/// was copied from another ClusterServiceVersion names other roles.
+#[test]
+fn the_note_of_a_grant_is_in_the_status_alone() {
+    let world = installed_in(&["ns", "one"]);
+    let row = account_row(&world);
+    let note = row["dependents"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        note["message"],
+        format!("made by an InstallPlan: {}", role_name("configmaps"))
+    );
+    let uid = &world.get("InstallPlan", "ns", "install-a").unwrap()["metadata"]["uid"];
+    assert_eq!(note["uuid"], *uid);
+    let own = prepared_for(&["ns"]).with(demo());
+    let mut own = own;
+    own.settle_for(10);
+    assert_eq!(
+        account_row(&own)["dependents"].as_array().unwrap().len(),
+        1,
+        "rows are upstream's where nothing is carried elsewhere"
+    );
+}
+
+/// A Role in a target namespace can have been made by a tenant of that namespace: it counts there and nowhere else. With an account
+/// in the group it counts, too, since what follows is written with that account's rights.
+#[test]
+fn a_counterpart_that_a_tenant_may_have_made_proves_nothing_for_other_namespaces() {
+    let rules = permission("demo", "", "configmaps")["rules"].clone();
+    for scoped in [false, true] {
+        let mut world = forged(&["ns", "one", "two"]);
+        if scoped {
+            world.edit(
+                "OperatorGroup",
+                "ns",
+                "og",
+                json!({"spec": {"serviceAccountName": "scoped"}, "status": {"serviceAccountRef": {"name": "scoped"}}}),
+            );
+        }
+        for name in [role_name("configmaps"), promoted_name("configmaps")] {
+            put_all(
+                &mut world,
+                labelled("one", &name, rules.clone(), &[("olm.copiedFrom", "ns")]),
+            );
+        }
+        world.settle_for(20);
+        if scoped {
+            succeeded(&world, "a");
+            let made = format!("apply Role two/{} as ns/scoped", promoted_name("configmaps"));
+            assert!(world.writes.contains(&made), "{:#?}", world.writes);
+        } else {
+            unmet(&world);
+            assert_eq!(
+                message(&world),
+                format!(
+                    "Policy rule not satisfied for service account in namespace two: no completed InstallPlan made role {}",
+                    role_name("configmaps")
+                )
+            );
+            assert_eq!(
+                world
+                    .names("Role")
+                    .iter()
+                    .filter(|name| name.starts_with("two/"))
+                    .count(),
+                0
+            );
+        }
+    }
+}
+
+/// ClusterRoles that upstream promoted bear the Role's name; they stay, count as proof, and are taken back when the time comes.
+#[test]
+fn what_upstream_promoted_stays_and_counts() {
+    let mut world = forged(&[]);
+    for name in ["one", "two"] {
+        world.put(namespace_object(name));
+    }
+    let mut rules = permission("demo", "", "configmaps")["rules"].clone();
+    rules
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["namespaces"]}));
+    let upstreams = labelled("", &role_name("configmaps"), rules, &[]);
+    put_all(&mut world, upstreams);
+    world.settle_for(10);
+    succeeded(&world, "a");
+    let made = world
+        .writes
+        .iter()
+        .filter(|write| write.contains("Role ") && !write.ends_with("/a"));
+    assert_eq!(made.count(), 0, "nothing is made anew: {:#?}", world.writes);
+
+    retarget(&mut world, json!(["ns", "one"]));
+    assert_eq!(replicas(&world), ["one"]);
+    assert!(world.names("ClusterRole").is_empty() && world.names("ClusterRoleBinding").is_empty());
+    succeeded(&world, "a");
+}
+
+/// The namespaced counterparts stand before the cluster-wide rights go, and the other way round.
+#[test]
+fn rights_are_taken_back_only_after_those_that_replace_them_are_there() {
+    let mut world = installed_in(&[]);
+    world.writes.clear();
+    retarget(&mut world, json!(["ns", "one", "two"]));
+    let at = |text: &str| {
+        let found = world.writes.iter().position(|write| write.starts_with(text));
+        found.unwrap_or_else(|| panic!("{text} in {:#?}", world.writes))
+    };
+    let taken = at("delete ClusterRoleBinding");
+    for made in ["apply RoleBinding one/", "apply RoleBinding two/"] {
+        assert!(at(made) < taken, "{:#?}", world.writes);
+    }
+    assert!(world.names("ClusterRole").is_empty());
+    world.writes.clear();
+    retarget(&mut world, json!(null));
+    let at = |text: &str| {
+        world
+            .writes
+            .iter()
+            .position(|write| write.starts_with(text))
+            .unwrap()
+    };
+    assert!(
+        at("apply ClusterRoleBinding") < at("delete RoleBinding one/"),
+        "{:#?}",
+        world.writes
+    );
+    assert_eq!(replicas(&world), [""; 0]);
+}
+
+/// A namespace that refuses its counterpart keeps the cluster-wide rights in place.
+#[test]
+fn a_narrowed_group_keeps_cluster_wide_rights_as_long_as_a_target_has_none_of_its_own() {
+    let mut world = installed_in(&[]);
+    world.refused.insert(
+        "RoleBinding two".into(),
+        olm_runtime::outcome::FailureClass::Forbidden,
+    );
+    retarget(&mut world, json!(["ns", "one", "two"]));
+    world.settle_for(12);
+    assert_eq!(world.names("ClusterRoleBinding").len(), 1);
+    assert_eq!(replicas(&world), ["one"]);
+    world.refused.clear();
+    world.settle_for(70);
+    assert!(world.names("ClusterRoleBinding").is_empty());
+    assert_eq!(replicas(&world), ["one", "two"]);
+    succeeded(&world, "a");
+}
+
+/// New permissions, by a new plan, are promoted before the old ones are taken back; nothing of the old ones stays.
+#[test]
+fn changed_permissions_leave_no_old_cluster_role_behind() {
+    let mut world = installed_in(&[]);
+    world.writes.clear();
+    world.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"spec": {"install": {"spec": {"permissions": [permission("demo", "", "secrets")]}}}}),
+    );
+    world.install_plan(&csv_key("a"));
+    world.settle_for(5);
+    succeeded(&world, "a");
+    assert_eq!(
+        world.names("ClusterRole"),
+        [format!("/{}", promoted_name("secrets"))]
+    );
+    assert_eq!(
+        world.names("ClusterRoleBinding"),
+        [format!("/{}", promoted_name("secrets"))]
+    );
+    let at = |text: &str| {
+        world
+            .writes
+            .iter()
+            .position(|write| write.starts_with(text))
+            .unwrap()
+    };
+    assert!(
+        at("apply ClusterRoleBinding") < at("delete ClusterRoleBinding"),
+        "{:#?}",
+        world.writes
+    );
+}
+
+/// Two ClusterServiceVersions of one name in two global groups have ClusterRoles of their own.
+#[test]
+fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
+    let mut unowned = demo();
+    unowned["spec"]["customresourcedefinitions"] = json!({});
+    let mut other = unowned.clone();
+    other["metadata"]["namespace"] = json!("other");
+    let mut world = prepared_for(&[])
+        .with(namespace_object("other"))
+        .with(group("other", "og", &[]))
+        .with(unowned)
+        .with(other);
+    world.settle_for(10);
+    succeeded(&world, "a");
+    assert_eq!(world.names("ClusterRole").len(), 2);
+    let writes = world.writes.len();
+    world.settle_for(10);
+    assert_eq!(world.writes.len(), writes, "they are at rest");
+}

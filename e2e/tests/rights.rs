@@ -1,0 +1,600 @@
+//! The trials of docs/security.md: what users with few rights can make OLM do. No Role, ClusterRole or binding appears or widens
+//! beyond what that user, or the account of the OperatorGroup, may do.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
+use e2e::variant::Variant;
+use e2e::writes::AuditTail;
+use serde_json::{Value, json};
+use xtask::kubectl::text;
+
+/// How long nothing may happen before it counts as not happening: longer than any wait of OLM's that a trial could end.
+const QUIET: Duration = Duration::from_secs(25);
+const UNMET: &str = "RequirementsNotMet";
+
+// --- Users -------------------------------------------------------------------------------------------------------------------
+
+/// A user who may do what `rules` say in a namespace, and nothing else.
+struct User<'a> {
+    lab: &'static Lab,
+    namespace: &'a Namespace<'static>,
+    name: String,
+}
+
+impl<'a> User<'a> {
+    fn new(namespace: &'a Namespace<'static>, rules: &Value) -> anyhow::Result<Self> {
+        let name = format!("user-{}", namespace.name());
+        let api = "rbac.authorization.k8s.io/v1";
+        namespace.apply(&[
+            json!({"apiVersion": api, "kind": "Role", "metadata": {"name": "trial-user"}, "rules": rules}),
+            json!({"apiVersion": api, "kind": "RoleBinding", "metadata": {"name": "trial-user"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "trial-user"},
+                "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]}),
+        ])?;
+        Ok(Self {
+            lab: Lab::shared()?,
+            namespace,
+            name,
+        })
+    }
+
+    fn create(&self, objects: &[Value]) -> anyhow::Result<()> {
+        let (who, namespace) = (format!("--as={}", self.name), self.namespace.name());
+        for object in objects {
+            let mut object = object.clone();
+            object["metadata"]["namespace"] = json!(namespace);
+            self.lab
+                .kubectl()
+                .run_with_input(&["create", &who, "-n", namespace, "-f", "-"], &object.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn patch(&self, kind: &str, name: &str, patch: &Value) -> anyhow::Result<()> {
+        let (who, patch) = (format!("--as={}", self.name), patch.to_string());
+        let words = [
+            "patch",
+            kind,
+            name,
+            &who,
+            "-n",
+            self.namespace.name(),
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        self.lab.kubectl().run(&words)?;
+        Ok(())
+    }
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+fn writes_csvs() -> Value {
+    rule(
+        "operators.coreos.com",
+        &["clusterserviceversions"],
+        &["get", "create", "update", "patch"],
+    )
+}
+
+// --- What is there -----------------------------------------------------------------------------------------------------------
+
+/// Every binding with a subject of the namespace, and what its role allows: `kind namespace/name` to rules. The user's own and those
+/// of OperatorConditions, which have one shape, are left out.
+fn grants(namespace: &Namespace<'_>) -> anyhow::Result<BTreeMap<String, String>> {
+    let kubectl = Lab::shared()?.kubectl();
+    let mut found = BTreeMap::new();
+    for kind in ["rolebinding", "clusterrolebinding"] {
+        let list = kubectl.get(&[kind, "--all-namespaces"])?.unwrap_or_default();
+        for binding in list["items"].as_array().into_iter().flatten() {
+            let subjects = binding["subjects"].as_array().into_iter().flatten();
+            let concerns = subjects
+                .into_iter()
+                .any(|subject| subject["namespace"] == namespace.name());
+            if !concerns || is_of_condition(binding) {
+                continue;
+            }
+            let (role_kind, role) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
+            let within = text(binding, "/metadata/namespace");
+            let role = if role_kind == "Role" {
+                kubectl.get(&["role", "-n", within, role])?
+            } else {
+                kubectl.get(&["clusterrole", role])?
+            };
+            let rules = role.map(|role| role["rules"].to_string()).unwrap_or_default();
+            found.insert(
+                format!("{kind} {within}/{}", text(binding, "/metadata/name")),
+                rules,
+            );
+        }
+    }
+    // Roles nobody is bound to yet count, too.
+    let selector = format!("olm.owner.namespace={}", namespace.name());
+    for kind in ["clusterrole", "role"] {
+        let list = kubectl
+            .get(&[kind, "--all-namespaces", "-l", &selector])?
+            .unwrap_or_default();
+        let roles = list["items"].as_array().into_iter().flatten();
+        for role in roles.filter(|role| !is_of_condition(role)) {
+            let name = format!(
+                "{kind} {}/{}",
+                text(role, "/metadata/namespace"),
+                text(role, "/metadata/name")
+            );
+            found.insert(name, role["rules"].to_string());
+        }
+    }
+    Ok(found)
+}
+
+fn is_of_condition(object: &Value) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners
+        .into_iter()
+        .flatten()
+        .any(|owner| owner["kind"] == "OperatorCondition")
+}
+
+/// Whether a ServiceAccount of the namespace may do something, by the API server's own word.
+fn may(
+    namespace: &Namespace<'_>,
+    account: &str,
+    verb: &str,
+    resource: &str,
+    within: &str,
+) -> anyhow::Result<bool> {
+    let who = format!("--as=system:serviceaccount:{}:{account}", namespace.name());
+    let answer = Lab::shared()?
+        .kubectl()
+        .run(&["auth", "can-i", verb, resource, "-n", within, &who]);
+    // kubectl says no with exit code 1.
+    Ok(answer.is_ok_and(|answer| answer.trim() == "yes"))
+}
+
+/// Nothing of the namespace's rights changes for a while.
+fn stays(namespace: &Namespace<'_>, before: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    std::thread::sleep(QUIET);
+    let after = grants(namespace)?;
+    ensure!(after == *before, "rights changed from {before:#?} to {after:#?}");
+    Ok(())
+}
+
+fn wait_unmet(namespace: &Namespace<'_>, csv: &str) -> anyhow::Result<Value> {
+    namespace.wait_for("csv", csv, "unmet requirements", |csv| {
+        text(csv, "/status/phase") == "Pending" && text(csv, "/status/reason") == UNMET
+    })
+}
+
+fn row_message(csv: &Value) -> String {
+    let rows = csv["status"]["requirementStatus"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    rows.into_iter()
+        .filter(|row| row["kind"] == "ServiceAccount")
+        .map(|row| text(row, "/message").to_owned())
+        .collect()
+}
+
+/// The targets of an own and of a global group.
+fn shapes<'a>(namespace: &'a Namespace<'_>) -> [Vec<&'a str>; 2] {
+    [vec![namespace.name()], vec![]]
+}
+
+fn suffix(targets: &[&str]) -> &'static str {
+    if targets.is_empty() { "global" } else { "own" }
+}
+
+/// A ClusterServiceVersion that owns no API, so that a group for all namespaces is in nobody's way.
+fn hand_made(name: &str, permissions: &Value, cluster_permissions: &Value) -> Value {
+    let modes = [
+        "OwnNamespace",
+        "SingleNamespace",
+        "MultiNamespace",
+        "AllNamespaces",
+    ]
+    .map(|mode| json!({"type": mode, "supported": true}));
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+        "spec": {"displayName": "Trial", "version": "1.0.0", "installModes": modes, "install": {"strategy": "deployment", "spec": {
+            "permissions": permissions, "clusterPermissions": cluster_permissions,
+            "deployments": [{"name": "trial", "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "trial"}},
+                "template": {"metadata": {"labels": {"app": "trial"}}, "spec": {"serviceAccountName": "trial", "containers": [
+                    {"name": "c", "image": "olm.local/demo-operator:1.0.0"}]}}}}],
+        }}},
+    })
+}
+
+fn permission(account: &str, rule: &Value) -> Value {
+    json!([{"serviceAccountName": account, "rules": [rule]}])
+}
+
+// --- Trials ------------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_user_who_only_creates_csvs_gets_no_rights_made() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    for shape in 0..2 {
+        let namespace = lab.namespace(&format!("rights-create-{shape}"))?;
+        let targets = &shapes(&namespace)[shape];
+        namespace.apply(&[operator_group("group", targets)])?;
+        let user = User::new(&namespace, &json!([writes_csvs()]))?;
+        let all = permission("trial", &rule("*", &["*"], &["*"]));
+        user.create(&[hand_made("trial.v1.0.0", &all, &all)])?;
+        let csv = wait_unmet(&namespace, "trial.v1.0.0")?;
+        ensure!(
+            row_message(&csv) == "Service account does not exist",
+            "{}",
+            row_message(&csv)
+        );
+        stays(&namespace, &BTreeMap::new()).context(suffix(targets))?;
+        ensure!(namespace.get("serviceaccount", "trial")?.is_none());
+        ensure!(!may(&namespace, "trial", "*", "*", "default")?);
+        ensure!(namespace.get("deployment", "trial")?.is_none());
+    }
+    Ok(())
+}
+
+/// Installs a variant of the demo operator from a catalog of its own.
+fn install(name: &str, namespace: &Namespace<'_>, targets: &[&str]) -> anyhow::Result<Variant> {
+    let lab = Lab::shared()?;
+    lab.demo_catalog()?;
+    let variant = Variant::new(name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
+    let catalog = format!("olm.local/{name}-catalog:v1");
+    lab.publish(name, &[variant.package(&variant.image("v1"))], &catalog)?;
+    namespace.apply(&[
+        catalog_source("catalog", &catalog),
+        operator_group("group", targets),
+        subscription("wanted", name, "stable", "catalog", namespace.name()),
+    ])?;
+    Ok(variant)
+}
+
+#[test]
+fn a_user_who_edits_an_installed_csv_widens_nothing() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    for shape in 0..2 {
+        let name = format!("rights-edit-{shape}");
+        let namespace = lab.namespace(&name)?;
+        let targets = &shapes(&namespace)[shape];
+        let variant = install(&name, &namespace, targets)?;
+        namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+        let before = grants(&namespace)?;
+        ensure!(before.len() >= 4, "{before:?}");
+        let user = User::new(&namespace, &json!([writes_csvs()]))?;
+        let wide = permission(&name, &rule("", &["secrets"], &["*"]));
+        let install = json!({"permissions": wide, "clusterPermissions": wide});
+        user.patch(
+            "csv",
+            &variant.csv(),
+            &json!({"spec": {"install": {"spec": install}}}),
+        )?;
+        wait_unmet(&namespace, &variant.csv())?;
+        stays(&namespace, &before).context(suffix(targets))?;
+        ensure!(!may(&namespace, &name, "get", "secrets", namespace.name())?);
+        ensure!(!may(&namespace, &name, "get", "secrets", "default")?);
+    }
+    Ok(())
+}
+
+/// A Role and its binding with every name and label that OLM gives its own.
+fn forged_role(namespace: &Namespace<'_>, name: &str, rule: &Value) -> [Value; 2] {
+    let labels = json!({"olm.managed": "true", "olm.owner": "trial.v1.0.0", "olm.owner.namespace": namespace.name(),
+        "olm.owner.kind": "ClusterServiceVersion", "olm.permissions.hash": "x"});
+    let api = "rbac.authorization.k8s.io/v1";
+    [
+        json!({"apiVersion": api, "kind": "Role", "metadata": {"name": name, "labels": labels}, "rules": [rule]}),
+        json!({"apiVersion": api, "kind": "RoleBinding", "metadata": {"name": name, "labels": labels},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "trial", "namespace": namespace.name()}]}),
+    ]
+}
+
+#[test]
+fn a_user_who_makes_roles_with_forged_labels_gets_them_carried_nowhere() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    lab.demo_catalog()?;
+    for shape in 0..2 {
+        let namespace = lab.namespace(&format!("rights-forge-{shape}"))?;
+        let targets = &shapes(&namespace)[shape];
+        namespace.apply(&[operator_group("group", targets)])?;
+        let held = rule("", &["configmaps"], &["get"]);
+        let user = User::new(
+            &namespace,
+            &json!([
+                writes_csvs(),
+                held,
+                rule("", &["serviceaccounts"], &["create"]),
+                rule(
+                    "rbac.authorization.k8s.io",
+                    &["roles", "rolebindings"],
+                    &["create", "update", "patch"]
+                ),
+            ]),
+        )?;
+        user.create(&[json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trial"}})])?;
+        user.create(&forged_role(&namespace, "trial.v1.0.0-trial-forged", &held))?;
+        let refused = user.create(&forged_role(
+            &namespace,
+            "too-wide",
+            &rule("", &["secrets"], &["get"]),
+        ));
+        ensure!(
+            refused.is_err(),
+            "the API server lets nobody grant what he may not do"
+        );
+        let before = grants(&namespace)?;
+        user.create(&[hand_made("trial.v1.0.0", &permission("trial", &held), &json!([]))])?;
+        if targets.is_empty() {
+            let csv = wait_unmet(&namespace, "trial.v1.0.0")?;
+            ensure!(
+                row_message(&csv).contains("in all namespaces"),
+                "{}",
+                row_message(&csv)
+            );
+        } else {
+            namespace.wait_for_phase("trial.v1.0.0", "Succeeded")?;
+        }
+        stays(&namespace, &before).context(suffix(targets))?;
+        ensure!(may(&namespace, "trial", "get", "configmaps", namespace.name())?);
+        ensure!(!may(&namespace, "trial", "get", "configmaps", "default")?);
+    }
+    Ok(())
+}
+
+/// The account of a group: it may install what needs no more than its own rights, in its namespace.
+fn scoped(namespace: &Namespace<'_>, targets: &[&str]) -> anyhow::Result<()> {
+    let api = "rbac.authorization.k8s.io/v1";
+    let all = &["get", "list", "watch", "create", "update", "patch", "delete"];
+    let mut group = operator_group("group", targets);
+    group["spec"]["serviceAccountName"] = json!("scoped");
+    namespace.apply(&[
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "scoped"}}),
+        json!({"apiVersion": api, "kind": "Role", "metadata": {"name": "scoped"}, "rules": [
+            rule("operators.coreos.com", &["clusterserviceversions", "subscriptions"], all),
+            rule("", &["serviceaccounts", "configmaps"], all),
+            rule("rbac.authorization.k8s.io", &["roles", "rolebindings"], all),
+            rule("apps", &["deployments"], all),
+            rule(&format!("{}.example.com", namespace.name()), &["*"], &["*"]),
+        ]}),
+        json!({"apiVersion": api, "kind": "RoleBinding", "metadata": {"name": "scoped"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "scoped"},
+            "subjects": [{"kind": "ServiceAccount", "name": "scoped", "namespace": namespace.name()}]}),
+        group,
+    ])?;
+    let reference = json!({"status": {"serviceAccountRef": {"kind": "ServiceAccount", "name": "scoped", "namespace": namespace.name()}}});
+    namespace.wait_for("operatorgroup", "group", "its namespaces", |group| {
+        group["status"]["namespaces"].is_array()
+    })?;
+    let (patch, name) = (reference.to_string(), namespace.name());
+    let words = [
+        "patch",
+        "operatorgroup",
+        "group",
+        "-n",
+        name,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    Lab::shared()?.kubectl().run(&words)?;
+    Ok(())
+}
+
+#[test]
+fn a_user_who_writes_catalogs_and_subscriptions_gets_no_more_than_the_groups_account_may()
+-> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    lab.demo_catalog()?;
+    for shape in 0..2 {
+        let name = format!("rights-scoped-{shape}");
+        let namespace = lab.namespace(&name)?;
+        let targets = &shapes(&namespace)[shape];
+        scoped(&namespace, targets)?;
+        let before = grants(&namespace)?;
+        // The user's own catalog: the operator asks for rights on namespaces in the whole cluster.
+        let variant = Variant::new(&name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
+        let catalog = format!("olm.local/{name}-catalog:v1");
+        lab.publish(&name, &[variant.package(&variant.image("v1"))], &catalog)?;
+        let olm = rule(
+            "operators.coreos.com",
+            &["subscriptions", "catalogsources"],
+            &["get", "create", "update", "patch"],
+        );
+        let user = User::new(&namespace, &json!([olm]))?;
+        user.create(&[
+            catalog_source("catalog", &catalog),
+            subscription("wanted", &name, "stable", "catalog", namespace.name()),
+        ])?;
+        let plan = namespace.wait_for_plan(&variant.csv(), "Installing")?;
+        namespace.wait_for("installplan", &plan, "a refusal of the ClusterRole", |plan| {
+            let message = text(plan, "/status/message");
+            message.contains("clusterrole") && message.contains("forbidden")
+        })?;
+        std::thread::sleep(QUIET);
+        let after = grants(&namespace)?;
+        for (binding, rules) in after.iter().filter(|(binding, _)| !before.contains_key(*binding)) {
+            ensure!(!binding.starts_with("cluster"), "{binding}: {rules}");
+            ensure!(
+                binding.contains(&format!(" {}/", namespace.name())),
+                "{binding}: {rules}"
+            );
+        }
+        ensure!(!may(&namespace, &name, "list", "namespaces", "default")?);
+        ensure!(!may(&namespace, &name, "get", "configmaps", "default")?);
+        ensure!(
+            namespace
+                .wait_for("csv", &variant.csv(), "not to run", |csv| text(
+                    csv,
+                    "/status/phase"
+                ) != "Succeeded")
+                .is_ok()
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_deleted_cluster_role_comes_back_from_its_plan_and_goes_with_its_csv() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let namespace = lab.namespace("rights-heal")?;
+    let variant = install("rights-heal", &namespace, &[namespace.name()])?;
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    let before = grants(&namespace)?;
+    let selector = format!("olm.owner.namespace={}", namespace.name());
+    for kind in ["clusterrole", "clusterrolebinding"] {
+        lab.kubectl().run(&["delete", kind, "-l", &selector])?;
+    }
+    for kind in ["role", "rolebinding"] {
+        lab.kubectl()
+            .run(&["delete", kind, "-n", namespace.name(), "-l", &selector])?;
+    }
+    lab.kubectl()
+        .run(&["delete", "serviceaccount", "-n", namespace.name(), "rights-heal"])?;
+    lab.kubectl()
+        .wait("the rights to be back", Duration::from_secs(60), |_| {
+            let now = grants(&namespace)?;
+            let account = namespace.get("serviceaccount", "rights-heal")?;
+            Ok(if now == before && account.is_some() {
+                Ok(())
+            } else {
+                Err(format!("{now:?}"))
+            })
+        })?;
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    // Without its Subscription it is not installed again.
+    lab.kubectl()
+        .run(&["delete", "subscription", "-n", namespace.name(), "wanted"])?;
+    lab.kubectl()
+        .run(&["delete", "csv", "-n", namespace.name(), &variant.csv()])?;
+    stays(&namespace, &BTreeMap::new())
+}
+
+#[test]
+fn objects_that_stood_before_are_not_collected_with_the_csv() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let namespace = lab.namespace("rights-before")?;
+    namespace.apply(&[
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "rights-before", "labels": {"mine": "yes"}}}),
+    ])?;
+    let variant = install("rights-before", &namespace, &[namespace.name()])?;
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    let account = namespace
+        .get("serviceaccount", "rights-before")?
+        .context("the account is there")?;
+    ensure!(account["metadata"]["ownerReferences"].is_null(), "{account}");
+    lab.kubectl()
+        .run(&["delete", "subscription", "-n", namespace.name(), "wanted"])?;
+    lab.kubectl()
+        .run(&["delete", "csv", "-n", namespace.name(), &variant.csv()])?;
+    std::thread::sleep(QUIET);
+    let account = namespace
+        .get("serviceaccount", "rights-before")?
+        .context("the account is still there")?;
+    ensure!(account["metadata"]["labels"]["mine"] == "yes");
+    Ok(())
+}
+
+#[test]
+fn a_target_that_refuses_rights_is_named_and_stops_no_other() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let (first, second) = (
+        lab.namespace("rights-target-a")?,
+        lab.namespace("rights-target-b")?,
+    );
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "no-roles"},
+        "spec": {"hard": {"count/roles.rbac.authorization.k8s.io": "0"}}});
+    first.apply(&[quota])?;
+    first.wait_for("resourcequota", "no-roles", "to count", |quota| {
+        quota["status"]["hard"].is_object()
+    })?;
+    let namespace = lab.namespace("rights-targets")?;
+    let targets = [namespace.name(), first.name(), second.name()];
+    let variant = install("rights-targets", &namespace, &targets)?;
+    namespace.wait_for("csv", &variant.csv(), "a word about the namespace", |csv| {
+        text(csv, "/status/message").contains(&format!("rights are missing in namespace {}", first.name()))
+    })?;
+    let bound = |namespace: &Namespace<'_>| -> anyhow::Result<bool> {
+        let bindings = namespace.list("rolebinding")?;
+        Ok(bindings
+            .iter()
+            .any(|binding| binding["metadata"]["labels"]["olm.owner"] == variant.csv()))
+    };
+    ensure!(bound(&second)?, "the other target has its rights");
+    ensure!(
+        namespace.get("deployment", "rights-targets")?.is_some(),
+        "the operator runs where it may"
+    );
+    let csv = namespace.get("csv", &variant.csv())?.unwrap_or_default();
+    ensure!(text(&csv, "/status/phase") != "Succeeded");
+    lab.kubectl()
+        .run(&["delete", "resourcequota", "-n", first.name(), "no-roles"])?;
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    ensure!(bound(&first)?);
+    Ok(())
+}
+
+#[test]
+fn a_global_group_that_is_narrowed_takes_rights_back_only_after_their_counterparts_are_there()
+-> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let target = lab.namespace("rights-narrow-b")?;
+    let namespace = lab.namespace("rights-narrow")?;
+    let variant = install("rights-narrow", &namespace, &[])?;
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    ensure!(may(
+        &namespace,
+        "rights-narrow",
+        "create",
+        "configmaps",
+        target.name()
+    )?);
+    let mut tail = AuditTail::from_now(&lab.cluster().audit_log())?;
+    namespace.apply(&[operator_group("group", &[namespace.name(), target.name()])])?;
+    lab.kubectl()
+        .wait("the promoted rights to go", Duration::from_secs(60), |_| {
+            let everywhere = may(&namespace, "rights-narrow", "create", "configmaps", "default")?;
+            Ok(if everywhere {
+                Err("they are there".to_owned())
+            } else {
+                Ok(())
+            })
+        })?;
+    ensure!(may(
+        &namespace,
+        "rights-narrow",
+        "create",
+        "configmaps",
+        target.name()
+    )?);
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    // The audit log is written in batches.
+    std::thread::sleep(Duration::from_secs(5));
+    let events = tail.read()?;
+    let at = |verb: &str, resource: &str, namespace: &str| {
+        events.iter().position(|event| {
+            let object = event.object_ref.as_ref();
+            event.is_write()
+                && event.verb == verb
+                && object.is_some_and(|object| {
+                    object.resource == resource
+                        && object.namespace == namespace
+                        && object.name.starts_with("rights-narrow.v1")
+                })
+        })
+    };
+    let made = at("patch", "rolebindings", target.name()).context("a counterpart was made")?;
+    let taken = at("delete", "clusterrolebindings", "").context("the promoted binding was deleted")?;
+    ensure!(
+        made < taken,
+        "rights were taken away before their counterparts were there"
+    );
+    Ok(())
+}
