@@ -125,7 +125,7 @@ impl<T: Clone + Ord> Queue<T> {
         let now = Instant::now();
         // A delay beyond what the clock can say is for ever.
         if let Some(due) = now.checked_add(delay) {
-            self.lock().add_at(key, due, now);
+            self.lock().add_later(key, wake::requested_by(), due, now);
             self.shared.wake.notify_waiters();
         }
     }
@@ -185,19 +185,28 @@ impl<T: Clone + Ord> Queue<T> {
 
 impl<T: Clone + Ord> State<T> {
     fn add(&mut self, key: T, request: Option<Arc<ObjectId>>, now: Instant) {
-        if let Some(running) = self.running.get_mut(&key) {
-            running.again = true;
-            if let Some(request) = request
-                && running.requests.len() < REMEMBERED_REQUESTS
-            {
-                running.requests.push(request);
-            }
+        self.note(&key, request);
+        match self.running.get_mut(&key) {
+            Some(running) => running.again = true,
+            None => self.add_now(key, now),
+        }
+    }
+
+    fn add_later(&mut self, key: T, request: Option<Arc<ObjectId>>, due: Instant, now: Instant) {
+        self.note(&key, request);
+        self.add_at(key, due, now);
+    }
+
+    /// Takes note of what asks something of `key`: for the round it is in, or at once.
+    fn note(&mut self, key: &T, request: Option<Arc<ObjectId>>) {
+        let Some(request) = request else {
             return;
+        };
+        match self.running.get_mut(key) {
+            Some(running) if running.requests.len() < REMEMBERED_REQUESTS => running.requests.push(request),
+            Some(_) => {}
+            None => self.brake.requested(key, &request),
         }
-        if let Some(request) = request {
-            self.brake.requested(&key, &request);
-        }
-        self.add_now(key, now);
     }
 
     /// A key that is in no round.
@@ -414,6 +423,41 @@ mod tests {
         queue.add("b");
         assert_eq!(queue.next().await, "b");
         assert_eq!(start.elapsed(), first);
+    }
+
+    /// A listener that gathers changes adds with a delay; what somebody wants counts there as well, in a round and out of it.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_comes_with_a_delay_lets_go_of_a_key_held_back() {
+        const GATHER: Duration = Duration::from_millis(50);
+        let written = Written {
+            any: true,
+            objects: Vec::new(),
+        };
+        for is_running in [false, true] {
+            let queue = Queue::new();
+            queue.add("a");
+            for _ in 0..40 {
+                let key = queue.next().await;
+                queue.done_writing(&key, &written);
+                queue.add(key);
+            }
+            if is_running {
+                queue.next().await;
+            }
+            let change = crate::store::Change::Applied {
+                old: None,
+                new: Arc::new(k8s_openapi::api::core::v1::ConfigMap::default()),
+            };
+            let cause = wake::because_of(&change);
+            queue.add_after("a", GATHER);
+            drop(cause);
+            if is_running {
+                queue.done_writing(&"a", &written);
+            }
+            let start = Instant::now();
+            assert_eq!(queue.next().await, "a");
+            assert_eq!(start.elapsed(), GATHER, "running: {is_running}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
