@@ -84,6 +84,9 @@ pub struct TestOptions {
     /// Only the tests against the embedded cluster
     #[arg(long = "e2e")]
     pub e2e_only: bool,
+    /// Of the tests against the embedded cluster only this program, for example `crash`; may be given several times
+    #[arg(long = "program", value_name = "NAME", requires = "e2e_only")]
+    pub programs: Vec<String>,
     /// Everything: every mutation, every kill, every case of the laws, a minute for each fuzz target. Otherwise a fixed
     /// fifth of each
     #[arg(long)]
@@ -120,6 +123,12 @@ pub enum BenchCommand {
     Catalogs(CatalogBenchOptions),
     /// Measure whether memory comes back: both operators before, during and a minute after many installs and removals
     Churn(ChurnOptions),
+    /// Measure an install beside a namespace that misbehaves in every way, and on an idle cluster
+    Fairness {
+        /// The embedded cluster to use; it is started if need be.
+        #[command(flatten)]
+        cluster: ClusterName,
+    },
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs.
+//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of tenants beside
+//! each other.
 
 mod catalogs;
 mod churn;
+mod fairness;
 mod main_job;
 mod memory;
 mod resolver;
@@ -20,6 +22,7 @@ pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     match &options.what {
         Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
         Some(BenchCommand::Churn(churn)) => churn::run(churn),
+        Some(BenchCommand::Fairness { cluster }) => fairness::run(cluster),
         Some(BenchCommand::Resolver) => resolver::run(),
         None => main_job::run(options),
     }

@@ -195,7 +195,7 @@ fn compile(
     };
     let tests = || {
         let e2e = if options.e2e_only {
-            Some(Manifest::read()?.tests)
+            Some(Manifest::read()?.chosen(&options.programs)?)
         } else {
             None
         };
@@ -337,6 +337,18 @@ struct Manifest {
 }
 
 impl Manifest {
+    /// The tests called `names`, or all if none is.
+    fn chosen(self, names: &[String]) -> anyhow::Result<Vec<String>> {
+        if let Some(name) = names.iter().find(|name| !self.tests.contains(name)) {
+            bail!("e2e has no test program {name}; it has {}", self.tests.join(", "));
+        }
+        Ok(if names.is_empty() {
+            self.tests
+        } else {
+            names.to_vec()
+        })
+    }
+
     fn read() -> anyhow::Result<Self> {
         let output = workspace::cargo()
             .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -436,6 +448,8 @@ mod tests {
         );
         assert!(of("null").is_err());
         assert!(of(r#"{"tests": {"alone": ["crush"]}}"#).is_err());
-        assert!(Manifest::read().unwrap().alone.contains(&"crash".to_owned()));
+        let ours = Manifest::read().unwrap();
+        assert!(ours.alone.contains(&"crash".to_owned()));
+        assert!(ours.chosen(&["crush".to_owned()]).is_err());
     }
 }

@@ -1,0 +1,90 @@
+//! `cargo xtask bench fairness`: what one namespace can cost another. The end-to-end test of that name does it and tells the
+//! times; here they are a row, with operators as they are shipped.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use crate::args::ClusterName;
+use crate::cluster::{CLUSTER_VARIABLE, Cluster, UpOptions};
+use crate::kubectl::Destination;
+use crate::progress::Progress;
+use crate::{deploy, images, workspace};
+
+/// The test, and how the line begins that it prints.
+const TEST: &str = "fairness";
+const LINE: &str = "idle ";
+/// How many times the idle time an install beside a busy namespace may take.
+const GOAL: f64 = 2.0;
+
+/// Runs the test and prints the row. A miss is printed and fails nothing.
+///
+/// # Errors
+/// When the test fails or does not tell its times.
+pub(super) fn run(cluster: &ClusterName) -> anyhow::Result<ExitCode> {
+    crate::interrupt::watch()?;
+    let progress = Progress::start();
+    let cluster = Cluster::up(&cluster.name, UpOptions::default(), &progress)?;
+    let built = images::given_or_built(&progress)?;
+    built.load(&cluster, &progress)?;
+    deploy::deploy(&Destination::Embedded(cluster.clone()), &built, None, &progress)?;
+    let images = built.note()?;
+    let output = progress.stage("an install, and another beside a busy namespace", || {
+        workspace::cargo()
+            .args([
+                "test",
+                "--quiet",
+                "--workspace",
+                "--test",
+                TEST,
+                "--",
+                "--nocapture",
+            ])
+            .env(CLUSTER_VARIABLE, cluster.name())
+            .env(images::VARIABLE, images)
+            .output()
+            .context("cannot run cargo")
+    })?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let Some((idle, beside)) = told.lines().find_map(times) else {
+        bail!(
+            "the test did not tell its times: {told}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    };
+    let ratio = beside / idle;
+    println!("demo operator installed on an idle cluster, s         {idle:>8.2}");
+    println!("the same beside a namespace that misbehaves, s        {beside:>8.2}");
+    let mark = if ratio > GOAL { "  MISS" } else { "" };
+    println!("times idle (goal: at most {GOAL})                         {ratio:>8.2}{mark}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Both times in seconds, from `idle 1.5s, beside a busy namespace 2.1s`.
+fn times(line: &str) -> Option<(f64, f64)> {
+    let (idle, beside) = line.trim().strip_prefix(LINE)?.split_once(", ")?;
+    Some((seconds(idle)?, seconds(beside.rsplit(' ').next()?)?))
+}
+
+/// A duration as Rust prints it.
+fn seconds(text: &str) -> Option<f64> {
+    match text.strip_suffix("ms") {
+        Some(number) => number.parse().ok().map(|number: f64| number / 1000.0),
+        None => text.strip_suffix('s')?.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_line_is_understood() {
+        assert_eq!(
+            times("idle 1.5s, beside a busy namespace 812.5ms"),
+            Some((1.5, 0.8125))
+        );
+        assert_eq!(times("idle hands"), None);
+        assert_eq!(times("running 2 tests"), None);
+    }
+}
