@@ -52,9 +52,10 @@ pub struct Limits {
     pub connect: Duration,
     /// Time in which something must come of an answer that has begun.
     pub idle: Duration,
-    /// Time for a manifest, a configuration or a token, from the request to the last byte, redirects included.
+    /// Time for a manifest, a configuration or a token, from the request to the last byte, redirects included; of a layer, to the head
+    /// of its answer.
     pub answer: Duration,
-    /// Time after which a layer must have come, or be sent, at [`Limits::floor`] on average.
+    /// Time after which a layer must have come, or be sent, at [`Limits::floor`] on average; it counts from the head of the answer.
     pub grace: Duration,
     /// Bytes a second.
     pub floor: u64,

@@ -1,5 +1,7 @@
 //! What a registry or token service can cost whoever asks it: bytes, time, disk, and secrets.
 
+#![allow(clippy::panic)]
+
 mod support;
 
 use std::time::{Duration, Instant};
@@ -44,6 +46,14 @@ async fn faulty(
 
 fn files_in(folder: &std::path::Path) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// Files below a folder that this process has open, whether they have a name or not.
+fn open_in(folder: &std::path::Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").expect("open files");
+    open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok())
+        .filter(|target| target.starts_with(folder))
+        .count()
 }
 
 fn password(server: &Server) -> Credentials {
@@ -118,10 +128,19 @@ async fn a_pull_that_is_dropped_leaves_no_file_and_gives_its_room_back() {
     let puller = Puller::default().with_spool(Spool::new(dir.path(), 4 << 20));
     let reference = server.reference("demo/bundle:v1");
     let anonymous = Credentials::anonymous();
-    let stuck = puller.content(&reference, &anonymous, MANIFESTS);
-    let dropped = tokio::time::timeout(Duration::from_secs(1), stuck).await;
-    assert!(dropped.is_err(), "it is stuck");
-    assert_eq!(files_in(dir.path()), 0);
+    {
+        let stuck = puller.content(&reference, &anonymous, MANIFESTS);
+        let is_open = async {
+            while open_in(dir.path()) == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            _ = stuck => panic!("it is stuck"),
+            opened = tokio::time::timeout(SOON, is_open) => opened.expect("the layer is in the folder"),
+        }
+    }
+    assert_eq!((open_in(dir.path()), files_in(dir.path())), (0, 0));
     // The spool has room for one such layer only.
     let good = faulty(&image, |_| None).await;
     assert!(pull(&puller, &good, &Credentials::anonymous()).await.is_ok());
@@ -158,6 +177,33 @@ async fn a_layer_that_comes_too_slowly_is_given_up() {
         error.to_string().contains("1048576 bytes a second are expected"),
         "{error}"
     );
+}
+
+/// A proxy that fetches a layer before it answers sends nothing for long and then all at once.
+#[tokio::test]
+async fn a_layer_whose_answer_begins_late_has_its_time_from_there() {
+    let image = large_image(1 << 17);
+    let good = Server::registry_script("demo/bundle", &image);
+    let server = Server::start(move |seen| match seen.path.contains("/blobs/") {
+        true => good(seen).late(Duration::from_millis(1500)),
+        false => good(seen),
+    })
+    .await;
+    let limits = Limits {
+        grace: Duration::from_secs(1),
+        floor: 1 << 20,
+        ..Limits::BUNDLE
+    };
+    let puller = Puller::default().with_limits(limits);
+    let files = pull(&puller, &server, &Credentials::anonymous()).await;
+    assert_eq!(files.expect("pulled"), 1);
+    // Not for ever: the answer itself has a limit.
+    let limits = Limits {
+        answer: Duration::from_secs(1),
+        ..limits
+    };
+    let error = refused(&Puller::default().with_limits(limits), &server).await;
+    assert!(error.to_string().contains("no answer within 1 s"), "{error}");
 }
 
 #[tokio::test]

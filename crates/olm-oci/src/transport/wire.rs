@@ -82,12 +82,12 @@ impl Wire {
         authorization: Option<&HeaderValue>,
     ) -> Result<Answer, Failure> {
         let body_length = ask.body.as_ref().map_or(0, |(body, _)| body.len() as u64);
-        let started = Instant::now();
+        let asked = Instant::now();
         let time = match body_length {
             0 => self.limits.answer,
             sent => self.limits.answer.saturating_add(self.limits.at_floor(sent)),
         };
-        let end = limits::end(started, time);
+        let end = limits::end(asked, time);
         let mut url = ask.url.clone();
         let mut authorization = authorization;
         for _ in 0..=REDIRECTS {
@@ -99,7 +99,8 @@ impl Wire {
             let Some(next) = redirect(ask, &url, &response)? else {
                 return Ok(Answer {
                     response,
-                    started,
+                    asked,
+                    head: Instant::now(),
                     received: 0,
                     limits: self.limits,
                 });
@@ -184,7 +185,10 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
 #[derive(Debug)]
 pub(crate) struct Answer {
     response: reqwest::Response,
-    started: Instant,
+    /// When the request began.
+    asked: Instant,
+    /// When the head of the answer was there.
+    head: Instant,
     received: u64,
     limits: Limits,
 }
@@ -238,7 +242,7 @@ impl Answer {
         self.check_length(limit)?;
         let mut body = Vec::new();
         let time = self.limits.answer;
-        let end = limits::end(self.started, time);
+        let end = limits::end(self.asked, time);
         while let Some(chunk) = self
             .next(end, |_| {
                 format!("the answer did not end within {} s", time.as_secs_f32())
@@ -256,7 +260,7 @@ impl Answer {
     /// The beginning of a body, whatever comes of it, within the time for an answer.
     pub(crate) async fn beginning(mut self, bytes: usize) -> Vec<u8> {
         let mut body = Vec::new();
-        let end = limits::end(self.started, self.limits.answer);
+        let end = limits::end(self.asked, self.limits.answer);
         while body.len() < bytes
             && let Ok(Some(chunk)) = self.next(end, |_| String::new()).await
         {
@@ -266,7 +270,8 @@ impl Answer {
         body
     }
 
-    /// The next bytes of a long body, which must come at the floor rate on average.
+    /// The next bytes of a long body, which must come at the floor rate on average. That counts from the head of the answer,
+    /// which has its own time: a proxy may fetch a layer whole before it answers.
     pub(crate) async fn chunk(&mut self, limit: u64) -> Result<Option<Bytes>, Failure> {
         let time = self.limits.at_floor(self.received);
         let floor = self.limits.floor;
@@ -276,7 +281,7 @@ impl Answer {
                 Duration::as_secs_f32(&time)
             )
         };
-        let chunk = self.next(limits::end(self.started, time), slow).await?;
+        let chunk = self.next(limits::end(self.head, time), slow).await?;
         if self.received > limit {
             return Err(too_large(limit));
         }

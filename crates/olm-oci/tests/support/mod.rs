@@ -77,6 +77,8 @@ pub struct Answer {
     pub cut: Option<usize>,
     /// What follows the body, without a length that tells where it ends.
     pub tail: Option<Tail>,
+    /// Time before the first byte, and a tenth of it again before the body.
+    pub late: Duration,
 }
 
 /// How an answer goes on.
@@ -96,6 +98,7 @@ impl Answer {
             body: body.into(),
             cut: None,
             tail: None,
+            late: Duration::ZERO,
         }
     }
 
@@ -111,6 +114,10 @@ impl Answer {
             tail: Some(tail),
             ..self
         }
+    }
+
+    pub fn late(self, late: Duration) -> Self {
+        Self { late, ..self }
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -247,7 +254,9 @@ async fn answer(mut stream: TcpStream, script: Arc<Script>, log: Arc<Mutex<Vec<S
     }
     text.push_str("\r\n");
     let body = &answer.body[..answer.cut.unwrap_or(answer.body.len())];
+    tokio::time::sleep(answer.late).await;
     let _ = stream.write_all(text.as_bytes()).await;
+    tokio::time::sleep(answer.late / 10).await;
     let _ = stream.write_all(body).await;
     while let Some(tail) = answer.tail {
         let (length, pause) = match tail {
