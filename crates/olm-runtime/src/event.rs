@@ -13,6 +13,9 @@ use crate::{key::NamespacedName, plan::EventDraft, store::Store};
 pub const COMPONENT: &str = "operator-lifecycle-manager";
 /// Longest text an Event takes.
 const NOTE_LIMIT: usize = 1024;
+/// Events that are remembered at most, so that repetitions become series. kube's recorder remembers all of the last six
+/// minutes, and forgets only while it sends another.
+const REMEMBERED_EVENTS: usize = 128;
 /// Events that may wait to be sent; more are dropped, since events are a courtesy.
 const WAITING_LIMIT: usize = 256;
 
@@ -54,9 +57,14 @@ impl Recorder {
             controller: COMPONENT.to_owned(),
             instance: std::env::var("HOSTNAME").ok(),
         };
-        let recorder = KubeRecorder::new(client, reporter);
         let sending = async move {
+            let anew = || KubeRecorder::new(client.clone(), reporter.clone());
+            let (mut recorder, mut known) = (anew(), 0);
             while let Some(draft) = receiver.recv().await {
+                if known == REMEMBERED_EVENTS {
+                    (recorder, known) = (anew(), 0);
+                }
+                known += 1;
                 let (event, regarding) = event_of(draft);
                 if let Err(error) = recorder.publish(&event, &regarding).await {
                     tracing::debug!(%error, reason = %event.reason, "event not sent");
