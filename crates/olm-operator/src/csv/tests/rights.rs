@@ -368,7 +368,7 @@ fn only_a_completed_plan_of_this_csv_with_these_rules_is_a_proof() {
     let refer = |plan: &mut Value| {
         for kind in ["Role", "RoleBinding"] {
             step(plan, kind, &|step| {
-                step["resource"]["manifest"] = json!(reference.to_string())
+                step["resource"]["manifest"] = json!(reference.to_string());
             });
         }
     };
@@ -390,7 +390,7 @@ fn only_a_completed_plan_of_this_csv_with_these_rules_is_a_proof() {
         }),
         ("other rules", &|plan| {
             step(plan, "Role", &|step| {
-                carried(step, &|role| role["rules"][0]["verbs"] = json!(["get"]))
+                carried(step, &|role| role["rules"][0]["verbs"] = json!(["get"]));
             });
         }),
         ("other account", &|plan| {
