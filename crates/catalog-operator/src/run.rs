@@ -111,15 +111,37 @@ pub fn controllers(
     client: &Client,
     outside: Outside,
 ) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
+    let (set, parts) = build(args, client, outside);
+    (set, move |runner: &Runner| parts.start(runner))
+}
+
+/// What the controllers are made of.
+pub(crate) struct Parts {
+    args: Args,
+    client: Client,
+    stores: Stores,
+    pub(crate) queues: Queues,
+    pub(crate) services: Services,
+    /// One for all, as what it has learnt from the API server is worth the same to each.
+    discovery: Discovery,
+}
+
+/// Makes the parts and connects them.
+pub(crate) fn build(args: Args, client: &Client, outside: Outside) -> (StoreSet, Parts) {
     let mut set = StoreSet::new();
     let stores = Stores::register(&mut set, client);
     let queues = Queues::default();
     let services = build_services(&args, client, &stores, &queues, outside);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
-    let client = client.clone();
-    (set, move |runner: &Runner| {
-        start(runner, &args, &client, &stores, &queues, &services)
-    })
+    let parts = Parts {
+        args,
+        client: client.clone(),
+        stores,
+        queues,
+        services,
+        discovery: Discovery::new(client.clone()),
+    };
+    (set, parts)
 }
 
 fn build_services(
@@ -174,41 +196,75 @@ fn build_services(
     }
 }
 
-fn start(
-    runner: &Runner,
-    args: &Args,
-    client: &Client,
-    stores: &Stores,
-    queues: &Queues,
-    services: &Services,
-) -> JoinSet<()> {
-    let mut workers = JoinSet::new();
-    // One for all, as what it has learnt from the API server is worth the same to each.
-    let discovery = Discovery::new(client.clone());
-    let settings = PodSettings {
-        opm_image: args.opm_image.clone(),
-        util_image: args.util_image.clone(),
-        user_id: args.workload_user_id(),
-        namespace_restricted: false,
-    };
-    let sources = CatalogSourceReconciler::new(stores.of_catalogs(), services.connections.clone(), settings);
-    runner.spawn(&mut workers, &Arc::new(sources), &queues.sources, WORKERS);
-    let resolution = ResolutionReconciler::new(
-        stores.of_resolution(),
-        services.snapshots.clone(),
-        services.unpacker.clone(),
-        args.global_namespace(),
-    )
-    .with_discovery(discovery.clone());
-    runner.spawn(&mut workers, &Arc::new(resolution), &queues.namespaces, RESOLVERS);
-    let reads = ClusterReads {
-        client: client.clone(),
-        discovery,
-        unpacker: services.unpacker.clone(),
-        csvs: stores.csvs.clone(),
-        global_namespace: args.global_namespace().to_owned(),
-    };
-    let plans = InstallPlanReconciler::new(stores.of_plans(), reads, args.install_plan_retry_timeout);
-    runner.spawn(&mut workers, &Arc::new(plans), &queues.plans, WORKERS);
-    workers
+impl Parts {
+    fn start(&self, runner: &Runner) -> JoinSet<()> {
+        let mut workers = JoinSet::new();
+        self.start_sources(runner, &mut workers);
+        self.start_resolution(runner, &mut workers);
+        self.start_plans(runner, &mut workers);
+        workers
+    }
+
+    fn start_sources(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        let settings = PodSettings {
+            opm_image: self.args.opm_image.clone(),
+            util_image: self.args.util_image.clone(),
+            user_id: self.args.workload_user_id(),
+            namespace_restricted: false,
+        };
+        let (stores, connections) = (self.stores.of_catalogs(), self.services.connections.clone());
+        let sources = CatalogSourceReconciler::new(stores, connections, settings);
+        runner.spawn(workers, &Arc::new(sources), &self.queues.sources, WORKERS);
+    }
+
+    pub(crate) fn start_resolution(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        let resolution = ResolutionReconciler::new(
+            self.stores.of_resolution(),
+            self.services.snapshots.clone(),
+            self.services.unpacker.clone(),
+            self.args.global_namespace(),
+        )
+        .with_discovery(self.discovery.clone());
+        runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
+    }
+
+    fn start_plans(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        let reads = ClusterReads {
+            client: self.client.clone(),
+            discovery: self.discovery.clone(),
+            unpacker: self.services.unpacker.clone(),
+            csvs: self.stores.csvs.clone(),
+            global_namespace: self.args.global_namespace().to_owned(),
+        };
+        let retries = self.args.install_plan_retry_timeout;
+        let plans = InstallPlanReconciler::new(self.stores.of_plans(), reads, retries);
+        runner.spawn(workers, &Arc::new(plans), &self.queues.plans, WORKERS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A namespace that floods a queue is not served before others, and leaves them workers.
+    #[tokio::test(start_paused = true)]
+    async fn namespaces_take_turns_in_the_queues_of_catalogs_and_of_plans() {
+        let queues = Queues::default();
+        for queue in [queues.sources, queues.plans] {
+            for index in 0..100 {
+                queue.add(NamespacedName::new("flood", index.to_string()));
+            }
+            queue.add(NamespacedName::new("calm", "one"));
+            let mut taken = vec![queue.next().await, queue.next().await];
+            assert!(taken.iter().any(|key| key.namespace == "calm"), "{taken:?}");
+            while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
+                taken.push(key);
+            }
+            let of_flood = taken.iter().filter(|key| key.namespace == "flood").count();
+            assert_eq!(of_flood, WORKERS_OF_A_NAMESPACE);
+            assert!(of_flood < WORKERS);
+        }
+    }
 }

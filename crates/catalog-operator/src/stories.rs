@@ -206,6 +206,41 @@ fn what_a_catalog_needs_is_made_again_when_it_is_deleted() {
     }
 }
 
+/// Its own timer alone brings back the round that makes the next pod.
+#[test]
+fn the_pause_after_pods_that_died_young_ends() {
+    let mut world = after(&[Serve(first()), Put(catalog())]);
+    let living = |world: &World| {
+        let mut pods = world.all("Pod");
+        pods.retain(|pod| pod["status"]["phase"] == "Running");
+        pods
+    };
+    let mut deaths = 0;
+    while let Some(pod) = living(&world).first() {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let dead = json!({"status": {"phase": "Failed", "reason": "Evicted", "conditions": []}});
+        world.edit("Pod", name, &dead);
+        world.settle();
+        deaths += 1;
+        assert!(deaths < 5, "there is a pause");
+    }
+    assert!(deaths > 1, "the first death is repaired at once");
+    world.settle_for(5);
+    assert!(living(&world).is_empty(), "it is over too soon");
+    world.settle_for(10);
+    assert_eq!(living(&world).len(), 1);
+}
+
+#[test]
+fn a_namespace_that_is_labelled_anew_gets_registry_pods_that_fit() {
+    let mut world = after(&[Serve(first()), Put(catalog())]);
+    let before = world.only("Pod")["spec"].clone();
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": labels}}));
+    world.rest();
+    assert_ne!(world.only("Pod")["spec"], before);
+}
+
 #[test]
 fn at_rest_nothing_is_written_not_even_by_a_new_process() {
     for (name, story) in stories() {

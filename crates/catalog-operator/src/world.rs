@@ -18,8 +18,7 @@ use olm_testing::stage::Stage;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use self::outside::Shared;
-pub use self::outside::bundle;
+pub use self::outside::{Shared, bundle};
 use crate::args::Args;
 use crate::run;
 

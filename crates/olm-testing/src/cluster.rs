@@ -69,6 +69,8 @@ pub struct Log {
     pub writes: Vec<String>,
     /// Every Event, `reason: note`, repeated ones again.
     pub events: Vec<String>,
+    /// The same as they were sent.
+    pub sent_events: Vec<Value>,
     /// Requests by verb and kind, Events left out.
     pub counts: BTreeMap<(&'static str, String), usize>,
 }

@@ -1,6 +1,7 @@
-//! Rounds of a namespace, with the real resolver, snapshots and unpacker, over a cluster of a few maps.
+//! Resolution of a namespace on a cluster in memory: its controller with the real stores, wiring, queue, executor, resolver,
+//! snapshots and unpacker.
 //!
-//! [`World`] carries out plans as the API server would, as far as this reconciler can see, and can stop after any write.
+//! [`World`] plays the other controllers, and can kill the process after any write.
 
 mod decisions;
 mod flows;

@@ -30,6 +30,8 @@ pub struct Shared {
     broken: Mutex<BTreeSet<String>>,
     /// True while no server answers.
     unreachable: Mutex<bool>,
+    /// True while servers answer and cannot tell what they have.
+    failing: Mutex<bool>,
     /// Connections made so far.
     dialled: Mutex<usize>,
 }
@@ -50,6 +52,10 @@ impl Shared {
         if unreachable {
             self.break_connections();
         }
+    }
+
+    pub fn set_failing(&self, failing: bool) {
+        *self.failing.lock().unwrap() = failing;
     }
 
     pub fn break_image(&self, image: &str) {
@@ -82,6 +88,9 @@ impl Dial for Shared {
 #[async_trait]
 impl CatalogReader for Shared {
     async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
+        if *self.failing.lock().unwrap() {
+            return Err("failed to list bundles: down".to_owned());
+        }
         let entries = self.entries.lock().unwrap().clone();
         Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
     }

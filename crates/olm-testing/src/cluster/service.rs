@@ -142,9 +142,10 @@ impl FakeCluster {
     /// Events are counted, not kept.
     fn take_event(&self, request: &Request) -> (u16, Value) {
         let text = |field: &str| request.body[field].as_str().unwrap_or_default().to_owned();
-        lock(&self.shared.log)
-            .events
-            .push(format!("{}: {}", text("reason"), text("note")));
+        let mut log = lock(&self.shared.log);
+        log.events.push(format!("{}: {}", text("reason"), text("note")));
+        log.sent_events.push(request.body.clone());
+        drop(log);
         let mut event = request.body.clone();
         event["apiVersion"] = json!(request.api_version());
         event["kind"] = json!("Event");

@@ -21,11 +21,11 @@ fn demo() -> Vec<super::world::BundleRow> {
 }
 
 /// Case 1, and the count of writes: plan and its status, and the Subscription with the plan, at `AtLatestKnown` and at the end.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_becomes_a_plan_and_an_operator() {
-    let mut world = World::with_catalog(demo()).await;
+#[test]
+fn a_subscription_becomes_a_plan_and_an_operator() {
+    let mut world = World::with_catalog(demo());
     world.subscribe("demo", &json!({}));
-    world.settle().await;
+    world.settle();
     insta::assert_snapshot!(world.describe(), @r"
     demo-sub: state=UpgradePending installed=- current=demo.v3 gen=1
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
@@ -33,17 +33,17 @@ async fn a_subscription_becomes_a_plan_and_an_operator() {
     plan gen=1 Automatic approved=true demo.v3: Installing ClusterServiceVersion/demo.v3
     ");
     world.carry_out_plans();
-    world.settle().await;
+    world.settle();
     insta::assert_snapshot!(world.describe(), @r"
     demo-sub: state=AtLatestKnown installed=demo.v3 current=demo.v3 gen=1
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
     plan gen=1 Automatic approved=true demo.v3: Complete ClusterServiceVersion/demo.v3
     ");
     insta::assert_snapshot!(world.writes.join("\n"), @r"
-    create InstallPlan ns/install-
-    patch status of InstallPlan install-4a7c4bba48dd398e
-    patch status of Subscription demo-sub
-    patch status of Subscription demo-sub
+    create InstallPlan ns/install-4a7c4bba48dd398e
+    patch InstallPlan ns/install-4a7c4bba48dd398e status
+    patch Subscription ns/demo-sub status
+    patch Subscription ns/demo-sub status
     ");
     let lookup = world.plans()[0].status.as_ref().unwrap().bundle_lookups[0].clone();
     assert_eq!(lookup.path, "reg/demo:v3");
@@ -58,17 +58,17 @@ async fn a_subscription_becomes_a_plan_and_an_operator() {
 }
 
 /// Cases 3, 26, 31: the dependency comes with a Subscription of its own, which adopts the plan.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dependency_gets_a_subscription() {
+#[test]
+fn a_dependency_gets_a_subscription() {
     let bundles = vec![
         bundle("upper.v1").requires("Ofdemo"),
         bundle("demo.v1").provides("Ofdemo"),
     ];
-    let mut world = World::with_catalog(bundles).await;
+    let mut world = World::with_catalog(bundles);
     world.subscribe("upper", &json!({}));
-    world.settle().await;
+    world.settle();
     world.carry_out_plans();
-    world.settle().await;
+    world.settle();
     insta::assert_snapshot!(world.describe(), @r"
     demo-stable-cat-ns: state=AtLatestKnown installed=demo.v1 current=demo.v1 gen=0
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
@@ -90,20 +90,20 @@ async fn a_dependency_gets_a_subscription() {
 // What goes wrong -----------------------------------------------------------------------------------------------------
 
 /// Case 33, C2: at rest a namespace is answered from memory and nothing is written, whatever wakes it.
-#[tokio::test(flavor = "multi_thread")]
-async fn at_rest_nothing_is_written() {
-    let mut world = World::with_catalog(demo()).await;
+#[test]
+fn at_rest_nothing_is_written() {
+    let mut world = World::with_catalog(demo());
     world.subscribe("demo", &json!({}));
-    world.settle().await;
+    world.settle();
     world.carry_out_plans();
-    world.settle().await;
+    world.settle();
     let before = world.writes.len();
     for _ in 0..5 {
-        world.round().await;
+        world.round();
     }
     assert_eq!(world.writes.len(), before);
     // Also after a restart, with an empty memory.
     world.restart();
-    world.settle().await;
+    world.settle();
     assert_eq!(world.writes.len(), before, "{:#?}", world.writes);
 }

@@ -1,46 +1,46 @@
 mod contents;
-mod writes;
+mod others;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
-use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty};
-use olm_fbc::version::{Range, Version};
-use olm_runtime::driver::Reconciler;
-use olm_runtime::outcome::{Failure, FailureClass, Outcome, outcomes_for_tests};
-use olm_runtime::plan::{Action, EventDraft, Exists, Plan, Requeue};
-use olm_runtime::store::Store;
-use olm_runtime::{NamespacedName, Timestamp};
+use clap::Parser;
+use kube::Client;
+use olm_api::v1alpha1::{InstallPlan, Subscription};
+use olm_runtime::{NamespacedName, process};
+use olm_testing::cluster::{FakeCluster, Fault, Refusal, Request, Verb};
+use olm_testing::stage::{REST, Stage};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tonic::transport::Channel;
 
+use self::contents::Images;
 pub use self::contents::{BundleRow, bundle};
-use self::contents::{Contents, Images, Reader};
-use super::super::reconciler::{ResolutionReconciler, ResolutionStores};
+use crate::args::Args;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
-use crate::bundle_unpack::unpacker::BundleSource;
-use crate::bundle_unpack::{UnpackedBundle, Unpacker, UnpackerConfig};
-use crate::catalog_source::connection::testing::{self, Answering};
-use crate::catalog_source::connection::{ConnectionState, Connections, Endpoint};
-use crate::snapshots::{CatalogReader, Snapshots};
+use crate::catalog_source::connection::Endpoint;
+use crate::run::{self, Queues, Services};
+use crate::world::Shared;
 
 pub const NAMESPACE: &str = "ns";
 pub const GLOBAL: &str = "olm";
 
+/// A cluster, the resolution controller, and what a test says about the others.
 pub struct World {
-    pub stores: ResolutionStores,
-    pub connections: Connections,
-    pub events: Vec<EventDraft>,
-    pub requeue: Requeue,
-    /// Actions carried out, as text.
+    stage: Stage,
+    cluster: FakeCluster,
+    /// Registry servers.
+    pub outside: Arc<Shared>,
+    images: Arc<Images>,
+    served: Arc<Mutex<Served>>,
+    faults: Arc<Mutex<Faults>>,
+    /// Events, as they were sent.
+    pub events: Vec<Value>,
+    /// Writes that were carried out.
     pub writes: Vec<String>,
-    /// Stops the process after this many writes.
+    /// Kills the process after this many writes.
     pub crash_after: Option<usize>,
     /// Refuses creations with this text.
     pub refuse: Option<String>,
@@ -48,95 +48,118 @@ pub struct World {
     pub refuse_status: Option<String>,
     /// Creations are carried out, but neither answered nor told by the watch.
     pub lose_answers: bool,
-    late: Option<Value>,
-    reconciler: ResolutionReconciler,
-    pub snapshots: Snapshots,
-    unpacker: Unpacker,
-    images: Arc<Images>,
-    contents: Contents,
-    current: Arc<Mutex<Vec<String>>>,
-    /// Whether catalogs cannot be read.
-    pub failing: Arc<AtomicBool>,
-    version: u64,
-    port: u16,
-    _server: Answering,
+}
+
+#[derive(Default)]
+struct Faults {
+    refuse: Option<String>,
+    refuse_status: Option<String>,
+    lose_answers: bool,
+}
+
+/// What the process that runs has to do with catalogs that are served.
+#[derive(Default)]
+struct Served {
+    catalogs: BTreeSet<NamespacedName>,
+    /// Counts changes of what is served: each makes servers new ones.
+    epoch: u64,
+    running: Option<(Services, Queues)>,
 }
 
 impl World {
-    pub async fn new() -> Self {
-        let (server, port) = testing::answer_anywhere().await;
-        let stores = ResolutionStores {
-            subscriptions: Store::new(),
-            plans: Store::new(),
-            csvs: Store::new(),
-            groups: Store::new(),
-            sources: Store::new(),
-            namespaces: Store::new(),
-        };
-        let (contents, current) = (Contents::default(), Arc::<Mutex<Vec<String>>>::default());
-        let failing = Arc::<AtomicBool>::default();
-        let connections = Connections::new(|_: &NamespacedName| {});
-        let reader = Reader {
-            contents: Arc::clone(&contents),
-            current: Arc::clone(&current),
-            failing: Arc::clone(&failing),
-        };
-        let snapshots = Snapshots::new(connections.clone(), Arc::new(reader), |_: &str| {});
-        let images = Arc::new(Images::default());
-        let source: Arc<dyn BundleSource> = Arc::<Images>::clone(&images);
-        let unpacker = Unpacker::new(source, UnpackerConfig::default(), |_| {});
-        let reconciler =
-            ResolutionReconciler::new(stores.clone(), snapshots.clone(), unpacker.clone(), GLOBAL);
-        Self {
-            stores,
-            connections,
+    pub fn new() -> Self {
+        let (outside, images) = (Arc::<Shared>::default(), Arc::<Images>::default());
+        let served = Arc::<Mutex<Served>>::default();
+        let of_operator = (Arc::clone(&outside), Arc::clone(&images), Arc::clone(&served));
+        let stage = Stage::new(Box::new(move |client| {
+            let (outside, images, served) = of_operator.clone();
+            Box::pin(operate(client, outside, images, served))
+        }));
+        let cluster = stage.cluster.clone();
+        let faults = Arc::<Mutex<Faults>>::default();
+        let known = Arc::clone(&faults);
+        cluster.on_request(move |request| known.lock().unwrap().of(request));
+        let world = Self {
+            stage,
+            cluster,
+            outside,
+            images,
+            served,
+            faults,
             events: Vec::new(),
-            requeue: Requeue::AwaitChange,
             writes: Vec::new(),
             crash_after: None,
             refuse: None,
             refuse_status: None,
             lose_answers: false,
-            late: None,
-            reconciler,
-            snapshots,
-            unpacker,
-            images,
-            contents,
-            current,
-            failing,
-            version: 100,
-            port,
-            _server: server,
+        };
+        for name in [NAMESPACE, GLOBAL] {
+            world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
-    }
-
-    /// A world with an OperatorGroup and a catalog `cat` of these bundles that is served.
-    pub async fn with_catalog(bundles: impl IntoIterator<Item = BundleRow>) -> Self {
-        let mut world = Self::new().await;
-        world.add_group("og", &json!({}), &json!({}));
-        world.serve(NAMESPACE, "cat", bundles).await;
         world
     }
 
-    fn next_version(&mut self) -> String {
-        self.version += 1;
-        self.version.to_string()
+    /// A world with an OperatorGroup and a catalog `cat` of these bundles that is served.
+    pub fn with_catalog(bundles: impl IntoIterator<Item = BundleRow>) -> Self {
+        let mut world = Self::new();
+        world.add_group("og", &json!({}), &json!({}));
+        world.serve(NAMESPACE, "cat", bundles);
+        world
+    }
+
+    // What users do ----------------------------------------------------------------------------------------------------
+
+    pub fn put(&self, object: Value) {
+        self.stage.as_user(|cluster| cluster.put(object));
+    }
+
+    #[track_caller]
+    pub fn edit(&self, kind: &str, name: &str, patch: &Value) {
+        let found = self
+            .stage
+            .as_user(|cluster| cluster.edit(kind, NAMESPACE, name, patch));
+        assert!(found, "{kind} {name} exists");
+    }
+
+    #[track_caller]
+    pub fn delete(&self, kind: &str, name: &str) {
+        let found = self
+            .stage
+            .as_user(|cluster| cluster.delete(kind, NAMESPACE, name));
+        assert!(found, "{kind} {name} exists");
     }
 
     pub fn add_group(&mut self, name: &str, annotations: &Value, spec: &Value) {
-        let version = self.next_version();
-        let group: OperatorGroup = serde_json::from_value(json!({
+        self.put(json!({
             "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-            "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations, "uid": name, "resourceVersion": version},
-            "spec": spec,
-        }))
-        .unwrap();
-        self.stores.groups.put(group);
+            "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations}, "spec": spec,
+        }));
     }
 
+    pub fn put_source(&mut self, namespace: &str, name: &str, spec: &Value, status: &Value) {
+        self.put(json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec, "status": status,
+        }));
+    }
+
+    /// A Subscription to `package` in `cat`; `spec` adds to or replaces the rest.
+    pub fn subscribe(&mut self, package: &str, spec: &Value) {
+        let mut full =
+            json!({"channel": "stable", "name": package, "source": "cat", "sourceNamespace": NAMESPACE});
+        full.as_object_mut()
+            .unwrap()
+            .extend(spec.as_object().unwrap().clone());
+        self.put(json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": format!("{package}-sub"), "namespace": NAMESPACE}, "spec": full,
+        }));
+    }
+
+    // What is outside --------------------------------------------------------------------------------------------------
+
     /// Makes a catalog serve these bundles, with its status and contents read.
-    pub async fn serve(&mut self, namespace: &str, name: &str, bundles: impl IntoIterator<Item = BundleRow>) {
+    pub fn serve(&mut self, namespace: &str, name: &str, bundles: impl IntoIterator<Item = BundleRow>) {
         let status = json!({
             "registryService": {"protocol": "grpc"},
             "connectionState": {"address": "a", "lastObservedState": "READY"},
@@ -147,56 +170,26 @@ impl World {
             &json!({"sourceType": "grpc", "image": "i"}),
             &status,
         );
-        let entries = bundles.into_iter().map(|row| row.0).collect();
-        self.contents.lock().unwrap().insert(name.to_owned(), entries);
-        self.current.lock().unwrap().insert(0, name.to_owned());
+        self.outside.serve(bundles.into_iter().map(|row| row.0));
         let key = NamespacedName::new(namespace, name);
-        self.version += 1;
-        let endpoint = Endpoint {
-            address: "cat.ns.svc:1".to_owned(),
-            dial: format!("127.0.0.1:{}", self.port),
-            epoch: self.version.to_string(),
-            may_change: false,
+        let (running, epoch) = {
+            let mut served = self.served.lock().unwrap();
+            served.catalogs.insert(key.clone());
+            served.epoch += 1;
+            (served.running.clone(), served.epoch)
         };
-        while !matches!(
-            self.connections.aim(&key, Some(endpoint.clone())),
-            ConnectionState::Ready(_)
-        ) {
-            sleep(Duration::from_millis(2)).await;
-        }
-        let before = self.snapshots.read_generation(&key);
-        while self.snapshots.read_generation(&key) == before {
-            self.snapshots.get(&key, "the test");
-            sleep(Duration::from_millis(2)).await;
+        if let Some((services, _)) = running.filter(|_| !self.stage.is_killed()) {
+            self.stage.run(connect(&services, &key, epoch));
         }
     }
 
-    pub fn put_source(&mut self, namespace: &str, name: &str, spec: &Value, status: &Value) {
-        let version = self.next_version();
-        let source: CatalogSource = serde_json::from_value(json!({
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
-            "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}"), "resourceVersion": version},
-            "spec": spec, "status": status,
-        }))
-        .unwrap();
-        self.stores.sources.put(source);
-    }
-
-    /// A Subscription to `package` in `cat`; `spec` adds to or replaces the rest.
-    pub fn subscribe(&mut self, package: &str, spec: &Value) {
-        let version = self.next_version();
-        let mut full =
-            json!({"channel": "stable", "name": package, "source": "cat", "sourceNamespace": NAMESPACE});
-        full.as_object_mut()
-            .unwrap()
-            .extend(spec.as_object().unwrap().clone());
-        let subscription: Subscription = serde_json::from_value(json!({
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-            "metadata": {"name": format!("{package}-sub"), "namespace": NAMESPACE, "uid": format!("uid-{package}-sub"), "resourceVersion": version},
-            "spec": full,
-        }))
-        .unwrap();
-        self.stores.subscriptions.put(subscription);
+    /// The content of a catalog is forgotten.
+    pub fn lose_content(&self, name: &str) {
+        let served = self.served.lock().unwrap();
+        let (services, _) = served.running.as_ref().unwrap();
+        services
+            .snapshots
+            .lose_content(&NamespacedName::new(NAMESPACE, name));
     }
 
     pub fn break_image(&self, image: &str, class: UnpackClass, cause: &str) {
@@ -207,105 +200,96 @@ impl World {
             .insert(image.to_owned(), UnpackError::new(class, cause));
     }
 
+    /// Images can be had again, and the catalog is changed, as a user does who wants them now.
     pub fn mend_images(&self) {
         self.images.broken.lock().unwrap().clear();
-        self.unpacker
-            .forget_failures(&NamespacedName::new(NAMESPACE, "cat"));
+        self.edit(
+            "CatalogSource",
+            "cat",
+            &json!({"spec": {"displayName": "mended"}}),
+        );
     }
 
     pub fn slow_images(&self, slow: Duration) {
         *self.images.slow.lock().unwrap() = Some(slow);
     }
 
+    // Time -------------------------------------------------------------------------------------------------------------
+
+    /// Ends the process; the next call that needs one starts another.
     pub fn restart(&mut self) {
         self.crash_after = None;
-        self.reconciler = ResolutionReconciler::new(
-            self.stores.clone(),
-            self.snapshots.clone(),
-            self.unpacker.clone(),
-            GLOBAL,
-        );
+        self.stage.kill();
     }
 
-    /// Rounds until nothing is written any more and no bundle is on its way.
-    pub async fn settle(&mut self) {
-        let mut idle = 0;
-        for _ in 0..200 {
-            let before = self.writes.len();
-            if self.round().await {
-                return;
-            }
-            let bundles_pending = matches!(
-                self.requeue,
-                Requeue::After {
-                    reason: "bundle or catalog being fetched",
-                    ..
-                }
-            );
-            idle = if self.writes.len() == before && !bundles_pending {
-                idle + 1
-            } else {
-                0
-            };
-            if idle == 2 {
-                return;
-            }
-            sleep(Duration::from_millis(2)).await;
+    /// Runs the operator until nothing happens any more; one that is killed stays so until [`World::restart`].
+    #[track_caller]
+    pub fn settle(&mut self) {
+        self.advance(Duration::ZERO);
+    }
+
+    /// Settles after a while.
+    #[track_caller]
+    pub fn advance(&mut self, time: Duration) {
+        self.hand_in();
+        match self.crash_after {
+            Some(writes) => self.stage.start_doomed(writes - self.writes.len()),
+            None => self.stage.start(),
         }
-        unreachable!("no rest after 200 rounds: {:#?}", self.writes);
+        self.stage.advance(time);
+        assert_eq!(self.stage.run(self.cluster.settle(REST)), Ok(()));
+        let log = self.cluster.take_log();
+        let own = |write: &String| !write.starts_with("kubernetes") && !write.contains(" REFUSED ");
+        self.writes.extend(log.writes.into_iter().filter(own));
+        self.events.extend(log.sent_events);
     }
 
-    /// One round. Returns whether the process has ended in it.
-    pub async fn round(&mut self) -> bool {
-        let key = NAMESPACE.to_owned();
-        let Some(observed) = self.reconciler.observe(&key).await.unwrap() else {
-            return false;
+    /// Wakes the namespace although nothing has changed.
+    #[track_caller]
+    pub fn round(&mut self) {
+        let running = self.served.lock().unwrap().running.clone();
+        if let Some((_, queues)) = running {
+            self.stage
+                .as_user(|_| queues.namespaces.add(NAMESPACE.to_owned()));
+        }
+        self.settle();
+    }
+
+    fn hand_in(&self) {
+        if self.lose_answers {
+            self.cluster.hold("InstallPlan");
+        }
+        *self.faults.lock().unwrap() = Faults {
+            refuse: self.refuse.clone(),
+            refuse_status: self.refuse_status.clone(),
+            lose_answers: self.lose_answers,
         };
-        let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let (plan, verdict) = self.reconciler.decide(&observed, now);
-        let Plan {
-            actions,
-            events,
-            requeue,
-            ..
-        } = plan;
-        self.requeue = requeue;
-        let mut results = Vec::new();
-        let mut failed = false;
-        for action in &actions {
-            if failed {
-                results.push(Outcome::NotAttempted);
-                continue;
-            }
-            if self.crash_after == Some(self.writes.len()) {
-                return true;
-            }
-            let outcome = self.perform(action);
-            failed = matches!(outcome, Outcome::Failed(_));
-            results.push(outcome);
-        }
-        self.reconciler
-            .status(&observed, verdict, &outcomes_for_tests(results), now);
-        if !failed {
-            self.events.extend(events);
-        }
-        self.crash_after == Some(self.writes.len())
     }
 
-    pub fn plans(&self) -> Vec<Arc<InstallPlan>> {
-        let mut plans = self.stores.plans.list();
+    // What there is ----------------------------------------------------------------------------------------------------
+
+    fn all<K: DeserializeOwned>(&self, kind: &str) -> Vec<K> {
+        let objects = self.cluster.objects();
+        let found = objects.iter().filter(|(key, _)| key.kind == kind);
+        found
+            .map(|(_, object)| serde_json::from_value(Value::clone(object)).unwrap())
+            .collect()
+    }
+
+    pub fn plans(&self) -> Vec<InstallPlan> {
+        let mut plans = self.all::<InstallPlan>("InstallPlan");
         plans.sort_by_key(|plan| plan.spec.generation);
         plans
     }
 
-    pub fn subscription(&self, name: &str) -> Arc<Subscription> {
-        self.stores.subscriptions.get(NAMESPACE, name).unwrap()
+    pub fn subscription(&self, name: &str) -> Subscription {
+        serde_json::from_value(self.cluster.get("Subscription", NAMESPACE, name).unwrap()).unwrap()
     }
 
     /// State, versions, plan and conditions of every Subscription.
     pub fn describe(&self) -> String {
         let mut lines = Vec::new();
-        for subscription in self.stores.subscriptions.list() {
+        for subscription in self.all::<Subscription>("Subscription") {
             let status = subscription.status.clone().unwrap_or_default();
             let text = |part: &Option<String>| part.clone().unwrap_or_else(|| "-".to_owned());
             lines.push(format!(
@@ -349,4 +333,69 @@ impl World {
             .collect::<Vec<_>>()
             .join("\n")
     }
+}
+
+impl Faults {
+    fn of(&self, request: &Request) -> Option<Fault> {
+        let refused = |text: &Option<String>| {
+            let text = text.as_ref()?;
+            Some(Fault::Refuse(Refusal::forbidden(text)))
+        };
+        match request.verb {
+            Verb::Create => refused(&self.refuse).or(self.lose_answers.then_some(Fault::LoseAnswer)),
+            Verb::Patch(_) if request.kind.kind == "InstallPlan" => refused(&self.refuse_status),
+            _ => None,
+        }
+    }
+}
+
+/// The operator without the controllers of CatalogSources and InstallPlans, until it is dropped.
+async fn operate(client: Client, outside: Arc<Shared>, images: Arc<Images>, served: Arc<Mutex<Served>>) {
+    let args = Args::parse_from(["catalog-operator", "--namespace", GLOBAL]);
+    let outside = run::Outside {
+        dial: Arc::<Shared>::clone(&outside),
+        catalogs: outside,
+        bundles: Some(images),
+    };
+    let (set, parts) = run::build(args, &client, outside);
+    let mut watches = JoinSet::new();
+    let readiness = set.start(&mut watches);
+    let (catalogs, epoch) = {
+        let mut served = served.lock().unwrap();
+        served.running = Some((parts.services.clone(), parts.queues.clone()));
+        (served.catalogs.clone(), served.epoch)
+    };
+    for key in &catalogs {
+        connect(&parts.services, key, epoch).await;
+    }
+    let start = |runner: &olm_runtime::driver::Runner| {
+        let mut workers = JoinSet::new();
+        parts.start_resolution(runner, &mut workers);
+        workers
+    };
+    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    assert!(ended.is_ok(), "the controllers go on");
+}
+
+/// What the controller of CatalogSources does when a server is ready; and the content is read.
+async fn connect(services: &Services, key: &NamespacedName, epoch: u64) {
+    let endpoint = Endpoint {
+        address: "cat.ns.svc:1".to_owned(),
+        dial: "cat.ns.svc:1".to_owned(),
+        epoch: epoch.to_string(),
+        may_change: false,
+    };
+    services.connections.aim(key, Some(endpoint));
+    let read = async {
+        loop {
+            let known = services.snapshots.read_generation(key);
+            let link = services.connections.link(key);
+            if link.is_some_and(|link| known == Some(link.generation)) {
+                return;
+            }
+            services.snapshots.get(key, NAMESPACE);
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), read).await.unwrap();
 }

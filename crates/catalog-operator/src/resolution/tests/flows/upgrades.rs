@@ -3,16 +3,16 @@
 use super::*;
 
 /// Cases 16 and 29: one step of the channel at a time, each approved by hand.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_manual_subscription_walks_its_channel_plan_by_plan() {
-    let mut world = World::with_catalog(demo()).await;
+#[test]
+fn a_manual_subscription_walks_its_channel_plan_by_plan() {
+    let mut world = World::with_catalog(demo());
     world.subscribe(
         "demo",
         &json!({"startingCSV": "demo.v1", "installPlanApproval": "Manual"}),
     );
     let mut states = Vec::new();
     for _ in 0..3 {
-        world.settle().await;
+        world.settle();
         states.push(
             world
                 .describe()
@@ -29,7 +29,7 @@ async fn a_manual_subscription_walks_its_channel_plan_by_plan() {
         world.set_phase(waiting.metadata.name.as_deref().unwrap(), "Installing");
         world.carry_out_plans();
     }
-    world.settle().await;
+    world.settle();
     states.push(
         world
             .describe()
@@ -62,17 +62,15 @@ async fn a_manual_subscription_walks_its_channel_plan_by_plan() {
 }
 
 /// Case 28 and the catalog's update: a new head is installed without touching the Subscription.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_new_head_upgrades() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1")]).await;
+#[test]
+fn a_new_head_upgrades() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1")]);
     world.subscribe("demo", &json!({}));
-    world.settle().await;
+    world.settle();
     world.carry_out_plans();
-    world.settle().await;
-    world
-        .serve(NAMESPACE, "cat", vec![bundle("demo.v2").skip_range("<2.0.0")])
-        .await;
-    world.settle().await;
+    world.settle();
+    world.serve(NAMESPACE, "cat", vec![bundle("demo.v2").skip_range("<2.0.0")]);
+    world.settle();
     let plan = world
         .plans()
         .into_iter()
@@ -83,7 +81,7 @@ async fn a_new_head_upgrades() {
         "demo.v1"
     );
     world.carry_out_plans();
-    world.settle().await;
+    world.settle();
     assert!(
         world
             .describe()
@@ -95,25 +93,25 @@ async fn a_new_head_upgrades() {
 
 /// Between the successor's creation and the moment olm-operator says so, the predecessor is nobody's and provides the
 /// same APIs: no failure is told in any of the states an upgrade goes through.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_never_shows_a_failed_resolution() {
+#[test]
+fn an_upgrade_never_shows_a_failed_resolution() {
     let bundles = || {
         vec![
             bundle("demo.v1").provides("Ofdemo"),
             bundle("demo.v2").replaces("demo.v1").provides("Ofdemo"),
         ]
     };
-    let mut world = World::with_catalog(bundles().into_iter().take(1)).await;
+    let mut world = World::with_catalog(bundles().into_iter().take(1));
     world.subscribe("demo", &json!({}));
-    world.settle().await;
+    world.settle();
     world.carry_out_plans();
-    world.settle().await;
-    world.serve(NAMESPACE, "cat", bundles()).await;
-    world.settle().await;
+    world.settle();
+    world.serve(NAMESPACE, "cat", bundles());
+    world.settle();
     world.put_csv_beside("demo.v2", "demo.v1");
     for phase in ["Succeeded", "Replacing", "Deleting"] {
         world.set_csv_phase("demo.v1", phase);
-        world.settle().await;
+        world.settle();
         let told = world.describe();
         assert!(
             told.contains("state=AtLatestKnown installed=demo.v2") && !told.contains("ResolutionFailed"),
@@ -124,27 +122,26 @@ async fn an_upgrade_never_shows_a_failed_resolution() {
 }
 
 /// Cases 34 and 35 through the catalog.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deprecated_bundle_is_told_once_it_is_installed() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]).await;
+#[test]
+fn a_deprecated_bundle_is_told_once_it_is_installed() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]);
     world.subscribe("demo", &json!({}));
-    world.settle().await;
+    world.settle();
     assert!(!world.describe().contains("Deprecated"), "{}", world.describe());
     world.carry_out_plans();
-    world.settle().await;
+    world.settle();
     assert!(world.describe().contains("BundleDeprecated=True/- olm.bundle/demo.v1: take 2\n  Deprecated=True/- olm.bundle/demo.v1: take 2"), "{}", world.describe());
-    world.serve(NAMESPACE, "cat", vec![bundle("demo.v1")]).await;
-    world.settle().await;
+    world.serve(NAMESPACE, "cat", vec![bundle("demo.v1")]);
+    world.settle();
     assert!(!world.describe().contains("Deprecated"), "{}", world.describe());
 }
 
 /// A default channel is taken when none is named.
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_channel_the_default_one_counts() {
-    let mut world =
-        World::with_catalog(vec![bundle("demo.v1"), bundle("demo.v9").channel("alpha", false)]).await;
+#[test]
+fn without_a_channel_the_default_one_counts() {
+    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("demo.v9").channel("alpha", false)]);
     world.subscribe("demo", &json!({"channel": ""}));
-    world.settle().await;
+    world.settle();
     assert!(
         world.describe().contains("current=demo.v1"),
         "{}",

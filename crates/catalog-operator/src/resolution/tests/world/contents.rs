@@ -1,6 +1,14 @@
 //! What catalogs and bundle images hold.
 
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use olm_fbc::entry::{BundleEntry, Deprecation, EntryProperty};
+use olm_fbc::version::{Range, Version};
+
 use super::*;
+use crate::bundle_unpack::UnpackedBundle;
+use crate::bundle_unpack::unpacker::BundleSource;
 
 /// A bundle as a catalog has it: `package.vN` in channel `stable`, image `reg/package:vN`.
 pub struct BundleRow(pub(super) BundleEntry);
@@ -71,34 +79,6 @@ impl BundleRow {
             .chain([EntryProperty::new(type_, value)])
             .collect();
         self
-    }
-}
-
-pub(super) type Contents = Arc<Mutex<BTreeMap<String, Vec<BundleEntry>>>>;
-
-/// What a registry server has is looked up by the address in the channel's place: tests have one reader a catalog.
-pub(super) struct Reader {
-    pub(super) contents: Contents,
-    pub(super) current: Arc<Mutex<Vec<String>>>,
-    pub(super) failing: Arc<AtomicBool>,
-}
-
-#[async_trait]
-impl CatalogReader for Reader {
-    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
-        if self.failing.load(Ordering::SeqCst) {
-            return Err("failed to list bundles: down".to_owned());
-        }
-        // Catalogs are connected, and so read, one after the other.
-        let name = self.current.lock().unwrap().first().cloned().unwrap_or_default();
-        let entries = self
-            .contents
-            .lock()
-            .unwrap()
-            .get(&name)
-            .cloned()
-            .unwrap_or_default();
-        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
     }
 }
 
