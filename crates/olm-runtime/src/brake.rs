@@ -3,9 +3,10 @@
 //! Whatever makes a controller write again and again (a policy that takes back what it applies, two objects that each want
 //! the other's form of a third, a bug), every turn of it is a round that writes and is woken by what it wrote. So rounds
 //! that wrote are counted, per key: some are free, since honest progress writes several times; then each pause is half as
-//! long again as the one before, up to [`CEILING`]. Rounds that write nothing and wakes by statuses do not matter, as there
-//! are such in every circle. The count falls by one per [`CEILING`] of time, and to nothing when somebody wants something
-//! new: an object came, went or got another spec, and it is none that the key itself made so.
+//! long again as the one before, up to [`CEILING`]. Rounds that wrote a status alone have a free number of their own. Rounds
+//! that write nothing and wakes by statuses do not matter, as there are such in every circle. The count falls by one per
+//! [`CEILING`] of time, and to nothing when somebody wants something new: an object came, went or got another spec, and it
+//! is none that the key itself made so.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,6 +18,9 @@ use crate::wake::ObjectId;
 
 /// Rounds that may write one after the other at full speed.
 const FREE_ROUNDS: u32 = 10;
+/// Rounds that wrote nothing but the status of the key's object, free besides: a rollout of many Deployments is told step
+/// by step.
+const FREE_STATUSES: u32 = 30;
 /// Pause after the first round beyond the free ones.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause.
@@ -30,12 +34,25 @@ const REMEMBERED_OBJECTS: usize = 256;
 /// The brake looks for keys at rest when it remembers more keys than this and than twice those it found last.
 const FEW_KEYS: usize = 64;
 
+/// How much a round wrote.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extent {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The status of the key's own object, and nothing else.
+    Status,
+    /// Anything else.
+    More,
+}
+
 /// What a round wrote.
 #[derive(Debug, Default, Clone)]
 pub struct Written {
-    /// Whether it wrote anything.
-    pub any: bool,
-    /// The objects that were written, as far as they have names.
+    /// How much it was.
+    pub extent: Extent,
+    /// The objects that were written, as far as they have names; not those of which only the status was, since a status
+    /// asks for nothing and a request of theirs is somebody else's.
     pub objects: Vec<ObjectId>,
 }
 
@@ -52,7 +69,9 @@ pub struct Pause {
 struct Series {
     /// Rounds that wrote, less one for each `CEILING` since.
     rounds: u32,
-    /// When `rounds` was right.
+    /// Rounds of the [`FREE_STATUSES`]; these come back when `rounds` is at nothing.
+    statuses: u32,
+    /// When the counts were right.
     counted_at: Instant,
     paused_until: Option<Instant>,
     is_told: bool,
@@ -92,21 +111,26 @@ impl<T: Clone + Ord> Brake<T> {
         for object in foreign {
             self.requested(key, object);
         }
-        if !written.any {
+        if written.extent == Extent::Nothing {
             return None;
         }
         self.tidy(now);
         let series = self.series.entry(key.clone()).or_insert_with(|| Series {
             rounds: 0,
+            statuses: 0,
             counted_at: now,
             paused_until: None,
             is_told: false,
             made: VecDeque::new(),
         });
+        series.fall(now);
         for object in own {
             series.remember(object);
         }
-        series.fall(now);
+        if written.extent == Extent::Status && series.statuses < FREE_STATUSES {
+            series.statuses += 1;
+            return None;
+        }
         series.rounds += 1;
         let length = pause_after(series.rounds)?;
         // More would only make the way back longer; one more makes up for what falls during the longest pause.
@@ -142,7 +166,7 @@ impl<T: Clone + Ord> Brake<T> {
         }
         self.series.retain(|_, series| {
             series.fall(now);
-            series.rounds > 0
+            series.rounds > 0 || series.statuses > 0
         });
         self.tidy_at = FEW_KEYS.max(2 * self.series.len());
     }
@@ -152,11 +176,16 @@ impl Series {
     fn fall(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.counted_at);
         let steps = u32::try_from(since.as_secs() / CEILING.as_secs()).unwrap_or(u32::MAX);
+        let beyond = steps.saturating_sub(self.rounds);
         self.rounds = self.rounds.saturating_sub(steps);
+        self.statuses = self.statuses.saturating_sub(beyond);
         // What is left of the last step counts on.
         let rest = Duration::from_secs(since.as_secs() % CEILING.as_secs());
         self.counted_at = now.checked_sub(rest).unwrap_or(now);
-        self.is_told &= self.rounds > 0;
+        if self.rounds == 0 {
+            self.is_told = false;
+            self.made.clear();
+        }
     }
 
     fn remember(&mut self, object: &Arc<ObjectId>) {
@@ -191,7 +220,7 @@ mod tests {
 
     fn wrote(names: &[&str]) -> Written {
         Written {
-            any: true,
+            extent: Extent::More,
             objects: names.iter().map(|name| object(name).as_ref().clone()).collect(),
         }
     }
@@ -258,6 +287,45 @@ mod tests {
         assert!(pause_after(FULL_ROUNDS - 1) < Some(CEILING));
         assert_eq!(pause_after(FULL_ROUNDS), Some(CEILING));
         assert_eq!(pause_after(u32::MAX), Some(CEILING));
+    }
+
+    #[test]
+    fn statuses_alone_are_free_for_longer_but_not_for_ever() {
+        let (mut brake, mut now) = (Brake::default(), Instant::now());
+        let status = Written {
+            extent: Extent::Status,
+            objects: Vec::new(),
+        };
+        let mut pauses = Vec::new();
+        for _ in 0..100 {
+            let pause = brake.round_ended(&"key", &status, &[], now);
+            pauses.push(pause.map_or(Duration::ZERO, |pause| pause.length));
+            now = brake.paused_until(&"key", now).unwrap_or(now);
+        }
+        let free = (FREE_STATUSES + FREE_ROUNDS) as usize;
+        assert!(pauses[..free].iter().all(Duration::is_zero), "{pauses:?}");
+        assert_eq!(pauses[free..free + 2], [100, 150].map(Duration::from_millis));
+        let at_ceiling = pauses.iter().filter(|pause| **pause == CEILING).count();
+        assert!(at_ceiling > 25, "{pauses:?}");
+        // They do not make more room for other writes.
+        let (mut brake, mut now) = (Brake::default(), Instant::now());
+        brake.round_ended(&"key", &status, &[], now);
+        let pauses = rounds(&mut brake, &mut now, 12);
+        assert_eq!(pauses.iter().position(|pause| !pause.is_zero()), Some(10));
+    }
+
+    /// What a key made long ago is anybody's by now.
+    #[test]
+    fn what_was_made_before_a_rest_is_foreign_after_it() {
+        let (mut brake, mut now) = (Brake::default(), Instant::now());
+        rounds(&mut brake, &mut now, 20);
+        now += CEILING * 60;
+        for _ in 0..20 {
+            brake.round_ended(&"key", &wrote(&["other"]), &[], now);
+            now = brake.paused_until(&"key", now).unwrap_or(now);
+        }
+        brake.requested(&"key", &object("own"));
+        assert_eq!(rounds(&mut brake, &mut now, 1), [Duration::ZERO]);
     }
 
     #[test]

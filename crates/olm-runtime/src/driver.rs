@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use crate::{
     apply::Executor,
-    brake::{CEILING, Pause, Written},
+    brake::{CEILING, Extent, Pause, Written},
     clock,
     condition::whole_seconds,
     error::ObserveError,
@@ -169,12 +169,12 @@ impl<R: Reconciler> Worker<R> {
             if let Some(pause) = self.queue.done_writing(&key, &written) {
                 self.slowed_down(&key, pause);
             }
-            self.schedule(key, next);
+            self.schedule(key, &next);
         }
     }
 
-    fn schedule(&self, key: R::Key, next: Next) {
-        match next {
+    fn schedule(&self, key: R::Key, next: &Next) {
+        match *next {
             Next::Settled(Requeue::AwaitChange) => self.forget(&key),
             Next::Settled(Requeue::After { delay, reason }) => {
                 tracing::trace!(controller = R::NAME, %key, ?delay, reason, "again later");
@@ -210,14 +210,14 @@ impl<R: Reconciler> Worker<R> {
         };
         let outcomes = self.runner.executor.act(&plan).await;
         for (action, outcome) in plan.actions.iter().zip(outcomes.iter()) {
-            note_write(written, action, outcome);
+            note_write(written, Extent::More, action, outcome);
         }
         let update = self.reconciler.status(&observed, verdict, &outcomes, now);
         let mut failed = outcomes.failure().is_some();
         let mut events = if failed { Vec::new() } else { plan.events };
         if let Some(patch) = &update.patch {
             let outcome = self.runner.executor.perform(patch).await;
-            note_write(written, patch, &outcome);
+            note_write(written, Extent::Status, patch, &outcome);
             match outcome {
                 // NotFound: the object went away while it was looked at; nothing is left to tell.
                 Outcome::Failed(failure) if failure.class != FailureClass::NotFound => failed = true,
@@ -275,8 +275,8 @@ impl<R: Reconciler> Worker<R> {
         if pause.is_to_be_told {
             tracing::warn!(controller = R::NAME, %key, "keeps writing with nobody asking for it, slowed down");
             let message = format!(
-                "The controller {} writes to the cluster again and again without anybody having asked for a change. \
-                 Something takes back what it writes. It goes on, with pauses of up to {} s.",
+                "The controller {} keeps writing to the cluster without anybody having asked for a change. \
+                 It goes on, with pauses of up to {} s.",
                 R::NAME,
                 CEILING.as_secs()
             );
@@ -313,12 +313,19 @@ impl<R: Reconciler> Worker<R> {
 }
 
 /// Notes what `action` changed.
-fn note_write(written: &mut Written, action: &Action, outcome: &Outcome) {
+fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &Outcome) {
     let Outcome::Done(object) = outcome else {
         return;
     };
-    written.any = true;
-    let Some(target) = action.target() else {
+    written.extent = written.extent.max(extent);
+    let is_status = matches!(
+        action,
+        Action::Patch {
+            subresource: Some("status"),
+            ..
+        }
+    );
+    let Some(target) = action.target().filter(|_| !is_status) else {
         return;
     };
     let generated = object

@@ -402,7 +402,7 @@ mod tests {
     async fn a_key_that_writes_on_and_on_is_held_back_however_it_is_added() {
         let queue = Queue::new();
         let written = Written {
-            any: true,
+            extent: crate::brake::Extent::More,
             objects: Vec::new(),
         };
         let start = Instant::now();
@@ -430,7 +430,7 @@ mod tests {
     async fn a_request_that_comes_with_a_delay_lets_go_of_a_key_held_back() {
         const GATHER: Duration = Duration::from_millis(50);
         let written = Written {
-            any: true,
+            extent: crate::brake::Extent::More,
             objects: Vec::new(),
         };
         for is_running in [false, true] {
