@@ -132,14 +132,13 @@ mod tests {
 
     use tokio::io::DuplexStream;
 
+    type Accepted = futures::future::BoxFuture<'static, io::Result<DuplexStream>>;
+
     /// A listener that first fails as under load, then gives `count` connections, and never ends.
     fn listener(
         failures: &[io::ErrorKind],
         count: usize,
-    ) -> (
-        impl Fn() -> futures::future::BoxFuture<'static, io::Result<DuplexStream>>,
-        Arc<Mutex<Vec<DuplexStream>>>,
-    ) {
+    ) -> (impl Fn() -> Accepted, Arc<Mutex<Vec<DuplexStream>>>) {
         let failures: Vec<io::ErrorKind> = failures.to_vec();
         let clients = Arc::new(Mutex::new(Vec::new()));
         let (ends, calls) = (Arc::clone(&clients), AtomicUsize::new(0));

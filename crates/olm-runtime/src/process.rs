@@ -128,7 +128,7 @@ pub async fn controllers(
 ) -> Result<(), RunError> {
     let (recorder, sending) = Recorder::new(client.clone());
     watches.spawn(sending);
-    watches.spawn(tell_unreadable(readiness.take_unreadable(), recorder.clone()));
+    watches.spawn(tell_of_objects(readiness.take_events(), recorder.clone()));
     let ended = |what| Err(RunError::TaskEnded { what });
     let (stopping, shutdown) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
@@ -154,13 +154,13 @@ pub async fn controllers(
     Ok(())
 }
 
-/// Tells users which of their objects no store can read.
-async fn tell_unreadable(mut events: mpsc::Receiver<EventDraft>, recorder: Recorder) {
+/// Tells users at which of their objects a store failed.
+async fn tell_of_objects(mut events: mpsc::Receiver<EventDraft>, recorder: Recorder) {
     while let Some(event) = events.recv().await {
         recorder.publish(event);
     }
     // Without stores nothing will ever come, which is no reason to stop.
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Ends with SIGTERM or SIGINT.

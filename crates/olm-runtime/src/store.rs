@@ -17,7 +17,7 @@ mod watch;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
 
 use kube::{Resource, ResourceExt};
@@ -27,7 +27,9 @@ use tokio::sync;
 use self::contents::{Contents, Stamp, WatchStart};
 pub use self::set::{Readiness, StoreSet};
 pub use self::watch::Watch;
-use crate::{isolation, key::NamespacedName, wake};
+use crate::{
+    driver::REASON_PANICKED, event::reference, isolation, key::NamespacedName, plan::EventDraft, wake,
+};
 
 /// What can be kept in a store.
 pub trait Stored:
@@ -95,6 +97,8 @@ struct Shared<K> {
     /// Held from a change until its listeners know of it, so that they hear of changes in their order.
     telling: Mutex<()>,
     unreadable: RwLock<BTreeMap<NamespacedName, String>>,
+    /// Takes Events about objects at which something of ours failed; set in a [`StoreSet`].
+    events: OnceLock<sync::mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
     ready: sync::watch::Sender<bool>,
     /// The server's history began anew; the watch has to, too.
@@ -182,6 +186,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
                 contents: RwLock::new(contents),
                 telling: Mutex::default(),
                 unreadable: RwLock::default(),
+                events: OnceLock::new(),
                 listeners: RwLock::default(),
                 ready: sync::watch::Sender::new(false),
                 history_restarted: sync::Notify::new(),
@@ -200,8 +205,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// Calls `listener` on every later change, in the order of the changes. It must be quick, as it runs on the watch's
-    /// task, and it may read stores but not put anything into one. A panic of one listener is logged; the others are still
-    /// called.
+    /// task, and it may read stores but not put anything into one. A panic of one listener is logged and told by an Event on
+    /// the object; the others are still called. What that listener had yet to do for this change is not done.
     pub fn on_change(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
         self.shared
             .listeners
@@ -263,6 +268,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// The list is complete.
     fn relist_ends(&self) {
         self.change(Contents::relist_ends);
+        let mut unreadable = self
+            .shared
+            .unreadable
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        unreadable.retain(|key, _| self.read(|contents| contents.is_listed(key)));
+        drop(unreadable);
         self.shared.ready.send_replace(true);
     }
 
@@ -349,7 +361,24 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             if let Err(panicked) = isolation::catch(|| listener(change)) {
                 let key = NamespacedName::from_object(change.object().as_ref());
                 tracing::error!(kind = %K::kind(&()), object = %key, %panicked, "a listener of a store failed");
+                let uid = change.object().meta().uid.clone();
+                self.event(EventDraft {
+                    regarding: reference::<K>(&key, uid),
+                    warning: true,
+                    reason: REASON_PANICKED.to_owned(),
+                    message: format!(
+                        "A change of this object was not told to all controllers. This is a bug: {}",
+                        panicked.message
+                    ),
+                });
             }
+        }
+    }
+
+    fn event(&self, event: EventDraft) {
+        if let Some(events) = self.shared.events.get() {
+            // An event more than may wait is dropped; the log has it.
+            let _ = events.try_send(event);
         }
     }
 }

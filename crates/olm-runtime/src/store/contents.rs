@@ -248,6 +248,12 @@ impl<T> Contents<T> {
         self.put_if(stamp, object, |_, _| true)
     }
 
+    /// Whether the list, as far as it goes, has an object of this name. True when there is no list.
+    pub(super) fn is_listed(&self, key: &NamespacedName) -> bool {
+        let relist = self.relist.as_ref();
+        relist.is_none_or(|relist| relist.listed.contains(key))
+    }
+
     /// The list is complete. Its version is not known before the watch begins, so for now only what was here before the
     /// list was asked for, or is older than something listed, is known to be deleted.
     pub(super) fn relist_ends(&mut self) -> Vec<Change<T>> {

@@ -5,7 +5,6 @@ use http::{Request, Uri};
 use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
-use tokio::sync::mpsc;
 
 use super::contents::Stamp;
 use super::{Store, Stored, stamp_of};
@@ -22,7 +21,6 @@ pub(super) struct Feed<S> {
     pub(super) store: Store<S>,
     /// Plural and group of the kind, for the log.
     pub(super) name: String,
-    pub(super) unreadable: mpsc::Sender<EventDraft>,
 }
 
 impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
@@ -92,16 +90,14 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
             return;
         }
         tracing::warn!(kind = %self.name, object = %stamp.key, %error, "an object does not fit its type");
-        let event = EventDraft {
+        self.store.event(EventDraft {
             regarding: reference::<K>(&stamp.key, stamp.uid.clone()),
             warning: true,
             reason: REASON_UNREADABLE.to_owned(),
             message: format!(
                 "This object cannot be read; its last readable form, if any, stays in force: {error}"
             ),
-        };
-        // An event more than may wait is dropped; the log has it.
-        let _ = self.unreadable.try_send(event);
+        });
     }
 }
 

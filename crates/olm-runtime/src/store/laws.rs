@@ -234,7 +234,7 @@ impl<S: WatchedStore> Walk<'_, S> {
             3..5 if !self.answers.is_empty() => {
                 let index = self.random.below(self.answers.len());
                 let answer = self.answers.swap_remove(index);
-                self.absorb(answer);
+                self.absorb(&answer);
             }
             _ => self.watch(true),
         }
@@ -267,8 +267,8 @@ impl<S: WatchedStore> Walk<'_, S> {
             .is_some_and(|(uid, _)| *uid == event.uid)
     }
 
-    fn absorb(&mut self, answer: Answer) {
-        let event = match &answer {
+    fn absorb(&mut self, answer: &Answer) {
+        let event = match answer {
             Answer::Written(event) => {
                 self.store
                     .absorb(&event.name, &(event.uid.clone(), event.version));
@@ -412,7 +412,7 @@ impl<S: WatchedStore> Walk<'_, S> {
     /// Everything is absorbed and told, and the store has to agree with the server.
     fn come_to_rest(&mut self) {
         while let Some(answer) = self.answers.pop() {
-            self.absorb(answer);
+            self.absorb(&answer);
         }
         while !matches!(self.watching, Watching::At(index) if index == self.server.history.len()) {
             self.watch(false);

@@ -16,10 +16,11 @@ use tokio::task::JoinSet;
 use super::feed::{Feed, noting_versions};
 use super::watch::{Requirement, Watch, selected};
 use super::{Store, Stored};
+use crate::isolation;
 use crate::key::NamespacedName;
 use crate::plan::{EventDraft, Target};
 
-/// Events about unreadable objects that may wait; more are dropped, the log has them all.
+/// Events about objects at which a store failed that may wait; more are dropped, the log has them all.
 const WAITING_EVENTS: usize = 64;
 
 type Starter = Box<dyn FnOnce(&mut JoinSet<()>) + Send>;
@@ -40,7 +41,7 @@ pub struct StoreSet {
     absorbers: BTreeMap<(String, String), Vec<Absorber>>,
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
-    unreadable: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
+    events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
 }
 
 impl Default for StoreSet {
@@ -49,7 +50,7 @@ impl Default for StoreSet {
             absorbers: BTreeMap::new(),
             ready: Vec::new(),
             starters: Vec::new(),
-            unreadable: mpsc::channel(WAITING_EVENTS),
+            events: mpsc::channel(WAITING_EVENTS),
         }
     }
 }
@@ -87,16 +88,14 @@ impl StoreSet {
             // The list and watch are typed by the guard: one object that does not decode is reported
             // and skipped, it never stops the watch.
             let api: Api<DeserializeGuard<K>> = Api::all(noting_versions(&client, &feed.store));
-            let events = move || {
-                watcher(api.clone(), config.clone()).map_ok(move |event| {
-                    event.modify(|guard| {
-                        if let Ok(object) = &mut guard.0 {
-                            prepare(object, prune);
-                        }
-                    })
-                })
+            let events = move || watcher(api.clone(), config.clone());
+            let decode = move |guard: DeserializeGuard<K>| {
+                let mut object = guard.0.map_err(|invalid| invalid.error)?;
+                // What finds a bug of ours there is unreadable, and no end of the process.
+                let prepared = isolation::catch(|| prepare(&mut object, prune));
+                prepared.map(|()| object).map_err(|panicked| panicked.to_string())
             };
-            tasks.spawn(feed.run::<K, _, _>(events, |guard| guard.0.map_err(|invalid| invalid.error)));
+            tasks.spawn(feed.run::<K, _, _>(events, decode));
         }));
         store
     }
@@ -149,10 +148,11 @@ impl StoreSet {
             .entry((K::group(&()).into_owned(), K::kind(&()).into_owned()))
             .or_default()
             .push(Box::new(absorb));
+        // Set once, as this store is new.
+        let _ = store.shared.events.set(self.events.0.clone());
         Feed {
             store: store.clone(),
             name,
-            unreadable: self.unreadable.0.clone(),
         }
     }
 
@@ -164,7 +164,7 @@ impl StoreSet {
         Readiness {
             absorbers: Arc::new(self.absorbers),
             ready: self.ready,
-            unreadable: Arc::new(Mutex::new(Some(self.unreadable.1))),
+            events: Arc::new(Mutex::new(Some(self.events.1))),
         }
     }
 }
@@ -174,7 +174,7 @@ impl StoreSet {
 pub struct Readiness {
     absorbers: Arc<BTreeMap<(String, String), Vec<Absorber>>>,
     ready: Vec<(String, watch::Receiver<bool>)>,
-    unreadable: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
+    events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
 }
 
 impl Readiness {
@@ -183,13 +183,14 @@ impl Readiness {
         Self {
             absorbers: Arc::default(),
             ready: Vec::new(),
-            unreadable: Arc::default(),
+            events: Arc::default(),
         }
     }
 
-    /// The Events that tell users of objects which no store can read. There is one taker; a second gets none.
-    pub fn take_unreadable(&self) -> mpsc::Receiver<EventDraft> {
-        let mut events = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The Events that tell users of objects which no store can read, and of changes at which a listener failed. There is
+    /// one taker; a second gets none.
+    pub fn take_events(&self) -> mpsc::Receiver<EventDraft> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.take().unwrap_or_else(|| mpsc::channel(1).1)
     }
 

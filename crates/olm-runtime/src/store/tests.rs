@@ -205,6 +205,82 @@ fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
 }
 
 #[test]
+fn what_was_unreadable_and_went_during_a_relist_is_forgotten() {
+    let store = Store::<ConfigMap>::new();
+    let gone = stamp_of(&config_map("gone", "1", 1));
+    let stays = stamp_of(&config_map("stays", "2", 2));
+    store.relist_begins();
+    assert!(store.mark_unreadable(&gone, true, "no number"));
+    assert!(store.mark_unreadable(&stays, true, "no number"));
+    store.relist_ends();
+    store.watching_from(3);
+    assert_eq!(store.unreadable().len(), 2);
+    store.relist_begins();
+    assert!(!store.mark_unreadable(&stays, true, "no number"));
+    store.relist_ends();
+    let left: Vec<_> = store.unreadable().into_keys().collect();
+    assert_eq!(left, [stays.key]);
+    // A namesake with the same fault is news.
+    store.watching_from(4);
+    assert!(store.mark_unreadable(&gone, false, "no number"));
+}
+
+fn client<F>(answer: impl Fn(http::Request<kube::client::Body>) -> F + Send + 'static) -> kube::Client
+where
+    F: Future<Output = std::io::Result<http::Response<kube::client::Body>>> + Send + 'static,
+{
+    kube::Client::new(tower::service_fn(answer), "default")
+}
+
+/// Whoever waits for that change hears of it there.
+#[tokio::test]
+async fn a_listener_that_panics_is_told_on_the_object() {
+    let mut set = StoreSet::new();
+    let client = client(|_| std::future::pending());
+    let store: Store<ConfigMap> = set.add(Watch::new(&client));
+    store.on_change(|_| panic!("a bug"));
+    store.put(config_map("a", "1", 1));
+    let mut events = set.start(&mut tokio::task::JoinSet::new()).take_events();
+    let event = events.try_recv().unwrap();
+    assert_eq!(event.regarding.name.as_deref(), Some("a"));
+    assert_eq!(event.reason, REASON_PANICKED);
+    assert!(event.message.ends_with("a bug"), "{}", event.message);
+    assert!(events.try_recv().is_err());
+}
+
+/// What is read of one object never ends the watch of all.
+#[tokio::test(start_paused = true)]
+async fn an_object_at_which_pruning_panics_is_unreadable_and_the_others_come() {
+    let client = client(|request| async move {
+        if request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"))
+        {
+            return std::future::pending().await;
+        }
+        let list = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "3"},
+            "items": [config_map("bad", "1", 1), config_map("good", "2", 2)],
+        });
+        Ok(http::Response::new(list.to_string().into_bytes().into()))
+    });
+    let mut set = StoreSet::new();
+    let prune = |object: &mut ConfigMap| assert!(object.metadata.name.as_deref() != Some("bad"), "a bug");
+    let store = set.add(Watch::new(&client).prune(prune));
+    let mut watches = tokio::task::JoinSet::new();
+    let mut readiness = set.start(&mut watches);
+    tokio::time::timeout(std::time::Duration::from_secs(60), readiness.wait())
+        .await
+        .unwrap();
+    assert!(store.is_ready());
+    assert!(store.get("ns", "good").is_some());
+    let bad = &store.unreadable()[&NamespacedName::new("ns", "bad")];
+    assert_eq!(bad, "panicked: a bug");
+    assert!(readiness.take_events().try_recv().is_ok());
+}
+
+#[test]
 fn a_listener_that_panics_stops_nobody() {
     let store = Store::new();
     store.on_change(|_| panic!("a bug"));
