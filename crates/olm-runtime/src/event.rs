@@ -1,5 +1,7 @@
 //! Events on objects, sent beside the reconcilers so that no round waits for one.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client, Resource,
@@ -16,6 +18,8 @@ const NOTE_LIMIT: usize = 1024;
 /// Events that are remembered at most, so that repetitions become series. kube's recorder remembers all of the last six
 /// minutes, and forgets only while it sends another.
 const REMEMBERED_EVENTS: usize = 128;
+/// How long the sending of one event may take. The others wait for it.
+const SEND_DEADLINE: Duration = Duration::from_secs(10);
 /// Events that may wait to be sent; more are dropped, since events are a courtesy.
 const WAITING_LIMIT: usize = 256;
 
@@ -66,8 +70,11 @@ impl Recorder {
                 }
                 known += 1;
                 let (event, regarding) = event_of(draft);
-                if let Err(error) = recorder.publish(&event, &regarding).await {
-                    tracing::debug!(%error, reason = %event.reason, "event not sent");
+                let sent = tokio::time::timeout(SEND_DEADLINE, recorder.publish(&event, &regarding));
+                match sent.await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, reason = %event.reason, "event not sent"),
+                    Err(_) => tracing::debug!(reason = %event.reason, "event given up: no answer in time"),
                 }
             }
         };
@@ -112,7 +119,64 @@ fn shortened(mut text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+
     use super::*;
+
+    /// Sends events about the objects `names` to a server that never answers the request with number `silent`; gives the
+    /// methods of all requests.
+    async fn methods(names: &[String], silent: usize) -> Vec<http::Method> {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::clone(&seen);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let mut requests = requests.lock().unwrap();
+            requests.push(request.method().clone());
+            let is_silent = requests.len() == silent;
+            async move {
+                if is_silent {
+                    std::future::pending::<()>().await;
+                }
+                let event = request.into_body().collect_bytes().await?;
+                Ok::<_, kube::Error>(http::Response::new(kube::client::Body::from(event.to_vec())))
+            }
+        });
+        let (recorder, sending) = Recorder::new(Client::new(service, "default"));
+        let sending = tokio::spawn(sending);
+        for name in names {
+            recorder.publish(EventDraft {
+                regarding: reference::<ConfigMap>(&NamespacedName::new("ns", name), None),
+                warning: false,
+                reason: "Tested".to_owned(),
+                message: "text".to_owned(),
+            });
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!sending.is_finished());
+        sending.abort();
+        let methods = seen.lock().unwrap();
+        methods.clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_without_an_answer_does_not_keep_others_waiting() {
+        let names = ["a", "b", "b"].map(str::to_owned);
+        let (post, patch) = (http::Method::POST, http::Method::PATCH);
+        assert_eq!(methods(&names, 1).await, [post.clone(), post, patch]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bounded_number_of_events_is_remembered() {
+        let others = (0..REMEMBERED_EVENTS - 2).map(|number| number.to_string());
+        let twice = ["a".to_owned(), "a".to_owned()];
+        let again = ["a".to_owned()];
+        let names: Vec<String> = twice.into_iter().chain(others).chain(again).collect();
+        let methods = methods(&names, 0).await;
+        assert_eq!(methods.len(), names.len());
+        assert_eq!(methods[1], http::Method::PATCH);
+        assert_eq!(methods.last(), Some(&http::Method::POST), "a new series");
+    }
 
     #[test]
     fn a_long_text_is_cut_at_a_character() {
