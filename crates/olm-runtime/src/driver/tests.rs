@@ -29,6 +29,9 @@ struct Server {
 
 type Shared = Arc<Mutex<Server>>;
 
+/// Changes of ConfigMaps that come together wake together.
+const GATHER: Duration = Duration::from_millis(5);
+
 impl Server {
     fn answer(&mut self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -183,7 +186,7 @@ fn nothing() -> Decide {
 }
 
 impl World {
-    /// Deployments `names`, each a key; a change of one wakes it, a change of a ConfigMap wakes all.
+    /// Deployments `names`, each a key; a change of one wakes it, a change of a ConfigMap wakes all a little later.
     fn new(names: &[&str], decide: Decide, status: Decide) -> Self {
         Self::build(names, decide, status, false)
     }
@@ -205,7 +208,7 @@ impl World {
         let (woken, all) = (queue.clone(), deployments.clone());
         config_maps.on_change(move |_| {
             for object in all.list() {
-                woken.add(NamespacedName::from_object(object.as_ref()));
+                woken.add_after(NamespacedName::from_object(object.as_ref()), GATHER);
             }
         });
         let writer = Arc::new(Writer {
