@@ -38,6 +38,9 @@ struct Header {
 }
 
 impl ContentCache {
+    /// What the name of every file of content ends with, after a dot.
+    pub const EXTENSION: &'static str = EXTENSION;
+
     /// A cache in `dir`, which is created when something is stored. Beyond `max_bytes` the content that was not used for
     /// longest is removed.
     pub fn new(dir: impl Into<PathBuf>, max_bytes: u64) -> Self {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 pub const FRESH: Duration = Duration::from_secs(600);
 /// How long it counts while the registry does not answer.
 pub const KNOWN: Duration = Duration::from_secs(24 * 3600);
-/// How many consents are remembered; forgetting one costs a request.
+/// How many consents are remembered; forgetting one costs a request. The namespace that has most loses its oldest.
 const MOST: usize = 4096;
 
 /// Credentials and who they make their owner, as far as a comparison goes.
@@ -69,7 +69,16 @@ impl Consents {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.retain(|_, at| now.saturating_duration_since(*at) < KNOWN);
         if given.len() >= MOST {
-            let oldest = given.iter().min_by_key(|(_, at)| **at);
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for (_, namespace, _) in given.keys() {
+                let count = counts.entry(namespace).or_default();
+                *count = count.saturating_add(1);
+            }
+            let most = counts.into_iter().max_by_key(|(_, count)| *count);
+            let oldest = given
+                .iter()
+                .filter(|((_, namespace, _), _)| most.is_some_and(|(most, _)| most == namespace))
+                .min_by_key(|(_, at)| **at);
             if let Some(oldest) = oldest.map(|(consent, _)| consent.clone()) {
                 given.remove(&oldest);
             }
@@ -89,6 +98,17 @@ impl Consents {
         given
             .get(&consent(digest, namespace, keys))
             .is_some_and(|at| at.elapsed() < age)
+    }
+}
+
+#[cfg(test)]
+impl Consents {
+    /// Makes every consent older, for tests whose clock goes on by itself.
+    pub fn age(&self, by: Duration) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given
+            .values_mut()
+            .for_each(|at| *at = at.checked_sub(by).unwrap());
     }
 }
 
@@ -131,5 +151,20 @@ mod tests {
         }
         assert_eq!(consents.given.lock().unwrap().len(), MOST);
         assert!(!consents.was_given(&Digest::sha256(b"0"), "a", &keys(&[]), KNOWN));
+    }
+
+    /// What one namespace has looked at does not make the others ask again.
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_looks_at_much_loses_its_own_consents() {
+        let consents = Consents::default();
+        let quiet = Digest::sha256(b"quiet");
+        consents.note(&quiet, "quiet", &keys(&[]));
+        for number in 0..=MOST {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            let digest = Digest::sha256(number.to_string().as_bytes());
+            consents.note(&digest, "noisy", &keys(&[]));
+        }
+        assert!(consents.was_given(&quiet, "quiet", &keys(&[]), KNOWN));
+        assert!(!consents.was_given(&Digest::sha256(b"0"), "noisy", &keys(&[]), KNOWN));
     }
 }

@@ -6,6 +6,7 @@
 //!   used for longest first, so that nobody loses anything to others as long as it has less than its part.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +22,9 @@ pub struct BundleCache {
     /// One clean-up at a time.
     shrinking: Mutex<()>,
 }
+
+/// Length of the hash that a folder is named by.
+const HASH_BYTES: usize = 16;
 
 /// When a file was last used, its length and where it is.
 type Cached = (SystemTime, u64, PathBuf);
@@ -45,7 +49,7 @@ impl BundleCache {
         }
         for entry in std::fs::read_dir(&self.dir)? {
             let path = entry?.path();
-            if path.is_dir() {
+            if is_share(&path) {
                 ContentCache::new(path, self.max_bytes).remove_unfinished()?;
             }
         }
@@ -75,9 +79,9 @@ impl BundleCache {
         let mut shares: BTreeMap<PathBuf, Vec<Cached>> = BTreeMap::new();
         for entry in std::fs::read_dir(&self.dir)? {
             let path = entry?.path();
-            if path.is_dir() {
+            if is_share(&path) {
                 shares.insert(path.clone(), cached(&path)?);
-            } else {
+            } else if is_content(&path) {
                 // Of a version that had one folder for all.
                 let _ = std::fs::remove_file(path);
             }
@@ -102,13 +106,28 @@ impl BundleCache {
     }
 }
 
+/// Whether a path is named as the folders here are: everything else in the folder is somebody else's.
+fn is_share(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_hash =
+        name.len() == 2 * HASH_BYTES && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    // What a link leads to is not ours, whatever its name.
+    is_hash && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+fn is_content(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new(ContentCache::EXTENSION)) && path.is_file()
+}
+
 /// The files of a folder, the one not used for longest last.
 fn cached(folder: &Path) -> io::Result<Vec<Cached>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         // Somebody may be writing, or removing, at the same time.
-        if let Ok(metadata) = entry.metadata() {
+        if let Ok(metadata) = entry.metadata()
+            && is_content(&entry.path())
+        {
             let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             files.push((used, metadata.len(), entry.path()));
         }
@@ -121,7 +140,10 @@ fn cached(folder: &Path) -> io::Result<Vec<Cached>> {
 /// A name of hexadecimal digits: what is asked for may come from a text that a user wrote, and must not lead elsewhere.
 fn folder(namespace: &str) -> String {
     let hash = Sha256::digest(namespace.as_bytes());
-    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hash.iter()
+        .take(HASH_BYTES)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -167,6 +189,37 @@ mod tests {
         let cache = BundleCache::new(path, 1 << 20);
         assert!(!half.exists());
         assert_eq!(cache.get("a", &one.digest, VIEW).as_ref(), Some(&one));
+    }
+
+    /// The folder may hold other things, as `/tmp` does: only what is named as things here are is touched.
+    #[test]
+    fn nothing_of_others_in_the_folder_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = "0123456789abcdef0123456789abcdef";
+        let others = [
+            "notes.txt".to_owned(),
+            "work/.new-draft".to_owned(),
+            "work/result".to_owned(),
+            format!("{hash}/result"),
+            format!("{}/result", hash.to_uppercase()),
+            format!("{hash}0/a.content"),
+        ];
+        for other in &others {
+            let path = dir.path().join(other);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x".repeat(500)).unwrap();
+        }
+        std::fs::write(dir.path().join("former.content"), "x").unwrap();
+        let cache = BundleCache::new(dir.path().into(), 1_500);
+        for number in 0..4 {
+            let content = content(&number.to_string(), 1_000);
+            cache.put("a", &content, VIEW).unwrap();
+        }
+        assert_eq!(cached(&dir.path().join(folder("a"))).unwrap().len(), 1);
+        for other in &others {
+            assert!(dir.path().join(other).exists(), "{other}");
+        }
+        assert!(!dir.path().join("former.content").exists(), "of a former version");
     }
 
     /// A namespace that pulls and pulls loses its own content, not that of one that has little.

@@ -82,16 +82,23 @@ impl RegistrySource {
             Err(error) => error,
         };
         // The ServiceAccount of the catalog's pod may know more; it is only asked when the catalog's own secrets do not suffice.
-        if refused.class() == PullErrorClass::Unauthorized {
-            let more = self.service_account_keys(catalog).await?;
-            if !more.is_empty() {
-                let mut all = keys;
-                all.merge(more);
-                let content = self.content_for(image, &catalog.namespace, &all).await;
-                return content.map_err(|error| UnpackError::new(error.class().into(), error));
-            }
+        let class = refused.class();
+        if !matches!(class, PullErrorClass::Unauthorized | PullErrorClass::Unreachable) {
+            return Err(UnpackError::new(class.into(), refused));
         }
-        Err(UnpackError::new(refused.class().into(), refused))
+        let more = self.service_account_keys(catalog).await?;
+        if more.is_empty() {
+            return Err(UnpackError::new(class.into(), refused));
+        }
+        let mut all = keys;
+        all.merge(more);
+        let content = if class == PullErrorClass::Unauthorized {
+            self.content_for(image, &catalog.namespace, &all).await
+        } else {
+            // A registry that has just not answered is not asked again, but it may have answered for these before.
+            self.without_registry(image, &catalog.namespace, &all, refused)
+        };
+        content.map_err(|error| UnpackError::new(error.class().into(), error))
     }
 
     /// The content for catalogs of a namespace with these keys: from disk if a registry has shown the image for them.

@@ -8,6 +8,8 @@ use super::error::UnpackClass;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts of one unpack.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Longest time to the next try of a failed unpack, for those who ask for more.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Upstream's time from a failed unpack Job to the next try.
 const AFTER_FAILURE: Duration = Duration::from_secs(300);
 /// What may be repaired from outside without anybody telling us is looked at more often.
@@ -18,20 +20,14 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 pub enum Next {
     /// The unpack goes on after this pause.
     GoOn(Duration),
-    /// The unpack has failed; it may be started anew after this time.
-    GiveUp(Duration),
+    /// The unpack has failed; when it is started anew is for each who waits, see [`pause`].
+    GiveUp,
 }
 
 /// Decides on attempt number `attempt` (from 0) that failed `elapsed` after the unpack began.
 ///
-/// `deadline` of zero means none, as for upstream's Jobs. `interval` is the OperatorGroup's wish for the time to the next unpack.
-pub fn next(
-    class: UnpackClass,
-    attempt: u32,
-    elapsed: Duration,
-    deadline: Duration,
-    interval: Option<Duration>,
-) -> Next {
+/// `deadline` of zero means none, as for upstream's Jobs.
+pub fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline: Duration) -> Next {
     let pause = FIRST_PAUSE
         .saturating_mul(1 << attempt.min(10))
         .min(LONGEST_PAUSE);
@@ -39,6 +35,11 @@ pub fn next(
     if class.is_passing() && in_time {
         return Next::GoOn(pause);
     }
+    Next::GiveUp
+}
+
+/// Time from a failure to the next unpack. `interval` is the OperatorGroup's wish.
+pub fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration {
     let usual = match class {
         UnpackClass::NotFound
         | UnpackClass::Unauthorized
@@ -47,7 +48,9 @@ pub fn next(
         _ => AFTER_FAILURE,
     };
     // Zero would mean trying without pause.
-    Next::GiveUp(interval.filter(|interval| !interval.is_zero()).unwrap_or(usual))
+    interval
+        .filter(|interval| !interval.is_zero())
+        .map_or(usual, |interval| interval.min(LONGEST_INTERVAL))
 }
 
 #[cfg(test)]
@@ -55,67 +58,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retry_rules() {
+    fn an_unpack_goes_on_until_its_deadline_if_nobody_answers() {
         let seconds = Duration::from_secs;
         let rows = [
-            (UnpackClass::Unreachable, 0, 0, 600, None, Next::GoOn(seconds(1))),
-            (UnpackClass::Unreachable, 3, 20, 600, None, Next::GoOn(seconds(8))),
-            (
-                UnpackClass::Unreachable,
-                40,
-                20,
-                600,
-                None,
-                Next::GoOn(seconds(60)),
-            ),
-            (
-                UnpackClass::Unreachable,
-                9,
-                590,
-                600,
-                None,
-                Next::GiveUp(seconds(300)),
-            ),
-            (
-                UnpackClass::Unreachable,
-                9,
-                9000,
-                0,
-                None,
-                Next::GoOn(seconds(60)),
-            ),
-            (UnpackClass::NotFound, 0, 0, 600, None, Next::GiveUp(seconds(60))),
-            (
-                UnpackClass::Unauthorized,
-                0,
-                0,
-                600,
-                Some(seconds(1)),
-                Next::GiveUp(seconds(1)),
-            ),
-            (UnpackClass::Storage, 0, 0, 600, None, Next::GiveUp(seconds(60))),
-            (
-                UnpackClass::InvalidManifest,
-                0,
-                0,
-                600,
-                None,
-                Next::GiveUp(seconds(300)),
-            ),
-            (
-                UnpackClass::InvalidManifest,
-                0,
-                0,
-                600,
-                Some(seconds(0)),
-                Next::GiveUp(seconds(300)),
-            ),
+            (UnpackClass::Unreachable, 0, 0, 600, Next::GoOn(seconds(1))),
+            (UnpackClass::Unreachable, 3, 20, 600, Next::GoOn(seconds(8))),
+            (UnpackClass::Unreachable, 40, 20, 600, Next::GoOn(seconds(60))),
+            (UnpackClass::Unreachable, 9, 590, 600, Next::GiveUp),
+            (UnpackClass::Unreachable, 9, 9000, 0, Next::GoOn(seconds(60))),
+            (UnpackClass::NotFound, 0, 0, 600, Next::GiveUp),
+            (UnpackClass::InvalidManifest, 0, 0, 0, Next::GiveUp),
         ];
-        for (class, attempt, elapsed, deadline, interval, expected) in rows {
+        for (class, attempt, elapsed, deadline, expected) in rows {
             assert_eq!(
-                next(class, attempt, seconds(elapsed), seconds(deadline), interval),
+                next(class, attempt, seconds(elapsed), seconds(deadline)),
                 expected,
                 "{class:?} {attempt} {elapsed}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_failure_lasts_as_long_as_its_class_or_the_operator_group_says() {
+        let rows = [
+            (UnpackClass::Unreachable, None, 300),
+            (UnpackClass::NotFound, None, 60),
+            (UnpackClass::Unauthorized, Some(1), 1),
+            (UnpackClass::Storage, None, 60),
+            (UnpackClass::InvalidManifest, None, 300),
+            (UnpackClass::InvalidManifest, Some(0), 300),
+            (UnpackClass::InvalidManifest, Some(1_000_000), 24 * 3600),
+        ];
+        for (class, interval, expected) in rows {
+            let interval = interval.map(Duration::from_secs);
+            assert_eq!(
+                pause(class, interval),
+                Duration::from_secs(expected),
+                "{class:?} {interval:?}"
             );
         }
     }

@@ -1,5 +1,7 @@
 //! The state of every bundle somebody asked for.
 
+mod unpack;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,23 +9,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use olm_runtime::{NamespacedName, Timestamp, clock};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::unpack::Unpack;
 use super::content::UnpackedBundle;
-use super::error::{UnpackClass, UnpackError};
-use super::retry::{self, Next};
-use crate::fair_permits::{FairPermits, Place, Ticket};
-
-/// How long a bundle nobody asks for stays in memory; the cache on disk keeps it longer.
-const KEEP_READY: Duration = Duration::from_secs(60);
-/// How long a failure stays known after it may be tried again.
-const KEEP_FAILED: Duration = Duration::from_secs(60);
-/// Longest time for one attempt, whatever the deadline of the unpack as a whole: so long may a server that answers in drips
-/// keep one of the permits.
-const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
-
-/// Longest time to the next try of a failed unpack, whoever asks for more.
-const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
+use super::error::UnpackError;
+use super::retry;
+use crate::fair_permits::{FairPermits, Place};
 
 /// Where bundles come from.
 #[async_trait]
@@ -59,9 +52,9 @@ pub struct UnpackRequest {
     pub bundle: String,
     /// The CatalogSource whose credentials are used.
     pub catalog: NamespacedName,
-    /// The OperatorGroup's deadline; zero means none, absent means the configured one.
+    /// The OperatorGroup's deadline; zero means none, absent means the configured one. Of several that wait the longest counts.
     pub deadline: Option<Duration>,
-    /// The OperatorGroup's least time to another try after a failure.
+    /// The OperatorGroup's least time to another try after a failure. It counts for this waiter alone.
     pub retry_interval: Option<Duration>,
     /// Who is told when the answer changes.
     pub waiter: Waiter,
@@ -130,22 +123,47 @@ struct Key {
 
 struct Entry {
     state: EntryState,
-    waiters: BTreeSet<Waiter>,
+    waiters: BTreeMap<Waiter, Asked>,
     /// Where the next attempt waits for its permit.
     place: Option<Place>,
     last_used: Instant,
+    /// Tells the task that looks after a failure that somebody else waits for its end.
+    joined: Arc<Notify>,
+}
+
+/// What a waiter wants, as it last said: what one of them wants is no rule for the others.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// Zero for none.
+    deadline: Duration,
+    retry_interval: Option<Duration>,
+    at: Instant,
+    /// When it was asked whether it still waits.
+    reminded: Option<Instant>,
+}
+
+impl Asked {
+    /// When a failure is old enough for this waiter to try again.
+    fn retry_at(&self, failure: &Failure) -> Instant {
+        failure.at + retry::pause(failure.error.class, self.retry_interval)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Failure {
+    error: UnpackError,
+    at: Instant,
 }
 
 enum EntryState {
     Running {
         since: Timestamp,
         trouble: Option<UnpackError>,
+        /// What came of it the last time; whoever would not have tried again yet sees that until this one ends.
+        before: Option<Failure>,
     },
     Ready(Arc<UnpackedBundle>),
-    Failed {
-        error: UnpackError,
-        retry_at: Instant,
-    },
+    Failed(Failure),
 }
 
 impl fmt::Debug for Unpacker {
@@ -183,47 +201,35 @@ impl Unpacker {
             catalog: request.catalog.clone(),
         };
         let now = Instant::now();
-        let mut entries = self.shared.lock();
-        if let Some(entry) = entries.get_mut(&key) {
-            entry.last_used = now;
-            let answer = match &entry.state {
-                EntryState::Running { since, trouble } => Some(UnpackState::Unpacking {
-                    since: *since,
-                    trouble: trouble.clone(),
-                }),
-                EntryState::Ready(bundle) => return UnpackState::Ready(Arc::clone(bundle)),
-                EntryState::Failed { error, retry_at } if *retry_at > now => {
-                    Some(UnpackState::Failed { error: error.clone() })
-                }
-                EntryState::Failed { .. } => None,
-            };
-            if let Some(answer) = answer {
-                if let Some(place) = &entry.place {
-                    place.join(request.waiter.namespace());
-                }
-                entry.waiters.insert(request.waiter.clone());
-                return answer;
-            }
-        }
-        let since = clock::now();
-        let waiters = BTreeSet::from([request.waiter.clone()]);
-        entries.insert(
-            key.clone(),
-            Entry {
-                state: EntryState::Running { since, trouble: None },
-                waiters,
-                place: None,
-                last_used: now,
-            },
-        );
-        drop(entries);
-        let unpack = Unpack {
-            shared: Arc::clone(&self.shared),
+        let asked = Asked {
             deadline: request.deadline.unwrap_or(self.shared.config.deadline),
             retry_interval: request.retry_interval,
-            key,
+            at: now,
+            reminded: None,
         };
-        tokio::spawn(unpack.run());
+        let mut entries = self.shared.lock();
+        let (mut waiters, mut before) = (BTreeMap::new(), None);
+        if let Some(entry) = entries.get_mut(&key) {
+            if let Some(answer) = entry.answer(request, asked) {
+                return answer;
+            }
+            waiters = std::mem::take(&mut entry.waiters);
+            if let EntryState::Failed(failure) = &entry.state {
+                before = Some(failure.clone());
+            }
+            // What looked after the failure has nothing to do any more.
+            entry.joined.notify_one();
+        }
+        waiters.insert(request.waiter.clone(), asked);
+        let since = clock::now();
+        let state = EntryState::Running {
+            since,
+            trouble: None,
+            before,
+        };
+        entries.insert(key.clone(), Entry::new(state, waiters));
+        drop(entries);
+        tokio::spawn(Unpack::new(Arc::clone(&self.shared), key).run());
         UnpackState::Unpacking { since, trouble: None }
     }
 
@@ -231,9 +237,10 @@ impl Unpacker {
     pub fn forget_failures(&self, catalog: &NamespacedName) {
         let mut waiters = BTreeSet::new();
         self.shared.lock().retain(|key, entry| {
-            let forget = key.catalog == *catalog && matches!(entry.state, EntryState::Failed { .. });
+            let forget = key.catalog == *catalog && matches!(entry.state, EntryState::Failed(_));
             if forget {
-                waiters.append(&mut entry.waiters);
+                waiters.extend(std::mem::take(&mut entry.waiters).into_keys());
+                entry.joined.notify_one();
             }
             !forget
         });
@@ -247,6 +254,46 @@ impl Unpacker {
     }
 }
 
+impl Entry {
+    fn new(state: EntryState, waiters: BTreeMap<Waiter, Asked>) -> Self {
+        Self {
+            state,
+            waiters,
+            place: None,
+            last_used: Instant::now(),
+            joined: Arc::default(),
+        }
+    }
+
+    /// The answer to a request, which waits from now on if there is something to wait for. None when it is time to try again.
+    fn answer(&mut self, request: &UnpackRequest, asked: Asked) -> Option<UnpackState> {
+        self.last_used = asked.at;
+        let is_due = |failure: &Failure| asked.retry_at(failure) <= asked.at;
+        let failed = |failure: &Failure| UnpackState::Failed {
+            error: failure.error.clone(),
+        };
+        let answer = match &self.state {
+            EntryState::Ready(bundle) => return Some(UnpackState::Ready(Arc::clone(bundle))),
+            EntryState::Failed(failure) if is_due(failure) => return None,
+            EntryState::Failed(failure) => failed(failure),
+            EntryState::Running {
+                before: Some(failure),
+                ..
+            } if !is_due(failure) => failed(failure),
+            EntryState::Running { since, trouble, .. } => UnpackState::Unpacking {
+                since: *since,
+                trouble: trouble.clone(),
+            },
+        };
+        if let Some(place) = &self.place {
+            place.join(request.waiter.namespace());
+        }
+        self.waiters.insert(request.waiter.clone(), asked);
+        self.joined.notify_one();
+        Some(answer)
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
         // Every critical section leaves the map consistent, so a panic elsewhere cannot spoil it.
@@ -257,173 +304,6 @@ impl Shared {
         for waiter in waiters {
             (self.wake)(waiter);
         }
-    }
-}
-
-/// One unpack, from the request to the day it is forgotten.
-struct Unpack {
-    shared: Arc<Shared>,
-    key: Key,
-    deadline: Duration,
-    retry_interval: Option<Duration>,
-}
-
-impl Unpack {
-    async fn run(self) {
-        let started = Instant::now();
-        let mut waited = Duration::ZERO;
-        let mut attempt = 0_u32;
-        loop {
-            // What others do is no part of this unpack's deadline.
-            let waits_since = Instant::now();
-            let permit = self.ticket().permit().await;
-            waited = waited.saturating_add(waits_since.elapsed());
-            let elapsed = || started.elapsed().saturating_sub(waited);
-            let result = self.attempt(elapsed()).await;
-            drop(permit);
-            let error = match result {
-                Ok(bundle) => return self.finish(bundle).await,
-                Err(error) => error.of_bundle(&self.key.bundle),
-            };
-            tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "bundle not unpacked");
-            match retry::next(
-                error.class,
-                attempt,
-                elapsed(),
-                self.deadline,
-                self.retry_interval,
-            ) {
-                Next::GoOn(pause) => {
-                    self.note_trouble(error);
-                    tokio::time::sleep(pause).await;
-                    attempt = attempt.saturating_add(1);
-                }
-                Next::GiveUp(pause) => return self.give_up(error, pause).await,
-            }
-        }
-    }
-
-    /// A place in the lines of all namespaces that wait for the bundle; who asks later joins it.
-    fn ticket(&self) -> Ticket {
-        let mut entries = self.shared.lock();
-        let of_catalog = self.key.catalog.namespace.as_str();
-        let Some(entry) = entries.get_mut(&self.key) else {
-            return self.shared.permits.ticket([of_catalog]);
-        };
-        let mut namespaces: BTreeSet<&str> = entry.waiters.iter().map(Waiter::namespace).collect();
-        if namespaces.is_empty() {
-            namespaces.insert(of_catalog);
-        }
-        let ticket = self.shared.permits.ticket(namespaces);
-        entry.place = Some(ticket.place());
-        ticket
-    }
-
-    /// One attempt, `elapsed` after the unpack began.
-    async fn attempt(&self, elapsed: Duration) -> Result<UnpackedBundle, UnpackError> {
-        let left = if self.deadline.is_zero() {
-            LONGEST_ATTEMPT
-        } else {
-            self.deadline.saturating_sub(elapsed).min(LONGEST_ATTEMPT)
-        };
-        let fetch = self.shared.source.fetch(&self.key.image, &self.key.catalog);
-        let bundle = tokio::time::timeout(left, fetch).await.unwrap_or_else(|_| {
-            let cause = format!(
-                "image `{}` was not fetched within {} s",
-                self.key.image,
-                left.as_secs()
-            );
-            Err(UnpackError::new(UnpackClass::Unreachable, cause))
-        })?;
-        super::preflight::check(&bundle, &self.key.bundle)?;
-        Ok(bundle)
-    }
-
-    async fn finish(self, bundle: UnpackedBundle) {
-        tracing::info!(image = %self.key.image, pinned = %bundle.image, bundle = %self.key.bundle, "bundle unpacked");
-        let bundle = Arc::new(bundle);
-        let pinned = Key {
-            image: bundle.image.clone(),
-            ..self.key.clone()
-        };
-        // Plans ask by digest for what resolution has asked for by tag.
-        if pinned != self.key {
-            let entry = Entry {
-                state: EntryState::Ready(Arc::clone(&bundle)),
-                waiters: BTreeSet::new(),
-                place: None,
-                last_used: Instant::now(),
-            };
-            self.shared.lock().entry(pinned.clone()).or_insert(entry);
-        }
-        self.set(EntryState::Ready(bundle));
-        tokio::join!(self.expire(&self.key), self.expire(&pinned));
-    }
-
-    /// Returns once the bundle has not been used for a while and is forgotten.
-    async fn expire(&self, key: &Key) {
-        loop {
-            tokio::time::sleep(KEEP_READY).await;
-            let mut entries = self.shared.lock();
-            match entries.get(key) {
-                Some(entry) if matches!(entry.state, EntryState::Ready(_)) => {
-                    if entry.last_used.elapsed() >= KEEP_READY {
-                        entries.remove(key);
-                        return;
-                    }
-                }
-                _ => return,
-            }
-        }
-    }
-
-    async fn give_up(self, error: UnpackError, pause: Duration) {
-        let retry_at = Instant::now() + pause.min(LONGEST_PAUSE);
-        self.set(EntryState::Failed { error, retry_at });
-        tokio::time::sleep_until(retry_at).await;
-        let still_failed = |entry: &Entry| matches!(&entry.state, EntryState::Failed { retry_at: at, .. } if *at == retry_at);
-        let waiters = match self.shared.lock().get_mut(&self.key) {
-            Some(entry) if still_failed(entry) => std::mem::take(&mut entry.waiters),
-            _ => return,
-        };
-        self.shared.tell(&waiters);
-        tokio::time::sleep(KEEP_FAILED).await;
-        let mut entries = self.shared.lock();
-        if entries.get(&self.key).is_some_and(still_failed) {
-            entries.remove(&self.key);
-        }
-    }
-
-    /// Waiters hear of the first trouble and of every other kind of trouble, not of each attempt.
-    fn note_trouble(&self, error: UnpackError) {
-        let mut entries = self.shared.lock();
-        let Some(Entry {
-            state: EntryState::Running { trouble, .. },
-            waiters,
-            ..
-        }) = entries.get_mut(&self.key)
-        else {
-            return;
-        };
-        if trouble.as_ref() == Some(&error) {
-            return;
-        }
-        *trouble = Some(error);
-        let waiters = waiters.clone();
-        drop(entries);
-        self.shared.tell(&waiters);
-    }
-
-    fn set(&self, state: EntryState) {
-        let mut entries = self.shared.lock();
-        let Some(entry) = entries.get_mut(&self.key) else {
-            return;
-        };
-        entry.state = state;
-        entry.last_used = Instant::now();
-        let waiters = std::mem::take(&mut entry.waiters);
-        drop(entries);
-        self.shared.tell(&waiters);
     }
 }
 

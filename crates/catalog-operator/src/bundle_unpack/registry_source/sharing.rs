@@ -19,13 +19,17 @@ use super::*;
 const CSV: &str =
     "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
 
-/// An API server that has one pull secret in each namespace, and no ServiceAccounts.
+/// An API server that has one pull secret in each namespace, and a ServiceAccount `by-account` that names it.
 fn client(secret: &Value) -> Client {
     let secret = secret.to_string();
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let is_secret = request.uri().path().ends_with("/secrets/pull");
-        let (status, text) = if is_secret {
+        let path = request.uri().path();
+        let (status, text) = if path.ends_with("/secrets/pull") {
             (200, secret.clone())
+        } else if path.ends_with("/serviceaccounts/by-account") {
+            let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "by-account"},
+                "imagePullSecrets": [{"name": "pull"}]});
+            (200, account.to_string())
         } else {
             let gone = json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "gone"});
             (404, gone.to_string())
@@ -89,6 +93,7 @@ impl Rig {
         let catalogs = Store::new();
         catalogs.put(catalog("ns", "private", &json!(["pull"])));
         catalogs.put(catalog("ns", "public", &json!([])));
+        catalogs.put(catalog("ns", "by-account", &json!([])));
         catalogs.put(catalog("other", "private", &json!(["pull"])));
         let dir = tempfile::tempdir().unwrap();
         let source = RegistrySource::new(
@@ -140,26 +145,42 @@ async fn private_content_on_disk_is_not_for_a_catalog_without_the_secret() {
     assert!(blobs > 0);
 }
 
+/// A catalog whose own secrets open the image, and one whose ServiceAccount's do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consent_lasts_while_the_registry_is_silent_and_not_when_it_refuses() {
-    let rig = Rig::new().await;
-    assert_eq!(rig.fetch("ns", "private").await.0, Ok(()));
-    let keys = rig
-        .source
-        .catalog_keys(&NamespacedName::new("ns", "private"))
-        .await
-        .unwrap();
-    let image: Reference = rig.pinned.parse().unwrap();
-    let error = |status: u16| {
-        rig.refusing.store(status, Ordering::SeqCst);
-        rig.source.puller.open(&image, &keys.credentials)
-    };
-    let silent = error(503).await.unwrap_err();
-    assert!(rig.source.without_registry(&image, "ns", &keys, silent).is_ok());
-    let refused = error(403).await.unwrap_err();
-    assert!(rig.source.without_registry(&image, "ns", &keys, refused).is_err());
-    let silent = error(503).await.unwrap_err();
-    assert!(rig.source.without_registry(&image, "ns", &keys, silent).is_err());
-    // And so does fetching as a whole.
-    assert_eq!(rig.fetch("ns", "private").await.0, Err(UnpackClass::Unreachable));
+    for name in ["private", "by-account"] {
+        let rig = Rig::new().await;
+        let answers = |status: u16| rig.refusing.store(status, Ordering::SeqCst);
+        assert_eq!(rig.fetch("ns", name).await.0, Ok(()), "{name}");
+        rig.source.consents.age(FRESH);
+        answers(503);
+        assert_eq!(rig.fetch("ns", name).await.0, Ok(()), "{name}");
+        // For others it never had consent.
+        assert_eq!(
+            rig.fetch("ns", "public").await.0,
+            Err(UnpackClass::Unreachable),
+            "{name}"
+        );
+        answers(403);
+        assert_eq!(
+            rig.fetch("ns", name).await.0,
+            Err(UnpackClass::Unauthorized),
+            "{name}"
+        );
+        answers(503);
+        assert_eq!(
+            rig.fetch("ns", name).await.0,
+            Err(UnpackClass::Unreachable),
+            "{name}"
+        );
+        answers(0);
+        assert_eq!(rig.fetch("ns", name).await.0, Ok(()), "{name}");
+        rig.source.consents.age(KNOWN);
+        answers(503);
+        assert_eq!(
+            rig.fetch("ns", name).await.0,
+            Err(UnpackClass::Unreachable),
+            "{name}: a day is over"
+        );
+    }
 }

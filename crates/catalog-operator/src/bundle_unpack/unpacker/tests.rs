@@ -1,9 +1,11 @@
 mod fairness;
+mod waiters;
 
 use std::collections::VecDeque;
 
 use serde_json::json;
 
+use super::super::error::UnpackClass;
 use super::*;
 
 /// Answers in order; the last one repeats.
@@ -57,14 +59,7 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
 
 impl Rig {
     fn ask(&self, namespace: &str) -> String {
-        match self.unpacker.request(&request(namespace)) {
-            UnpackState::Unpacking { trouble: None, .. } => "unpacking".into(),
-            UnpackState::Unpacking {
-                trouble: Some(error), ..
-            } => format!("unpacking after {:?}", error.class),
-            UnpackState::Ready(bundle) => format!("ready {}", bundle.image),
-            UnpackState::Failed { error } => format!("failed {:?}", error.class),
-        }
+        told(&self.unpacker.request(&request(namespace)))
     }
 
     fn fetches(&self) -> usize {
@@ -80,6 +75,17 @@ impl Rig {
                 Waiter::InstallPlan(key) => key.to_string(),
             })
             .collect()
+    }
+}
+
+fn told(state: &UnpackState) -> String {
+    match state {
+        UnpackState::Unpacking { trouble: None, .. } => "unpacking".into(),
+        UnpackState::Unpacking {
+            trouble: Some(error), ..
+        } => format!("unpacking after {:?}", error.class),
+        UnpackState::Ready(bundle) => format!("ready {}", bundle.image),
+        UnpackState::Failed { error } => format!("failed {:?}", error.class),
     }
 }
 

@@ -1,0 +1,262 @@
+//! One unpack, from the request to the day it is forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::super::content::UnpackedBundle;
+use super::super::error::{UnpackClass, UnpackError};
+use super::super::preflight;
+use super::super::retry::{self, Next};
+use super::{Asked, Entry, EntryState, Failure, Key, Shared, Waiter};
+use crate::fair_permits::Ticket;
+
+/// How long a bundle nobody asks for stays in memory; the cache on disk keeps it longer.
+const KEEP_READY: Duration = Duration::from_secs(60);
+/// How long a failure stays known after it may be tried again.
+const KEEP_FAILED: Duration = Duration::from_secs(60);
+/// Longest time for one attempt, whatever the deadline of the unpack as a whole: so long may a server that answers in drips
+/// keep one of the permits.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
+/// Whoever has not asked for so long is asked whether it still waits.
+pub(super) const REMIND_AFTER: Duration = Duration::from_secs(600);
+/// Whoever has not asked for so long after that waits no longer.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(300);
+
+/// The work on one entry.
+pub(super) struct Unpack {
+    shared: Arc<Shared>,
+    key: Key,
+}
+
+impl Unpack {
+    pub(super) fn new(shared: Arc<Shared>, key: Key) -> Self {
+        Self { shared, key }
+    }
+
+    pub(super) async fn run(self) {
+        let started = Instant::now();
+        let mut waited = Duration::ZERO;
+        let mut attempt = 0_u32;
+        loop {
+            // What others do is no part of this unpack's deadline.
+            let waits_since = Instant::now();
+            let permit = self.ticket().permit().await;
+            waited = waited.saturating_add(waits_since.elapsed());
+            let elapsed = || started.elapsed().saturating_sub(waited);
+            let result = self.attempt(elapsed()).await;
+            drop(permit);
+            let error = match result {
+                Ok(bundle) => return self.finish(bundle).await,
+                Err(error) => error.of_bundle(&self.key.bundle),
+            };
+            tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "bundle not unpacked");
+            match retry::next(error.class, attempt, elapsed(), self.deadline()) {
+                Next::GoOn(pause) => {
+                    self.note_trouble(error);
+                    if !self.is_wanted() {
+                        tracing::info!(image = %self.key.image, "nobody waits for the bundle any more");
+                        return;
+                    }
+                    tokio::time::sleep(pause).await;
+                    attempt = attempt.saturating_add(1);
+                }
+                Next::GiveUp => return self.give_up(error).await,
+            }
+        }
+    }
+
+    /// The longest of those that wait; zero for none. One that gives up early must not make the others fail.
+    fn deadline(&self) -> Duration {
+        let entries = self.shared.lock();
+        let waiters = entries.get(&self.key).map(|entry| entry.waiters.values());
+        let deadlines = waiters.into_iter().flatten().map(|asked| asked.deadline);
+        deadlines
+            .max_by_key(|deadline| (deadline.is_zero(), *deadline))
+            .unwrap_or(self.shared.config.deadline)
+    }
+
+    /// Whether somebody still waits. Who has been silent for long is told, and no longer counts if it does not ask again.
+    fn is_wanted(&self) -> bool {
+        let now = Instant::now();
+        let since = |then: Instant| now.saturating_duration_since(then);
+        let mut entries = self.shared.lock();
+        let Some(entry) = entries.get_mut(&self.key) else {
+            return false;
+        };
+        entry
+            .waiters
+            .retain(|_, asked| asked.reminded.is_none_or(|at| since(at) < ANSWER_WITHIN));
+        if entry.waiters.is_empty() {
+            entries.remove(&self.key);
+            return false;
+        }
+        let mut silent = BTreeSet::new();
+        for (waiter, asked) in &mut entry.waiters {
+            if asked.reminded.is_none() && since(asked.at) >= REMIND_AFTER {
+                asked.reminded = Some(now);
+                silent.insert(waiter.clone());
+            }
+        }
+        drop(entries);
+        self.shared.tell(&silent);
+        true
+    }
+
+    /// A place in the lines of all namespaces that wait for the bundle; who asks later joins it.
+    fn ticket(&self) -> Ticket {
+        let mut entries = self.shared.lock();
+        let of_catalog = self.key.catalog.namespace.as_str();
+        let Some(entry) = entries.get_mut(&self.key) else {
+            return self.shared.permits.ticket([of_catalog]);
+        };
+        let mut namespaces: BTreeSet<&str> = entry.waiters.keys().map(Waiter::namespace).collect();
+        if namespaces.is_empty() {
+            namespaces.insert(of_catalog);
+        }
+        let ticket = self.shared.permits.ticket(namespaces);
+        entry.place = Some(ticket.place());
+        ticket
+    }
+
+    /// One attempt, `elapsed` after the unpack began.
+    async fn attempt(&self, elapsed: Duration) -> Result<UnpackedBundle, UnpackError> {
+        let image = &self.key.image;
+        let deadline = self.deadline();
+        let left = if deadline.is_zero() {
+            LONGEST_ATTEMPT
+        } else {
+            deadline.saturating_sub(elapsed).min(LONGEST_ATTEMPT)
+        };
+        let fetch = async {
+            let bundle = self.shared.source.fetch(image, &self.key.catalog).await?;
+            preflight::check(&bundle, &self.key.bundle)?;
+            Ok(bundle)
+        };
+        // A fault of ours in reading one bundle must not leave those who wait for it without an answer.
+        let caught = AssertUnwindSafe(fetch).catch_unwind();
+        match tokio::time::timeout(left, caught).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => {
+                let cause = format!("image `{image}`: reading it ended by a fault of the catalog operator");
+                Err(UnpackError::new(UnpackClass::InvalidManifest, cause))
+            }
+            Err(_) => {
+                let cause = format!("image `{image}` was not fetched within {} s", left.as_secs());
+                Err(UnpackError::new(UnpackClass::Unreachable, cause))
+            }
+        }
+    }
+
+    async fn finish(self, bundle: UnpackedBundle) {
+        tracing::info!(image = %self.key.image, pinned = %bundle.image, bundle = %self.key.bundle, "bundle unpacked");
+        let bundle = Arc::new(bundle);
+        let pinned = Key {
+            image: bundle.image.clone(),
+            ..self.key.clone()
+        };
+        // Plans ask by digest for what resolution has asked for by tag.
+        if pinned != self.key {
+            let entry = Entry::new(EntryState::Ready(Arc::clone(&bundle)), BTreeMap::new());
+            self.shared.lock().entry(pinned.clone()).or_insert(entry);
+        }
+        self.set(EntryState::Ready(bundle));
+        tokio::join!(self.expire(&self.key), self.expire(&pinned));
+    }
+
+    /// Returns once the bundle has not been used for a while and is forgotten.
+    async fn expire(&self, key: &Key) {
+        let mut until = Instant::now() + KEEP_READY;
+        loop {
+            tokio::time::sleep_until(until).await;
+            let mut entries = self.shared.lock();
+            match entries.get(key) {
+                Some(entry) if matches!(entry.state, EntryState::Ready(_)) => {
+                    until = entry.last_used + KEEP_READY;
+                    if until <= Instant::now() {
+                        entries.remove(key);
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Tells of the failure, and everyone who waits when the time for another try has come, each at its own.
+    async fn give_up(self, error: UnpackError) {
+        let failure = Failure {
+            error,
+            at: Instant::now(),
+        };
+        self.set(EntryState::Failed(failure.clone()));
+        while let Some((next, joined)) = self.look_after(&failure) {
+            tokio::select! {
+                () = tokio::time::sleep_until(next) => {}
+                () = joined.notified() => {}
+            }
+        }
+    }
+
+    /// Tells those whose time has come, and returns when that is for the next one, and what says that there is another one.
+    /// None when the failure is over, or forgotten because nobody waits.
+    fn look_after(&self, failure: &Failure) -> Option<(Instant, Arc<Notify>)> {
+        let forget_at = failure.at + retry::pause(failure.error.class, None) + KEEP_FAILED;
+        let mut entries = self.shared.lock();
+        let entry = entries.get_mut(&self.key)?;
+        if !matches!(&entry.state, EntryState::Failed(present) if present.at == failure.at) {
+            return None;
+        }
+        let now = Instant::now();
+        let is_due = |asked: &Asked| asked.retry_at(failure) <= now;
+        let due = entry.waiters.iter().filter(|(_, asked)| is_due(asked));
+        let due: BTreeSet<Waiter> = due.map(|(waiter, _)| waiter.clone()).collect();
+        entry.waiters.retain(|waiter, _| !due.contains(waiter));
+        let next = entry.waiters.values().map(|asked| asked.retry_at(failure)).min();
+        let joined = Arc::clone(&entry.joined);
+        let is_over = next.is_none() && forget_at <= now;
+        if is_over {
+            entries.remove(&self.key);
+        }
+        drop(entries);
+        self.shared.tell(&due);
+        (!is_over).then(|| (next.unwrap_or(forget_at), joined))
+    }
+
+    /// Waiters hear of the first trouble and of every other kind of trouble, not of each attempt.
+    fn note_trouble(&self, error: UnpackError) {
+        let mut entries = self.shared.lock();
+        let Some(Entry {
+            state: EntryState::Running { trouble, .. },
+            waiters,
+            ..
+        }) = entries.get_mut(&self.key)
+        else {
+            return;
+        };
+        if trouble.as_ref() == Some(&error) {
+            return;
+        }
+        *trouble = Some(error);
+        let waiters = waiters.keys().cloned().collect();
+        drop(entries);
+        self.shared.tell(&waiters);
+    }
+
+    fn set(&self, state: EntryState) {
+        let mut entries = self.shared.lock();
+        let Some(entry) = entries.get_mut(&self.key) else {
+            return;
+        };
+        entry.state = state;
+        entry.last_used = Instant::now();
+        let waiters = std::mem::take(&mut entry.waiters).into_keys().collect();
+        drop(entries);
+        self.shared.tell(&waiters);
+    }
+}
