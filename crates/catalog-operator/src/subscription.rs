@@ -182,18 +182,27 @@ pub fn plan_of<'a>(status: &SubscriptionStatus, around: &'a Surroundings) -> Opt
     (uid.is_none() || uid == plan.metadata.uid.as_ref()).then_some(plan.as_ref())
 }
 
-/// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan.
+/// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan, and one made
+/// later under its name did not bring it: names come back when all that knew of them is gone.
 fn adopt_generated(status: &mut SubscriptionStatus, subscription: &Subscription, around: &Surroundings) {
     if status.install_plan_ref.is_some() || status.install_plan.is_some() {
         return;
     }
     let generated_by = subscription.annotations().get(labels::GENERATED_BY);
-    let Some(plan) = generated_by.and_then(|name| around.plans.get(name)) else {
+    let plan = generated_by.and_then(|name| around.plans.get(name));
+    let Some(plan) = plan.filter(|plan| brings(plan, &subscription.name_any())) else {
         return;
     };
     install_plan::refer_to(status, plan);
     status.current_csv = subscription.spec.starting_csv().map(str::to_owned);
     status.state = pending_state(plan, around);
+}
+
+/// Whether a step of the plan is the Subscription of this name.
+fn brings(plan: &InstallPlan, name: &str) -> bool {
+    let steps = plan.status.iter().flat_map(|status| &status.plan);
+    let mut resources = steps.map(|step| &step.resource);
+    resources.any(|resource| resource.kind == "Subscription" && resource.name == name)
 }
 
 fn pending_state(plan: &InstallPlan, around: &Surroundings) -> SubscriptionState {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
+use kube::{Client, ResourceExt};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, WebhookType};
 use olm_runtime::NamespacedName;
 use olm_runtime::clock;
@@ -121,14 +121,15 @@ impl Reads for ClusterReads {
             .is_some_and(|(namespace, name)| self.csvs.get(namespace, name).is_some())
     }
 
-    fn is_converted(&self, crd: &str) -> bool {
-        self.csvs.list().iter().any(|csv| {
+    fn converters(&self, crd: &str, namespace: &str) -> Vec<String> {
+        let csvs = self.csvs.list_in(namespace).into_iter().filter(|csv| {
             let webhooks = csv.spec.webhook_definitions.iter();
             csv.metadata.deletion_timestamp.is_none()
                 && webhooks
                     .filter(|webhook| webhook.type_ == WebhookType::Conversion)
                     .any(|webhook| webhook.conversion_crds.iter().any(|name| name == crd))
-        })
+        });
+        csvs.map(|csv| csv.name_any()).collect()
     }
 
     fn global_namespace(&self) -> &str {

@@ -99,7 +99,8 @@ pub fn note_installed_alongside(crd: &mut Value, namespace: &str, csv: &str) {
 /// that are gone removed. `is_alive` answers for `namespace/name`.
 ///
 /// With `converted` a living ClusterServiceVersion serves the conversion between the definition's versions: then it stays as
-/// it is, whatever `wanted` says. Without it objects stored in another version could not be read from that moment on.
+/// it is, whatever `wanted` says. Without it objects stored in another version could not be read from that moment on. A
+/// definition that no webhook converts has nothing to keep.
 pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool, converted: bool) -> Value {
     let mut merged = with_metadata_of(current, wanted);
     if let Some(Value::Object(annotations)) = merged.pointer_mut("/metadata/annotations") {
@@ -114,11 +115,22 @@ pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool, 
     let spec_of = |crd: &'_ Value| crd.get("spec").cloned().unwrap_or_default();
     let mut spec = merged_spec(&spec_of(current), &spec_of(wanted));
     let conversion = current.pointer("/spec/conversion").unwrap_or(&nothing);
-    if converted && !object::is_empty(conversion) {
+    if converted && conversion_namespace(current).is_some() {
         object::set(&mut spec, "conversion", conversion.clone());
     }
     object::set(&mut merged, "spec", spec);
     merged
+}
+
+/// The namespace of the service that converts the definition's objects; none when no webhook behind a service does.
+pub fn conversion_namespace(crd: &Value) -> Option<&str> {
+    let conversion = crd.pointer("/spec/conversion")?;
+    if conversion.get("strategy").and_then(Value::as_str) != Some("Webhook") {
+        return None;
+    }
+    conversion
+        .pointer("/webhook/clientConfig/service/namespace")
+        .and_then(Value::as_str)
 }
 
 fn merged_spec(current: &Value, wanted: &Value) -> Value {
@@ -342,6 +354,13 @@ mod tests {
         }
         let none = json!({"spec": {"group": "g"}});
         assert_eq!(merge_patch(&none, &merged(&none, &none, |_| true, true)), None);
+        // A default is nothing that somebody serves: the first webhook of a definition must not be kept out by it.
+        let default = json!({"spec": {"group": "g", "conversion": {"strategy": "None"}}});
+        let wanted = json!({"spec": {"group": "g", "conversion": served}});
+        assert_eq!(
+            merged(&default, &wanted, |_| true, true)["spec"]["conversion"],
+            served
+        );
     }
 
     /// What an author wrote in the wrong shape is for the API server to refuse, and for nobody to fall over.

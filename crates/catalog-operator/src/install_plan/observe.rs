@@ -40,7 +40,7 @@ pub struct Observed {
     pub steps: Vec<StepState>,
     /// Those of the ClusterServiceVersions noted on CustomResourceDefinitions of the plan that exist, as `namespace/name`.
     pub living_csvs: BTreeSet<String>,
-    /// CustomResourceDefinitions of the plan whose conversion a living ClusterServiceVersion, of any namespace, serves.
+    /// CustomResourceDefinitions of the plan whose conversion a living ClusterServiceVersion serves that is none of the plan's.
     pub converted_crds: BTreeSet<String>,
     /// How long an error may last before it makes the plan fail.
     pub retry_timeout: Duration,
@@ -124,9 +124,9 @@ pub trait Reads: Send + Sync {
     fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent;
     /// Whether a ClusterServiceVersion that is no copy exists; the argument is `namespace/name`.
     fn csv_exists(&self, csv: &str) -> bool;
-    /// Whether a ClusterServiceVersion of any namespace that is no copy declares a conversion webhook for this
+    /// Names of the ClusterServiceVersions of a namespace, copies left out, that declare a conversion webhook for this
     /// CustomResourceDefinition.
-    fn is_converted(&self, crd: &str) -> bool;
+    fn converters(&self, crd: &str, namespace: &str) -> Vec<String>;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
 }
@@ -193,7 +193,7 @@ pub async fn observe(
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
-        observed.converted_crds = converted_crds(reads, &observed.install_plan);
+        observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
     }
     Ok(observed)
 }
@@ -339,11 +339,27 @@ fn living_csvs(reads: &impl Reads, states: &[StepState]) -> BTreeSet<String> {
         .collect()
 }
 
-fn converted_crds(reads: &impl Reads, install_plan: &InstallPlan) -> BTreeSet<String> {
-    let crds = steps(install_plan).iter().filter(|step| {
+/// Only who is where the webhook's service is can serve it: others could declare what they like. What the plan itself brings
+/// does not count, so that a step that is tried again leads to the same as the first time.
+fn converted_crds(reads: &impl Reads, install_plan: &InstallPlan, states: &[StepState]) -> BTreeSet<String> {
+    let own_namespace = install_plan.metadata.namespace.as_deref();
+    let is_own = |namespace: &str, csv: &String| {
+        own_namespace == Some(namespace) && install_plan.spec.cluster_service_version_names.contains(csv)
+    };
+    let is_converted = |(step, state): &(&Step, &StepState)| {
+        let StepState::Known(known) = state else {
+            return false;
+        };
+        let namespace = known.current.as_ref().and_then(crd_upgrade::conversion_namespace);
+        namespace.is_some_and(|namespace| {
+            let converters = reads.converters(&step.resource.name, namespace);
+            converters.iter().any(|csv| !is_own(namespace, csv))
+        })
+    };
+    let crds = steps(install_plan).iter().zip(states).filter(|(step, _)| {
         StepKind::of(&step.resource.kind) == Some(StepKind::CustomResourceDefinition) && !is_done(step)
     });
-    crds.map(|step| step.resource.name.clone())
-        .filter(|crd| reads.is_converted(crd))
+    crds.filter(is_converted)
+        .map(|(step, _)| step.resource.name.clone())
         .collect()
 }

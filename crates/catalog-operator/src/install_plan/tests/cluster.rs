@@ -106,8 +106,12 @@ impl Reads for Cluster {
         self.objects.contains_key(&format!("ClusterServiceVersion {csv}"))
     }
 
-    fn is_converted(&self, crd: &str) -> bool {
-        self.objects.values().any(|object| {
+    fn converters(&self, crd: &str, namespace: &str) -> Vec<String> {
+        let in_namespace = self
+            .objects
+            .values()
+            .filter(|object| object["metadata"]["namespace"] == *namespace);
+        let serving = in_namespace.filter(|object| {
             let webhooks = object
                 .pointer("/spec/webhookdefinitions")
                 .and_then(Value::as_array);
@@ -116,7 +120,9 @@ impl Reads for Cluster {
                 .flatten()
                 .flat_map(|webhook| webhook["conversionCRDs"].as_array().into_iter().flatten());
             crds.any(|name| *name == *crd)
-        })
+        });
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        serving.map(name).collect()
     }
 
     fn global_namespace(&self) -> &str {

@@ -97,34 +97,42 @@ fn crd_that_would_lose_data_is_not_touched() {
     );
 }
 
-/// An upgrade whose definition says nothing of conversion leaves it to the operator that serves it, in whatever namespace.
+/// An upgrade whose definition says nothing of conversion leaves it to the operator that serves it, in whatever namespace. Who
+/// is elsewhere than the webhook's service does not serve it, nor does what the plan itself brings.
 #[test]
 fn a_conversion_stays_while_an_operator_serves_it() {
-    let conversion = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
-        "clientConfig": {"caBundle": "Q0E=", "service": {"name": "demo-service", "namespace": "elsewhere", "port": 443}}}});
-    for (served, expected) in [(true, conversion.clone()), (false, json!({"strategy": "None"}))] {
+    let conversion = |namespace: &str| {
+        json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+        "clientConfig": {"caBundle": "Q0E=", "service": {"name": "demo-service", "namespace": namespace, "port": 443}}}})
+    };
+    let none = json!({"strategy": "None"});
+    // Where the service is, and who declares to convert.
+    let rows = [
+        ("elsewhere", Some(("elsewhere", "converter.v1")), true),
+        ("elsewhere", None, false),
+        ("elsewhere", Some(("tenant", "converter.v1")), false),
+        ("ns", Some(("ns", "converter.v1")), true),
+        ("ns", Some(("ns", "demo.v1")), false),
+    ];
+    for (service, declared, stays) in rows {
         let mut cluster = Cluster::with_plan(&[small()]);
         let mut existing = crd("demos.example.com");
-        existing["spec"]["conversion"] = conversion.clone();
+        existing["spec"]["conversion"] = conversion(service);
         existing["status"] = json!(null);
         cluster.put(existing);
         cluster.establish();
-        let mut csv = bundle("converter.v1", vec![]).csv;
-        csv["metadata"]["namespace"] = "elsewhere".into();
-        csv["spec"]["customresourcedefinitions"] = json!({});
-        if served {
+        if let Some((namespace, name)) = declared {
+            let mut csv = bundle(name, vec![]).csv;
+            csv["metadata"]["namespace"] = namespace.into();
+            csv["spec"]["customresourcedefinitions"] = json!({});
             csv["spec"]["webhookdefinitions"] = json!([{"type": "ConversionWebhook", "generateName": "c.demo",
                 "sideEffects": "None", "admissionReviewVersions": ["v1"], "conversionCRDs": ["demos.example.com"]}]);
+            cluster.put(csv);
         }
-        cluster.put(csv);
         cluster.converge(PLAN);
-        assert!(
-            cluster.summary(PLAN).starts_with("Complete"),
-            "{}",
-            cluster.summary(PLAN)
-        );
         let crd = &cluster.objects["CustomResourceDefinition demos.example.com"];
-        assert_eq!(crd["spec"]["conversion"], expected, "served: {served}");
+        let expected = if stays { conversion(service) } else { none.clone() };
+        assert_eq!(crd["spec"]["conversion"], expected, "{service} {declared:?}");
     }
 }
 

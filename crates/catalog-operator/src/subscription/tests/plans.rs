@@ -240,9 +240,15 @@ fn a_generated_subscription_adopts_its_plan() {
         labels::GENERATED_BY.to_owned(),
         "install-1".to_owned(),
     )]));
+    let bringing = |phase: &str, name: &str| {
+        let step = json!({"resolving": "dep.v1", "status": "Created", "resource": {"sourceName": "cat",
+            "sourceNamespace": "ns", "group": "operators.coreos.com", "version": "v1alpha1", "kind": "Subscription", "name": name}});
+        merged(&[in_phase(phase), json!({"plan": [step]})])
+    };
+    let own = object.name_any();
     let adopted = settle(
         &object,
-        &around(&[plan("install-1", in_phase("Installing"))], &[]),
+        &around(&[plan("install-1", bringing("Installing", &own))], &[]),
     );
     assert_eq!(install_plan::referenced(&adopted), Some("install-1"));
     assert_eq!(
@@ -255,13 +261,18 @@ fn a_generated_subscription_adopts_its_plan() {
     );
     let arrived = settle(
         &object,
-        &around(&[plan("install-1", in_phase("Complete"))], &["dep.v1"]),
+        &around(&[plan("install-1", bringing("Complete", &own))], &["dep.v1"]),
     );
     assert_eq!(
         (arrived.state, arrived.installed_csv.as_deref()),
         (SubscriptionState::AtLatestKnown, Some("dep.v1"))
     );
     assert_eq!(settle(&object, &around(&[], &[])), SubscriptionStatus::default());
+    // A namesake of the plan: just made, or one that brought others.
+    for namesake in [Value::Null, bringing("Installing", "another")] {
+        let settled = settle(&object, &around(&[plan("install-1", namesake)], &[]));
+        assert_eq!(settled, SubscriptionStatus::default());
+    }
 }
 
 /// The state follows the existence of the ClusterServiceVersion, deleted ones included.
