@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use olm_fbc::entry::CatalogSnapshot;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
+use olm_runtime::isolation::isolated;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
@@ -184,6 +185,13 @@ impl Snapshots {
         Content::Absent
     }
 
+    /// Why what a catalog's server has now could not be read, while what was read before stands.
+    pub fn trouble(&self, key: &NamespacedName) -> Option<String> {
+        let entries = self.shared.lock();
+        let entry = entries.get(key).filter(|entry| entry.id.is_some())?;
+        entry.failure.as_ref().map(|failure| failure.text.clone())
+    }
+
     /// Namespaces that use a catalog.
     pub fn users(&self, key: &NamespacedName) -> BTreeSet<String> {
         self.shared
@@ -292,13 +300,19 @@ impl Read {
     async fn read(&self, channel: Channel) -> Result<Arc<Snapshot>, String> {
         // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
         let _permit = self.shared.permits.acquire(&self.key.namespace).await;
-        let read = timeout(READ_DEADLINE, self.shared.reader.read(channel)).await;
-        let listed = read.unwrap_or_else(|_| {
-            Err(format!(
-                "failed to list bundles: no end within {} s",
-                READ_DEADLINE.as_secs()
-            ))
-        })?;
+        // A fault of ours in reading one catalog must not leave it as being read for ever.
+        let reading = isolated(self.shared.reader.read(channel));
+        let listed = match timeout(READ_DEADLINE, reading).await {
+            Ok(Ok(listed)) => listed?,
+            Ok(Err(panicked)) => {
+                tracing::error!(catalog = %self.key, %panicked, "a fault in reading a catalog");
+                return Err("failed to list bundles: a fault of the catalog operator".to_owned());
+            }
+            Err(_) => {
+                let limit = READ_DEADLINE.as_secs();
+                return Err(format!("failed to list bundles: no end within {limit} s"));
+            }
+        };
         let index = move || Arc::new(Snapshot::new(listed.entries.iter().cloned()));
         tokio::task::spawn_blocking(index)
             .await

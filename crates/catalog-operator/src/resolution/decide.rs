@@ -18,7 +18,7 @@ use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Target, status_patch, to_value};
 
 use super::observe::{Bundles, Observed, PartProgress, Progress, ReadyBundles};
-use super::plan_object::{GENERATE_NAME, WantedPlan, plan_name};
+use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
 use super::standing::{
     quiet_subscriptions, quiet_time, resolution_event, standings, subscription_warning, unpack_event,
 };
@@ -183,7 +183,7 @@ impl Round<'_> {
             subscription
                 .status
                 .as_ref()
-                .and_then(|status| status.install_plan_generation)
+                .and_then(|status| counted(status.install_plan_generation))
         });
         let last = known.max().unwrap_or(0).max(self.observed.last_generation);
         let mut next = last.saturating_add(1);
@@ -380,20 +380,11 @@ fn is_unadopted(plan: &InstallPlan, observed: &Observed) -> bool {
             .any(|subscription| is_owned_by(plan, subscription))
 }
 
-fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
-    let uid = subscription.metadata.uid.as_deref();
-    plan.metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|owner| Some(owner.uid.as_str()) == uid)
-}
-
 fn is_newer(plan: &InstallPlan, subscription: &Subscription) -> bool {
     let had = subscription
         .status
         .as_ref()
-        .and_then(|status| status.install_plan_generation)
+        .and_then(|status| counted(status.install_plan_generation))
         .unwrap_or(0);
     plan.spec.generation.unwrap_or(0) > had
 }

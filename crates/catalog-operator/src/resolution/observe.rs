@@ -40,7 +40,7 @@ pub struct Observed {
     pub notices: Vec<EventDraft>,
     /// All that is wrong with annotations that were read, told or not.
     pub warnings: Vec<String>,
-    /// The highest generation of the namespace's InstallPlans, of those that are being deleted, too.
+    /// The highest generation of the InstallPlans made for these Subscriptions, of those that are being deleted, too.
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.
     pub taken_names: BTreeSet<String>,

@@ -29,6 +29,31 @@ pub fn plan_name(namespace: &str, generation: i64) -> String {
     format!("{GENERATE_NAME}{:016x}", hash::fnv1a64(identity.as_bytes()))
 }
 
+/// Generations beyond this are none that counting led to. It is where numbers end that every reader of JSON can tell apart.
+const LAST_GENERATION: i64 = (1 << 53) - 1;
+
+/// A generation that somebody may have counted to; anyone who writes plans can claim any.
+pub fn counted(generation: Option<i64>) -> Option<i64> {
+    generation.filter(|generation| (0..=LAST_GENERATION).contains(generation))
+}
+
+/// The highest generation of the plans that were made for one of these Subscriptions.
+pub fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscription>]) -> i64 {
+    let is_ours = |plan: &&Arc<InstallPlan>| subscriptions.iter().any(|owner| is_owned_by(plan, owner));
+    let generations = plans.iter().filter(is_ours);
+    generations
+        .filter_map(|plan| counted(plan.spec.generation))
+        .max()
+        .unwrap_or(0)
+}
+
+/// Whether a plan was made for this Subscription, and not for an earlier one of its name.
+pub fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
+    let uid = subscription.metadata.uid.as_deref();
+    let mut owners = plan.metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(owner.uid.as_str()) == uid)
+}
+
 /// A plan to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WantedPlan {

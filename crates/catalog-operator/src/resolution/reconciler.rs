@@ -29,7 +29,7 @@ use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::observe::{Failure, Observed, Progress, QUIET};
 use super::question::is_copied;
-use super::{parts, runtime_constraints, unpacking};
+use super::{parts, plan_object, runtime_constraints, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
 use crate::snapshots::Snapshots;
@@ -216,14 +216,15 @@ impl Reconciler for ResolutionReconciler {
             catalogs: self
                 .visible_sources(namespace)
                 .iter()
-                .map(|source| catalog_health::CatalogFact::of(source))
+                .map(|source| {
+                    let unread = self
+                        .snapshots
+                        .trouble(&NamespacedName::from_object(source.as_ref()));
+                    catalog_health::CatalogFact::of(source).with_unread(unread)
+                })
                 .collect(),
             refusal: self.refusal(namespace),
-            last_generation: plans
-                .iter()
-                .filter_map(|plan| plan.spec.generation)
-                .max()
-                .unwrap_or(0),
+            last_generation: plan_object::last_generation(&plans, &subscriptions),
             taken_names: plans.iter().map(|plan| plan.name_any()).collect(),
             subscriptions,
             around,

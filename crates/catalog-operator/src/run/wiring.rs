@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
+use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Store};
 
 use super::{Queues, Services};
 use crate::bundle_unpack::Waiter;
+use crate::catalog_source::address::shown_address;
+use crate::catalog_source::source::parse_source;
 use crate::catalog_source::triggers as catalog_triggers;
 use crate::install_plan;
 use crate::resolution::triggers as resolution_triggers;
@@ -52,13 +55,27 @@ fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global
         match change {
             Change::Deleted { .. } => services.snapshots.forget(&key),
             Change::Applied { old: Some(old), new } if old.spec == new.spec => {}
-            // What was not to be had may be now: images, secrets or the catalog itself are others.
-            Change::Applied { .. } => services.unpacker.forget_failures(&key),
+            Change::Applied { old, .. } => {
+                // What was read from another server is not this one's last good content, should this one not answer.
+                if old.as_ref().is_some_and(|old| is_elsewhere(old, change.object())) {
+                    services.connections.forget(&key);
+                    services.snapshots.forget(&key);
+                }
+                // What was not to be had may be now: images, secrets or the catalog itself are others.
+                services.unpacker.forget_failures(&key);
+            }
         }
         queues.sources.add(key);
         let users = resolution_triggers::catalog_namespaces(change, &global, &subscriptions.list());
         resolve(&queues.namespaces, users);
     });
+}
+
+/// Whether a catalog is served by others than before. Another image of a catalog that a pod of ours serves is another version
+/// of it.
+fn is_elsewhere(old: &CatalogSource, new: &CatalogSource) -> bool {
+    let address = |source: &CatalogSource| shown_address(source, &parse_source(source));
+    address(old) != address(new)
 }
 
 fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {

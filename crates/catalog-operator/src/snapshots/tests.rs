@@ -338,3 +338,40 @@ impl ContentState {
         }
     }
 }
+
+/// The server that is connected has something new, and it cannot be read: the old stands, and it is known that it is old.
+#[tokio::test(flavor = "multi_thread")]
+async fn that_the_last_good_content_is_not_the_present_one_is_known() {
+    let rig = Rig::new(false, 0).await;
+    rig.connect("1").await;
+    let id = rig.known(None).await;
+    assert_eq!(rig.snapshots.trouble(&key()), None);
+    rig.reader.fails.store(2, Ordering::SeqCst);
+    rig.connect("2").await;
+    rig.snapshots.get(&key(), "ns");
+    eventually(|| rig.snapshots.trouble(&key()).is_some()).await;
+    assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
+    // Of the content, and of the trouble.
+    eventually(|| rig.woken.lock().unwrap().len() == 2).await;
+    sleep(FIRST_RETRY).await;
+    rig.snapshots.get(&key(), "ns");
+    eventually(|| rig.snapshots.trouble(&key()).is_none()).await;
+    assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
+}
+
+struct Faulty;
+
+#[async_trait]
+impl CatalogReader for Faulty {
+    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
+        panic!("a fault")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_in_reading_a_catalog_is_a_failure_of_that_catalog() {
+    let mut rig = Rig::new(false, 0).await;
+    rig.snapshots = Snapshots::new(rig.connections.clone(), Arc::new(Faulty), |_: &str| {});
+    rig.connect("1").await;
+    eventually(|| matches!(rig.snapshots.get(&key(), "ns"), ContentState::Failed(_))).await;
+}

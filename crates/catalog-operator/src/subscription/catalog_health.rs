@@ -40,6 +40,19 @@ impl CatalogFact {
         }
     }
 
+    /// The same with what went wrong when its content was last read, if an earlier content stands in for it: otherwise nobody
+    /// would know that what is new in it does not count.
+    #[must_use]
+    pub fn with_unread(mut self, trouble: Option<String>) -> Self {
+        if self.ailment.is_none() {
+            let text = |trouble| {
+                format!("what it serves now cannot be read, what was read before is used: {trouble}")
+            };
+            self.ailment = trouble.map(text);
+        }
+        self
+    }
+
     /// Whether this is the catalog a Subscription names.
     pub fn is_target_of(&self, spec: &SubscriptionSpec) -> bool {
         self.reference.name.as_ref() == Some(&spec.source)

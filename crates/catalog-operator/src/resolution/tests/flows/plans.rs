@@ -90,6 +90,25 @@ fn a_name_that_is_taken_holds_nothing_up() {
     );
 }
 
+/// Whoever may write InstallPlans can claim any generation; the namespace's own plans are counted as if it had not.
+#[test]
+fn a_generation_that_somebody_made_up_stops_nothing() {
+    for generation in [i64::MAX, i64::MAX - 1, 7] {
+        let mut world = World::with_catalog(vec![bundle("demo.v1")]);
+        let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": {"name": "made-up", "namespace": NAMESPACE},
+            "spec": {"clusterServiceVersionNames": [], "approval": "Manual", "approved": false, "generation": generation}});
+        world.put(foreign);
+        world.subscribe("demo", &json!({}));
+        world.settle();
+        let told = world.describe();
+        assert!(
+            told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
+            "{told}"
+        );
+    }
+}
+
 /// A plan that was created for an answer that changed before it was adopted does not stay.
 #[test]
 fn an_abandoned_plan_is_removed() {
