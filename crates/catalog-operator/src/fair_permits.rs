@@ -41,6 +41,11 @@ struct State {
 impl FairPermits {
     /// So many permits, at least one.
     pub fn new(permits: usize) -> Self {
+        Self::with_share(permits, permits / 2)
+    }
+
+    /// So many permits, of which a namespace holds at most `share`; at least one of each.
+    pub fn with_share(permits: usize, share: usize) -> Self {
         let permits = permits.max(1);
         let state = State {
             free: permits,
@@ -53,7 +58,7 @@ impl FairPermits {
         let shared = Shared {
             state: Mutex::new(state),
             changed: Notify::new(),
-            share: (permits / 2).max(1),
+            share: share.max(1),
         };
         Self {
             shared: Arc::new(shared),
@@ -75,6 +80,11 @@ impl FairPermits {
             place.join(namespace);
         }
         Ticket { place }
+    }
+
+    /// A permit in the name of a namespace, if it can have one without anybody waiting.
+    pub fn try_acquire(&self, namespace: &str) -> Option<Permit> {
+        self.ticket([namespace]).place.take()
     }
 
     /// A permit in the name of a namespace; waits for its turn.
@@ -202,6 +212,24 @@ impl Drop for Ticket {
 pub struct Permit {
     shared: Arc<Shared>,
     namespace: String,
+}
+
+impl Permit {
+    /// Whose share it counts against.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Whether a namespace waits that could have this permit, and cannot have another.
+    pub fn is_wanted(&self) -> bool {
+        let state = self.shared.lock();
+        let mut waiting = state
+            .turns
+            .iter()
+            .filter(|namespace| **namespace != self.namespace);
+        let held = |namespace: &String| state.held.get(namespace).copied().unwrap_or(0);
+        state.free == 0 && waiting.any(|namespace| held(namespace) < self.shared.share)
+    }
 }
 
 impl Drop for Permit {

@@ -268,29 +268,3 @@ mod tests {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::time::timeout;
-
-    use super::*;
-
-    /// However many catalogs or plans of one namespace are to be looked at, another one's is next.
-    #[tokio::test(start_paused = true)]
-    async fn namespaces_take_turns_in_the_queues_of_catalogs_and_plans() {
-        let queues = Queues::default();
-        for queue in [&queues.sources, &queues.plans] {
-            for number in 0..50 {
-                queue.add(NamespacedName::new("noisy", number.to_string()));
-            }
-            queue.add(NamespacedName::new("quiet", "one"));
-            let mut first = Vec::new();
-            while let Ok(key) = timeout(Duration::from_secs(1), queue.next()).await {
-                first.push(key.to_string());
-            }
-            assert_eq!(first, ["noisy/0", "quiet/one", "noisy/1"]);
-        }
-    }
-}

@@ -109,6 +109,8 @@ struct Shared {
     source: Arc<dyn BundleSource>,
     config: UnpackerConfig,
     permits: FairPermits,
+    /// For attempts that take long, see [`unpack`].
+    slow: FairPermits,
     wake: Wake,
     entries: Mutex<BTreeMap<Key, Entry>>,
 }
@@ -187,6 +189,7 @@ impl Unpacker {
                 source,
                 config,
                 permits,
+                slow: FairPermits::with_share(unpack::SLOW, unpack::SLOW_OF_A_NAMESPACE),
                 wake: Arc::new(wake),
                 entries: Mutex::default(),
             }),

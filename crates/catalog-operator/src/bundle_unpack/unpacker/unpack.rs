@@ -1,11 +1,10 @@
 //! One unpack, from the request to the day it is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
+use olm_runtime::isolation::isolated;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -14,15 +13,23 @@ use super::super::error::{UnpackClass, UnpackError};
 use super::super::preflight;
 use super::super::retry::{self, Next};
 use super::{Asked, Entry, EntryState, Failure, Key, Shared, Waiter};
-use crate::fair_permits::Ticket;
+use crate::fair_permits::{Permit, Ticket};
 
 /// How long a bundle nobody asks for stays in memory; the cache on disk keeps it longer.
 const KEEP_READY: Duration = Duration::from_secs(60);
 /// How long a failure stays known after it may be tried again.
 const KEEP_FAILED: Duration = Duration::from_secs(60);
-/// Longest time for one attempt, whatever the deadline of the unpack as a whole: so long may a server that answers in drips
-/// keep one of the permits.
+/// Longest time for one attempt, whatever the deadline of the unpack as a whole.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
+/// An attempt that takes longer goes on beside the others, and makes room for the next one.
+const SLOW_AFTER: Duration = Duration::from_secs(15);
+/// How often an attempt that found no place beside the others looks whether it holds somebody up.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Slow attempts at once.
+pub(super) const SLOW: usize = 16;
+/// Those of one namespace: what it has beyond them ends when it holds up another namespace.
+pub(super) const SLOW_OF_A_NAMESPACE: usize = 2;
+
 /// Whoever has not asked for so long is asked whether it still waits.
 pub(super) const REMIND_AFTER: Duration = Duration::from_secs(600);
 /// Whoever has not asked for so long after that waits no longer.
@@ -49,8 +56,10 @@ impl Unpack {
             let permit = self.ticket().permit().await;
             waited = waited.saturating_add(waits_since.elapsed());
             let elapsed = || started.elapsed().saturating_sub(waited);
-            let result = self.attempt(elapsed()).await;
-            drop(permit);
+            let result = tokio::select! {
+                result = self.attempt(elapsed()) => result,
+                error = self.make_room(permit) => Err(error),
+            };
             let error = match result {
                 Ok(bundle) => return self.finish(bundle).await,
                 Err(error) => error.of_bundle(&self.key.bundle),
@@ -124,6 +133,28 @@ impl Unpack {
         ticket
     }
 
+    /// Holds the permit of an attempt, and gives it back when the attempt takes long: there are places for slow ones beside.
+    /// Returns, and so ends the attempt, only when it has no such place and another namespace waits for its permit.
+    async fn make_room(&self, permit: Permit) -> UnpackError {
+        tokio::time::sleep(SLOW_AFTER).await;
+        let started = Instant::now();
+        loop {
+            if let Some(_beside) = self.shared.slow.try_acquire(permit.namespace()) {
+                drop(permit);
+                return std::future::pending().await;
+            }
+            if permit.is_wanted() {
+                let seconds = SLOW_AFTER.saturating_add(started.elapsed()).as_secs();
+                let cause = format!(
+                    "image `{}` was not fetched within {seconds} s, and other slow ones are being fetched",
+                    self.key.image
+                );
+                return UnpackError::new(UnpackClass::Unreachable, cause);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// One attempt, `elapsed` after the unpack began.
     async fn attempt(&self, elapsed: Duration) -> Result<UnpackedBundle, UnpackError> {
         let image = &self.key.image;
@@ -139,10 +170,10 @@ impl Unpack {
             Ok(bundle)
         };
         // A fault of ours in reading one bundle must not leave those who wait for it without an answer.
-        let caught = AssertUnwindSafe(fetch).catch_unwind();
-        match tokio::time::timeout(left, caught).await {
+        match tokio::time::timeout(left, isolated(fetch)).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => {
+            Ok(Err(panicked)) => {
+                tracing::error!(%image, %panicked, "a fault in unpacking a bundle");
                 let cause = format!("image `{image}`: reading it ended by a fault of the catalog operator");
                 Err(UnpackError::new(UnpackClass::InvalidManifest, cause))
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A registry `drip` that never ends an answer, and one that takes a second.
+/// A registry `drip` that never ends an answer, one that takes a second, and one, `slow`, that takes a minute and a half.
 #[derive(Default)]
 struct Registries {
     begun: Mutex<Vec<String>>,
@@ -12,8 +12,12 @@ struct Registries {
 impl BundleSource for Registries {
     async fn fetch(&self, image: &str, _catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
         self.begun.lock().unwrap().push(image.to_owned());
-        let dripping = image.starts_with("drip/");
-        tokio::time::sleep(Duration::from_secs(if dripping { 1_000_000 } else { 1 })).await;
+        let seconds = match image.split_once('/') {
+            Some(("drip", _)) => 1_000_000,
+            Some(("slow", _)) => 90,
+            _ => 1,
+        };
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
         bundle()
     }
 }
@@ -52,6 +56,45 @@ async fn a_dripping_registry_of_one_namespace_does_not_hold_up_another() {
     assert!(is_ready(&unpacker, &quiet));
     let begun = registries.begun.lock().unwrap().clone();
     assert_eq!(begun, ["drip/b:v0", "drip/b:v1", "r/b:v1"]);
+}
+
+/// As many namespaces as one tenant may have, and any number of bundles that never come: all fetches are theirs, for seconds.
+#[tokio::test(start_paused = true)]
+async fn dripping_registries_of_many_namespaces_hold_nobody_up_for_long() {
+    let (unpacker, registries) = unpacker();
+    for namespace in 0..12 {
+        for number in 0..5 {
+            let image = format!("drip/{namespace}:v{number}");
+            unpacker.request(&wants(&format!("noisy{namespace}"), &image));
+        }
+    }
+    // All places for slow ones are taken, and all others.
+    wait(300).await;
+    let quiet = wants("quiet", "r/b:v1");
+    let mut waited = 0;
+    while !is_ready(&unpacker, &quiet) {
+        waited += 1;
+        let begun = registries.begun.lock().unwrap().len();
+        assert!(waited < 120, "{begun} fetches begun");
+        wait(1).await;
+    }
+}
+
+/// A slow registry and nobody else: its bundles are not given up for being slow.
+#[tokio::test(start_paused = true)]
+async fn slow_fetches_that_hold_nobody_up_go_on() {
+    let (unpacker, registries) = unpacker();
+    let slow: Vec<_> = (0..4)
+        .map(|number| wants("alone", &format!("slow/b:v{number}")))
+        .collect();
+    for request in &slow {
+        unpacker.request(request);
+    }
+    wait(120).await;
+    assert_eq!(registries.begun.lock().unwrap().len(), 4);
+    for request in &slow {
+        assert!(is_ready(&unpacker, request));
+    }
 }
 
 /// Two hundred bundles asked for first; the others' come as every second one.
