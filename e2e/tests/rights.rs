@@ -332,12 +332,10 @@ fn a_user_who_makes_roles_with_forged_labels_gets_them_carried_nowhere() -> anyh
         let before = grants(&namespace)?;
         user.create(&[hand_made("trial.v1.0.0", &permission("trial", &held), &json!([]))])?;
         if targets.is_empty() {
-            let csv = wait_unmet(&namespace, "trial.v1.0.0")?;
-            ensure!(
-                row_message(&csv).contains("in all namespaces"),
-                "{}",
-                row_message(&csv)
-            );
+            // The first look may come before the account is seen.
+            namespace.wait_for("csv", "trial.v1.0.0", "rights missing everywhere", |csv| {
+                row_message(csv).contains("in all namespaces")
+            })?;
         } else {
             namespace.wait_for_phase("trial.v1.0.0", "Succeeded")?;
         }

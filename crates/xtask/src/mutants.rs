@@ -17,36 +17,45 @@ use crate::workspace;
 struct Suite {
     package: &'static str,
     tests: &'static [&'static str],
+    /// Left to `--long`: each mutation compiles a whole operator or runs minutes of tests.
+    is_long: bool,
 }
 
 const SUITES: [Suite; 7] = [
     Suite {
         package: "olm-resolver",
         tests: &["--test", "scenarios", "scenarios_come_out_as_written"],
+        is_long: false,
     },
     Suite {
         package: "olm-fbc",
         tests: &["--no-fail-fast", "--lib", "--test", "checklist"],
+        is_long: false,
     },
     Suite {
         package: "olm-registry",
         tests: &["--no-fail-fast", "--test", "serve"],
+        is_long: false,
     },
     Suite {
         package: "olm-operator",
         tests: &["--lib"],
+        is_long: true,
     },
     Suite {
         package: "catalog-operator",
         tests: &["--lib"],
+        is_long: true,
     },
     Suite {
         package: "olm-runtime",
         tests: &["--lib"],
+        is_long: true,
     },
     Suite {
         package: "olm-oci",
         tests: &["--no-fail-fast", "--tests"],
+        is_long: true,
     },
 ];
 
@@ -128,6 +137,13 @@ pub fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
         failed: 0,
     };
     for suite in &SUITES {
+        if suite.is_long && share > 1 {
+            println!(
+                "{:<17} {}: its mutations are tried by `--long`",
+                "LEFT OUT", suite.package
+            );
+            continue;
+        }
         let list = format!("crates/{}/tests/mutations.yaml", suite.package);
         let text = fs::read_to_string(root.join(&list)).with_context(|| format!("read {list}"))?;
         let mutations: Vec<Mutation> =
