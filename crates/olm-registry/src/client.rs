@@ -15,7 +15,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::limits::{CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, ReadLimits, STALL_TIME};
+use crate::limits::{CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, PACKAGE_BYTES, ReadLimits, STALL_TIME};
 use crate::proto;
 use crate::receive::{BoundedCodec, Received};
 
@@ -77,21 +77,27 @@ impl Client {
         Self { channel, timeouts }
     }
 
-    async fn ready(&self) -> Result<Grpc<Channel>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES);
+    async fn ready(&self, message_bytes: usize) -> Result<Grpc<Channel>, Status> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(message_bytes);
         let ready = grpc.ready().await;
         ready.map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
         Ok(grpc)
     }
 
-    async fn ask<T, U>(&self, path: &'static str, question: T) -> Result<Received<U>, Status>
+    /// A call with one answer of at most `message_bytes`.
+    async fn ask<T, U>(
+        &self,
+        path: &'static str,
+        question: T,
+        message_bytes: usize,
+    ) -> Result<Received<U>, Status>
     where
         T: prost::Message + Default + 'static,
         U: prost::Message + Default + 'static,
     {
         let codec = BoundedCodec::<T, U>::default();
         let request = self.request(question);
-        let mut grpc = self.ready().await?;
+        let mut grpc = self.ready(message_bytes).await?;
         let answer = grpc.unary(request, PathAndQuery::from_static(path), codec);
         Ok(answer.await?.into_inner())
     }
@@ -114,7 +120,8 @@ impl Client {
         let question = proto::GetPackageRequest {
             name: name.to_owned(),
         };
-        self.ask("/api.Registry/GetPackage", question).await
+        self.ask("/api.Registry/GetPackage", question, PACKAGE_BYTES)
+            .await
     }
 
     /// A bundle with its content.
@@ -132,7 +139,9 @@ impl Client {
             channel_name: channel.to_owned(),
             csv_name: name.to_owned(),
         };
-        let answer: Received<proto::Bundle> = self.ask("/api.Registry/GetBundle", question).await?;
+        let answer: Received<proto::Bundle> = self
+            .ask("/api.Registry/GetBundle", question, MESSAGE_BYTES)
+            .await?;
         Ok(answer.message)
     }
 
@@ -178,7 +187,7 @@ impl Client {
     {
         let call = async move {
             let codec = BoundedCodec::<T, U>::default();
-            let mut grpc = self.ready().await?;
+            let mut grpc = self.ready(MESSAGE_BYTES).await?;
             let answer =
                 grpc.server_streaming(Request::new(question), PathAndQuery::from_static(path), codec);
             Ok(answer.await?.into_inner())

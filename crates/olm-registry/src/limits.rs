@@ -8,8 +8,19 @@ use std::time::Duration;
 pub const MESSAGE_BYTES: usize = 64 << 20;
 /// Fields of one message. Two bytes make a field that takes a hundred in memory, so bytes alone bound nothing.
 pub const MESSAGE_FIELDS: usize = 100_000;
-/// Bytes of one dependency of a bundle, which is parsed when the catalog is read.
+/// Bytes of one dependency of a bundle, or of one property that resolution reads, which are parsed when the catalog is read. All
+/// properties of a bundle together must go into annotations, which have room for as much.
 pub const DEPENDENCY_BYTES: usize = 256 << 10;
+/// Properties, dependencies and APIs of one bundle. Each is parsed and indexed for resolution; of real bundles the largest have some
+/// hundreds.
+pub const BUNDLE_PROPERTIES: usize = 5_000;
+/// Bytes of all properties of one bundle, of whatever type: rules of other bundles may look at them, parsed. As much as upstream's
+/// clients take of a bundle as a whole.
+pub const PROPERTIES_BYTES: usize = 4 << 20;
+/// Bytes of one package: names of channels and what is deprecated. As much as upstream's clients take.
+pub const PACKAGE_BYTES: usize = 4 << 20;
+/// Packages that one read asks for at a time.
+pub const PARALLEL_PACKAGES: usize = 8;
 /// Characters of a server's error that are repeated in our own.
 pub const ERROR_CHARACTERS: usize = 1024;
 /// Time to connect.
@@ -28,7 +39,7 @@ pub struct ReadLimits {
     pub packages: usize,
     /// Bytes of all messages together.
     pub bytes: u64,
-    /// Bytes of what is kept in memory, about: texts once, and manifests that bundles bring along.
+    /// Bytes of what is kept in memory, about: texts once, what becomes of properties, and manifests that bundles bring along.
     pub kept: usize,
     /// Time from the first request to the last byte.
     pub time: Duration,
@@ -73,6 +84,10 @@ mod tests {
             ("MESSAGE_BYTES", bytes(MESSAGE_BYTES as u64)),
             ("MESSAGE_FIELDS", MESSAGE_FIELDS.to_string()),
             ("DEPENDENCY_BYTES", bytes(DEPENDENCY_BYTES as u64)),
+            ("BUNDLE_PROPERTIES", BUNDLE_PROPERTIES.to_string()),
+            ("PROPERTIES_BYTES", bytes(PROPERTIES_BYTES as u64)),
+            ("PACKAGE_BYTES", bytes(PACKAGE_BYTES as u64)),
+            ("PARALLEL_PACKAGES", PARALLEL_PACKAGES.to_string()),
             ("ERROR_CHARACTERS", ERROR_CHARACTERS.to_string()),
             ("CONNECT_TIME", seconds(CONNECT_TIME)),
             ("CALL_TIME", seconds(CALL_TIME)),

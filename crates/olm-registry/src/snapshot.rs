@@ -9,19 +9,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty, InlineBundle, PackageEntry};
 use olm_fbc::property::{self, Gvk, PropertyError, Typed, kinds};
 use olm_fbc::version::{Range, Version};
 use prost::Message as _;
 use serde_json::{Value, json};
-use tokio_stream::StreamExt as _;
 use tonic::Status;
 
 use crate::cache::{self, CacheError};
 use crate::client::Client;
 use crate::index::Index;
-use crate::limits::{DEPENDENCY_BYTES, ERROR_CHARACTERS, ReadLimits};
+use crate::limits::{DEPENDENCY_BYTES, ERROR_CHARACTERS, PARALLEL_PACKAGES, ReadLimits};
 use crate::proto;
+
+mod weight;
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +102,17 @@ async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotE
     }
     let names = builder.package_names();
     counted.check_packages(names.len())?;
-    for name in names {
-        match client.get_package_sized(&name).await {
+    let mut packages = futures::stream::iter(names)
+        .map(|name| {
+            let client = client.clone();
+            async move {
+                let package = client.get_package_sized(&name).await;
+                (name, package)
+            }
+        })
+        .buffered(PARALLEL_PACKAGES);
+    while let Some((name, package)) = packages.next().await {
+        match package {
             Ok(package) => {
                 counted.add(package.bytes)?;
                 builder.add_package(package.message);
@@ -274,6 +285,14 @@ impl Builder {
         self.kept = self.kept.saturating_add(VALUE).saturating_add(bytes);
     }
 
+    /// Counts values with so many bytes of text together.
+    fn keep_all(&mut self, values: usize, bytes: usize) {
+        self.kept = self
+            .kept
+            .saturating_add(values.saturating_mul(VALUE))
+            .saturating_add(bytes);
+    }
+
     fn keep_deprecation(&mut self, deprecation: Option<&proto::Deprecation>) {
         self.keep(deprecation.map_or(0, |deprecation| deprecation.message.len()));
     }
@@ -350,6 +369,7 @@ impl Builder {
 
     fn entry(&mut self, bundle: proto::Bundle, properties: Arc<[EntryProperty]>) -> BundleEntry {
         self.keep(ENTRY);
+        self.keep_all(properties.len(), 0);
         self.keep_deprecation(bundle.deprecation.as_ref());
         self.keep(bundle.bundle_path.len().saturating_add(bundle.skip_range.len()));
         for api in bundle.provided_apis.iter().chain(&bundle.required_apis) {
@@ -397,6 +417,7 @@ impl Builder {
 
     /// Properties, then dependencies as requirements, then the package if no property has it.
     fn properties(&mut self, bundle: &proto::Bundle) -> Result<Arc<[EntryProperty]>, String> {
+        weight::check(bundle)?;
         let mut list: Vec<(String, String)> = bundle
             .properties
             .iter()
@@ -425,7 +446,7 @@ impl Builder {
         if let Some(known) = self.property_lists.get(&list) {
             return Ok(Arc::clone(known));
         }
-        list.iter().for_each(|_| self.keep(0));
+        self.keep_all(list.len(), list.iter().map(weight::parsed).sum());
         self.property_lists.insert(Arc::clone(&list));
         Ok(list)
     }

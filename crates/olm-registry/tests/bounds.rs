@@ -3,12 +3,16 @@
 #![allow(clippy::panic)]
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use olm_registry::client::Client;
-use olm_registry::limits::{MESSAGE_FIELDS, ReadLimits};
+use olm_registry::limits::{
+    BUNDLE_PROPERTIES, DEPENDENCY_BYTES, MESSAGE_FIELDS, PACKAGE_BYTES, PARALLEL_PACKAGES, ReadLimits,
+};
 use olm_registry::proto;
-use olm_registry::snapshot::{SnapshotError, fetch_within};
+use olm_registry::snapshot::{Fetched, SnapshotError, fetch_within};
 use prost::Message as _;
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -52,10 +56,12 @@ mod server {
 
     use super::{Bundles, Pin, Stream, proto};
 
+    pub type Package = Pin<Box<dyn Future<Output = proto::Package> + Send>>;
+
     #[derive(Clone)]
     pub struct Rogue {
         pub bundles: Arc<dyn Fn() -> Bundles + Send + Sync>,
-        pub package: Arc<dyn Fn() -> proto::Package + Send + Sync>,
+        pub package: Arc<dyn Fn(String) -> Package + Send + Sync>,
     }
 
     impl NamedService for Rogue {
@@ -100,9 +106,9 @@ mod server {
         type Response = proto::Package;
         type Future = BoxFuture<Response<proto::Package>, Status>;
 
-        fn call(&mut self, _: Request<proto::GetPackageRequest>) -> Self::Future {
-            let package = (self.package)();
-            Box::pin(async move { Ok(Response::new(package)) })
+        fn call(&mut self, request: Request<proto::GetPackageRequest>) -> Self::Future {
+            let package = (self.package)(request.into_inner().name);
+            Box::pin(async move { Ok(Response::new(package.await)) })
         }
     }
 }
@@ -113,11 +119,22 @@ async fn read(
     bundles: impl Fn() -> Bundles + Send + Sync + 'static,
     package: impl Fn() -> proto::Package + Send + Sync + 'static,
 ) -> Result<usize, SnapshotError> {
+    let package = move |_| std::future::ready(package());
+    let fetched = read_slowly(limits, bundles, package).await;
+    fetched.map(|fetched| fetched.snapshot.entries.len())
+}
+
+/// The same with a server that takes its time for each package.
+async fn read_slowly<Answer: Future<Output = proto::Package> + Send + 'static>(
+    limits: ReadLimits,
+    bundles: impl Fn() -> Bundles + Send + Sync + 'static,
+    package: impl Fn(String) -> Answer + Send + Sync + 'static,
+) -> Result<Fetched, SnapshotError> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("port");
     let address = listener.local_addr().expect("address").to_string();
     let rogue = server::Rogue {
-        bundles: std::sync::Arc::new(bundles),
-        package: std::sync::Arc::new(package),
+        bundles: Arc::new(bundles),
+        package: Arc::new(move |name| -> server::Package { Box::pin(package(name)) }),
     };
     let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
     let task = tokio::spawn(
@@ -130,7 +147,7 @@ async fn read(
     let fetched = fetch_within(&client, &limits).await;
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     task.abort();
-    fetched.map(|fetched| fetched.snapshot.entries.len())
+    fetched
 }
 
 fn package() -> proto::Package {
@@ -227,6 +244,158 @@ async fn packages_are_counted_before_they_are_asked_for() {
         })))
     };
     refused(read(SMALL, bundles, package).await, "more than 10 packages");
+}
+
+fn property(kind: &str, value: impl Into<String>) -> proto::Property {
+    proto::Property {
+        r#type: kind.into(),
+        value: value.into(),
+    }
+}
+
+/// Lists of properties are stored once, and read and indexed for each bundle that has them.
+#[tokio::test]
+async fn what_bundles_share_is_counted_for_each_of_them() {
+    let properties: Vec<proto::Property> = (0..BUNDLE_PROPERTIES)
+        .map(|number| property("olm.label.required", format!(r#"{{"label":"{number}"}}"#)))
+        .collect();
+    let shared = move |number| proto::Bundle {
+        properties: properties.clone(),
+        ..bundle(number)
+    };
+    let limits = ReadLimits {
+        bytes: 1 << 30,
+        ..SMALL
+    };
+    let result = read(limits, move || endless(shared.clone()), package).await;
+    refused(result, "the limit `kept`");
+}
+
+/// What is said in few bytes in another order each time takes as much memory as if it were said anew.
+#[tokio::test]
+async fn what_properties_become_is_counted_for_each_list_of_them() {
+    let long = "x".repeat(64 << 10);
+    let reordered = move |number: usize| proto::Bundle {
+        properties: vec![
+            property("olm.label", format!(r#"{{"label":"{long}"}}"#)),
+            property("olm.label", format!(r#"{{"label":"{number}"}}"#)),
+        ],
+        ..bundle(number)
+    };
+    let limits = ReadLimits {
+        bytes: 1 << 30,
+        ..SMALL
+    };
+    let result = read(limits, move || endless(reordered.clone()), package).await;
+    refused(result, "the limit `kept`");
+}
+
+/// One bundle that is too large hides no other.
+#[tokio::test]
+async fn bundles_that_say_too_much_are_left_out_by_name() {
+    let label = |bytes: usize| format!(r#"{{"label":"{}"}}"#, "x".repeat(bytes - r#"{"label":""}"#.len()));
+    let some = |count, property: proto::Property| vec![property; count];
+    let cases = [
+        (some(1, property("olm.label", label(DEPENDENCY_BYTES))), ""),
+        (some(1, property("olm.csv.metadata", label(1 << 20))), ""),
+        (some(BUNDLE_PROPERTIES, property("olm.label", label(20))), ""),
+        (
+            some(1, property("olm.label", label(DEPENDENCY_BYTES + 1))),
+            "a property olm.label has more than 262144 bytes",
+        ),
+        (
+            some(
+                1,
+                property("olm.package", format!("[{}0]", "0,".repeat(DEPENDENCY_BYTES))),
+            ),
+            "a property olm.package has more than 262144 bytes",
+        ),
+        (
+            some(BUNDLE_PROPERTIES + 1, property("olm.label", label(20))),
+            "more than 5000 properties, dependencies and APIs",
+        ),
+        (
+            some(5, property("color", label(1 << 20))),
+            "properties of more than 4194304 bytes",
+        ),
+    ];
+    for (properties, reason) in cases {
+        let limits = ReadLimits {
+            bytes: 1 << 30,
+            kept: 1 << 30,
+            ..SMALL
+        };
+        let bundles = move || -> Bundles {
+            let large = proto::Bundle {
+                properties: properties.clone(),
+                ..bundle(7)
+            };
+            Box::pin(tokio_stream::iter([bundle(1), large]))
+        };
+        let fetched = read_slowly(limits, bundles, |_| std::future::ready(package())).await;
+        let fetched = fetched.expect("read");
+        let expected: Vec<String> = (!reason.is_empty())
+            .then(|| format!("bundle \"demo.v7\" of package \"demo\", channel \"stable\": {reason}"))
+            .into_iter()
+            .collect();
+        assert_eq!(fetched.skipped, expected);
+        assert_eq!(fetched.snapshot.entries.len(), 2 - expected.len());
+    }
+}
+
+/// A server far away answers one question in a tenth of a second, and a catalog has hundreds of packages.
+#[tokio::test]
+async fn packages_are_asked_for_some_at_a_time() {
+    let bundles = || -> Bundles {
+        Box::pin(tokio_stream::iter((0..2 * PARALLEL_PACKAGES).map(|number| {
+            proto::Bundle {
+                package_name: format!("demo-{number}"),
+                ..bundle(number)
+            }
+        })))
+    };
+    let limits = ReadLimits {
+        packages: 100,
+        ..SMALL
+    };
+    // Nobody is answered until so many ask; more never ask at a time.
+    let together = Arc::new(tokio::sync::Barrier::new(PARALLEL_PACKAGES));
+    let asking = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most);
+    let answer = move |name: String| {
+        let (together, asking, most) = (Arc::clone(&together), Arc::clone(&asking), Arc::clone(&most));
+        async move {
+            most.fetch_max(asking.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            together.wait().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            asking.fetch_sub(1, Ordering::SeqCst);
+            proto::Package { name, ..package() }
+        }
+    };
+    let fetched = read_slowly(limits, bundles, answer).await.expect("read");
+    assert_eq!(fetched.snapshot.entries.len(), 2 * PARALLEL_PACKAGES);
+    assert_eq!(seen.load(Ordering::SeqCst), PARALLEL_PACKAGES);
+}
+
+/// Some are asked for at a time, so each may be so much smaller than a bundle.
+#[tokio::test]
+async fn a_package_too_large_leaves_its_bundles_out() {
+    let bundles = || -> Bundles { Box::pin(tokio_stream::iter((0..1).map(bundle))) };
+    let large = |name: String| {
+        std::future::ready(proto::Package {
+            default_channel_name: "x".repeat(PACKAGE_BYTES),
+            name,
+            ..package()
+        })
+    };
+    let fetched = read_slowly(SMALL, bundles, large).await.expect("read");
+    assert_eq!(fetched.snapshot.entries.len(), 0);
+    assert!(
+        fetched.skipped[0].starts_with("package \"demo\": "),
+        "{:?}",
+        fetched.skipped
+    );
 }
 
 /// Two bytes on the way are a hundred in memory.

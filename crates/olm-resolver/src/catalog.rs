@@ -12,7 +12,7 @@ use olm_fbc::property::Gvk;
 
 use crate::cel::{Budget, TooCostly};
 use crate::chain::{self, ChainError, Link};
-use crate::entry::Entry;
+use crate::entry::{Entry, Reader};
 use crate::predicate::Predicate;
 
 /// A CatalogSource by name and namespace; prints as `name/namespace`, as upstream does in identifiers.
@@ -73,12 +73,13 @@ impl Snapshot {
     /// Indexes the entries of a catalog, in whatever order they come.
     pub fn new(entries: impl IntoIterator<Item = BundleEntry>) -> Self {
         let mut found: BTreeMap<_, Vec<Arc<Entry>>> = BTreeMap::new();
+        let mut reader = Reader::default();
         for entry in entries {
             let channel = (Arc::clone(&entry.package), Arc::clone(&entry.channel));
             found
                 .entry(channel)
                 .or_default()
-                .push(Arc::new(Entry::new(entry)));
+                .push(Arc::new(reader.entry(entry)));
         }
         let mut channels: Vec<_> = found
             .into_iter()

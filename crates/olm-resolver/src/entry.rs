@@ -1,6 +1,6 @@
 //! One bundle as resolution sees it: its properties parsed once, then only read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -25,6 +25,12 @@ pub struct PackageFact {
 #[derive(Clone, Debug)]
 pub struct Entry {
     bundle: BundleEntry,
+    facts: Arc<Facts>,
+}
+
+/// What a list of properties says.
+#[derive(Debug)]
+struct Facts {
     packages: Vec<PackageFact>,
     apis: BTreeSet<Gvk>,
     labels: BTreeSet<String>,
@@ -32,15 +38,31 @@ pub struct Entry {
     requirements: Result<Vec<Predicate>, MalformedProperty>,
 }
 
-impl Entry {
-    /// Reads the properties.
-    ///
-    /// Never fails: a malformed statement of what the bundle offers is no statement, and a malformed requirement is
-    /// remembered, see [`Entry::requirements`].
-    pub fn new(bundle: BundleEntry) -> Self {
+/// Makes entries, and reads each list of properties once however many bundles share it.
+#[derive(Default)]
+pub(crate) struct Reader {
+    /// By place in memory. The lists are held, so that no other can come to lie in their place.
+    known: HashMap<*const [EntryProperty], (Arc<[EntryProperty]>, Arc<Facts>)>,
+}
+
+impl Reader {
+    /// As [`Entry::new`].
+    pub(crate) fn entry(&mut self, bundle: BundleEntry) -> Entry {
+        let list = &bundle.properties;
+        let (_, facts) = self.known.entry(Arc::as_ptr(list)).or_insert_with(|| {
+            let facts = Arc::new(Facts::of(list));
+            (Arc::clone(list), facts)
+        });
+        let facts = Arc::clone(facts);
+        Entry { bundle, facts }
+    }
+}
+
+impl Facts {
+    fn of(properties: &[EntryProperty]) -> Self {
         let (mut packages, mut apis, mut labels) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let offers = [kinds::PACKAGE, kinds::GVK, kinds::LABEL];
-        for property in bundle.properties.iter().filter(|p| offers.contains(&&*p.kind)) {
+        for property in properties.iter().filter(|p| offers.contains(&&*p.kind)) {
             match property.parse() {
                 Ok(Typed::Package(package)) => packages.push(PackageFact {
                     name: package.package_name.into(),
@@ -55,36 +77,43 @@ impl Entry {
                 _ => {}
             }
         }
-        let deprecated = bundle.properties.iter().any(|p| &*p.kind == kinds::DEPRECATED);
-        let requirements = requirements(&bundle.properties);
-        Entry {
-            bundle,
+        Facts {
             packages,
             apis,
             labels,
-            deprecated,
-            requirements,
+            deprecated: properties.iter().any(|p| &*p.kind == kinds::DEPRECATED),
+            requirements: requirements(properties),
         }
+    }
+}
+
+impl Entry {
+    /// Reads the properties.
+    ///
+    /// Never fails: a malformed statement of what the bundle offers is no statement, and a malformed requirement is
+    /// remembered, see [`Entry::requirements`].
+    pub fn new(bundle: BundleEntry) -> Self {
+        Reader::default().entry(bundle)
     }
 
     /// Its `olm.package` properties.
     pub fn packages(&self) -> &[PackageFact] {
-        &self.packages
+        &self.facts.packages
     }
 
     /// APIs it provides, by `olm.gvk` properties alone.
     pub fn apis(&self) -> &BTreeSet<Gvk> {
-        &self.apis
+        &self.facts.apis
     }
 
     /// Its labels.
     pub fn labels(&self) -> &BTreeSet<String> {
-        &self.labels
+        &self.facts.labels
     }
 
     /// Whether a property `olm.deprecated` bars it from selection.
     pub fn is_deprecated(&self) -> bool {
-        self.deprecated
+        self.facts.deprecated
     }
 
     /// What it requires, in property order, each requirement once however often it is stated.
@@ -92,7 +121,7 @@ impl Entry {
     /// # Errors
     /// The first requirement property that is malformed.
     pub fn requirements(&self) -> Result<&[Predicate], &MalformedProperty> {
-        self.requirements.as_deref()
+        self.facts.requirements.as_deref()
     }
 }
 
@@ -106,14 +135,15 @@ impl Deref for Entry {
 
 /// Catalog servers state each requirement twice, as property and as dependency; one constraint is enough.
 fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, MalformedProperty> {
-    let mut found: Vec<Predicate> = Vec::new();
-    for property in properties {
-        if let Some(predicate) = requirement::parse(property)?
-            && !found.contains(&predicate)
-        {
-            found.push(predicate);
-        }
-    }
+    let found: Result<Vec<Predicate>, _> = properties
+        .iter()
+        .filter_map(|property| requirement::parse(property).transpose())
+        .collect();
+    let mut found = found?;
+    let mut known = BTreeSet::new();
+    let is_first: Vec<bool> = found.iter().map(|predicate| known.insert(predicate)).collect();
+    let mut is_first = is_first.into_iter();
+    found.retain(|_| is_first.next().unwrap_or(true));
     Ok(found)
 }
 
@@ -174,6 +204,40 @@ mod tests {
             8,
             "what is written to the InstallPlan stays whole"
         );
+    }
+
+    /// A catalog has as many requirements as its author likes. Comparing each with each took minutes here.
+    #[test]
+    fn requirements_are_told_apart_without_comparing_each_with_each() {
+        let started = std::time::Instant::now();
+        let values: Vec<String> = (0..100_000)
+            .map(|number| format!(r#"{{"label":"{}"}}"#, number % 99_000))
+            .collect();
+        let rows: Vec<(&str, &str)> = values
+            .iter()
+            .map(|value| ("olm.label.required", value.as_str()))
+            .collect();
+        let entry = entry(&rows);
+        let found = entry.requirements().expect("requirements");
+        assert_eq!(found.len(), 99_000);
+        assert_eq!(
+            found[98_999],
+            Predicate::Label("98999".into()),
+            "in property order"
+        );
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn bundles_that_share_their_properties_share_what_is_read_of_them() {
+        let (one, other) = (
+            entry(&[("olm.label", r#"{"label":"l"}"#)]),
+            entry(&[("color", "1")]),
+        );
+        let mut reader = Reader::default();
+        let [a, b, c] = [&one, &one, &other].map(|entry| reader.entry(BundleEntry::clone(entry)));
+        assert!(Arc::ptr_eq(&a.facts, &b.facts));
+        assert_eq!((b.labels().len(), c.labels().len()), (1, 0));
     }
 
     #[test]
