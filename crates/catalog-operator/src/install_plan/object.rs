@@ -122,6 +122,12 @@ pub fn is_of_a_csv(object: &Value) -> bool {
             .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
 }
 
+/// Whether the owner labels of a cluster-scoped object name this namespace.
+pub fn is_of_a_csv_in(object: &Value, namespace: &str) -> bool {
+    metadata_entries(object, "labels")
+        .any(|(key, value)| key == labels::OWNER_NAMESPACE && value == namespace)
+}
+
 /// Removes what would let an object go with a ClusterServiceVersion: references to and labels of an owner.
 pub fn remove_csv_owner(object: &mut Value) {
     let metadata = map_mut(object, "metadata");

@@ -77,12 +77,23 @@ fn merged_fields(current: &Value, wanted: &Value, replaced: &[&str], set: &[&str
 fn set_unless_covered(map: &mut Map<String, Value>, field: &str, value: &Value) {
     let same = match (map.get(field), value) {
         (Some(Value::Object(current)), Value::Object(wanted)) if field != "roleRef" => current == wanted,
+        // The API server adds nothing to a rule, and every further field narrows it.
+        (Some(current), wanted) if field == "rules" => without_empty(current) == without_empty(wanted),
         (Some(current), wanted) => object::covers(current, wanted),
         (None, _) => false,
     };
     if !same {
         map.insert(field.to_owned(), value.clone());
     }
+}
+
+/// Rules without their empty lists, which mean the same as absent ones.
+fn without_empty(rules: &Value) -> Vec<Value> {
+    let mut rules = rules.as_array().cloned().unwrap_or_default();
+    for fields in rules.iter_mut().filter_map(Value::as_object_mut) {
+        fields.retain(|_, value| !object::is_empty(value));
+    }
+    rules
 }
 
 /// Labels and annotations united, the step's winning; owner references united by uid.
@@ -233,6 +244,27 @@ mod tests {
             json!({"rules": [rule("get")]}),
             json!({"rules": []}),
             Some(json!({"rules": null})),
+        );
+    }
+
+    #[test]
+    fn a_rule_that_somebody_narrowed_is_another_rule() {
+        let rule = json!({"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]});
+        let mut narrowed = rule.clone();
+        narrowed["resourceNames"] = json!(["x"]);
+        check(
+            StepKind::Role,
+            json!({"rules": [narrowed]}),
+            json!({"rules": [rule]}),
+            Some(json!({"rules": [rule]})),
+        );
+        let mut verbose = rule.clone();
+        verbose["resourceNames"] = json!([]);
+        check(
+            StepKind::Role,
+            json!({"rules": [rule]}),
+            json!({"rules": [verbose]}),
+            None,
         );
     }
 

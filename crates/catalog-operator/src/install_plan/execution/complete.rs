@@ -13,7 +13,8 @@ use crate::install_plan::observe::Observed;
 /// The object as it is to be in the cluster; `None` while its owner is still to be created by the same plan.
 ///
 /// What stood before OLM belongs to whoever made it: a plan may change it, but gives it no owner, so that it is never collected
-/// with a ClusterServiceVersion.
+/// with a ClusterServiceVersion. What is not namespaced and belongs to one of another namespace goes on doing so: it would be
+/// collected with the wrong one.
 ///
 /// # Errors
 /// An owner does not exist.
@@ -52,7 +53,10 @@ pub(super) fn complete(
         StepKind::BundleSecret => encode_string_data(&mut object),
         _ => {}
     }
-    if kind.has_owner() && current.is_some_and(|current| !object::is_of_a_csv(current)) {
+    let is_strange = |current: &Value| {
+        !object::is_of_a_csv(current) || !namespaced && !object::is_of_a_csv_in(current, &namespace)
+    };
+    if kind.has_owner() && current.is_some_and(is_strange) {
         object::remove_csv_owner(&mut object);
         return Ok(Some(object));
     }

@@ -73,6 +73,31 @@ fn what_a_user_made_before_gets_no_csv_as_owner() {
     );
 }
 
+/// One operator in two namespaces, with a ClusterRole under the bundle's own name: it stays with the first, whose removal takes it
+/// and whose forerunner in this namespace it would otherwise be taken from.
+#[test]
+fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
+    for namespace in ["other", NAMESPACE] {
+        let mut cluster = Cluster::with_plan(&[rich()]);
+        let mut role = labelled("ClusterRole", "demo-reader");
+        role["metadata"]["name"] = made_by_a_user()
+            .iter()
+            .find(|object| object::kind(object) == "ClusterRole")
+            .unwrap()["metadata"]["name"]
+            .clone();
+        object::set_owner_labels(&mut role, "before.v1", namespace);
+        let name = object::name(&role).to_owned();
+        cluster.put(role);
+        cluster.converge(PLAN);
+        assert!(cluster.summary(PLAN).starts_with("Complete"));
+        let found = &cluster.objects[&format!("ClusterRole {name}")];
+        let labels = &found["metadata"]["labels"];
+        assert_eq!(labels["olm.owner.namespace"], namespace);
+        assert_eq!(labels["olm.owner"] == "before.v1", namespace == "other");
+        assert!(found["rules"].is_array(), "it is changed nevertheless");
+    }
+}
+
 /// What an earlier version of the operator brought is shared with the next one.
 #[test]
 fn what_a_predecessor_owns_gets_the_next_version_as_owner() {
