@@ -187,6 +187,7 @@ pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     };
     let mut kept = olm_api::v1alpha1::InstallPlanStatus {
         phase: status.phase,
+        conditions: status.conditions,
         ..Default::default()
     };
     if kept.phase == InstallPlanPhase::Complete {

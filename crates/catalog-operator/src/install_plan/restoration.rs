@@ -31,7 +31,7 @@ pub trait Inventory {
     fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String>;
 }
 
-/// The plan that restores what `csv` needs: of the Complete ones with steps for it the one with the highest generation.
+/// The plan that may restore what a ClusterServiceVersion of this name needs, if it has [`InstallPlan::found_or_made`] it: of the Complete ones with steps for it the one with the highest generation.
 pub fn restorer<'a>(csv: &str, plans: &'a [Arc<InstallPlan>]) -> Option<&'a Arc<InstallPlan>> {
     plans
         .iter()
@@ -53,7 +53,8 @@ fn brought(plan: &InstallPlan, csv: &str) -> bool {
 /// it, nothing but its presence for other accounts and RBAC that the step carries whole, and none for everything else.
 ///
 /// Two operators of a namespace may bring RBAC of one name with different rules. Their plans would overwrite each other's for
-/// ever, so that such objects are only made again when they are gone.
+/// ever, so that such objects are only made again when they are gone. The label that derived ones have proves nothing by its
+/// presence, since bundles may have it, too: it has to say what is in the object.
 pub fn fingerprint(step: &Step) -> Option<String> {
     let kind = StepKind::of(&step.resource.kind)?;
     if !kind.is_account_or_rbac() {
@@ -62,13 +63,10 @@ pub fn fingerprint(step: &Step) -> Option<String> {
     let Ok(Manifest::Inline(object)) = Manifest::parse(step.resource.manifest.as_deref()?) else {
         return None;
     };
-    let is_derived =
-        object::metadata_entries(&object, "labels").any(|(key, _)| key == labels::PERMISSIONS_HASH);
-    Some(if is_derived {
-        hash_of_value(kind, &object)
-    } else {
-        String::new()
-    })
+    let hash = hash_of_value(kind, &object);
+    let is_derived = object::metadata_entries(&object, "labels")
+        .any(|(key, value)| key == labels::PERMISSIONS_HASH && value == hash);
+    Some(if is_derived { hash } else { String::new() })
 }
 
 fn hash_of_value(kind: StepKind, object: &Value) -> String {
@@ -114,7 +112,7 @@ fn lacking(
 ) -> BTreeSet<String> {
     let own = plan.uid();
     csvs.iter()
-        .filter(|csv| is_staying(csv))
+        .filter(|csv| is_staying(csv) && plan.found_or_made(&csv.metadata))
         .map(|csv| csv.name_any())
         .filter(|csv| restorer(csv, plans).is_some_and(|restorer| restorer.uid() == own))
         .filter(|csv| {
@@ -137,8 +135,17 @@ fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bo
     };
     match inventory.content(kind, &namespace, &step.resource.name) {
         None => true,
-        Some(found) => !wanted.is_empty() && found != *wanted,
+        Some(found) => !wanted.is_empty() && found != *wanted && !is_named_twice(plan, step),
     }
+}
+
+/// Steps of one plan must not fight over what an object says either.
+fn is_named_twice(plan: &InstallPlan, step: &Step) -> bool {
+    let (kind, name) = (&step.resource.kind, &step.resource.name);
+    let same = steps(plan)
+        .iter()
+        .filter(|other| other.resource.kind == *kind && other.resource.name == *name);
+    same.count() > 1
 }
 
 /// Reads what has to be restored. Nothing is read while nothing is missing, and then `None` is the answer.

@@ -350,7 +350,17 @@ impl ClusterServiceVersion {
     }
 
     /// Whether this is the copy of an operator of another namespace.
+    ///
+    /// Copies never get the finalizer, and who has it is waiting for its removal: no label or annotation, which users write, may
+    /// hide it from whoever takes it off.
     pub fn is_copied(&self) -> bool {
+        let finalizers = self.metadata.finalizers.iter().flatten();
+        if finalizers
+            .into_iter()
+            .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
+        {
+            return false;
+        }
         let annotation = self
             .metadata
             .annotations
@@ -412,6 +422,8 @@ mod tests {
         let mut labelled = csv("Succeeded", INSTALL_SUCCEEDED);
         labelled.metadata.labels = Some([(labels::COPIED_FROM.into(), "other".into())].into());
         assert!(labelled.is_copied());
+        labelled.metadata.finalizers = Some(vec![labels::FINALIZER_CSV_CLEANUP.to_owned()]);
+        assert!(!labelled.is_copied(), "copies never have the finalizer");
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! InstallPlan: the objects to apply for a set of operators, and how far that is.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Approval;
 use crate::Extra;
+use crate::condition;
 use crate::decode::or_default;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -130,6 +131,28 @@ pub struct InstallPlanStatus {
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: Extra,
+}
+
+/// How much later than the end of a plan a ClusterServiceVersion that it brought may seem to be: clocks differ.
+const CLOCK_SKEW: k8s_openapi::jiff::SignedDuration = k8s_openapi::jiff::SignedDuration::from_secs(60);
+
+impl InstallPlan {
+    /// Whether the ClusterServiceVersion with this metadata was there when the plan ended, and can so be the one that the plan
+    /// made or found; false for a plan that is not installed. Its name alone says nothing: whoever may create
+    /// ClusterServiceVersions can choose that of one that an old plan brought, long after it has gone.
+    pub fn found_or_made(&self, csv: &ObjectMeta) -> bool {
+        let conditions = self.status.iter().flat_map(|status| status.conditions.iter());
+        let ended = conditions
+            .filter(|condition| {
+                condition.type_.as_deref() == Some(condition::install_plan::INSTALLED)
+                    && condition.status.as_deref() == Some("True")
+            })
+            .find_map(|condition| condition.last_transition_time.as_ref());
+        match (ended, &csv.creation_timestamp) {
+            (Some(ended), Some(created)) => created.0.duration_since(ended.0) <= CLOCK_SKEW,
+            _ => false,
+        }
+    }
 }
 
 /// One statement about an InstallPlan.

@@ -23,7 +23,8 @@ impl World {
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
             "metadata": {"namespace": csv.namespace, "name": format!("install-{}", csv.name)},
             "spec": {"clusterServiceVersionNames": [csv.name], "approval": "Automatic", "approved": true, "generation": 1},
-            "status": {"phase": "Complete", "catalogSources": [], "plan": steps},
+            "status": {"phase": "Complete", "catalogSources": [], "plan": steps, "conditions": [{"type": "Installed", "status": "True",
+                "lastTransitionTime": object["metadata"]["creationTimestamp"]}]},
         }));
         for object in objects {
             self.carry_out(csv, &object);

@@ -186,7 +186,11 @@ impl Cluster {
 
     pub fn put(&mut self, mut object: Value) {
         self.counter += 1;
+        let created = (object::kind(&object) == "ClusterServiceVersion").then(|| self.now.to_string());
         let metadata = object::map_mut(&mut object, "metadata");
+        if let Some(created) = created {
+            metadata.entry("creationTimestamp").or_insert(created.into());
+        }
         metadata
             .entry("uid")
             .or_insert(format!("uid-{}", self.counter).into());

@@ -7,20 +7,20 @@
 //! - a note of ours that such a step was there, in the status of the ClusterServiceVersion, where only who may write the status of
 //!   InstallPlans as well can put it. It goes with the ClusterServiceVersion, and when it asks for other rules;
 //! - ClusterRoles of this ClusterServiceVersion that give its account these rights everywhere: no tenant of a namespace can make
-//!   them. These may be upstream's;
-//! - where the OperatorGroup names a ServiceAccount, a counterpart in another namespace: what follows from it is written with the
-//!   rights of that account. Without one it proves nothing beyond its own namespace, whose tenants can have made it.
+//!   them. These may be upstream's.
+//!
+//! A counterpart in another namespace proves nothing beyond it, whoever the OperatorGroup lets write: its tenants can have made it,
+//! and what they made would outlive a change of the group's ServiceAccount.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use olm_api::{
     condition::requirement,
     v1alpha1::{DependentStatus, RequirementStatus},
 };
-use olm_runtime::plan::Identity;
 
 use crate::csv::{
     observe::Observed,
-    rbac::{self, Scope, WantedRole, coverage, objects, promotion, replication},
+    rbac::{self, Scope, WantedRole, coverage, objects, promotion},
 };
 
 /// Start of the note's text; the name of the role follows.
@@ -37,7 +37,7 @@ pub struct Proof {
 pub fn find(observed: &Observed, role: &WantedRole) -> Option<Proof> {
     by_plan(observed, role)
         .or_else(|| by_note(observed, role))
-        .or_else(|| by_counterpart(observed, role))
+        .or_else(|| by_promoted(observed, role))
 }
 
 /// Role and binding were made by one Complete plan, and say what the ClusterServiceVersion asks for. A step that only refers to
@@ -98,11 +98,9 @@ pub fn note(role: &WantedRole, proof: Proof) -> DependentStatus {
     }
 }
 
-fn by_counterpart(observed: &Observed, role: &WantedRole) -> Option<Proof> {
+fn by_promoted(observed: &Observed, role: &WantedRole) -> Option<Proof> {
     let promoted = promotion::is_held_by(observed, role, &observed.rbac.cluster_roles);
-    let bounded = objects::identity(observed) != Identity::Operator;
-    let replicated = bounded && replication::holds_anywhere(observed, role);
-    (promoted || replicated).then_some(Proof { plan_uid: None })
+    promoted.then_some(Proof { plan_uid: None })
 }
 
 /// True when RBAC that was read from the API server allows it all to the account: in a namespace, else everywhere.

@@ -28,19 +28,6 @@ pub(super) fn holds_in(observed: &Observed, role: &WantedRole, namespace: &str) 
     is_bound(role, observed.namespace(), &roles, &bindings)
 }
 
-/// True when counterparts give the account these rights in some other namespace.
-pub(super) fn holds_anywhere(observed: &Observed, role: &WantedRole) -> bool {
-    let namespaces: BTreeSet<String> = observed
-        .rbac
-        .spread_roles
-        .iter()
-        .filter_map(|found| found.namespace())
-        .collect();
-    namespaces
-        .iter()
-        .any(|namespace| holds_in(observed, role, namespace))
-}
-
 fn within<K: Resource>(objects: &[Arc<K>], namespace: &str) -> Vec<Arc<K>> {
     objects
         .iter()

@@ -77,7 +77,7 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             })
             .collect(),
         rbac: own_rbac(stores, key),
-        planned: planned(stores, key),
+        planned: planned(stores, &csv),
         leftovers: Vec::new(),
         strategy,
         csv,
@@ -155,10 +155,12 @@ pub fn is_young(observed: &Observed, now: Timestamp) -> bool {
 
 /// What completed plans have made for this ClusterServiceVersion; the store keeps only steps for Roles and their bindings, and of
 /// their manifests a hash (see [`crate::stores`]).
-fn planned(stores: &Stores, key: &NamespacedName) -> Vec<PlannedRbac> {
+fn planned(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<PlannedRbac> {
+    let key = NamespacedName::from_object(csv);
     let plans = stores.install_plans.list_in(&key.namespace);
     plans
         .iter()
+        .filter(|plan| plan.found_or_made(&csv.metadata))
         .flat_map(|plan| {
             let steps = plan.status.iter().flat_map(|status| status.plan.iter());
             let own = steps.filter(|step| step.resolving == key.name);
