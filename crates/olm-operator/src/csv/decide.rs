@@ -23,9 +23,11 @@ use crate::csv::{
         gates::Gate,
         walk::{Position, Stage, Step, Transition, Verdict, walk},
     },
+    health::Rollout,
+    install,
     observe::Observed,
     phase::Phase,
-    removal,
+    removal, replacement,
 };
 
 /// What is to be written, and what the status is to say.
@@ -102,6 +104,17 @@ fn bad_calculation() -> Transition {
         reason::NEEDS_REINSTALL,
         "calculated deployment install is bad",
     )
+}
+
+/// An operator that runs and was refused rights somewhere makes way for its successor like any other that runs: whoever can have
+/// writes refused in one namespace must not stop upgrades.
+fn replaced_while_refused(observed: &Observed) -> Option<Step> {
+    let next = replacement::next(observed.name(), &observed.siblings)?;
+    let runs = install::problem(observed, Rollout::MayProgress).is_none();
+    (runs && install::lacking_rights(observed).is_some()).then(|| {
+        let message = format!("being replaced by csv: {}", next.name);
+        Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
+    })
 }
 
 fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {

@@ -39,6 +39,9 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
+    if let Some(step) = super::replaced_while_refused(observed) {
+        return step;
+    }
     let Requirements {
         met,
         undetermined,

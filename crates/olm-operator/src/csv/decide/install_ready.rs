@@ -14,6 +14,9 @@ pub(super) fn step(observed: &Observed) -> Step {
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
+    if let Some(step) = super::replaced_while_refused(observed) {
+        return step;
+    }
     if let Some(error) = super::unusable_config(observed) {
         let message = format!("install strategy failed: {error}");
         return Step::go(Transition::new(

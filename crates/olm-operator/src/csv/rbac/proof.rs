@@ -62,7 +62,8 @@ fn by_plan(observed: &Observed, role: &WantedRole) -> Option<Proof> {
     })
 }
 
-fn by_note(observed: &Observed, role: &WantedRole) -> Option<Proof> {
+/// The grant that the status notes.
+pub fn by_note(observed: &Observed, role: &WantedRole) -> Option<Proof> {
     let status = observed.csv.status.as_ref()?;
     let text = format!("{NOTE}{}", role.name);
     let accounts = status
@@ -81,7 +82,8 @@ fn is_account(row: &RequirementStatus, name: &str) -> bool {
     row.group.is_empty() && row.kind == "ServiceAccount" && row.name == name
 }
 
-fn is_note(dependent: &DependentStatus) -> bool {
+/// True for a note of a grant.
+pub fn is_note(dependent: &DependentStatus) -> bool {
     dependent.group == rbac::GROUP && dependent.kind == "Role" && dependent.status == requirement::SATISFIED
 }
 

@@ -63,8 +63,15 @@ fn add_permission(
     permission: &Permission,
     status: &mut RequirementStatus,
 ) {
+    let role = strategy.roles.iter().find(|role| {
+        role.scope == scope
+            && role.service_account == permission.service_account
+            && role.rules == permission.rules
+    });
+    let carried = role.filter(|_| scope == Scope::Namespace);
     let Some(account) = observed.accounts.get(&permission.service_account) else {
         set(status, requirement::NOT_PRESENT, "Service account does not exist");
+        keep_note(observed, carried, status);
         return;
     };
     if !account.csv_owners.is_empty() && !account.csv_owners.contains_key(observed.uid()) {
@@ -73,13 +80,9 @@ fn add_permission(
             requirement::PRESENT_NOT_SATISFIED,
             "Service account is owned by another ClusterServiceVersion",
         );
+        keep_note(observed, carried, status);
         return;
     }
-    let role = strategy.roles.iter().find(|role| {
-        role.scope == scope
-            && role.service_account == permission.service_account
-            && role.rules == permission.rules
-    });
     let held = role.is_some_and(|role| rbac::is_held(role, observed.namespace(), &observed.rbac));
     for rule in &permission.rules {
         let satisfied =
@@ -93,8 +96,17 @@ fn add_permission(
         }
         status.dependents.push(dependent(scope, rule, satisfied));
     }
-    if let Some(role) = role.filter(|_| scope == Scope::Namespace && works_elsewhere(observed)) {
-        add_reach(observed, role, status);
+    match carried.filter(|_| works_elsewhere(observed)) {
+        Some(role) => add_reach(observed, role, status),
+        None => keep_note(observed, carried, status),
+    }
+}
+
+/// A grant that is in the status counts as long as its role is asked for, also while nothing is carried anywhere.
+fn keep_note(observed: &Observed, role: Option<&WantedRole>, status: &mut RequirementStatus) {
+    let note = role.and_then(|role| Some(proof::note(role, proof::by_note(observed, role)?)));
+    if let Some(note) = note.filter(|note| !status.dependents.contains(note)) {
+        status.dependents.push(note);
     }
 }
 

@@ -88,6 +88,37 @@ fn a_running_operator_is_not_called_succeeded_while_a_new_target_lacks_its_right
     succeeded(&world, "a");
 }
 
+/// Whoever can make one target refuse, as by a quota or a binding that stands in the way, must not stop upgrades.
+#[test]
+fn a_target_that_refuses_rights_does_not_stop_an_upgrade() {
+    for class in [FailureClass::Forbidden, FailureClass::Invalid] {
+        let mut world = targets();
+        world.put(csv("a", ""));
+        world.settle_for(10);
+        succeeded(&world, "a");
+        world.refused.insert("RoleBinding two".into(), class);
+        world.delete("RoleBinding", "two", &replica(&world, "two"));
+        world.settle_for(15);
+        let status = world.status("a");
+        assert!(!status.starts_with("Succeeded"), "{class:?}: {status}");
+        world.put(csv("b", "a"));
+        world.settle_for(40);
+        let status = world.status("a");
+        assert!(status.starts_with("Replacing"), "{class:?}: {status}");
+        world.refused.clear();
+        world.settle_for(120);
+        succeeded(&world, "b");
+        assert_eq!(world.status("a"), "gone");
+    }
+}
+
+fn replica(world: &World, namespace: &str) -> String {
+    let names = world.names("RoleBinding").into_iter();
+    let mut within =
+        names.filter_map(|name| Some(name.strip_prefix(namespace)?.strip_prefix('/')?.to_owned()));
+    within.next().unwrap()
+}
+
 #[test]
 fn rights_that_the_groups_account_may_not_grant_fail_the_install_and_are_tried_again() {
     let mut world = targets();

@@ -488,6 +488,31 @@ fn what_was_granted_once_counts_after_its_plan_is_gone_until_the_rules_change() 
     }
 }
 
+/// Neither an account that goes for a while nor a group that is narrow for a while ends a grant.
+#[test]
+fn a_grant_is_noted_as_long_as_its_role_is_asked_for() {
+    for narrowed in [false, true] {
+        let mut world = installed_in(&["ns", "one"]);
+        world.by_hand = true;
+        world.delete("InstallPlan", "ns", "install-a");
+        let account = world.get("ServiceAccount", "ns", "demo").unwrap().clone();
+        if narrowed {
+            retarget(&mut world, json!(["ns"]));
+            world.settle_for(10);
+        } else {
+            world.delete("ServiceAccount", "ns", "demo");
+            world.settle_for(20);
+            assert_eq!(message(&world), "Service account does not exist");
+            world.put(account);
+            world.settle_for(20);
+        }
+        succeeded(&world, "a");
+        retarget(&mut world, json!(["ns", "one", "two"]));
+        succeeded(&world, "a");
+        assert_eq!(replicas(&world), ["one", "two"], "narrowed {narrowed}");
+    }
+}
+
 /// The note that a plan was there is in the status: who may only write ClusterServiceVersions cannot put it there, and one that
 /// was copied from another ClusterServiceVersion names other roles.
 #[test]
