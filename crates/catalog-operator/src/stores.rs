@@ -158,7 +158,7 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     csv.spec.replaces = spec.replaces;
     csv.spec.custom_resource_definitions = spec.custom_resource_definitions;
     csv.spec.api_service_definitions = spec.api_service_definitions;
-    csv.spec.webhook_definitions = conversions(spec.webhook_definitions);
+    csv.spec.webhook_definitions = conversions(&spec.webhook_definitions);
     if let Some(crds) = &mut csv.spec.custom_resource_definitions {
         for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
             let (name, version, kind) = (crd.name.clone(), crd.version.clone(), crd.kind.clone());
@@ -190,7 +190,7 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     }
 }
 
-fn conversions(webhooks: List<WebhookDescription>) -> List<WebhookDescription> {
+fn conversions(webhooks: &List<WebhookDescription>) -> List<WebhookDescription> {
     let conversions = webhooks
         .iter()
         .filter(|webhook| webhook.type_ == WebhookType::Conversion && !webhook.conversion_crds.is_empty())
