@@ -34,7 +34,7 @@ const SUITES: [Suite; 7] = [
     },
     Suite {
         package: "olm-registry",
-        tests: &["--no-fail-fast", "--test", "serve"],
+        tests: &["--no-fail-fast", "--test", "serve", "--test", "bounds"],
         is_long: false,
     },
     Suite {
