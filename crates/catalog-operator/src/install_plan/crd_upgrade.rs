@@ -138,9 +138,15 @@ fn merged_spec(current: &Value, wanted: &Value) -> Value {
         return wanted.clone();
     };
     let mut spec = wanted.clone();
-    if let Some(conversion) = current.get("conversion") {
-        let merged = merged_conversion(conversion, wanted.get("conversion"));
-        spec.insert("conversion".to_owned(), merged);
+    // Fields that mean the same as no value make no conversion.
+    let conversion = wanted
+        .get("conversion")
+        .filter(|conversion| !is_same(conversion, &json!({})));
+    if conversion.is_none() {
+        spec.remove("conversion");
+    }
+    if let Some(current) = current.get("conversion") {
+        spec.insert("conversion".to_owned(), merged_conversion(current, conversion));
     }
     if let Some(names) = current.get("names") {
         spec.insert("names".to_owned(), merged_names(names, wanted.get("names")));
@@ -316,6 +322,24 @@ mod tests {
             merge_patch(&current, &merged(&current, &wanted, |_| true, false)),
             None
         );
+    }
+
+    #[test]
+    fn a_conversion_that_says_nothing_is_none_at_once() {
+        for said in [
+            json!({"strategy": []}),
+            json!({"strategy": ""}),
+            json!({}),
+            json!(null),
+        ] {
+            let wanted = json!({"spec": {"group": "g", "conversion": said}});
+            for stored in [json!({}), json!({"strategy": "None"}), json!(null)] {
+                let current = json!({"spec": {"group": "g", "conversion": stored}});
+                let once = merged(&current, &wanted, |_| true, false);
+                let twice = merged(&once, &wanted, |_| true, false);
+                assert_eq!(merge_patch(&once, &twice), None, "{current} {wanted}");
+            }
+        }
     }
 
     /// W13: an injected CA survives an upgrade, a conversion that is no longer wanted does not.
