@@ -139,6 +139,10 @@ impl Words {
                 if let Some(stem) = cluster_role_stem(kind, name) {
                     words.insert(name.to_owned(), stem);
                 }
+                // Bindings name accounts with their namespace, and steps carry them whole.
+                if let Some(hash) = hash_of_carried_binding(kind, resource) {
+                    words.insert(hash, "HASH".to_owned());
+                }
             }
             let hash = text(object, "/metadata/labels/pod-template-hash");
             if !hash.is_empty() {
@@ -202,6 +206,14 @@ fn stem(object: &Value) -> Option<String> {
         return Some(format!("{prefix}*"));
     }
     cluster_role_stem(kind, name)
+}
+
+/// The hash in the label of a binding that a step carries.
+fn hash_of_carried_binding(kind: &str, resource: &Value) -> Option<String> {
+    let is_binding = matches!(kind, "RoleBinding" | "ClusterRoleBinding");
+    let carried: Value = serde_json::from_str(text(resource, "/manifest")).ok()?;
+    let hash = carried["metadata"]["labels"][PERMISSIONS_HASH].as_str()?;
+    is_binding.then(|| hash.to_owned())
 }
 
 /// Names of an operator's cluster-scoped roles end in a hash over the namespace, too.
@@ -345,7 +357,9 @@ mod tests {
                    "uid": format!("plan-{tag}"), "generation": 2, "namespace": namespace},
                    "spec": {"generation": 1, "clusterServiceVersionNames": ["a.v1"]},
                    "status": {"plan": [{"status": "Created", "resource": {"manifest": format!("{{\"ns\":\"{namespace}\"}}")}},
-                                       {"status": "Present", "resource": {"kind": "ClusterRole", "name": format!("a.v0-{tag}hash00")}}],
+                                       {"status": "Present", "resource": {"kind": "ClusterRole", "name": format!("a.v0-{tag}hash00")}},
+                                       {"status": "Created", "resource": {"kind": "RoleBinding", "name": "b", "manifest":
+                                           json!({"metadata": {"labels": {"olm.permissions.hash": format!("{tag}ofBinding")}}}).to_string()}}],
                               "startTime": "2026-01-02T03:04:05Z"}}),
             json!({"kind": "Subscription", "metadata": {"name": "sub", "labels": {format!("operators.coreos.com/a.{namespace}"): ""}},
                    "status": {"installPlanRef": {"name": format!("install-{tag}xyz"), "uid": format!("plan-{tag}")}}}),
