@@ -4,21 +4,15 @@
 //! `validate` (blobs to a checked model, every fault at once), `render` (blobs to text). `entry` is the compact form that
 //! resolution works on.
 
-pub mod bundle;
 pub mod channel;
 pub mod entry;
 pub mod go_json;
-pub mod graph;
-pub mod icon;
 pub mod image_ref;
-pub mod lint;
 pub mod load;
-pub mod mermaid;
-pub mod migrate;
+pub mod manifest;
 pub mod property;
 pub mod render;
 pub mod schema;
-pub mod template;
 pub mod validate;
 pub mod version;
 pub mod yaml;

@@ -14,7 +14,7 @@ mod csv_metadata;
 mod fields;
 
 pub use csv_metadata::CsvMetadata;
-pub(crate) use fields::{Fields, json_kind};
+pub use fields::{Fields, json_kind};
 
 /// Names of the property types.
 pub mod kinds {

@@ -92,45 +92,6 @@ fn missing_lines(case: &str, theirs: &str, ours: &str) -> Vec<String> {
         .collect()
 }
 
-/// Small catalogs that upstream accepts although they will hurt, and what lint says about each.
-const HURTING: [(&str, &str); 8] = [
-    ("bad-icon", "icon"),
-    ("bad-relatedimages", "empty-related-image"),
-    ("constraint-bad", "constraint"),
-    ("dangling-replaces", "dangling-replaces"),
-    ("deprecation-ok", "deprecated-head"),
-    ("empty-property-type", "empty-property"),
-    ("icon-no-mediatype", "icon"),
-    ("package-required-bad-range", "required-range"),
-];
-
-#[test]
-fn what_upstream_accepts_and_will_hurt_is_found_by_lint() {
-    let Some(path) = olm_testing::shared::shared_path("golden/opm/validate-cases.jsonl") else {
-        return;
-    };
-    let mut found = Vec::new();
-    for line in fs::read_to_string(path).expect("cases").lines() {
-        let case: Case = serde_json::from_str(line).expect("case");
-        let dir = tempfile::tempdir().expect("folder");
-        for (name, content) in &case.files {
-            fs::write(dir.path().join(name), content).expect("file");
-        }
-        let result = olm_fbc::lint::lint(dir.path());
-        assert_eq!(result.is_ok(), case.exit == 0, "{}", case.case);
-        let rules: Vec<String> = result
-            .into_iter()
-            .flatten()
-            .map(|finding| finding.rule.name())
-            .collect();
-        if let Some((name, rule)) = HURTING.iter().find(|(name, _)| *name == case.case) {
-            assert!(rules.iter().any(|found| found == rule), "{name}: {rules:?}");
-            found.push(*name);
-        }
-    }
-    assert_eq!(found.len(), HURTING.len(), "{found:?}");
-}
-
 #[test]
 fn refused_packages_are_refused_for_upstreams_reason() {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {

@@ -278,7 +278,7 @@ fn is_csv(text: &str) -> bool {
         #[serde(borrow, default)]
         kind: std::borrow::Cow<'a, str>,
     }
-    serde_json::from_str::<Kind<'_>>(text).is_ok_and(|object| object.kind == olm_fbc::bundle::CSV_KIND)
+    serde_json::from_str::<Kind<'_>>(text).is_ok_and(|object| object.kind == olm_fbc::manifest::CSV_KIND)
 }
 
 #[cfg(test)]

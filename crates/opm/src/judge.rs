@@ -1,6 +1,6 @@
 //! What the catalog library cannot judge by itself: the types of a ClusterServiceVersion, and CEL rules.
 
-use olm_fbc::bundle::check::Judge;
+use olm_authoring::judge::Judge;
 use olm_resolver::cel::Rule;
 use serde_json::Value;
 

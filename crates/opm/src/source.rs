@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use olm_fbc::bundle::{BundleContent, annotations};
+use olm_authoring::bundle::{BundleContent, annotations};
 use olm_fbc::load::{LoadError, Origin};
 use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;

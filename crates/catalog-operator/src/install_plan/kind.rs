@@ -5,7 +5,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::ApiResource;
 use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
-use olm_fbc::bundle::OPTIONAL_KINDS;
+use olm_fbc::manifest::OPTIONAL_KINDS;
 
 /// A kind of plan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

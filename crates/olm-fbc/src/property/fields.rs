@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// What kind of JSON a value is, for messages.
-pub(crate) fn json_kind(value: &Value) -> &'static str {
+pub fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -15,11 +15,11 @@ pub(crate) fn json_kind(value: &Value) -> &'static str {
 }
 
 /// An object whose keys match without regard to case.
-pub(crate) struct Fields<'a>(Option<&'a Map<String, Value>>);
+pub struct Fields<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> Fields<'a> {
     /// `null` counts as an object without fields.
-    pub(crate) fn of(value: &'a Value) -> Result<Self, String> {
+    pub fn of(value: &'a Value) -> Result<Self, String> {
         match value {
             Value::Object(map) => Ok(Self(Some(map))),
             Value::Null => Ok(Self(None)),
@@ -28,7 +28,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of `name`: an exact match, else one that differs in case only.
-    pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
         let map = self.0?;
         map.get(name).or_else(|| {
             map.iter()
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Text, empty when absent or null.
-    pub(crate) fn text(&self, name: &str) -> Result<String, String> {
+    pub fn text(&self, name: &str) -> Result<String, String> {
         match self.get(name) {
             None | Some(Value::Null) => Ok(String::new()),
             Some(Value::String(text)) => Ok(text.clone()),

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use olm_fbc::load;
-use olm_fbc::schema::Blob;
 use olm_fbc::validate::validate;
 use olm_fbc::yaml;
 use serde_json::{Value, json};
 
-use super::catalogs::{accepted, base, check, json_text, refused, write};
+use super::catalogs::{accepted, base, check, json_text, names, refused, write};
 
 #[test]
 fn fbc_001_plain_json_or_yaml_edited_by_hand_is_checked() {
@@ -232,7 +231,7 @@ fn fbc_012_editing_files_changes_default_channel_edges_and_channels() {
 }
 
 #[test]
-fn fbc_013_tools_may_add_properties_and_make_edges_from_higher_forms() {
+fn fbc_013_tools_may_add_properties() {
     let model = accepted(|blobs| {
         for blob in &mut blobs[3..] {
             let properties = blob["properties"].as_array_mut().expect("list");
@@ -240,18 +239,16 @@ fn fbc_013_tools_may_add_properties_and_make_edges_from_higher_forms() {
         }
     });
     assert_eq!(model.packages["p"].bundles.len(), 2);
-    let template = json!({"schema": "olm.semver", "stable": {"bundles": [{"image": "1"}, {"image": "2"}]}});
-    let rendered = [("1", &base()[3]), ("2", &base()[4])]
-        .map(
-            |(image, blob)| match Blob::from_value(blob.clone()).expect("blob") {
-                Blob::Bundle(bundle) => (image.to_owned(), vec![bundle]),
-                other => panic!("{other:?}"),
-            },
-        )
-        .into();
-    let made = olm_fbc::template::Template::parse(template.to_string().as_bytes(), None)
-        .and_then(|template| template.render(&rendered))
-        .expect("catalog");
-    let made: Vec<Value> = made.iter().map(Blob::to_value).collect();
-    check(&made).expect("an ordinary valid catalog");
+}
+
+#[test]
+fn names_below_a_root_are_read_in_order() {
+    let dir = tempfile::tempdir().expect("folder");
+    write(
+        dir.path(),
+        "b.json",
+        "{\"schema\": \"z\", \"name\": \"2\"}{\"schema\": \"z\", \"name\": \"3\"}",
+    );
+    write(dir.path(), "a.json", "{\"schema\": \"z\", \"name\": \"1\"}");
+    assert_eq!(names(dir.path()), ["z 1", "z 2", "z 3"]);
 }

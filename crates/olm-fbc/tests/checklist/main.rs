@@ -8,7 +8,6 @@
 )]
 
 mod catalogs;
-mod dep;
 mod dpr;
 mod fbc;
 mod sch;

@@ -300,7 +300,7 @@ pub(super) fn synthesise(
         .collect();
     let csv = json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": olm_fbc::bundle::CSV_KIND,
+        "kind": olm_fbc::manifest::CSV_KIND,
         "metadata": {"name": name, "labels": field("labels"), "annotations": field("annotations")},
         "spec": {
             "install": {"strategy": "deployment", "spec": {"deployments": null}},

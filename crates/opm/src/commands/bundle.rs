@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use olm_fbc::bundle::annotations;
-use olm_fbc::bundle::check::{MediaType, Optional, check_content, check_format};
+use olm_authoring::bundle::annotations;
+use olm_authoring::bundle::check::{MediaType, Optional, check_content, check_format};
 use olm_oci::ImageContent;
 
 use crate::args::{BundleCommand, BundleUnpackArgs, BundleValidateArgs};

@@ -1,7 +1,7 @@
 //! `opm graph`: a picture of a package's upgrades.
 
 use anyhow::bail;
-use olm_fbc::graph::{PackageGraph, to_dot, to_mermaid, to_svg};
+use olm_authoring::graph::{PackageGraph, to_dot, to_mermaid, to_svg};
 
 use crate::args::{GraphArgs, GraphFormat};
 use crate::printer;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use olm_fbc::bundle::annotations;
+use olm_authoring::bundle::annotations;
 use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Reference, RunConfig};
 
 use crate::args::{CatalogImageArgs, ImageArgs, ImageCommand};

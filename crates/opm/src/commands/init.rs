@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
-use olm_fbc::icon;
+use olm_authoring::icon;
 use olm_fbc::schema::{Blob, Icon, Package};
 
 use super::render::print;

@@ -1,7 +1,7 @@
 //! `opm lint`: what validates but will hurt.
 
 use anyhow::{Context as _, bail};
-use olm_fbc::lint::{Rule, lint_with};
+use olm_authoring::lint::{Rule, lint_with};
 use serde_json::json;
 
 use crate::args::{Format, LintArgs};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use olm_fbc::bundle::object;
+use olm_authoring::bundle::object;
 use olm_fbc::channel::Graph;
 use olm_fbc::schema::{Blob, Bundle};
 use olm_fbc::validate::{Model, PackageModel};

@@ -1,7 +1,7 @@
 //! `opm render`: blobs of catalogs and bundles, as one stream.
 
 use anyhow::Context as _;
-use olm_fbc::migrate::Level;
+use olm_authoring::migrate::Level;
 use olm_fbc::property::Typed;
 use olm_fbc::render::Spool;
 use olm_fbc::schema::{Blob, Bundle};

@@ -1,6 +1,6 @@
 //! `opm alpha render-graph`: upgrade graphs as mermaid text.
 
-use olm_fbc::mermaid::{self, Options};
+use olm_authoring::mermaid::{self, Options};
 
 use crate::args::RenderGraphArgs;
 use crate::printer;

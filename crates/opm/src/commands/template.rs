@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use anyhow::{Context as _, bail};
-use olm_fbc::mermaid::{self, Options};
-use olm_fbc::migrate::Level;
+use olm_authoring::mermaid::{self, Options};
+use olm_authoring::migrate::Level;
+use olm_authoring::template::{Kind, Rendered, Template, from_catalog};
 use olm_fbc::schema::Blob;
-use olm_fbc::template::{Kind, Rendered, Template, from_catalog};
 use olm_fbc::yaml;
 
 use super::render::{migration_level, print};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
-use olm_fbc::bundle::annotations;
+use olm_authoring::bundle::annotations;
 use olm_fbc::yaml;
 use serde_json::{Map, Value, json};
 

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
-use olm_fbc::bundle::annotations;
-use olm_fbc::bundle::check::MediaType;
+use olm_authoring::bundle::annotations;
+use olm_authoring::bundle::check::MediaType;
 use olm_fbc::yaml;
 use serde_json::{Value, json};
 
@@ -164,7 +164,7 @@ fn csv_of(files: &BTreeMap<String, Vec<u8>>) -> Option<Value> {
     files
         .values()
         .filter_map(|bytes| Some(yaml::parse_first(bytes).ok()?.0))
-        .find(|object| object["kind"] == olm_fbc::bundle::CSV_KIND)
+        .find(|object| object["kind"] == olm_fbc::manifest::CSV_KIND)
 }
 
 fn copy(from: &Path, to: &Path, overwrite: bool) -> anyhow::Result<()> {

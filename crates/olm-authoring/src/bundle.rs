@@ -1,0 +1,367 @@
+//! A bundle's files: `manifests/` and `metadata/`, and the `olm.bundle` blob derived from them.
+//!
+//! Input is a list of relative paths and bytes, so that a folder, image layers and tests are read alike.
+//! Source: section 7 of the catalog specification.
+
+use std::collections::BTreeMap;
+
+use olm_fbc::manifest::CSV_KIND;
+use olm_fbc::property::{Fields, json_kind};
+use olm_fbc::yaml;
+use serde_json::Value;
+
+mod apis;
+mod blob;
+pub mod check;
+pub mod object;
+
+use check::any_case;
+
+/// Keys of `metadata/annotations.yaml`, which are also the labels of a bundle image.
+pub mod annotations {
+    /// Format of the bundle, `registry+v1`.
+    pub const MEDIATYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
+    /// Folder of the manifests.
+    pub const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
+    /// Folder of the metadata.
+    pub const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
+    /// Package.
+    pub const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
+    /// Channels, separated by commas.
+    pub const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
+    /// Default channel of the package.
+    pub const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
+
+    /// Whether the key is one of these.
+    pub fn is_known(key: &str) -> bool {
+        [MEDIATYPE, MANIFESTS, METADATA, PACKAGE, CHANNELS, DEFAULT_CHANNEL].contains(&key)
+    }
+}
+
+/// A bundle as its files describe it.
+#[derive(Clone, Debug)]
+pub struct BundleContent {
+    /// Annotations of `metadata/annotations.yaml`.
+    pub annotations: BTreeMap<String, String>,
+    /// Objects of `manifests/`, by file name.
+    pub manifests: Vec<Manifest>,
+    /// Entries of `metadata/dependencies.yaml`.
+    pub dependencies: Vec<olm_fbc::property::Property>,
+    /// Entries of `metadata/properties.yaml`.
+    pub properties: Vec<olm_fbc::property::Property>,
+    /// What was ignored and why.
+    pub warnings: Vec<String>,
+    csv: usize,
+}
+
+/// An object of `manifests/`.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Path of its file.
+    pub path: String,
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `kind`.
+    pub kind: String,
+    /// `metadata.name`, may be empty.
+    pub name: String,
+    /// The whole object.
+    pub object: Value,
+}
+
+/// Why files are no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// `manifests/` is missing or empty.
+    #[error("no bundle objects found in manifests/")]
+    NoManifests,
+    /// No ClusterServiceVersion among the manifests.
+    #[error("no csv in bundle: none of the {count} manifests is a ClusterServiceVersion")]
+    NoCsv {
+        /// How many manifests there are.
+        count: usize,
+    },
+    /// More than one ClusterServiceVersion.
+    #[error("bundle has more than one ClusterServiceVersion: {}", .paths.join(", "))]
+    SeveralCsvs {
+        /// Their files.
+        paths: Vec<String>,
+    },
+    /// No annotations in `metadata/`.
+    #[error("Could not find annotations file in metadata/")]
+    NoAnnotations,
+    /// A file is no YAML.
+    #[error("read {path}")]
+    Yaml {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: yaml::Error,
+    },
+    /// A file has the wrong content.
+    #[error("{path}: {reason}")]
+    Content {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The CSV owns an API that no manifest provides.
+    #[error("error checking provided apis in bundle {bundle}: couldn't find {api} in bundle. found: {found}")]
+    OwnedApiMissing {
+        /// CSV name.
+        bundle: String,
+        /// The API.
+        api: String,
+        /// What the CRDs of the bundle provide.
+        found: String,
+    },
+    /// A CRD name without a dot.
+    #[error("couldn't parse plural.group from crd name: {0}")]
+    CrdName(String),
+    /// A needed field of the CSV is missing.
+    #[error("{path}: {field} must be set")]
+    MissingField {
+        /// The file.
+        path: String,
+        /// The field.
+        field: &'static str,
+    },
+}
+
+impl BundleContent {
+    /// Reads a bundle from files given as relative path (`manifests/a.yaml`) and content, in any order.
+    ///
+    /// Files below subfolders and manifests whose name starts with a dot are ignored, of a manifest with several documents the
+    /// first counts (with a warning), and objects without kind are left out (with a warning).
+    ///
+    /// # Errors
+    /// No manifests, no or more than one CSV, no annotations, or a file that is no YAML: the file is named.
+    pub fn read<P: AsRef<str>, B: AsRef<[u8]>>(
+        files: impl IntoIterator<Item = (P, B)>,
+    ) -> Result<Self, BundleError> {
+        let mut manifests = BTreeMap::new();
+        let mut metadata = BTreeMap::new();
+        for (path, bytes) in files {
+            let path = path.as_ref().trim_start_matches("./");
+            let (folder, name) = path.split_once('/').unwrap_or(("", path));
+            if name.contains('/') || name.is_empty() {
+                continue;
+            }
+            match folder {
+                "manifests" if name.starts_with('.') => None,
+                "manifests" => manifests.insert(path.to_owned(), bytes),
+                "metadata" => metadata.insert(path.to_owned(), bytes),
+                _ => None,
+            };
+        }
+        let mut warnings = Vec::new();
+        let manifests = read_manifests(&manifests, &mut warnings)?;
+        let csv = find_csv(&manifests)?;
+        let metadata = read_metadata(&metadata, &mut warnings)?;
+        Ok(Self {
+            annotations: metadata.annotations,
+            manifests,
+            dependencies: metadata.dependencies,
+            properties: metadata.properties,
+            warnings,
+            csv,
+        })
+    }
+
+    /// The ClusterServiceVersion.
+    pub fn csv(&self) -> &Manifest {
+        &self.manifests[self.csv]
+    }
+
+    /// Package named by the annotations; empty when not.
+    pub fn package(&self) -> &str {
+        self.annotation(annotations::PACKAGE)
+    }
+
+    /// Channels named by the annotations.
+    pub fn channels(&self) -> Vec<&str> {
+        self.annotation(annotations::CHANNELS)
+            .split(',')
+            .map(str::trim)
+            .filter(|channel| !channel.is_empty())
+            .collect()
+    }
+
+    /// Default channel named by the annotations; empty when not.
+    pub fn default_channel(&self) -> &str {
+        self.annotation(annotations::DEFAULT_CHANNEL)
+    }
+
+    fn annotation(&self, key: &str) -> &str {
+        self.annotations.get(key).map_or("", String::as_str)
+    }
+}
+
+fn read_manifests<B: AsRef<[u8]>>(
+    files: &BTreeMap<String, B>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Manifest>, BundleError> {
+    let mut manifests = Vec::with_capacity(files.len());
+    for (path, bytes) in files {
+        let (object, has_more) = yaml::parse_first(bytes.as_ref()).map_err(|source| BundleError::Yaml {
+            path: path.clone(),
+            source,
+        })?;
+        if has_more {
+            warnings.push(format!("{path}: only the first document of the file is used"));
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = text(&object["kind"]);
+        if kind.is_empty() {
+            warnings.push(format!("{path}: ignored, as it holds no object with a kind"));
+            continue;
+        }
+        manifests.push(Manifest {
+            path: path.clone(),
+            api_version: text(&object["apiVersion"]),
+            name: text(&object["metadata"]["name"]),
+            kind,
+            object,
+        });
+    }
+    Ok(manifests)
+}
+
+fn find_csv(manifests: &[Manifest]) -> Result<usize, BundleError> {
+    if manifests.is_empty() {
+        return Err(BundleError::NoManifests);
+    }
+    let csvs: Vec<usize> = manifests
+        .iter()
+        .enumerate()
+        .filter(|(_, manifest)| manifest.kind == CSV_KIND)
+        .map(|(index, _)| index)
+        .collect();
+    match csvs.as_slice() {
+        [] => Err(BundleError::NoCsv {
+            count: manifests.len(),
+        }),
+        [index] => Ok(*index),
+        several => Err(BundleError::SeveralCsvs {
+            paths: several
+                .iter()
+                .map(|index| manifests[*index].path.clone())
+                .collect(),
+        }),
+    }
+}
+
+#[derive(Default)]
+struct Metadata {
+    annotations: BTreeMap<String, String>,
+    dependencies: Vec<olm_fbc::property::Property>,
+    properties: Vec<olm_fbc::property::Property>,
+}
+
+/// Files are recognised by what is in them; of each sort the first by name counts.
+fn read_metadata<B: AsRef<[u8]>>(
+    files: &BTreeMap<String, B>,
+    warnings: &mut Vec<String>,
+) -> Result<Metadata, BundleError> {
+    let mut annotations: Option<BTreeMap<String, String>> = None;
+    let mut dependencies = None;
+    let mut properties = None;
+    for (path, bytes) in files {
+        let value = match yaml::parse_first(bytes.as_ref()) {
+            Ok((value, _)) => value,
+            Err(source) if path.ends_with(".yaml") || path.ends_with(".yml") => {
+                return Err(BundleError::Yaml {
+                    path: path.clone(),
+                    source,
+                });
+            }
+            Err(error) => {
+                warnings.push(format!("{path}: ignored: {error}"));
+                continue;
+            }
+        };
+        if let (None, Value::Object(map)) = (&annotations, any_case(&value, "annotations")) {
+            annotations = Some(read_annotations(path, map, warnings)?);
+        }
+        if dependencies.is_none() && !any_case(&value, "dependencies").is_null() {
+            dependencies = Some(read_list(path, "dependencies", &value)?);
+        }
+        if properties.is_none() && !any_case(&value, "properties").is_null() {
+            properties = Some(read_list(path, "properties", &value)?);
+        }
+    }
+    Ok(Metadata {
+        annotations: annotations
+            .filter(|map| !map.is_empty())
+            .ok_or(BundleError::NoAnnotations)?,
+        dependencies: dependencies.unwrap_or_default(),
+        properties: properties.unwrap_or_default(),
+    })
+}
+
+fn read_annotations(
+    path: &str,
+    map: &serde_json::Map<String, Value>,
+    warnings: &mut Vec<String>,
+) -> Result<BTreeMap<String, String>, BundleError> {
+    let mut annotations = BTreeMap::new();
+    for (key, value) in map {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            // An unquoted number or boolean is taken as it is written.
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            Value::Null => String::new(),
+            Value::Array(_) | Value::Object(_) if annotations::is_known(key) => {
+                return Err(BundleError::Content {
+                    path: path.to_owned(),
+                    reason: format!("annotation {key:?} must be text"),
+                });
+            }
+            Value::Array(_) | Value::Object(_) => {
+                warnings.push(format!("{path}: annotation {key:?} is ignored, as it is no text"));
+                continue;
+            }
+        };
+        annotations.insert(key.clone(), text);
+    }
+    Ok(annotations)
+}
+
+/// A list of `{type, value}`; each item may be wrapped in a key `property`, as documents of upstream show it.
+fn read_list(
+    path: &str,
+    field: &str,
+    value: &Value,
+) -> Result<Vec<olm_fbc::property::Property>, BundleError> {
+    let wrong = |reason: String| BundleError::Content {
+        path: path.to_owned(),
+        reason: format!("{field} must be a list of type and value: {reason}"),
+    };
+    let Value::Array(items) = any_case(value, field) else {
+        return Err(wrong(format!("found {}", json_kind(any_case(value, field)))));
+    };
+    items
+        .iter()
+        .map(|item| match item {
+            Value::Object(map) if map.len() == 1 => map.get("property").unwrap_or(item),
+            _ => item,
+        })
+        .map(|item| read_property(item).map_err(wrong))
+        .collect()
+}
+
+/// Type and value, written in any case; what there is besides is dropped. A number as a type is taken as it is written.
+fn read_property(item: &Value) -> Result<olm_fbc::property::Property, String> {
+    let fields = Fields::of(item)?;
+    let kind = match fields.get("type") {
+        Some(Value::Number(number)) => number.to_string(),
+        _ => fields.text("type")?,
+    };
+    let value = fields.get("value").cloned().unwrap_or_default();
+    Ok(olm_fbc::property::Property::new(&kind, value))
+}
+
+#[cfg(test)]
+mod tests;

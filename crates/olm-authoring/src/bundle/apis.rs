@@ -1,0 +1,176 @@
+//! APIs a bundle provides and requires.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use olm_fbc::manifest::CRD_KIND;
+use olm_fbc::property::{Gvk, json_kind};
+use serde_json::Value;
+
+use super::{BundleContent, BundleError};
+
+/// Versions of the CustomResourceDefinition API that are understood; others define nothing.
+const CRD_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+
+/// An API together with the name of its resource, which a CRD and the CSV that owns it must agree on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ApiKey {
+    group: String,
+    version: String,
+    kind: String,
+    plural: String,
+}
+
+impl ApiKey {
+    fn gvk(&self) -> Gvk {
+        Gvk {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            version: self.version.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}/{}/{} ({})",
+            self.group, self.version, self.kind, self.plural
+        )
+    }
+}
+
+impl BundleContent {
+    /// Every version of every CRD among the manifests.
+    fn crd_apis(&self) -> BTreeSet<ApiKey> {
+        let mut apis = BTreeSet::new();
+        for manifest in self.manifests.iter().filter(|manifest| manifest.kind == CRD_KIND) {
+            let api_version = manifest.api_version.rsplit('/').next().unwrap_or_default();
+            if !CRD_VERSIONS.contains(&api_version) {
+                continue;
+            }
+            let spec = &manifest.object["spec"];
+            // v1beta1 knows a single `version` beside or instead of `versions`.
+            let single = (api_version == "v1beta1").then_some(&spec["version"]);
+            let names = spec["versions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|version| &version["name"])
+                .chain(single)
+                .filter_map(Value::as_str)
+                .filter(|name| !name.is_empty());
+            for name in names {
+                apis.insert(ApiKey {
+                    group: text(&spec["group"]),
+                    version: name.to_owned(),
+                    kind: text(&spec["names"]["kind"]),
+                    plural: text(&spec["names"]["plural"]),
+                });
+            }
+        }
+        apis
+    }
+
+    /// APIs of all CRD versions and of owned API services. Every CRD the CSV owns must be among the manifests.
+    ///
+    /// # Errors
+    /// An owned CRD is missing or has a name without group, or a list of the CSV is none.
+    pub fn provided_apis(&self) -> Result<BTreeSet<Gvk>, BundleError> {
+        let defined = self.crd_apis();
+        for owned in self.crd_descriptions("owned")? {
+            if !defined.contains(&owned) {
+                let found: Vec<String> = defined.iter().map(|api| format!("{api}:{{}}")).collect();
+                return Err(BundleError::OwnedApiMissing {
+                    bundle: self.csv().name.clone(),
+                    api: owned.to_string(),
+                    found: format!("map[{}]", found.join(" ")),
+                });
+            }
+        }
+        let mut apis: BTreeSet<Gvk> = defined.iter().map(ApiKey::gvk).collect();
+        apis.extend(self.api_services("owned")?);
+        Ok(apis)
+    }
+
+    /// APIs of the CRDs and API services the CSV requires.
+    ///
+    /// # Errors
+    /// A required CRD has a name without group, or a list of the CSV is none.
+    pub fn required_apis(&self) -> Result<BTreeSet<Gvk>, BundleError> {
+        let required = self.crd_descriptions("required")?;
+        let mut apis: BTreeSet<Gvk> = required.iter().map(ApiKey::gvk).collect();
+        apis.extend(self.api_services("required")?);
+        Ok(apis)
+    }
+
+    fn crd_descriptions(&self, which: &str) -> Result<Vec<ApiKey>, BundleError> {
+        self.descriptions("customresourcedefinitions", which)?
+            .iter()
+            .map(|description| {
+                let name = text(&description["name"]);
+                let Some((plural, group)) = name.split_once('.') else {
+                    return Err(BundleError::CrdName(name));
+                };
+                Ok(ApiKey {
+                    group: group.to_owned(),
+                    version: text(&description["version"]),
+                    kind: text(&description["kind"]),
+                    plural: plural.to_owned(),
+                })
+            })
+            .collect()
+    }
+
+    fn api_services(&self, which: &str) -> Result<Vec<Gvk>, BundleError> {
+        let descriptions = self.descriptions("apiservicedefinitions", which)?;
+        Ok(descriptions
+            .iter()
+            .map(|description| Gvk {
+                group: text(&description["group"]),
+                kind: text(&description["kind"]),
+                version: text(&description["version"]),
+            })
+            .collect())
+    }
+
+    /// A list of API descriptions of the CSV, whose fields are texts.
+    fn descriptions(&self, list: &str, which: &str) -> Result<&[Value], BundleError> {
+        let path = format!("spec.{list}.{which}");
+        let map = &self.csv().object["spec"][list];
+        if !(map.is_null() || map.is_object()) {
+            return Err(self.wrong_csv(&format!("spec.{list}"), "an object", map));
+        }
+        let items = self.csv_list(&path, &map[which])?;
+        for (index, item) in items.iter().enumerate() {
+            for field in ["group", "version", "kind", "name"] {
+                let value = &item[field];
+                if !(value.is_null() || value.is_string()) {
+                    return Err(self.wrong_csv(&format!("{path}[{index}].{field}"), "text", value));
+                }
+            }
+        }
+        Ok(items)
+    }
+
+    /// A list of the CSV; nothing is an empty one.
+    pub(super) fn csv_list<'a>(&self, path: &str, value: &'a Value) -> Result<&'a [Value], BundleError> {
+        match value {
+            Value::Null => Ok(&[]),
+            Value::Array(items) => Ok(items),
+            other => Err(self.wrong_csv(path, "a list", other)),
+        }
+    }
+
+    pub(super) fn wrong_csv(&self, path: &str, expected: &str, found: &Value) -> BundleError {
+        BundleError::Content {
+            path: self.csv().path.clone(),
+            reason: format!("{path} must be {expected}, found {}", json_kind(found)),
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

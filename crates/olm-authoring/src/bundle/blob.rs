@@ -1,0 +1,256 @@
+//! The `olm.bundle` blob of a bundle.
+
+use base64::Engine as _;
+use olm_fbc::go_json::{self, Html};
+use olm_fbc::property::{Fields, Gvk, Property, kinds};
+use olm_fbc::schema::{Bundle, RelatedImage};
+use serde_json::{Value, json};
+
+use super::{BundleContent, BundleError};
+
+/// Annotation of a CSV that adds properties, a JSON list.
+const PROPERTIES_ANNOTATION: &str = "olm.properties";
+
+impl BundleContent {
+    /// The blob, with `image` as the bundle's image; empty for a folder that has none.
+    ///
+    /// Properties are sorted by type and value, bundle objects last; a non-empty `image` is also a related image.
+    ///
+    /// # Errors
+    /// APIs that the CSV owns are missing, the CSV has no name or version, or a dependency has the wrong shape.
+    pub fn to_blob(&self, image: &str) -> Result<Bundle, BundleError> {
+        let csv = self.csv();
+        if csv.name.is_empty() {
+            return Err(BundleError::MissingField {
+                path: csv.path.clone(),
+                field: "metadata.name",
+            });
+        }
+        let mut properties = self.derived_properties()?;
+        properties.extend(self.manifests.iter().map(|manifest| {
+            let text = go_json::to_string(&manifest.object, Html::Escaped);
+            let data = base64::engine::general_purpose::STANDARD.encode(text);
+            Property::new(kinds::BUNDLE_OBJECT, json!({"data": data}))
+        }));
+        properties.sort_by_cached_key(|property| {
+            let is_bulky = matches!(property.kind.as_str(), kinds::BUNDLE_OBJECT | kinds::CSV_METADATA);
+            (
+                is_bulky,
+                property.kind.clone(),
+                go_json::to_string(&property.value, Html::Plain),
+            )
+        });
+        Ok(Bundle {
+            name: csv.name.clone(),
+            package: self.package().to_owned(),
+            image: image.to_owned(),
+            properties,
+            related_images: self.related_images(image)?,
+            ..Bundle::default()
+        })
+    }
+
+    fn derived_properties(&self) -> Result<Vec<Property>, BundleError> {
+        self.check_texts()?;
+        let mut given: Vec<Property> = Vec::new();
+        for property in self.properties.iter().cloned().chain(self.annotated_properties()) {
+            if !given.contains(&property) {
+                given.push(property);
+            }
+        }
+        let (mut provided, mut required) = (self.provided_apis()?, self.required_apis()?);
+        let mut properties = Vec::new();
+        for property in &given {
+            match property.kind.as_str() {
+                kinds::GVK => drop(provided.insert(gvk(property, "property")?)),
+                // Looked at here for its shape, chosen below.
+                kinds::PACKAGE => drop(package_of(property)?),
+                _ => properties.push(property.clone()),
+            }
+        }
+        for dependency in &self.dependencies {
+            match dependency.kind.as_str() {
+                kinds::GVK => drop(required.insert(gvk(dependency, "dependency")?)),
+                _ => properties.push(requirement(dependency)?),
+            }
+        }
+        properties.push(self.package_property(&given)?);
+        properties.extend(provided.iter().map(|api| Property::gvk(kinds::GVK, api)));
+        properties.extend(required.iter().map(|api| Property::gvk(kinds::GVK_REQUIRED, api)));
+        Ok(properties)
+    }
+
+    /// Labels and annotations of the CSV are texts; no cluster takes others.
+    fn check_texts(&self) -> Result<(), BundleError> {
+        for field in ["labels", "annotations"] {
+            for (key, value) in self.csv().object["metadata"][field]
+                .as_object()
+                .into_iter()
+                .flatten()
+            {
+                if !(value.is_null() || value.is_string()) {
+                    return Err(self.wrong_csv(&format!("metadata.{field} {key:?}"), "text", value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The package from the files; a property in the CSV's annotation wins.
+    fn package_property(&self, given: &[Property]) -> Result<Property, BundleError> {
+        if let Some(property) = self
+            .annotated_properties()
+            .into_iter()
+            .rev()
+            .find(|property| property.kind == kinds::PACKAGE)
+        {
+            return package_of(&property);
+        }
+        let csv = self.csv();
+        let version = csv.object["spec"]["version"].as_str().unwrap_or_default();
+        let package = self.package();
+        if package.is_empty() || version.is_empty() {
+            if let Some(property) = given
+                .iter()
+                .rev()
+                .find(|property| property.kind == kinds::PACKAGE)
+            {
+                return package_of(property);
+            }
+            return Err(BundleError::MissingField {
+                path: if package.is_empty() {
+                    "metadata/annotations.yaml".to_owned()
+                } else {
+                    csv.path.clone()
+                },
+                field: if package.is_empty() {
+                    super::annotations::PACKAGE
+                } else {
+                    "spec.version"
+                },
+            });
+        }
+        let mut value = json!({"packageName": package, "version": version});
+        match &csv.object["spec"]["release"] {
+            Value::String(release) if !release.is_empty() => value["release"] = json!(release),
+            Value::Number(release) => value["release"] = json!(release.to_string()),
+            _ => {}
+        }
+        Ok(Property::new(kinds::PACKAGE, value))
+    }
+
+    /// Properties in the CSV's annotation; a broken annotation counts as none.
+    fn annotated_properties(&self) -> Vec<Property> {
+        let text = self.csv().object["metadata"]["annotations"][PROPERTIES_ANNOTATION].as_str();
+        let list: Option<Vec<Value>> = text.and_then(|text| serde_json::from_str(text).ok());
+        let properties = list.iter().flatten().map(super::read_property);
+        properties.collect::<Result<_, _>>().unwrap_or_default()
+    }
+
+    /// Related images of the CSV, then what runs or is pulled besides, without a name; sorted by image.
+    fn related_images(&self, image: &str) -> Result<Vec<RelatedImage>, BundleError> {
+        let spec = &self.csv().object["spec"];
+        let path = "spec.relatedImages";
+        let mut images = Vec::new();
+        for (index, related) in self.csv_list(path, &spec["relatedImages"])?.iter().enumerate() {
+            let at = format!("{path}[{index}]");
+            let fields = Fields::of(related).map_err(|_| self.wrong_csv(&at, "name and image", related))?;
+            let text = |field: &str| {
+                let found = fields.get(field).unwrap_or(&Value::Null);
+                let path = format!("{at}.{field}");
+                fields
+                    .text(field)
+                    .map_err(|_| self.wrong_csv(&path, "text", found))
+            };
+            images.push(RelatedImage {
+                name: text("name")?,
+                image: text("image")?,
+                ..RelatedImage::default()
+            });
+        }
+        let mut add = |image: &str| {
+            if !image.is_empty() && !images.iter().any(|related| related.image == image) {
+                images.push(RelatedImage {
+                    image: image.to_owned(),
+                    ..RelatedImage::default()
+                });
+            }
+        };
+        add(image);
+        for deployment in spec["install"]["spec"]["deployments"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            let pod = &deployment["spec"]["template"]["spec"];
+            for list in ["initContainers", "containers"] {
+                for container in pod[list].as_array().into_iter().flatten() {
+                    match &container["image"] {
+                        Value::Null => {}
+                        Value::String(image) => add(image),
+                        other => return Err(self.wrong_csv("image of a container", "text", other)),
+                    }
+                }
+            }
+        }
+        images.sort_by(|a, b| a.image.cmp(&b.image));
+        Ok(images)
+    }
+}
+
+/// The fields of a value, which must be there.
+fn fields<'a>(what: &str, property: &'a Property) -> Result<Fields<'a>, BundleError> {
+    if property.value.is_null() {
+        return Err(wrong(what, property, "it has no value"));
+    }
+    Fields::of(&property.value).map_err(|reason| wrong(what, property, &reason))
+}
+
+fn wrong(what: &str, property: &Property, reason: &str) -> BundleError {
+    BundleError::Content {
+        path: "metadata/".to_owned(),
+        reason: format!("{what} of type {:?}: {reason}", property.kind),
+    }
+}
+
+/// The API a property or dependency names.
+fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
+    let wrong = |reason: String| wrong(what, property, &reason);
+    let fields = fields(what, property)?;
+    Ok(Gvk {
+        group: fields.text("group").map_err(wrong)?,
+        kind: fields.text("kind").map_err(wrong)?,
+        version: fields.text("version").map_err(wrong)?,
+    })
+}
+
+/// A package property with its fields in their form.
+fn package_of(property: &Property) -> Result<Property, BundleError> {
+    let wrong = |reason: String| wrong("property", property, &reason);
+    let fields = fields("property", property)?;
+    let mut value = json!({
+        "packageName": fields.text("packageName").map_err(wrong)?,
+        "version": fields.text("version").map_err(wrong)?,
+    });
+    let release = fields.text("release").map_err(wrong)?;
+    if !release.is_empty() {
+        value["release"] = json!(release);
+    }
+    Ok(Property::new(kinds::PACKAGE, value))
+}
+
+/// The property that a dependency which is no API becomes.
+fn requirement(dependency: &Property) -> Result<Property, BundleError> {
+    if dependency.kind != kinds::PACKAGE {
+        return Ok(dependency.clone());
+    }
+    let wrong = |reason: String| wrong("dependency", dependency, &reason);
+    let fields = fields("dependency", dependency)?;
+    Ok(Property::new(
+        kinds::PACKAGE_REQUIRED,
+        json!({
+            "packageName": fields.text("packageName").map_err(wrong)?,
+            "versionRange": fields.text("version").map_err(wrong)?,
+        }),
+    ))
+}

@@ -1,0 +1,127 @@
+//! The manifests: kinds, each object by itself, and whether they fit together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_fbc::manifest::{CRD_KIND, CSV_KIND, OPTIONAL_KINDS};
+use olm_fbc::yaml;
+use serde_json::Value;
+
+use super::crd::Defined;
+use super::{MediaType, Optional, crd, csv, hub, metadata, objects, text};
+use crate::judge::Judge;
+
+/// Kinds that a bundle may hold beside [`OPTIONAL_KINDS`]. A plan refuses a PodMonitor, which upstream's check lets pass.
+const KINDS: [&str; 11] = [
+    CSV_KIND,
+    CRD_KIND,
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ConfigMap",
+    "PodMonitor",
+    "Role",
+    "RoleBinding",
+    "Secret",
+    "Service",
+    "ServiceAccount",
+];
+
+/// Checks the objects of a manifests directory, given by file name, with the optional checks that are asked for. Charts pass.
+pub fn check_content<B: AsRef<[u8]>>(
+    files: &BTreeMap<String, B>,
+    optional: &Optional,
+    judge: &dyn Judge,
+) -> Vec<String> {
+    let media_type = MediaType::of(files);
+    if media_type == MediaType::Helm {
+        return Vec::new();
+    }
+    let mut problems = Vec::new();
+    let mut found = Vec::new();
+    for (name, bytes) in files {
+        let object = match yaml::parse_first(bytes.as_ref()) {
+            Ok((object, _)) => object,
+            Err(error) => {
+                problems.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let kind = text(&object, "kind");
+        let known = KINDS.contains(&kind) || OPTIONAL_KINDS.contains(&kind);
+        if media_type == MediaType::RegistryV1 && !known {
+            problems.push(format!(
+                "{kind} is not supported type for registryV1 bundle: {name}"
+            ));
+        } else {
+            match kind {
+                CSV_KIND => csv::check(&object, judge, &mut problems),
+                CRD_KIND => crd::check(&object, &mut problems),
+                _ => check_object(name, &object, &mut problems),
+            }
+        }
+        found.push(object);
+    }
+    check_together(&found, &mut problems);
+    let csv = found.iter().find(|object| object["kind"] == CSV_KIND);
+    if let (true, Some(csv)) = (optional.operator_hub, csv) {
+        problems.extend(hub::problems(csv, optional.categories.as_deref()));
+    }
+    if optional.bundle_objects {
+        problems.extend(found.iter().flat_map(objects::problems));
+    }
+    problems
+}
+
+/// What `kubectl` would refuse of any object.
+fn check_object(file: &str, object: &Value, problems: &mut Vec<String>) {
+    let wrong = metadata::problems(&object["metadata"]);
+    match wrong.as_slice() {
+        [] => {}
+        [only] => problems.push(format!("error validating object metadata: {only}: {file}")),
+        several => problems.push(format!(
+            "error validating object metadata: [{}]: {file}",
+            several.join(", ")
+        )),
+    }
+}
+
+/// APIs that the CSV owns must be defined, each version once.
+fn check_together(objects: &[Value], problems: &mut Vec<String>) {
+    let mut defined = BTreeSet::new();
+    for crd in objects.iter().filter(|object| object["kind"] == CRD_KIND) {
+        for key in crd::defined(crd) {
+            if !defined.insert(key.clone()) {
+                problems.push(format!("duplicate CRD {}/{} in bundle", key.name, key.version));
+            }
+        }
+    }
+    let Some(csv) = objects.iter().find(|object| object["kind"] == CSV_KIND) else {
+        return;
+    };
+    let bundle = text(&csv["metadata"], "name");
+    let mut owned = BTreeSet::new();
+    for description in csv["spec"]["customresourcedefinitions"]["owned"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let [group, name, version, kind] =
+            ["group", "name", "version", "kind"].map(|field| text(description, field));
+        let key = Defined {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+        };
+        // The group is part of the name; named besides, the description matches nothing.
+        let problem = if !group.is_empty() || !defined.contains(&key) {
+            format!("owned CRD {name}/{version} not found in bundle {bundle:?}")
+        } else if !owned.insert(key) {
+            format!("owned CRD {name}/{version} is listed twice in bundle {bundle:?}")
+        } else {
+            continue;
+        };
+        problems.push(format!(
+            "Error: Value {{{group} {kind} {name} {version}}}: {problem}"
+        ));
+    }
+    csv::check_release(csv, problems);
+}

@@ -1,0 +1,254 @@
+//! The ClusterServiceVersion.
+
+use std::collections::BTreeSet;
+
+use olm_fbc::property::Gvk;
+use olm_fbc::version::{Release, Version};
+use serde_json::Value;
+
+use super::{metadata, names, text};
+use crate::judge::Judge;
+
+/// Annotations of a CSV that are easily written in the wrong case, which silently disables them.
+const CASED_ANNOTATIONS: [&str; 5] = [
+    "olm.operatorGroup",
+    "olm.operatorNamespace",
+    "olm.providedAPIs",
+    "olm.skipRange",
+    "olm.targetNamespaces",
+];
+/// Annotations with examples of custom resources; the first that is there counts.
+const EXAMPLES: [&str; 2] = ["alm-examples", "olm.examples"];
+const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
+const ALL_NAMESPACES: &str = "AllNamespaces";
+
+/// A problem in the words upstream's validators put it.
+fn told(name: &str, problem: impl std::fmt::Display) -> String {
+    format!("Error: Value : ({name}) {problem}")
+}
+
+/// Checks a CSV by itself.
+pub(super) fn check(csv: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
+    let name = text(&csv["metadata"], "name");
+    let wrong = metadata::map_problems(&csv["metadata"]);
+    if !wrong.is_empty() {
+        problems.extend(wrong.into_iter().map(|problem| told(name, problem)));
+        return;
+    }
+    if let Some(problem) = judge.csv(csv) {
+        problems.push(told(name, format!("no ClusterServiceVersion: {problem}")));
+        return;
+    }
+    let spec = &csv["spec"];
+    for (field, value) in [("metadata.name", name), ("spec.replaces", text(spec, "replaces"))] {
+        let mut wrong = names::subdomain(value);
+        wrong.extend(names::label_value(value));
+        if !wrong.is_empty() && (field == "metadata.name" || !value.is_empty()) {
+            problems.push(told(
+                name,
+                format!("{field} {value:?} is invalid: {}", wrong.join(",")),
+            ));
+        }
+    }
+    check_examples(csv, problems);
+    check_install_modes(spec, name, problems);
+    let oldest = text(spec, "minKubeVersion");
+    if !oldest.trim().is_empty() && Version::parse(oldest).is_err() {
+        problems.push(told(
+            name,
+            format!("csv.Spec.MinKubeVersion has an invalid value: {oldest}"),
+        ));
+    }
+    check_fields(spec, name, problems);
+    for key in csv["metadata"]["annotations"]
+        .as_object()
+        .into_iter()
+        .flat_map(|map| map.keys())
+    {
+        let right = CASED_ANNOTATIONS
+            .into_iter()
+            .find(|right| right.eq_ignore_ascii_case(key) && right != key);
+        if let Some(right) = right {
+            problems.push(format!(
+                "Error: Value {name}: provided annotation {key} uses wrong case and should be {right} instead"
+            ));
+        }
+    }
+    if text(csv, "apiVersion").is_empty() {
+        problems.push(told(name, "'apiVersion' is missing"));
+    }
+}
+
+/// Examples must be of APIs that the CSV provides.
+fn check_examples(csv: &Value, problems: &mut Vec<String>) {
+    let annotations = &csv["metadata"]["annotations"];
+    let Some((key, examples)) = EXAMPLES
+        .into_iter()
+        .find_map(|key| Some((key, annotations[key].as_str()?)))
+    else {
+        return;
+    };
+    if examples.is_empty() {
+        return;
+    }
+    let examples: Vec<Value> = match serde_json::from_str(examples) {
+        Ok(Value::Array(examples)) => examples,
+        Ok(Value::Null) => Vec::new(),
+        Ok(_) => {
+            problems.push(format!(
+                "Error: Value {key} is no JSON list: error decoding example CustomResource"
+            ));
+            return;
+        }
+        Err(error) => {
+            problems.push(format!("Error: Value {key}: {error}: invalid example"));
+            return;
+        }
+    };
+    let provided = provided_apis(csv, problems);
+    let mut told = BTreeSet::new();
+    for example in &examples {
+        let kind = text(example, "kind");
+        if kind.is_empty() {
+            problems.push(format!(
+                "Error: Value {key}: an example has no kind: error decoding example CustomResource"
+            ));
+            return;
+        }
+        let api_version = text(example, "apiVersion");
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let api = Gvk {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            version: version.to_owned(),
+        };
+        if !provided.contains(&api) && told.insert(api) {
+            problems.push(format!(
+                "Error: Value {api_version}, Kind={kind}: example must have a provided API"
+            ));
+        }
+    }
+}
+
+fn provided_apis(csv: &Value, problems: &mut Vec<String>) -> BTreeSet<Gvk> {
+    let owned =
+        |list: &str| -> Vec<Value> { csv["spec"][list]["owned"].as_array().cloned().unwrap_or_default() };
+    let mut apis = BTreeSet::new();
+    let mut add = |group: &str, api: &Value| {
+        apis.insert(Gvk {
+            group: group.to_owned(),
+            kind: text(api, "kind").to_owned(),
+            version: text(api, "version").to_owned(),
+        })
+    };
+    for crd in owned("customresourcedefinitions") {
+        match text(&crd, "name").split_once('.') {
+            Some((_, group)) => drop(add(group, &crd)),
+            None => problems.push(format!(
+                "Error: : couldn't parse plural.group from crd name: {}",
+                text(&crd, "name")
+            )),
+        }
+    }
+    for api in owned("apiservicedefinitions") {
+        add(text(&api, "group"), &api);
+    }
+    apis
+}
+
+fn check_install_modes(spec: &Value, name: &str, problems: &mut Vec<String>) {
+    let Some(modes) = spec["installModes"].as_array().filter(|modes| !modes.is_empty()) else {
+        problems.push(told(name, "install modes not found"));
+        return;
+    };
+    let is_supported = |mode: &Value| mode["supported"] == true;
+    let is_only_all = modes
+        .iter()
+        .all(|mode| is_supported(mode) == (text(mode, "type") == ALL_NAMESPACES));
+    let converts = spec["webhookdefinitions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|webhook| {
+            webhook["conversionCRDs"]
+                .as_array()
+                .is_some_and(|crds| !crds.is_empty())
+        });
+    if converts && !is_only_all {
+        problems.push(told(
+            name,
+            "only AllNamespaces InstallModeType is supported when conversionCRDs is present",
+        ));
+    }
+    if !modes.iter().any(is_supported) {
+        problems.push(told(name, "none of InstallModeTypes are supported"));
+    }
+}
+
+/// Fields without which a CSV cannot be installed, or put into a catalog.
+fn check_fields(spec: &Value, name: &str, problems: &mut Vec<String>) {
+    let missing =
+        |what: &str, kind: &str| format!("Error: Field {what}, Value {kind}: required field missing");
+    let is_empty = |value: &Value| match value {
+        Value::Object(map) => map.values().all(Value::is_null),
+        value => value.is_null(),
+    };
+    if is_empty(spec) {
+        problems.push(missing("Spec", "struct"));
+        return;
+    }
+    let install = &spec["install"];
+    let strategy = text(install, "strategy");
+    let details = &install["spec"];
+    if strategy.is_empty() && is_empty(details) {
+        problems.push(missing("Spec.InstallStrategy", "struct"));
+    } else {
+        match strategy {
+            "" => problems.push(missing("Spec.InstallStrategy.StrategyName", "field")),
+            "deployment" => {}
+            other => problems.push(told(
+                name,
+                format!("spec.install.strategy must be \"deployment\", found {other:?}"),
+            )),
+        }
+        if !is_empty(details) && details["deployments"].is_null() {
+            problems.push(missing(
+                "Spec.InstallStrategy.StrategySpec.DeploymentSpecs",
+                "field",
+            ));
+        }
+    }
+    if text(spec, "displayName").is_empty() {
+        problems.push(missing("Spec.DisplayName", "field"));
+    }
+    let version = text(spec, "version");
+    if let Err(error) = Version::parse(version) {
+        problems.push(told(
+            name,
+            format!("spec.version {version:?}: {error}: no catalog takes it"),
+        ));
+    }
+}
+
+/// Release and substitution of a bundle exclude each other.
+pub(super) fn check_release(csv: &Value, problems: &mut Vec<String>) {
+    let name = text(&csv["metadata"], "name");
+    let release = match &csv["spec"]["release"] {
+        Value::Null => "",
+        Value::String(release) => release.as_str(),
+        other => {
+            problems.push(told(name, format!("spec.release must be text, found {other}")));
+            return;
+        }
+    };
+    if let Err(error) = Release::parse(release) {
+        problems.push(told(name, format!("spec.release: {error}")));
+        return;
+    }
+    let substitutes = text(&csv["metadata"]["annotations"], SUBSTITUTES_FOR);
+    if !release.is_empty() && !substitutes.is_empty() {
+        problems.push(format!(
+            "Error: Value {{   }}: bundle {name:?} cannot have both a release version ({release:?}) and {SUBSTITUTES_FOR} annotation ({substitutes:?})"
+        ));
+    }
+}

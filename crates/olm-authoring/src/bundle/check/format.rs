@@ -1,0 +1,170 @@
+//! Annotations and dependencies.
+
+use std::collections::BTreeMap;
+
+use olm_fbc::property::kinds;
+use olm_fbc::version::Range;
+use olm_fbc::yaml;
+use serde_json::Value;
+
+use super::super::annotations;
+use super::{MediaType, any_case};
+use crate::judge::Judge;
+
+/// Checks annotations and dependencies. `manifests` and `metadata` are the files of the two directories by name, `None` for a
+/// directory that is missing.
+pub fn check_format<B: AsRef<[u8]>>(
+    manifests: Option<&BTreeMap<String, B>>,
+    metadata: Option<&BTreeMap<String, B>>,
+    judge: &dyn Judge,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    if manifests.is_none() {
+        problems.push("Unable to locate manifests directory".to_owned());
+    }
+    if metadata.is_none() {
+        problems.push("Unable to locate metadata directory".to_owned());
+    }
+    let (Some(manifests), Some(metadata)) = (manifests, metadata) else {
+        return problems;
+    };
+    if manifests.is_empty() {
+        problems.push("The directory manifests contains no yaml files".to_owned());
+    }
+    let parsed: Vec<Value> = metadata
+        .values()
+        .filter_map(|bytes| yaml::parse_first(bytes.as_ref()).ok())
+        .map(|(value, _)| value)
+        .collect();
+    let annotations = parsed.iter().map(|value| any_case(value, "annotations"));
+    let mut found = None;
+    for map in annotations.filter(|annotations| annotations.is_object()) {
+        match texts(map) {
+            Ok(texts) => found = found.or(Some(texts)),
+            Err(key) if found.is_none() => {
+                problems.push(format!(
+                    "Could not find annotations file: annotation {key:?} must be text"
+                ));
+                return problems;
+            }
+            Err(_) => {}
+        }
+    }
+    match found {
+        Some(annotations) => check_annotations(MediaType::of(manifests), &annotations, &mut problems),
+        None => problems.push("Could not find annotations file".to_owned()),
+    }
+    let dependencies = parsed.iter().find_map(|value| {
+        any_case(value, "dependencies")
+            .as_array()
+            .filter(|list| !list.is_empty())
+    });
+    for dependency in dependencies.into_iter().flatten() {
+        check_dependency(dependency, judge, &mut problems);
+    }
+    problems
+}
+
+/// Annotations as texts; numbers and booleans as they are written, nothing as empty text. The key of another value is the error.
+fn texts(map: &Value) -> Result<BTreeMap<&str, String>, &str> {
+    map.as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| match value {
+            Value::String(text) => Ok((key.as_str(), text.clone())),
+            Value::Null => Ok((key.as_str(), String::new())),
+            Value::Number(_) | Value::Bool(_) => Ok((key.as_str(), value.to_string())),
+            Value::Array(_) | Value::Object(_) => Err(key.as_str()),
+        })
+        .collect()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    any_case(value, key).as_str().unwrap_or_default()
+}
+
+fn check_annotations(media_type: MediaType, found: &BTreeMap<&str, String>, problems: &mut Vec<String>) {
+    for key in [
+        annotations::MEDIATYPE,
+        annotations::MANIFESTS,
+        annotations::METADATA,
+        annotations::PACKAGE,
+        annotations::CHANNELS,
+        annotations::DEFAULT_CHANNEL,
+    ] {
+        let is_there = found.contains_key(key);
+        if !is_there && key != annotations::DEFAULT_CHANNEL {
+            problems.push(format!("Missing annotation {key:?}"));
+        }
+        let value = found.get(key).map_or("", String::as_str);
+        if key == annotations::MEDIATYPE && value != media_type.name() {
+            problems.push(format!(
+                "Expecting annotation {key:?} to have value {:?} instead of {value:?}",
+                media_type.name()
+            ));
+        }
+        let needs_value = key == annotations::CHANNELS || key == annotations::DEFAULT_CHANNEL && is_there;
+        if needs_value && value.is_empty() {
+            problems.push(format!("Expecting annotation {key:?} to have non-empty value"));
+        }
+    }
+}
+
+fn check_dependency(dependency: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
+    let kind = text(dependency, "type");
+    let value = any_case(dependency, "value");
+    let mut needs = |field: &str, problem: &str| {
+        if text(value, field).is_empty() {
+            problems.push(problem.to_owned());
+        }
+    };
+    if !value.is_object() {
+        problems.push(format!("couldn't parse dependency of type {kind}"));
+        return;
+    }
+    match kind {
+        kinds::GVK => {
+            needs("group", "API Group is empty");
+            needs("version", "API Version is empty");
+            needs("kind", "API Kind is empty");
+        }
+        kinds::PACKAGE => {
+            needs("packageName", "Package name is empty");
+            let range = text(value, "version");
+            if range.is_empty() {
+                problems.push("Package version is empty".to_owned());
+            } else if Range::parse(range).is_err() {
+                problems.push("Invalid semver format version".to_owned());
+            }
+        }
+        kinds::LABEL => needs("label", "Label information is missing"),
+        kinds::CONSTRAINT => check_constraint(value, judge, problems),
+        _ => problems.push(format!("couldn't parse dependency of type {kind}")),
+    }
+}
+
+fn check_constraint(value: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
+    // Compound constraints have no rule of their own; their parts are checked as they are met.
+    let compound = ["all", "any", "not"].iter().find_map(|form| value.get(form));
+    if let Some(compound) = compound {
+        for part in compound["constraints"].as_array().into_iter().flatten() {
+            check_constraint(part, judge, problems);
+        }
+        return;
+    }
+    if value.get("gvk").is_some() || value.get("package").is_some() {
+        return;
+    }
+    let Some(cel) = value.get("cel").filter(|cel| cel.is_object()) else {
+        problems.push("The CEL field is missing".to_owned());
+        return;
+    };
+    match text(cel, "rule") {
+        "" => problems.push("The CEL expression is missing".to_owned()),
+        rule => problems.extend(
+            judge
+                .rule(rule)
+                .map(|problem| format!("Invalid CEL expression: {problem}")),
+        ),
+    }
+}

@@ -1,0 +1,105 @@
+//! The metadata of an object, as an API server would refuse it.
+
+use olm_fbc::property::json_kind;
+use serde_json::Value;
+
+use super::names;
+
+/// Most bytes that keys and values of annotations may have together.
+const ANNOTATION_BYTES: usize = 256 << 10;
+
+/// What is wrong with `metadata`. Objects of a bundle have no namespace: it is decided where they are installed.
+pub(super) fn problems(metadata: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
+    for field in ["name", "generateName", "namespace"] {
+        if !(metadata[field].is_null() || metadata[field].is_string()) {
+            problems.push(format!(
+                "metadata.{field}: must be text, found {}",
+                metadata[field]
+            ));
+        }
+    }
+    if !problems.is_empty() {
+        return problems;
+    }
+    if metadata["name"].as_str().is_none_or(str::is_empty) {
+        problems.push("metadata.name: Required value: name or generateName is required".to_owned());
+    }
+    if metadata["namespace"]
+        .as_str()
+        .is_some_and(|namespace| !namespace.is_empty())
+    {
+        problems.push("metadata.namespace: Forbidden: not allowed on this type".to_owned());
+    }
+    problems.extend(map_problems(metadata));
+    for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
+        let text = finalizer.as_str().unwrap_or_default();
+        problems.extend(invalid("metadata.finalizers", text, names::qualified_name(text)));
+    }
+    for owner in metadata["ownerReferences"].as_array().into_iter().flatten() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().is_none_or(str::is_empty) {
+                problems.push(format!(
+                    "metadata.ownerReferences.{field}: Invalid value: \"\": must not be empty"
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Labels and annotations.
+pub(super) fn map_problems(metadata: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut bytes = 0;
+    for field in ["labels", "annotations"] {
+        let path = format!("metadata.{field}");
+        let map = match &metadata[field] {
+            Value::Null => continue,
+            Value::Object(map) => map,
+            other => {
+                problems.push(format!(
+                    "{path}: must be a map of texts, found {}",
+                    json_kind(other)
+                ));
+                continue;
+            }
+        };
+        for (key, value) in map {
+            // Nothing counts as empty text.
+            let Some(text) = value.as_str().or(value.is_null().then_some("")) else {
+                problems.push(format!("{path} {key:?} must be text, found {value}"));
+                continue;
+            };
+            // Annotation keys may be written in upper case, too.
+            let key_problems = match field {
+                "annotations" => names::qualified_name(&key.to_lowercase()),
+                _ => names::qualified_name(key),
+            };
+            problems.extend(invalid(&path, key, key_problems));
+            if field == "labels" {
+                problems.extend(invalid(&path, text, names::label_value(text)));
+            } else {
+                bytes += key.len() + text.len();
+            }
+        }
+    }
+    if bytes > ANNOTATION_BYTES {
+        problems.push(format!(
+            "metadata.annotations: Too long: may not be more than {ANNOTATION_BYTES} bytes"
+        ));
+    }
+    problems
+}
+
+/// Problems of a value, as `path: Invalid value: "value": problem`.
+pub(super) fn invalid(
+    path: &str,
+    value: &str,
+    problems: Vec<String>,
+) -> impl Iterator<Item = String> + use<> {
+    let start = format!("{path}: Invalid value: {value:?}: ");
+    problems
+        .into_iter()
+        .map(move |problem| format!("{start}{problem}"))
+}

@@ -1,0 +1,58 @@
+//! Manifests that a catalog carries itself, in `olm.bundle.object` properties.
+
+use base64::Engine as _;
+use olm_fbc::manifest::CSV_KIND;
+use olm_fbc::property::{Typed, json_kind};
+use olm_fbc::schema::Bundle;
+use olm_fbc::yaml;
+use serde_json::Value;
+
+/// Reads the `data` of an `olm.bundle.object` property: base64 of an object in JSON or YAML.
+///
+/// # Errors
+/// What is wrong with it, as text.
+pub fn decode(data: &str) -> Result<Value, String> {
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(data)
+        .map_err(|error| format!("data is not base64: {error}"))?;
+    if bytes.first() == Some(&b'{')
+        && let Ok(value) = serde_json::from_slice::<Value>(&bytes)
+    {
+        return Ok(value);
+    }
+    match yaml::parse_first(&bytes) {
+        Ok((value @ Value::Object(_), _)) => Ok(value),
+        Ok((other, _)) => Err(format!("expected an object, found {}", json_kind(&other))),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The manifests a bundle blob carries; those that cannot be read are left out.
+pub fn objects(bundle: &Bundle) -> impl Iterator<Item = Value> {
+    bundle
+        .properties
+        .iter()
+        .filter_map(|property| match property.parse() {
+            Ok(Typed::BundleObject(data)) => decode(&data).ok(),
+            _ => None,
+        })
+}
+
+/// The first ClusterServiceVersion among the manifests a bundle blob carries.
+pub fn csv(bundle: &Bundle) -> Option<Value> {
+    objects(bundle).find(|object| object["kind"] == CSV_KIND)
+}
+
+/// What a catalog shows of the CSV: a field of the CSV's `spec` from its manifest, else of `olm.csv.metadata`.
+pub fn csv_field(bundle: &Bundle, name: &str) -> Option<Value> {
+    if let Some(csv) = csv(bundle) {
+        return csv["spec"].get(name).cloned();
+    }
+    bundle
+        .properties
+        .iter()
+        .find_map(|property| match property.parse() {
+            Ok(Typed::CsvMetadata(metadata)) => metadata.get(name).cloned(),
+            _ => None,
+        })
+}

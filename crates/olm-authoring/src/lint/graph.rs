@@ -1,0 +1,130 @@
+//! Rules about upgrade graphs.
+
+use std::collections::BTreeMap;
+
+use olm_fbc::channel::Graph;
+use olm_fbc::schema::{Channel, ChannelEntry};
+use olm_fbc::validate::PackageModel;
+use olm_fbc::version::{Range, Version};
+
+use super::{Linter, Rule};
+
+impl Linter<'_> {
+    pub(super) fn graph(&mut self, name: &str, package: &PackageModel) {
+        for channel in package.channels.values() {
+            self.channel(name, package, channel);
+        }
+        let default = &package.package.default_channel;
+        let Some(channel) = package.channels.get(default) else {
+            return;
+        };
+        let object = format!("channel {default:?}");
+        if let Ok(head) = Graph::new(&channel.entries).head()
+            && package.deprecations.bundles.contains_key(head)
+        {
+            self.find(
+                Rule::DeprecatedHead,
+                name,
+                object.clone(),
+                format!("its head {head:?} is deprecated, and it is what new users get"),
+            );
+        }
+        let newest = |names: &mut dyn Iterator<Item = &String>| -> Option<(Version, String)> {
+            names
+                .filter_map(|name| Some((version(package, name)?, name.clone())))
+                .filter(|(version, _)| !version.is_prerelease())
+                .max()
+        };
+        let offered = newest(&mut channel.entries.iter().map(|entry| &entry.name));
+        if let (Some((best, bundle)), Some((offered, _))) = (newest(&mut package.bundles.keys()), offered)
+            && best > offered
+        {
+            self.find(
+                Rule::DefaultChannelBehind,
+                name,
+                object,
+                format!(
+                    "the default channel goes up to {offered}, but the package has {bundle:?}, version {best}: add it to the channel, or name another channel in defaultChannel"
+                ),
+            );
+        }
+    }
+
+    fn channel(&mut self, name: &str, package: &PackageModel, channel: &Channel) {
+        let object = format!("channel {:?}", channel.name);
+        let versions: BTreeMap<&str, Version> = channel
+            .entries
+            .iter()
+            .filter_map(|entry| Some((entry.name.as_str(), version(package, &entry.name)?)))
+            .collect();
+        let ranges: Vec<(&ChannelEntry, Range)> = channel
+            .entries
+            .iter()
+            .filter(|entry| !entry.skip_range.is_empty())
+            .filter_map(|entry| Some((entry, Range::parse(&entry.skip_range).ok()?)))
+            .collect();
+        for (entry, range) in &ranges {
+            if versions
+                .get(entry.name.as_str())
+                .is_some_and(|own| range.contains(own))
+            {
+                self.find(
+                    Rule::SkipRangeOfItself,
+                    name,
+                    object.clone(),
+                    format!(
+                        "skipRange {:?} of {:?} holds its own version",
+                        entry.skip_range, entry.name
+                    ),
+                );
+            }
+        }
+        for entry in &channel.entries {
+            if !entry.replaces.is_empty() && !package.bundles.contains_key(&entry.replaces) {
+                self.find(
+                    Rule::DanglingReplaces,
+                    name,
+                    object.clone(),
+                    format!(
+                        "{:?} replaces {:?}, which the package does not have: nobody can install it to upgrade from it",
+                        entry.name, entry.replaces
+                    ),
+                );
+            }
+            let lower = std::iter::once(&entry.replaces)
+                .chain(&entry.skips)
+                .filter(|from| versions.get(from.as_str()) > versions.get(entry.name.as_str()));
+            for from in lower.filter(|from| versions.contains_key(from.as_str())) {
+                self.find(
+                    Rule::Downgrade,
+                    name,
+                    object.clone(),
+                    format!("{:?} upgrades to {:?}, a lower version", from, entry.name),
+                );
+            }
+        }
+        let Ok(head) = Graph::new(&channel.entries).head() else {
+            return;
+        };
+        let reached = crate::graph::reaching(head, channel, package);
+        for entry in channel
+            .entries
+            .iter()
+            .filter(|entry| !reached.contains(entry.name.as_str()))
+        {
+            self.find(
+                Rule::NoUpgradePath,
+                name,
+                object.clone(),
+                format!(
+                    "no upgrades lead from {:?} to the head {head:?}: let an entry on the way to the head replace or skip it",
+                    entry.name
+                ),
+            );
+        }
+    }
+}
+
+fn version(package: &PackageModel, bundle: &str) -> Option<Version> {
+    Some(package.bundles.get(bundle)?.version.clone()?.version)
+}

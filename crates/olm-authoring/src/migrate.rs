@@ -1,0 +1,156 @@
+//! Migrations of catalogs to newer forms of the same content.
+//!
+//! A level names the last migration to run; all before it run too. Source: section 5 ("Migrations") of the catalog
+//! specification.
+
+use olm_fbc::property::{CsvMetadata, Property, kinds};
+use olm_fbc::schema::{Blob, Bundle};
+
+use crate::bundle::object;
+
+/// The last migration to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// None.
+    #[default]
+    None,
+    /// `olm.bundle.object` properties give way to one `olm.csv.metadata`.
+    CsvMetadata,
+}
+
+/// No level has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown migration level {0:?} (known: {known})", known = Level::NAMES.map(|(name, _)| name).join(", "))]
+pub struct UnknownLevel(pub String);
+
+impl Level {
+    /// Everything there is.
+    pub const ALL: Self = Self::CsvMetadata;
+
+    /// Names of the levels.
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("none", Self::None),
+        ("bundle-object-to-csv-metadata", Self::CsvMetadata),
+        ("all", Self::ALL),
+    ];
+
+    /// The level of a name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn parse(name: &str) -> Result<Self, UnknownLevel> {
+        Self::NAMES
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, level)| level)
+            .ok_or_else(|| UnknownLevel(name.to_owned()))
+    }
+
+    /// Migrates blobs. Doing it again changes nothing.
+    pub fn apply(self, blobs: &mut [Blob]) {
+        if self < Self::CsvMetadata {
+            return;
+        }
+        for blob in blobs {
+            if let Blob::Bundle(bundle) = blob {
+                replace_objects(bundle);
+            }
+        }
+    }
+}
+
+/// Without an image the objects are the only content, and without a CSV there is nothing to make metadata of: such bundles
+/// stay as they are, as do those that have metadata already.
+fn replace_objects(bundle: &mut Bundle) {
+    let has_metadata = bundle
+        .properties
+        .iter()
+        .any(|property| property.kind == kinds::CSV_METADATA);
+    if bundle.image.is_empty() || has_metadata {
+        return;
+    }
+    let Some(csv) = object::csv(bundle) else { return };
+    bundle
+        .properties
+        .retain(|property| property.kind != kinds::BUNDLE_OBJECT);
+    bundle.properties.push(Property::new(
+        kinds::CSV_METADATA,
+        CsvMetadata::from_csv(&csv).into_value(),
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn data(object: &Value) -> Value {
+        let text = base64::engine::general_purpose::STANDARD.encode(object.to_string());
+        json!({"type": "olm.bundle.object", "value": {"data": text}})
+    }
+
+    fn bundle(image: &str, objects: &[Value]) -> Blob {
+        let mut properties =
+            vec![json!({"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}})];
+        properties.extend(objects.iter().map(data));
+        Blob::from_value(json!({
+            "schema": "olm.bundle", "name": "p.v1", "package": "p", "image": image, "properties": properties,
+        }))
+        .expect("blob")
+    }
+
+    fn csv() -> Value {
+        json!({
+            "kind": "ClusterServiceVersion",
+            "metadata": {"name": "p.v1", "annotations": {"a": "b"}},
+            "spec": {"displayName": "P", "keywords": ["k"], "install": {"strategy": "deployment"}},
+        })
+    }
+
+    #[test]
+    fn objects_give_way_to_metadata() {
+        let mut blobs = vec![bundle("i", &[json!({"kind": "Service"}), csv()])];
+        Level::CsvMetadata.apply(&mut blobs);
+        let once = blobs.clone();
+        assert_eq!(
+            blobs[0].to_value()["properties"],
+            json!([
+                {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
+                {"type": "olm.csv.metadata", "value": {
+                    "annotations": {"a": "b"}, "apiServiceDefinitions": {}, "crdDescriptions": {},
+                    "displayName": "P", "keywords": ["k"], "provider": {},
+                }},
+            ])
+        );
+        Level::ALL.apply(&mut blobs);
+        assert_eq!(blobs, once, "a second time changes nothing");
+    }
+
+    #[test]
+    fn what_cannot_or_need_not_be_migrated_stays() {
+        for (level, blob) in [
+            (Level::None, bundle("i", &[csv()])),
+            (Level::ALL, bundle("", &[csv()])),
+            (Level::ALL, bundle("i", &[json!({"kind": "Service"})])),
+            (Level::ALL, bundle("i", &[])),
+        ] {
+            let mut blobs = vec![blob.clone()];
+            level.apply(&mut blobs);
+            assert_eq!(blobs, [blob]);
+        }
+    }
+
+    #[test]
+    fn levels_have_names() {
+        assert_eq!(Level::parse("all"), Ok(Level::CsvMetadata));
+        assert_eq!(Level::parse("none"), Ok(Level::None));
+        assert!(
+            Level::parse("csv")
+                .expect_err("unknown")
+                .to_string()
+                .starts_with("unknown migration level \"csv\"")
+        );
+    }
+}

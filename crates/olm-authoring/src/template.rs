@@ -1,0 +1,247 @@
+//! Catalog templates: short documents that a catalog is made of.
+//!
+//! A template names bundle images. Rendering has two halves, as fetching images is no business of this crate: [`Template::images`]
+//! says which bundles are needed, [`Template::render`] takes them and makes the catalog. Source: section 6 of the catalog
+//! specification.
+
+use std::collections::BTreeMap;
+
+use olm_fbc::property::Fields;
+use olm_fbc::schema::{Blob, BlobError, Bundle, schemas};
+use olm_fbc::yaml;
+use serde::Serialize;
+use serde_json::Value;
+
+mod basic;
+mod semver;
+mod substitutes;
+
+/// Bundles by the image they were rendered from; one image normally holds one.
+pub type Rendered = BTreeMap<String, Vec<Bundle>>;
+
+/// Kinds of templates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A catalog whose bundles are images only.
+    Basic,
+    /// Channels are made from versions.
+    Semver,
+    /// Bundles take the place of others in the upgrade graph.
+    Substitutes,
+}
+
+/// Why a template gives no catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// It is no YAML or JSON.
+    #[error("unable to parse template: {0}")]
+    Parse(#[source] yaml::Error),
+    /// It has no schema.
+    #[error("template input missing required 'schema' field")]
+    NoSchema,
+    /// Its schema is none of the known ones.
+    #[error("unknown template schema: {0}")]
+    UnknownSchema(String),
+    /// The kind is none of the known ones.
+    #[error("invalid template type {0:?}, must be one of: [basic semver substitutes]")]
+    UnknownKind(String),
+    /// It is of another kind than asked for.
+    #[error("template has unknown schema ({found:?}), should be {expected:?}")]
+    WrongSchema {
+        /// Its schema.
+        found: String,
+        /// The one asked for.
+        expected: &'static str,
+    },
+    /// A field has the wrong shape.
+    #[error("unmarshalling template: {0}")]
+    Shape(String),
+    /// An entry is no blob.
+    #[error("entry {index} of the template")]
+    Entry {
+        /// Its position, from 0.
+        index: usize,
+        /// What is wrong.
+        #[source]
+        source: BlobError,
+    },
+    /// A bundle of a basic template says more than its image.
+    #[error(
+        "unexpected fields present in basic template bundle {0:?}: it may have a schema and an image only"
+    )]
+    BundleFields(String),
+    /// What the template asks for cannot be made.
+    #[error("render: {0}")]
+    Render(String),
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Basic, Self::Semver, Self::Substitutes];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "basic",
+            Self::Semver => "semver",
+            Self::Substitutes => "substitutes",
+        }
+    }
+
+    /// Schema of its documents.
+    pub fn schema(self) -> &'static str {
+        match self {
+            Self::Basic => "olm.template.basic",
+            Self::Semver => "olm.semver",
+            Self::Substitutes => "olm.template.substitutes",
+        }
+    }
+
+    /// The kind of a name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn parse(name: &str) -> Result<Self, TemplateError> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| TemplateError::UnknownKind(name.to_owned()))
+    }
+}
+
+/// A template that was read.
+#[derive(Debug)]
+pub struct Template(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Basic(basic::Basic),
+    Semver(semver::Semver),
+    Substitutes(substitutes::Substitutes),
+}
+
+impl Template {
+    /// Reads a template, of a known kind or of the one its schema says.
+    ///
+    /// # Errors
+    /// No YAML, an unknown or wrong schema, fields of the wrong shape.
+    pub fn parse(input: &[u8], kind: Option<Kind>) -> Result<Self, TemplateError> {
+        let (value, _) = yaml::parse_first(input).map_err(TemplateError::Parse)?;
+        let fields = Fields::of(&value).map_err(TemplateError::Shape)?;
+        let schema = fields.text("schema").map_err(TemplateError::Shape)?;
+        let kind = match kind {
+            Some(kind) if kind.schema() == schema => kind,
+            Some(kind) => {
+                return Err(TemplateError::WrongSchema {
+                    found: schema,
+                    expected: kind.schema(),
+                });
+            }
+            None if schema.is_empty() => return Err(TemplateError::NoSchema),
+            None => match Kind::ALL.into_iter().find(|kind| kind.schema() == schema) {
+                Some(kind) => kind,
+                None => return Err(TemplateError::UnknownSchema(schema)),
+            },
+        };
+        Ok(Self(match kind {
+            Kind::Basic => Inner::Basic(basic::Basic::read(&fields)?),
+            Kind::Semver => Inner::Semver(semver::Semver::read(&value)?),
+            Kind::Substitutes => Inner::Substitutes(substitutes::Substitutes::read(&fields)?),
+        }))
+    }
+
+    /// Images of the bundles that [`Template::render`] needs, each once.
+    pub fn images(&self) -> Vec<String> {
+        let mut images = match &self.0 {
+            Inner::Basic(template) => template.images(),
+            Inner::Semver(template) => template.images(),
+            Inner::Substitutes(template) => template.images(),
+        };
+        images.sort_unstable();
+        images.dedup();
+        images
+    }
+
+    /// Makes the catalog.
+    ///
+    /// # Errors
+    /// What the template asks for does not go together, or a bundle is missing in `rendered`.
+    pub fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
+        match &self.0 {
+            Inner::Basic(template) => template.render(rendered),
+            Inner::Semver(template) => template.render(rendered).map_err(TemplateError::Render),
+            Inner::Substitutes(template) => template.render(rendered).map_err(TemplateError::Render),
+        }
+    }
+}
+
+/// An entry of [`Document`].
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Entry {
+    /// A bundle reduced to its image, with upstream's order of fields.
+    Image {
+        schema: &'static str,
+        image: String,
+    },
+    Blob(Value),
+}
+
+/// A catalog as a template, ready to be written.
+#[derive(Debug, Serialize)]
+pub struct Document {
+    schema: &'static str,
+    entries: Vec<Entry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    substitutions: Option<Vec<Value>>,
+}
+
+/// Makes a template that renders to the given catalog: for [`Kind::Basic`] bundles are reduced to their images, for
+/// [`Kind::Substitutes`] everything is kept and there are no substitutions yet.
+///
+/// # Errors
+/// Templates of the other kind cannot be made from catalogs.
+pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, TemplateError> {
+    let entries = |reduce: bool| {
+        blobs
+            .iter()
+            .map(|blob| match blob {
+                Blob::Bundle(bundle) if reduce => Entry::Image {
+                    schema: schemas::BUNDLE,
+                    image: bundle.image.clone(),
+                },
+                blob => Entry::Blob(blob.to_value()),
+            })
+            .collect()
+    };
+    match kind {
+        Kind::Basic => Ok(Document {
+            schema: kind.schema(),
+            entries: entries(true),
+            substitutions: None,
+        }),
+        Kind::Substitutes => Ok(Document {
+            schema: kind.schema(),
+            entries: entries(false),
+            substitutions: Some(Vec::new()),
+        }),
+        Kind::Semver => Err(TemplateError::UnknownKind(kind.name().to_owned())),
+    }
+}
+
+/// The `entries` of a template.
+fn read_entries(fields: &Fields<'_>) -> Result<Vec<Blob>, TemplateError> {
+    let entries = match fields.get("entries") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => return Err(TemplateError::Shape("field entries: expected a list".to_owned())),
+    };
+    entries
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| {
+            Blob::from_value(entry.clone()).map_err(|source| TemplateError::Entry { index, source })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! A catalog whose bundles are images only.
+
+use olm_fbc::property::Fields;
+use olm_fbc::schema::{Blob, Bundle};
+
+use super::{Rendered, TemplateError, read_entries};
+
+#[derive(Debug)]
+pub(super) struct Basic {
+    entries: Vec<Blob>,
+}
+
+impl Basic {
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, TemplateError> {
+        let entries = read_entries(fields)?;
+        for blob in &entries {
+            if let Blob::Bundle(bundle) = blob
+                && !is_image_only(bundle)
+            {
+                let name = if bundle.name.is_empty() {
+                    &bundle.image
+                } else {
+                    &bundle.name
+                };
+                return Err(TemplateError::BundleFields(name.clone()));
+            }
+        }
+        Ok(Self { entries })
+    }
+
+    pub(super) fn images(&self) -> Vec<String> {
+        self.entries
+            .iter()
+            .filter_map(|blob| match blob {
+                Blob::Bundle(bundle) => Some(bundle.image.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
+        let mut blobs = Vec::new();
+        for blob in &self.entries {
+            match blob {
+                Blob::Bundle(bundle) => {
+                    let found = rendered.get(&bundle.image).ok_or_else(|| {
+                        TemplateError::Render(format!("bundle image {:?} was not rendered", bundle.image))
+                    })?;
+                    blobs.extend(found.iter().cloned().map(Blob::Bundle));
+                }
+                blob => blobs.push(blob.clone()),
+            }
+        }
+        Ok(blobs)
+    }
+}
+
+/// Upstream looks at these fields alone; a name is tolerated.
+fn is_image_only(bundle: &Bundle) -> bool {
+    !bundle.image.is_empty()
+        && bundle.package.is_empty()
+        && bundle.properties.is_empty()
+        && bundle.related_images.is_empty()
+}

@@ -1,0 +1,171 @@
+//! What the fuzzing of catalogs and bundles begins with, and how it changes documents.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::path::{Path, PathBuf};
+
+use olm_fbc::render::{Format, write_blob};
+use olm_fbc::schema::Blob;
+use olm_fbc::yaml::{self, Documents, Limits};
+use serde_json::Value;
+
+use crate::fuzzing::{Random, tree};
+
+/// Small limits, so that time goes into many inputs.
+pub const LIMITS: Limits = Limits {
+    document_bytes: 1 << 17,
+    depth: 64,
+    nodes: 20_000,
+    alias_nodes: 5_000,
+    alias_bytes: 1 << 18,
+};
+
+pub const WORDS: [&str; 34] = [
+    "---\n",
+    "\n",
+    ": ",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "\"",
+    "'",
+    "&a ",
+    "*a",
+    "<<: ",
+    "|\n",
+    ">-\n",
+    "!!binary ",
+    "%YAML 1.1\n",
+    "\t",
+    "schema",
+    "olm.package",
+    "olm.channel",
+    "olm.bundle",
+    "olm.deprecations",
+    "entries",
+    "replaces",
+    "skipRange",
+    "null",
+    "1e999",
+    "0x7f",
+    "\u{feff}",
+    "\u{2028}",
+    "~",
+    "yes",
+];
+
+/// Small catalogs that were used to compare verdicts, and whole packages of the corpus.
+pub fn catalogs() -> Vec<Vec<u8>> {
+    let mut seeds = vec![
+        b"schema: olm.package\nname: p\ndefaultChannel: c\n---\nschema: olm.channel\npackage: p\nname: c\nentries: [{name: p.v1, skips: [a], skipRange: '<1.0.0'}]\n---\nschema: olm.bundle\npackage: p\nname: p.v1\nimage: q.io/p:1\nproperties: [{type: olm.package, value: {packageName: p, version: 1.0.0}}]\n".to_vec(),
+        b"{\"schema\": \"olm.bundle\", \"package\": \"p\", \"name\": \"p.v1\", \"image\": \"q.io/p:1\", \"properties\": [{\"type\": \"olm.package\", \"value\": {\"packageName\": \"p\", \"version\": \"1.0.0\"}}]}".to_vec(),
+        b"a: &x {b: [1, 0x1f, 1_000, yes, ~]}\nc: *x\nd: {<<: *x, e: |\n  text\n  }\n".to_vec(),
+    ];
+    if let Some(path) = olm_testing::shared::shared_path("golden/opm/validate-cases.jsonl") {
+        for line in std::fs::read_to_string(path).expect("cases").lines() {
+            let case: Value = serde_json::from_str(line).expect("case");
+            let files = case["files"].as_object().expect("files");
+            // As one stream, for a file alone is seldom a catalog.
+            let whole: Vec<&str> = files.values().filter_map(Value::as_str).collect();
+            seeds.push(whole.join("\n").into_bytes());
+        }
+    }
+    seeds.extend(small_catalogs_of_the_corpus());
+    seeds
+}
+
+/// Packages of the corpus with what makes them large left out, so that they still validate.
+pub fn small_catalogs_of_the_corpus() -> Vec<Vec<u8>> {
+    let files = files_of_the_corpus("fbc", 12);
+    let catalogs = files.iter().map(|path| {
+        let bytes = std::fs::read(path).expect("catalog");
+        let mut text = String::new();
+        for mut blob in yaml::parse_all(&bytes).expect("documents") {
+            if let Some(properties) = blob["properties"].as_array_mut() {
+                properties.retain(|property| property.to_string().len() < 400);
+            }
+            blob["description"] = Value::Null;
+            blob["icon"] = Value::Null;
+            text += &format!("{blob}\n");
+        }
+        text.into_bytes()
+    });
+    catalogs.filter(|text| text.len() < 60_000).collect()
+}
+
+/// Some files of the corpus.
+pub fn files_of_the_corpus(folder: &str, count: usize) -> Vec<PathBuf> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found)
+            } else {
+                found.push(path)
+            }
+        }
+    }
+    let Some(corpus) = olm_testing::shared::corpus_dir() else {
+        return Vec::new();
+    };
+    let mut files = Vec::new();
+    walk(&corpus.join(folder), &mut files);
+    files.sort();
+    let step = files.len().div_ceil(count).max(1);
+    files.into_iter().step_by(step).collect()
+}
+
+/// The beginnings of files.
+pub fn beginnings(files: Vec<PathBuf>) -> impl Iterator<Item = Vec<u8>> {
+    files.into_iter().filter_map(|path| {
+        let mut bytes = std::fs::read(path).ok()?;
+        bytes.truncate(8 << 10);
+        Some(bytes)
+    })
+}
+
+/// Documents of a seed with a few changes, pieces of another seed among them, as JSON or as YAML.
+pub fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> {
+    let documents = |seed: &Vec<u8>| -> Vec<Value> {
+        Documents::with_limits(seed.as_slice(), LIMITS)
+            .flatten()
+            .collect()
+    };
+    let mut values = documents(random.of(seeds));
+    let others = documents(random.of(seeds));
+    if values.is_empty() || others.is_empty() {
+        return None;
+    }
+    for _ in 0..=random.below(4) {
+        let at = random.below(values.len());
+        match random.below(12) {
+            0 if values.len() > 1 => drop(values.remove(at)),
+            1 => values.push(random.of(&others).clone()),
+            2 => values.push(values[at].clone()),
+            _ => tree::change(&mut values[at], &others, random),
+        }
+    }
+    Some(match random.below(2) {
+        0 => values
+            .iter()
+            .map(|value| format!("{value}\n"))
+            .collect::<String>()
+            .into_bytes(),
+        _ => yaml::to_string_all(&values).ok()?.into_bytes(),
+    })
+}
+
+/// Written in a format and read again a blob is the same, byte for byte when written once more.
+pub fn check_rendering(blob: &Blob, format: Format) {
+    let mut text = Vec::new();
+    write_blob(blob, format, &mut text).expect("written");
+    let value = yaml::parse(&text).expect("own output");
+    let again = Blob::from_value(value).expect("own output");
+    assert_eq!(&again, blob, "{}", String::from_utf8_lossy(&text));
+    let mut second = Vec::new();
+    write_blob(&again, format, &mut second).expect("written");
+    assert_eq!(second, text);
+}
