@@ -50,6 +50,10 @@ pub enum Command {
         /// Only rules whose name, test or crate contains this
         rule: Option<String>,
     },
+    /// Check what holds for all of the code: dependencies, circles, formatting, lints, generated files, licences
+    ///
+    /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
+    Check,
     /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types
     Gen {
         /// Write nothing, fail if a file is not up to date

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 pub mod args;
 pub mod bench;
 pub mod catalog;
+pub mod check;
 pub mod checklist;
 pub mod cluster;
 pub mod demo;
@@ -41,5 +42,6 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Checklist { step } => checklist::run(step),
         args::Command::Mutants { rule } => mutants::run(rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
+        args::Command::Check => check::run(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Expected flow
 //! Three compilers work side by side: cargo for the tests, cargo for the programs in images, Go for the cluster. Then come the
-//! tests that need no cluster, fuzzing, mutations, and the tests against the cluster: those that share it side by side, those
+//! checks of `cargo xtask check`, the tests that need no cluster, fuzzing, mutations, and the tests against the cluster: those that share it side by side, those
 //! that want it for themselves one after the other. At the end stands where the time went, and last of all what each test
 //! program said of itself.
 
@@ -25,7 +25,7 @@ use crate::args::TestOptions;
 use crate::cluster::{self, CLUSTER_VARIABLE, Cluster, UpOptions};
 use crate::kubectl::Destination;
 use crate::progress::Progress;
-use crate::{deploy, images, mutants, workspace};
+use crate::{check, deploy, images, mutants, workspace};
 
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
@@ -101,6 +101,12 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         built.tests.iter().partition(|binary| binary.package == E2E);
     let mut passed = true;
     if !options.e2e_only {
+        progress.note("what holds for all of the code");
+        passed &= runner
+            .timing
+            .measure(Part::Run, "checks, compiling for lints included", || {
+                check::all(progress)
+            })?;
         progress.note("tests that need no cluster");
         let (fuzz, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
             unit.into_iter().partition(|binary| binary.target == FUZZ_TARGET);

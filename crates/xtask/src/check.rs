@@ -1,0 +1,245 @@
+//! `cargo xtask check`: what holds for all of the code, whatever it does.
+//!
+//! `crates/structure.yaml` says who may depend on whom and which circles of modules are still there; the other checks are
+//! tools. Each is seconds long once the workspace is compiled. `cargo xtask test` runs them too.
+
+mod circles;
+mod manifests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use crate::progress::Progress;
+use crate::{r#gen, workspace};
+
+/// The table of who may depend on whom.
+const STRUCTURE: &str = "crates/structure.yaml";
+
+/// How the house is built.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Structure {
+    /// For each package those of this workspace that it may be built with; what tests need in addition is free.
+    depends: BTreeMap<String, BTreeSet<String>>,
+    /// Circles of modules that are still there, by package. None may be added; one that is untied is taken out.
+    #[serde(default)]
+    circles: BTreeMap<String, Vec<BTreeSet<String>>>,
+}
+
+/// What a check found: nothing, faults, or that it could not be made here and why.
+enum Outcome {
+    Holds,
+    Faults(Vec<String>),
+    LeftOut(String),
+}
+
+/// A check and how it is told.
+struct Check {
+    name: &'static str,
+    run: fn() -> anyhow::Result<Outcome>,
+}
+
+const CHECKS: [Check; 8] = [
+    Check {
+        name: "packages depend on those they may",
+        run: dependencies,
+    },
+    Check {
+        name: "no dependency is unused",
+        run: || Ok(faults(manifests::unused(&manifests::packages()?)?)),
+    },
+    Check {
+        name: "no circle of modules",
+        run: no_circles,
+    },
+    Check {
+        name: "formatted",
+        run: || tool(&["fmt", "--all", "--check"], &[]),
+    },
+    Check {
+        name: "no warning of the compiler or clippy",
+        run: || {
+            tool(
+                &[
+                    "clippy",
+                    "--workspace",
+                    "--all-targets",
+                    "--quiet",
+                    "--",
+                    "-D",
+                    "warnings",
+                ],
+                &[],
+            )
+        },
+    },
+    Check {
+        name: "generated files are fresh",
+        run: generated,
+    },
+    Check {
+        name: "documentation has no dead links",
+        run: || {
+            tool(
+                &[
+                    "doc",
+                    "--workspace",
+                    "--no-deps",
+                    "--quiet",
+                    "--document-private-items",
+                ],
+                &[("RUSTDOCFLAGS", "-D warnings")],
+            )
+        },
+    },
+    Check {
+        name: "licences and advisories",
+        run: deny,
+    },
+];
+
+/// Makes all checks, prints each with the time it took, and fails if one found a fault.
+///
+/// # Errors
+/// When a check cannot be made.
+pub fn run() -> anyhow::Result<ExitCode> {
+    Ok(if all(&Progress::start())? {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Makes all checks; true if each holds.
+///
+/// # Errors
+/// When a check cannot be made.
+pub fn all(progress: &Progress) -> anyhow::Result<bool> {
+    let mut holds = true;
+    for check in &CHECKS {
+        crate::interrupt::check()?;
+        let began = Instant::now();
+        match (check.run)().with_context(|| format!("check `{}`", check.name))? {
+            Outcome::Holds => progress.done(check.name, began.elapsed()),
+            Outcome::LeftOut(why) => progress.note(&format!("LEFT OUT: {}: {why}", check.name)),
+            Outcome::Faults(faults) => {
+                holds = false;
+                progress.note(&format!("DOES NOT HOLD: {}", check.name));
+                for fault in faults {
+                    eprintln!("  {fault}");
+                }
+            }
+        }
+    }
+    Ok(holds)
+}
+
+fn faults(faults: Vec<String>) -> Outcome {
+    if faults.is_empty() {
+        Outcome::Holds
+    } else {
+        Outcome::Faults(faults)
+    }
+}
+
+fn structure() -> anyhow::Result<Structure> {
+    let text =
+        fs::read_to_string(workspace::root().join(STRUCTURE)).with_context(|| format!("read {STRUCTURE}"))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("read {STRUCTURE}"))
+}
+
+fn dependencies() -> anyhow::Result<Outcome> {
+    Ok(faults(manifests::against_the_table(
+        &manifests::packages()?,
+        &structure()?.depends,
+    )))
+}
+
+fn no_circles() -> anyhow::Result<Outcome> {
+    let mut known = structure()?.circles;
+    let mut found = Vec::new();
+    for package in manifests::packages()? {
+        let known = known.remove(&package.name).unwrap_or_default();
+        let circles = circles::of_crate(&package.folder.join("src"))
+            .with_context(|| format!("modules of {}", package.name))?;
+        found.extend(
+            circles
+                .iter()
+                .filter(|circle| !known.contains(&circle.modules))
+                .map(|circle| format!("{}: {circle}", package.name)),
+        );
+        found.extend(
+            known
+                .iter()
+                .filter(|known| circles.iter().all(|circle| circle.modules != **known))
+                .map(|known| {
+                    format!(
+                        "{}: no circle any more, take it out of {STRUCTURE}: {known:?}",
+                        package.name
+                    )
+                }),
+        );
+    }
+    found.extend(known.keys().map(|name| format!("there is no package {name}")));
+    Ok(faults(found))
+}
+
+/// What cargo says, if it is not content.
+fn tool(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Outcome> {
+    let output = workspace::cargo()
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run cargo {}", arguments.join(" ")))?;
+    if output.status.success() {
+        return Ok(Outcome::Holds);
+    }
+    let told = [output.stdout, output.stderr].concat();
+    Ok(Outcome::Faults(
+        String::from_utf8_lossy(&told)
+            .lines()
+            .map(str::to_owned)
+            .collect(),
+    ))
+}
+
+fn generated() -> anyhow::Result<Outcome> {
+    Ok(match r#gen::run(true) {
+        Ok(_) => Outcome::Holds,
+        Err(error) => Outcome::Faults(vec![format!("{error:#}")]),
+    })
+}
+
+/// Its database of advisories may be out of reach, and the tool is not part of a toolchain.
+fn deny() -> anyhow::Result<Outcome> {
+    let is_there = Command::new("cargo-deny")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !is_there {
+        return Ok(Outcome::LeftOut(
+            "cargo-deny is not installed (cargo install cargo-deny)".to_owned(),
+        ));
+    }
+    match tool(&["deny", "check"], &[])? {
+        Outcome::Faults(told)
+            if told
+                .iter()
+                .any(|line| line.contains("failed to fetch advisory database")) =>
+        {
+            Ok(Outcome::LeftOut(
+                "the database of advisories is out of reach".to_owned(),
+            ))
+        }
+        outcome => Ok(outcome),
+    }
+}

@@ -1,0 +1,202 @@
+//! What the packages' manifests say: who depends on whom, and whether they need it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use crate::workspace;
+
+/// A package of this workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Package {
+    pub(super) name: String,
+    /// Its folder.
+    pub(super) folder: PathBuf,
+    /// Packages of this workspace that it is built with, tests left out.
+    pub(super) needs: BTreeSet<String>,
+    /// Everything it names as a dependency: the name in code, and the package's.
+    pub(super) dependencies: Vec<(String, String)>,
+}
+
+/// All packages, by name.
+///
+/// # Errors
+/// When cargo cannot tell.
+pub(super) fn packages() -> anyhow::Result<Vec<Package>> {
+    let output = workspace::cargo()
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("cannot run cargo metadata")?;
+    parse(&output.stdout)
+}
+
+fn parse(metadata: &[u8]) -> anyhow::Result<Vec<Package>> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Described>,
+    }
+    #[derive(Deserialize)]
+    struct Described {
+        name: String,
+        manifest_path: PathBuf,
+        dependencies: Vec<Dependency>,
+    }
+    #[derive(Deserialize)]
+    struct Dependency {
+        name: String,
+        kind: Option<String>,
+        rename: Option<String>,
+        path: Option<PathBuf>,
+    }
+    let metadata: Metadata = serde_json::from_slice(metadata).context("cargo metadata did not print JSON")?;
+    Ok(metadata
+        .packages
+        .into_iter()
+        .map(|package| Package {
+            name: package.name,
+            folder: package
+                .manifest_path
+                .parent()
+                .unwrap_or(Path::new("."))
+                .to_path_buf(),
+            needs: package
+                .dependencies
+                .iter()
+                .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"))
+                .map(|dependency| dependency.name.clone())
+                .collect(),
+            dependencies: package
+                .dependencies
+                .into_iter()
+                .map(|dependency| {
+                    let known_as = dependency.rename.unwrap_or_else(|| dependency.name.clone());
+                    (known_as.replace('-', "_"), dependency.name)
+                })
+                .collect(),
+        })
+        .collect())
+}
+
+/// What is not as the table says: dependencies it does not have, and lines of it that nobody needs.
+pub(super) fn against_the_table(
+    packages: &[Package],
+    table: &BTreeMap<String, BTreeSet<String>>,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    for Package { name, needs, .. } in packages {
+        let Some(allowed) = table.get(name) else {
+            faults.push(format!("{name} has no line in the table"));
+            continue;
+        };
+        faults.extend(
+            needs
+                .difference(allowed)
+                .map(|other| format!("{name} may not depend on {other}")),
+        );
+        faults.extend(
+            allowed
+                .difference(needs)
+                .map(|other| format!("{name} no longer depends on {other}; take that from the table")),
+        );
+    }
+    faults.extend(
+        table
+            .keys()
+            .filter(|name| packages.iter().all(|package| package.name != **name))
+            .map(|name| format!("there is no package {name}")),
+    );
+    faults
+}
+
+/// Dependencies whose name stands nowhere in their package's code.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(super) fn unused(packages: &[Package]) -> anyhow::Result<Vec<String>> {
+    let mut faults = Vec::new();
+    for package in packages {
+        let mut code = String::new();
+        for folder in ["src", "tests", "benches", "examples", "build.rs"] {
+            read(&package.folder.join(folder), &mut code)?;
+        }
+        faults.extend(
+            package
+                .dependencies
+                .iter()
+                .filter(|(known_as, _)| !has_word(&code, known_as))
+                .map(|(_, name)| format!("{} does not use {name}", package.name)),
+        );
+    }
+    Ok(faults)
+}
+
+fn read(path: &Path, code: &mut String) -> anyhow::Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).with_context(|| format!("list {}", path.display()))? {
+            read(&entry?.path(), code)?;
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") && path.exists() {
+        code.push_str(&fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?);
+    }
+    Ok(())
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = text.split_at(at);
+        !is_part(before.chars().next_back()) && !is_part(after.chars().nth(word.len()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_dependency_is_allowed_by_the_table_or_a_fault() {
+        let metadata = br#"{"packages": [
+            {"name": "a", "manifest_path": "/w/a/Cargo.toml", "dependencies": [
+                {"name": "b", "kind": null, "rename": null, "path": "/w/b"},
+                {"name": "c", "kind": "dev", "rename": null, "path": "/w/c"},
+                {"name": "out-side", "kind": null, "rename": null, "path": null}]},
+            {"name": "b", "manifest_path": "/w/b/Cargo.toml", "dependencies": []}]}"#;
+        let packages = parse(metadata).unwrap();
+        let table = |lines: &[(&str, &[&str])]| {
+            lines
+                .iter()
+                .map(|(name, allowed)| ((*name).to_owned(), set(allowed)))
+                .collect()
+        };
+        assert!(against_the_table(&packages, &table(&[("a", &["b"]), ("b", &[])])).is_empty());
+        assert_eq!(
+            against_the_table(&packages, &table(&[("a", &["c"]), ("d", &[])])),
+            [
+                "a may not depend on b",
+                "a no longer depends on c; take that from the table",
+                "b has no line in the table",
+                "there is no package d"
+            ]
+        );
+        assert_eq!(
+            packages.first().unwrap().dependencies.last().unwrap().0,
+            "out_side"
+        );
+    }
+
+    #[test]
+    fn names_are_looked_for_as_whole_words() {
+        assert!(has_word("use tar::Builder;", "tar"));
+        assert!(has_word("tar", "tar"));
+        assert!(!has_word("start(target)", "tar"));
+        assert!(!has_word("tar_gz", "tar"));
+    }
+}
