@@ -9,6 +9,7 @@
 
 pub mod args;
 pub mod csv;
+pub mod false_copy;
 pub mod namespace;
 pub mod operator_condition;
 pub mod operator_group;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use crate::{
     args::Args,
     csv::{Csv, observe::reading::Reader},
+    false_copy::FalseCopies,
     namespace::Namespaces,
     operator_condition::OperatorConditions,
     operator_group::OperatorGroups,
@@ -26,6 +27,8 @@ const WORKERS_OF_A_NAMESPACE: usize = 2;
 pub struct Queues {
     /// ClusterServiceVersions.
     pub csvs: Queue<olm_runtime::NamespacedName>,
+    /// ClusterServiceVersions that pass for copies.
+    pub false_copies: Queue<olm_runtime::NamespacedName>,
     /// OperatorGroups.
     pub groups: Queue<olm_runtime::NamespacedName>,
     /// OperatorConditions.
@@ -40,6 +43,7 @@ impl Default for Queues {
         let fair = || Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE);
         Self {
             csvs: fair(),
+            false_copies: fair(),
             groups: fair(),
             conditions: fair(),
             namespaces: Queue::new(),
@@ -82,6 +86,10 @@ fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client
         client,
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
+    let false_copies = FalseCopies {
+        stores: stores.clone(),
+    };
+    runner.spawn(&mut workers, &Arc::new(false_copies), &queues.false_copies, 1);
     let groups = OperatorGroups {
         stores: stores.clone(),
     };

@@ -26,6 +26,8 @@ pub use custom_resource_definition::CustomResourceDefinition;
 pub struct Stores {
     /// ClusterServiceVersions, copies left out.
     pub csvs: Store<ClusterServiceVersion>,
+    /// ClusterServiceVersions with the label of copies and with the finalizer that no copy has.
+    pub false_copies: Store<PartialObjectMeta<ClusterServiceVersion>>,
     /// OperatorGroups.
     pub groups: Store<OperatorGroup>,
     /// OperatorConditions.
@@ -65,6 +67,11 @@ impl Stores {
                     .label_absent(labels::COPIED_FROM)
                     .prune(prune_csv),
             ),
+            false_copies: set.add_metadata(
+                Watch::new(client)
+                    .label_exists(labels::COPIED_FROM)
+                    .with_finalizer(labels::FINALIZER_CSV_CLEANUP),
+            ),
             groups: set.add(Watch::new(client).prune(prune_group)),
             conditions: set.add(Watch::new(client)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
@@ -89,6 +96,7 @@ impl Stores {
     pub fn empty() -> Self {
         Self {
             csvs: Store::new(),
+            false_copies: Store::new(),
             groups: Store::new(),
             conditions: Store::new(),
             subscriptions: Store::new(),

@@ -2,6 +2,7 @@
 
 mod any_csv;
 mod changeover;
+mod false_copies;
 mod gates;
 mod install;
 mod laws;

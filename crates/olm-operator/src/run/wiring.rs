@@ -5,11 +5,12 @@ use std::sync::Arc;
 use kube::{Resource, ResourceExt};
 use olm_runtime::{NamespacedName, queue::Queue, store::Store};
 
-use crate::{csv, namespace, operator_condition, operator_group, run::Queues, stores::Stores};
+use crate::{csv, false_copy, namespace, operator_condition, operator_group, run::Queues, stores::Stores};
 
 /// Attaches all listeners; call it before the watches start, so that nothing is missed.
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
+    connect_false_copies(stores, queues);
     connect_deployments(stores, queues);
     connect_owned(&stores.replica_sets, queues);
     connect_owned(&stores.cluster_roles, queues);
@@ -44,6 +45,13 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
         );
         add_all(&queues.conditions, operator_condition::triggers::by_csv(change));
     });
+}
+
+fn connect_false_copies(stores: &Stores, queues: &Queues) {
+    let queue = queues.false_copies.clone();
+    stores
+        .false_copies
+        .on_change(move |change| add_all(&queue, false_copy::triggers::by_false_copy(change)));
 }
 
 fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {

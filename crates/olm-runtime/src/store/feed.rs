@@ -1,5 +1,7 @@
 //! From a watch into a store.
 
+use std::sync::Arc;
+
 use futures::{Stream, StreamExt};
 use http::{Request, Uri};
 use kube::client::Body;
@@ -7,6 +9,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 
 use super::contents::Stamp;
+use super::watch::{Requirement, selected};
 use super::{Store, Stored, stamp_of};
 use crate::event::reference;
 use crate::plan::EventDraft;
@@ -21,6 +24,8 @@ pub(super) struct Feed<S> {
     pub(super) store: Store<S>,
     /// Plural and group of the kind, for the log.
     pub(super) name: String,
+    /// What an object has to meet to be kept.
+    pub(super) requirements: Arc<[Requirement]>,
 }
 
 impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
@@ -63,6 +68,11 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
         let store = &self.store;
         match event {
             watcher::Event::Init => store.relist_begins(),
+            // The server selects by labels alone.
+            watcher::Event::InitApply(object) if !selected(&self.requirements, object.meta()) => {}
+            watcher::Event::Apply(object) if !selected(&self.requirements, object.meta()) => {
+                store.told_deleted(&stamp_of(&object));
+            }
             watcher::Event::InitApply(object) => {
                 let stamp = stamp_of(&object);
                 match decode(object) {

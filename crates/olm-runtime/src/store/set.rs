@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::watcher;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, Resource};
 use olm_api::labels;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -143,7 +143,9 @@ impl StoreSet {
         let name = format!("{}.{}", K::plural(&()), K::group(&()));
         self.ready.push((name.clone(), store.shared.ready.subscribe()));
         let absorbing = store.clone();
-        let absorb = move |news: &News<'_>| take_in(&absorbing, news, &requirements, &read);
+        let requirements: Arc<[Requirement]> = requirements.into();
+        let asked = Arc::clone(&requirements);
+        let absorb = move |news: &News<'_>| take_in(&absorbing, news, &asked, &read);
         self.absorbers
             .entry((K::group(&()).into_owned(), K::kind(&()).into_owned()))
             .or_default()
@@ -153,6 +155,7 @@ impl StoreSet {
         Feed {
             store: store.clone(),
             name,
+            requirements,
         }
     }
 
@@ -255,7 +258,7 @@ fn take_in<S: Resource<DynamicType = ()>>(
     };
     let Some(object) = read(value) else { return };
     let stays = stays || is_on_its_way_out(object.meta());
-    if stays && selected(requirements, object.labels()) {
+    if stays && selected(requirements, object.meta()) {
         store.put(object);
     } else {
         store.put_deleted(&object);

@@ -280,6 +280,71 @@ async fn an_object_at_which_pruning_panics_is_unreadable_and_the_others_come() {
     assert!(readiness.take_events().try_recv().is_ok());
 }
 
+/// The server cannot select by finalizers, so it tells of all; what has none is not kept, and goes when it loses it.
+#[tokio::test(start_paused = true)]
+async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
+    let with = |name: &str, version: u64, finalizers: &[&str]| {
+        let mut object = config_map(name, name, version);
+        object.metadata.finalizers = Some(finalizers.iter().map(|text| (*text).to_owned()).collect());
+        object
+    };
+    let changes = [with("a", 4, &[]), with("b", 5, &["ours"])];
+    let list = serde_json::json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": "3"},
+        "items": [with("a", 1, &["theirs", "ours"]), with("b", 2, &["theirs"]), with("c", 3, &["ours"])],
+    });
+    let client = client(move |request| {
+        let query = request.uri().query().unwrap_or_default();
+        assert!(!query.contains("labelSelector"), "{query}");
+        let is_watch = query.contains("watch=true");
+        let is_first = query.contains("resourceVersion=3");
+        let body = if is_watch {
+            let line = |object| format!("{}\n", serde_json::json!({"type": "MODIFIED", "object": object}));
+            changes.iter().map(line).collect()
+        } else {
+            list.to_string()
+        };
+        async move {
+            if is_watch && !is_first {
+                return std::future::pending().await;
+            }
+            Ok(http::Response::new(body.into_bytes().into()))
+        }
+    });
+    let mut set = StoreSet::new();
+    let store = set.add_metadata(Watch::<ConfigMap>::new(&client).with_finalizer("ours"));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    store.on_change(move |change| {
+        let gone = matches!(change, Change::Deleted { .. });
+        log.lock().unwrap().push((change.object().name_any(), gone));
+    });
+    let mut watches = tokio::task::JoinSet::new();
+    let readiness = set.start(&mut watches);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let names = || -> Vec<String> { store.list().iter().map(|object| object.name_any()).collect() };
+    let entry = |name: &str, gone| (name.to_owned(), gone);
+    assert_eq!(
+        *told.lock().unwrap(),
+        [
+            entry("a", false),
+            entry("c", false),
+            entry("a", true),
+            entry("b", false)
+        ]
+    );
+    assert_eq!(names(), ["b", "c"]);
+    let written = |object: &ConfigMap| {
+        let mut value = serde_json::to_value(object).unwrap();
+        value["apiVersion"] = "v1".into();
+        value["kind"] = "ConfigMap".into();
+        readiness.absorb(&value);
+    };
+    written(&with("c", 6, &[]));
+    written(&with("d", 7, &["ours"]));
+    assert_eq!(names(), ["b", "d"]);
+}
+
 #[test]
 fn a_listener_that_panics_stops_nobody() {
     let store = Store::new();

@@ -1,7 +1,6 @@
 //! What a store watches.
 
-use std::collections::BTreeMap;
-
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::runtime::watcher;
 
@@ -10,12 +9,14 @@ use super::Stored;
 /// Objects a page of the initial list; small, because a page is decoded whole before it is pruned.
 const PAGE_SIZE: u32 = 100;
 
-/// One label requirement of a watch.
+/// One requirement of a watch.
 #[derive(Debug, Clone)]
 pub(super) enum Requirement {
     Equals(String, String),
     Exists(String),
     Absent(String),
+    /// No selector of the server knows finalizers: what has none is dropped when it comes.
+    Finalizer(String),
 }
 
 /// What to watch and how much of it to keep.
@@ -55,6 +56,12 @@ impl<K: Stored> Watch<K> {
         self.require(Requirement::Absent(key.to_owned()))
     }
 
+    /// Keeps only objects with finalizer `name`. The server sends the others, too, and nothing of them stays in memory.
+    #[must_use]
+    pub fn with_finalizer(self, name: &str) -> Self {
+        self.require(Requirement::Finalizer(name.to_owned()))
+    }
+
     /// Drops from each object what nobody reads; `managedFields` always go.
     #[must_use]
     pub fn prune(mut self, prune: fn(&mut K)) -> Self {
@@ -71,20 +78,23 @@ impl<K: Stored> Watch<K> {
         let terms: Vec<String> = self
             .requirements
             .iter()
-            .map(|requirement| match requirement {
-                Requirement::Equals(key, value) => format!("{key}={value}"),
-                Requirement::Exists(key) => key.clone(),
-                Requirement::Absent(key) => format!("!{key}"),
+            .filter_map(|requirement| match requirement {
+                Requirement::Equals(key, value) => Some(format!("{key}={value}")),
+                Requirement::Exists(key) => Some(key.clone()),
+                Requirement::Absent(key) => Some(format!("!{key}")),
+                Requirement::Finalizer(_) => None,
             })
             .collect();
         (!terms.is_empty()).then(|| terms.join(","))
     }
 }
 
-pub(super) fn selected(requirements: &[Requirement], labels: &BTreeMap<String, String>) -> bool {
+pub(super) fn selected(requirements: &[Requirement], metadata: &ObjectMeta) -> bool {
+    let label = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key));
     requirements.iter().all(|requirement| match requirement {
-        Requirement::Equals(key, value) => labels.get(key) == Some(value),
-        Requirement::Exists(key) => labels.contains_key(key),
-        Requirement::Absent(key) => !labels.contains_key(key),
+        Requirement::Equals(key, value) => label(key) == Some(value),
+        Requirement::Exists(key) => label(key).is_some(),
+        Requirement::Absent(key) => label(key).is_none(),
+        Requirement::Finalizer(name) => metadata.finalizers.iter().flatten().any(|found| found == name),
     })
 }
