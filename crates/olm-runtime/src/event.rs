@@ -1,5 +1,7 @@
 //! Events on objects, sent beside the reconcilers so that no round waits for one.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -62,14 +64,19 @@ impl Recorder {
             instance: std::env::var("HOSTNAME").ok(),
         };
         let sending = async move {
-            let anew = || KubeRecorder::new(client.clone(), reporter.clone());
-            let (mut recorder, mut known) = (anew(), 0);
+            // kube's recorder takes two events of one reason on one object for the same, whatever they say, and shows the text of
+            // the first. So each text has a recorder of its own.
+            let mut recorders = HashMap::new();
+            let mut known = 0;
             while let Some(draft) = receiver.recv().await {
                 if known == REMEMBERED_EVENTS {
-                    (recorder, known) = (anew(), 0);
+                    (recorders, known) = (HashMap::new(), 0);
                 }
                 known += 1;
                 let (event, regarding) = event_of(draft);
+                let recorder = recorders
+                    .entry(text_hash(&event))
+                    .or_insert_with(|| KubeRecorder::new(client.clone(), reporter.clone()));
                 let sent = tokio::time::timeout(SEND_DEADLINE, recorder.publish(&event, &regarding));
                 match sent.await {
                     Ok(Ok(())) => {}
@@ -87,6 +94,12 @@ impl Recorder {
             tracing::debug!("event dropped: too many are waiting");
         }
     }
+}
+
+fn text_hash(event: &Event) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    event.note.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn event_of(draft: EventDraft) -> (Event, ObjectReference) {
@@ -125,9 +138,9 @@ mod tests {
 
     use super::*;
 
-    /// Sends events about the objects `names` to a server that never answers the request with number `silent`; gives the
+    /// Sends events about the objects `names`, each with its text, to a server that never answers the request with number `silent`; gives the
     /// methods of all requests.
-    async fn methods(names: &[String], silent: usize) -> Vec<http::Method> {
+    async fn methods(names: &[(&str, &str)], silent: usize) -> Vec<http::Method> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let requests = Arc::clone(&seen);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -144,12 +157,12 @@ mod tests {
         });
         let (recorder, sending) = Recorder::new(Client::new(service, "default"));
         let sending = tokio::spawn(sending);
-        for name in names {
+        for (name, text) in names {
             recorder.publish(EventDraft {
-                regarding: reference::<ConfigMap>(&NamespacedName::new("ns", name), None),
+                regarding: reference::<ConfigMap>(&NamespacedName::new("ns", *name), None),
                 warning: false,
                 reason: "Tested".to_owned(),
-                message: "text".to_owned(),
+                message: (*text).to_owned(),
             });
         }
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -161,21 +174,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_without_an_answer_does_not_keep_others_waiting() {
-        let names = ["a", "b", "b"].map(str::to_owned);
+        let names = ["a", "b", "b"].map(|name| (name, "text"));
         let (post, patch) = (http::Method::POST, http::Method::PATCH);
         assert_eq!(methods(&names, 1).await, [post.clone(), post, patch]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bounded_number_of_events_is_remembered() {
-        let others = (0..REMEMBERED_EVENTS - 2).map(|number| number.to_string());
-        let twice = ["a".to_owned(), "a".to_owned()];
-        let again = ["a".to_owned()];
-        let names: Vec<String> = twice.into_iter().chain(others).chain(again).collect();
+        let others: Vec<String> = (0..REMEMBERED_EVENTS - 2)
+            .map(|number| number.to_string())
+            .collect();
+        let names = ["a", "a"].into_iter().chain(others.iter().map(String::as_str));
+        let names: Vec<_> = names.chain(["a"]).map(|name| (name, "text")).collect();
         let methods = methods(&names, 0).await;
         assert_eq!(methods.len(), names.len());
         assert_eq!(methods[1], http::Method::PATCH);
         assert_eq!(methods.last(), Some(&http::Method::POST), "a new series");
+    }
+
+    /// Two annotations out of bounds are two things to know, though of one reason.
+    #[tokio::test(start_paused = true)]
+    async fn another_text_is_another_event_and_the_same_text_a_series() {
+        let texts = ["first", "second", "first", "second"].map(|text| ("a", text));
+        let (post, patch) = (http::Method::POST, http::Method::PATCH);
+        let expected = [post.clone(), post, patch.clone(), patch];
+        assert_eq!(methods(&texts, 0).await, expected);
     }
 
     #[test]
