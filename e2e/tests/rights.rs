@@ -366,23 +366,15 @@ fn scoped(namespace: &Namespace<'_>, targets: &[&str]) -> anyhow::Result<()> {
             "subjects": [{"kind": "ServiceAccount", "name": "scoped", "namespace": namespace.name()}]}),
         group,
     ])?;
-    let reference = json!({"status": {"serviceAccountRef": {"kind": "ServiceAccount", "name": "scoped", "namespace": namespace.name()}}});
-    namespace.wait_for("operatorgroup", "group", "its namespaces", |group| {
-        group["status"]["namespaces"].is_array()
-    })?;
-    let (patch, name) = (reference.to_string(), namespace.name());
-    let words = [
-        "patch",
+    namespace.wait_for(
         "operatorgroup",
         "group",
-        "-n",
-        name,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &patch,
-    ];
-    Lab::shared()?.kubectl().run(&words)?;
+        "its namespaces and its account",
+        |group| {
+            group["status"]["namespaces"].is_array()
+                && group["status"]["serviceAccountRef"]["name"] == "scoped"
+        },
+    )?;
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The OperatorGroup controller: which namespaces a group targets, and which APIs its operators provide.
 //!
 //! # Expected flow
-//! `observe` reads stores only; [`decide`] works out targets, the condition about several groups, and APIs that nobody
-//! provides any more; [`status`] writes targets and condition at once. Membership of ClusterServiceVersions is written
+//! `observe` reads stores, and the ServiceAccount that a group names; [`decide`] works out targets, the conditions, and APIs that
+//! nobody provides any more; [`status`] writes targets, account and conditions at once. Membership of ClusterServiceVersions is written
 //! by their own controller, namespace labels by that of namespaces.
 //!
 //! # Guarantees
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 use olm_api::{
     api_key::{ApiSet, parse_api_set},
     install_mode::NAMESPACE_ALL,
@@ -98,11 +98,7 @@ impl Group {
             Ok(_) if resolved().is_empty() => Targets::Unresolved,
             Ok(_) => Targets::Namespaces(resolved()),
         };
-        let service_account = group
-            .spec
-            .service_account_name
-            .clone()
-            .filter(|name| !name.is_empty());
+        let service_account = group.spec.service_account().map(str::to_owned);
         let found = group
             .status
             .as_ref()
@@ -153,6 +149,8 @@ pub fn provided_apis(group: &OperatorGroup) -> ApiSet {
 pub struct OperatorGroups {
     /// What it reads.
     pub stores: Stores,
+    /// For the accounts that groups name.
+    pub client: Client,
 }
 
 #[async_trait]
@@ -168,7 +166,7 @@ impl Reconciler for OperatorGroups {
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        Ok(observe::observe(&self.stores, key))
+        observe::observe(&self.stores, &self.client, key).await
     }
 
     fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {

@@ -83,7 +83,7 @@ fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client
     let reader = Reader {
         stores: stores.clone(),
         discovery: Discovery::new(client.clone()),
-        client,
+        client: client.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
     let false_copies = FalseCopies {
@@ -92,6 +92,7 @@ fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client
     runner.spawn(&mut workers, &Arc::new(false_copies), &queues.false_copies, 1);
     let groups = OperatorGroups {
         stores: stores.clone(),
+        client,
     };
     runner.spawn(&mut workers, &Arc::new(groups), &queues.groups, WORKERS);
     let conditions = OperatorConditions {

@@ -17,7 +17,7 @@ use olm_api::{
     v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Step, StepStatus, Subscription},
     v2::OperatorCondition,
 };
-use olm_runtime::store::{Store, StoreSet, Watch};
+use olm_runtime::store::{News, Store, StoreSet, Watch};
 
 pub use custom_resource_definition::CustomResourceDefinition;
 
@@ -42,6 +42,8 @@ pub struct Stores {
     pub replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
     /// ServiceAccounts that OLM made.
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
+    /// News of all ServiceAccounts: those that OperatorGroups name carry no mark of OLM's.
+    pub account_news: News<ServiceAccount>,
     /// Roles that OLM made.
     pub roles: Store<Role>,
     /// RoleBindings that OLM made.
@@ -79,6 +81,7 @@ impl Stores {
             deployments: set.add(managed(client).prune(prune_deployment)),
             replica_sets: set.add_metadata(managed(client)),
             accounts: set.add_metadata(managed(client)),
+            account_news: set.add_news(Watch::new(client)),
             roles: set.add(managed(client)),
             role_bindings: set.add(managed(client)),
             cluster_roles: set.add(managed(client)),
@@ -104,6 +107,7 @@ impl Stores {
             deployments: Store::new(),
             replica_sets: Store::new(),
             accounts: Store::new(),
+            account_news: News::default(),
             roles: Store::new(),
             role_bindings: Store::new(),
             cluster_roles: Store::new(),

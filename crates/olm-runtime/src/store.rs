@@ -9,6 +9,7 @@ mod contents;
 mod feed;
 #[cfg(test)]
 mod laws;
+mod news;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -25,10 +26,16 @@ use serde::de::DeserializeOwned;
 use tokio::sync;
 
 use self::contents::{Contents, Stamp, WatchStart};
+pub use self::news::{Heard, News};
 pub use self::set::{Readiness, StoreSet};
 pub use self::watch::Watch;
 use crate::{
-    driver::REASON_PANICKED, event::reference, isolation, key::NamespacedName, plan::EventDraft, wake,
+    driver::REASON_PANICKED,
+    event::reference,
+    isolation::{self, Panicked},
+    key::NamespacedName,
+    plan::EventDraft,
+    wake,
 };
 
 /// What can be kept in a store.
@@ -328,14 +335,6 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
-    /// Removes an object, as a deletion event would; for tests.
-    #[doc(hidden)]
-    pub fn remove_for_tests(&self, key: &NamespacedName) {
-        if let Some(object) = self.get_key(key) {
-            self.told_deleted(&stamp_of(object.as_ref()));
-        }
-    }
-
     fn change<C: IntoIterator<Item = Change<K>>>(&self, change: impl FnOnce(&mut Contents<K>) -> C) {
         let _turn: MutexGuard<'_, ()> = self.shared.telling.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = change(
@@ -360,17 +359,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {
                 let key = NamespacedName::from_object(change.object().as_ref());
-                tracing::error!(kind = %K::kind(&()), object = %key, %panicked, "a listener of a store failed");
                 let uid = change.object().meta().uid.clone();
-                self.event(EventDraft {
-                    regarding: reference::<K>(&key, uid),
-                    warning: true,
-                    reason: REASON_PANICKED.to_owned(),
-                    message: format!(
-                        "A change of this object was not told to all controllers. This is a bug: {}",
-                        panicked.message
-                    ),
-                });
+                listener_failed::<K>(self.shared.events.get(), Some(key), uid, &panicked);
             }
         }
     }
@@ -381,4 +371,27 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             let _ = events.try_send(event);
         }
     }
+}
+
+/// Tells of the panic of a listener: in the log, and on the object of whose change it was told.
+fn listener_failed<K: Resource<DynamicType = ()>>(
+    events: Option<&sync::mpsc::Sender<EventDraft>>,
+    object: Option<NamespacedName>,
+    uid: Option<String>,
+    panicked: &Panicked,
+) {
+    tracing::error!(kind = %K::kind(&()), object = object.as_ref().map(tracing::field::display), %panicked, "a listener of a store failed");
+    let (Some(events), Some(key)) = (events, object) else {
+        return;
+    };
+    // An event more than may wait is dropped; the log has it.
+    let _ = events.try_send(EventDraft {
+        regarding: reference::<K>(&key, uid),
+        warning: true,
+        reason: REASON_PANICKED.to_owned(),
+        message: format!(
+            "A change of this object was not told to all controllers. This is a bug: {}",
+            panicked.message
+        ),
+    });
 }

@@ -72,6 +72,13 @@ impl OperatorGroupSpec {
     pub fn allows_fail_forward(&self) -> bool {
         self.upgrade_strategy == Some(UpgradeStrategy::TechPreviewUnsafeFailForward)
     }
+
+    /// The ServiceAccount whose permissions limit what operators can be given.
+    pub fn service_account(&self) -> Option<&str> {
+        self.service_account_name
+            .as_deref()
+            .filter(|name| !name.is_empty())
+    }
 }
 
 /// The namespaces a group has found.

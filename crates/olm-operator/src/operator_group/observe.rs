@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::{ObjectReference, ServiceAccount};
+use kube::{Api, Client, Resource, ResourceExt};
 use olm_api::{
     api_key::{ApiSet, provided_apis},
     v1::OperatorGroup,
     v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
 };
-use olm_runtime::NamespacedName;
+use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError, key::is_path_segment};
 
 use crate::{operator_group::targets::NamespaceLabels, stores::Stores};
 
@@ -23,6 +24,20 @@ pub struct Observed {
     pub namespaces: Vec<NamespaceLabels>,
     /// The ClusterServiceVersions of its namespace, copies left out.
     pub members: Vec<Member>,
+    /// The account whose rights limit installs.
+    pub account: Account,
+}
+
+/// The ServiceAccount that a group names.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Account {
+    /// None.
+    #[default]
+    Unnamed,
+    /// This one, which does not exist.
+    Missing(String),
+    /// This one.
+    Found(Box<ObjectReference>),
 }
 
 /// A ClusterServiceVersion as a provider of APIs.
@@ -47,8 +62,46 @@ impl Member {
     }
 }
 
-/// Reads stores; nothing else.
-pub fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+/// Reads the stores, and the account that the group names from the API server: OLM does not keep accounts that others made.
+///
+/// # Errors
+/// When that read fails.
+pub async fn observe(
+    stores: &Stores,
+    client: &Client,
+    key: &NamespacedName,
+) -> Result<Option<Observed>, ObserveError> {
+    let Some(mut observed) = from_stores(stores, key) else {
+        return Ok(None);
+    };
+    if let Some(name) = observed.group.spec.service_account() {
+        observed.account = account(client, &key.namespace, name).await?;
+    }
+    Ok(Some(observed))
+}
+
+async fn account(client: &Client, namespace: &str, name: &str) -> Result<Account, ObserveError> {
+    if !is_path_segment(name) {
+        return Ok(Account::Missing(name.to_owned()));
+    }
+    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let what = format!("ServiceAccount {namespace}/{name}");
+    let Some(found) = deadline(&what, api.get_metadata_opt(name)).await? else {
+        return Ok(Account::Missing(name.to_owned()));
+    };
+    Ok(Account::Found(Box::new(ObjectReference {
+        api_version: Some(ServiceAccount::api_version(&()).into_owned()),
+        kind: Some(ServiceAccount::kind(&()).into_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(name.to_owned()),
+        uid: found.uid(),
+        resource_version: found.resource_version(),
+        ..ObjectReference::default()
+    })))
+}
+
+/// What the stores know.
+pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let group = stores.groups.get_key(key)?;
     let members = stores.csvs.list_in(&key.namespace);
     Some(Observed {
@@ -60,6 +113,7 @@ pub fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             .filter(|csv| !csv.is_copied())
             .map(|csv| Member::read(csv))
             .collect(),
+        account: Account::Unnamed,
     })
 }
 

@@ -1,10 +1,10 @@
 //! The status of an OperatorGroup. Pure.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::ResourceExt;
 use olm_api::{
     condition::{self, operator_group as types},
-    v1::OperatorGroup,
+    v1::{OperatorGroup, OperatorGroupStatus},
 };
 use olm_runtime::{
     Timestamp,
@@ -13,7 +13,10 @@ use olm_runtime::{
     plan::{Target, status_patch},
 };
 
-use crate::operator_group::{decide::Verdict, observe::Observed};
+use crate::operator_group::{
+    decide::Verdict,
+    observe::{Account, Observed},
+};
 
 /// The status write, if anything in it changes.
 pub fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate {
@@ -38,10 +41,11 @@ pub fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUp
         set_condition(&mut new.conditions, several);
     } else {
         remove_condition(&mut new.conditions, types::MULTIPLE_OPERATOR_GROUP);
-        if new.conditions.is_empty() {
-            // As upstream leaves it: no list, not an empty one.
-            new.conditions = Vec::new().into();
-        }
+    }
+    account(&mut new, &observed.account, now);
+    if new.conditions.is_empty() {
+        // As upstream leaves it: no list, not an empty one.
+        new.conditions = Vec::new().into();
     }
     // The schema requires the time as soon as there is a status.
     if new != old && new.last_updated.is_none() {
@@ -51,5 +55,43 @@ pub fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUp
     StatusUpdate {
         patch: status_patch(target, group.uid().as_deref(), &old, &new),
         ..StatusUpdate::default()
+    }
+}
+
+/// The account as whom installs are made. Only once the status refers to the one that the spec names is anything written for the
+/// group's members, so an account that is gone is not referred to any more.
+fn account(status: &mut OperatorGroupStatus, account: &Account, now: Timestamp) {
+    let wanted = match account {
+        Account::Found(found) => Some(found.as_ref()),
+        Account::Unnamed | Account::Missing(_) => None,
+    };
+    // Which version of it was seen first stays: no edit of the account is news.
+    let same = |known: &ObjectReference| {
+        let without_version = |reference: &ObjectReference| ObjectReference {
+            resource_version: None,
+            ..reference.clone()
+        };
+        wanted.is_some_and(|wanted| without_version(wanted) == without_version(known))
+    };
+    let is_known = match &status.service_account_ref {
+        Some(known) => same(known),
+        None => wanted.is_none(),
+    };
+    if !is_known {
+        status.service_account_ref = wanted.cloned();
+        status.last_updated = Some(stored_time(now));
+    }
+    if let Account::Missing(name) = account {
+        let missing = Condition {
+            type_: types::SERVICE_ACCOUNT.to_owned(),
+            status: condition::TRUE.to_owned(),
+            reason: types::SERVICE_ACCOUNT_NOT_FOUND.to_owned(),
+            message: format!("ServiceAccount {name} not found"),
+            last_transition_time: stored_time(now),
+            observed_generation: None,
+        };
+        set_condition(&mut status.conditions, missing);
+    } else {
+        remove_condition(&mut status.conditions, types::SERVICE_ACCOUNT);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     operator_group::triggers,
-    world::{World, crd, csv, decode, group, namespace_object},
+    world::{World, crd, csv, decode, group, namespace_object, service_account},
 };
 
 fn status(world: &World, name: &str) -> Value {
@@ -105,17 +105,111 @@ fn several_groups_of_a_namespace_say_so_until_one_is_left() {
 }
 
 #[test]
-fn conditions_of_others_and_the_account_are_kept() {
+fn conditions_of_others_are_kept() {
     let mut world = World::new();
     let mut scoped = group("ns", "og", &["ns"]);
-    scoped["status"] = json!({"lastUpdated": null, "serviceAccountRef": {"name": "scoped"},
+    scoped["status"] = json!({"lastUpdated": null,
         "conditions": [{"type": "Mine", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
     world.put(scoped);
     world.settle();
     let status = status(&world, "og");
-    assert_eq!(status["serviceAccountRef"]["name"], "scoped");
     assert_eq!(status["conditions"][0]["type"], "Mine");
     assert_eq!(status["namespaces"], json!(["ns"]));
+}
+
+/// A group that names the account `scoped`.
+fn scoped() -> World {
+    let mut world = World::new();
+    let mut scoped = group("ns", "og", &["ns"]);
+    scoped["spec"]["serviceAccountName"] = json!("scoped");
+    world.put(scoped);
+    world.settle();
+    world
+}
+
+/// The account is there and nothing is wrong with it.
+#[track_caller]
+fn refers_to_account(world: &World) {
+    let account = world.get("ServiceAccount", "ns", "scoped").unwrap();
+    let found = &status(world, "og")["serviceAccountRef"];
+    assert_eq!(found["kind"], "ServiceAccount");
+    assert_eq!(found["apiVersion"], "v1");
+    assert_eq!(found["namespace"], "ns");
+    assert_eq!(found["name"], "scoped");
+    assert_eq!(found["uid"], account["metadata"]["uid"]);
+    assert!(found["resourceVersion"].is_string());
+    assert_eq!(status(world, "og").get("conditions"), None);
+}
+
+#[track_caller]
+fn misses_account(world: &World) {
+    let status = status(world, "og");
+    assert_eq!(status.get("serviceAccountRef"), None);
+    let condition = &status["conditions"][0];
+    assert_eq!(condition["type"], "OperatorGroupServiceAccount");
+    assert_eq!(condition["status"], "True");
+    assert_eq!(condition["reason"], "ServiceAccountNotFound");
+    assert_eq!(condition["message"], "ServiceAccount scoped not found");
+    assert_eq!(status["namespaces"], json!(["ns"]));
+}
+
+#[test]
+fn the_account_is_followed_as_it_comes_changes_and_goes() {
+    let mut world = scoped();
+    misses_account(&world);
+    world.put(service_account("another"));
+    world.settle();
+    misses_account(&world);
+    world.advance(60);
+    world.put(service_account("scoped"));
+    world.settle();
+    refers_to_account(&world);
+    let updated = status(&world, "og")["lastUpdated"].clone();
+    assert!(updated.as_str().unwrap() >= "2026-01-01T00:01:00Z", "{updated}");
+
+    let writes = world.writes.len();
+    let secret = json!({"secrets": [{"name": "token"}]});
+    world.edit("ServiceAccount", "ns", "scoped", secret);
+    world.settle();
+    assert_eq!(world.writes.len(), writes, "an edit is no other account");
+
+    world.delete("ServiceAccount", "ns", "scoped");
+    world.settle();
+    misses_account(&world);
+    world.put(service_account("scoped"));
+    world.settle();
+    refers_to_account(&world);
+    let none = json!({"spec": {"serviceAccountName": null}});
+    world.edit("OperatorGroup", "ns", "og", none);
+    world.settle();
+    assert_eq!(status(&world, "og").get("serviceAccountRef"), None);
+}
+
+#[test]
+fn a_missing_account_that_is_not_named_any_more_is_nothing_to_complain_about() {
+    let mut world = scoped();
+    misses_account(&world);
+    let none = json!({"spec": {"serviceAccountName": ""}});
+    world.edit("OperatorGroup", "ns", "og", none);
+    world.settle();
+    assert_eq!(status(&world, "og").get("conditions"), None);
+}
+
+/// Nothing is kept of accounts, so one that goes while the watch is away is missed by looking again.
+#[test]
+fn an_account_that_goes_unheard_is_missed_after_the_next_list() {
+    let mut world = scoped();
+    world.put(service_account("scoped"));
+    world.settle();
+    refers_to_account(&world);
+    world.cluster.hold("ServiceAccount");
+    world.delete("ServiceAccount", "ns", "scoped");
+    world.settle();
+    assert_eq!(status(&world, "og")["serviceAccountRef"]["name"], "scoped");
+    world.cluster.forget_history();
+    world.cluster.release("ServiceAccount");
+    world.settle_for(10);
+    misses_account(&world);
 }
 
 #[test]

@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::{ResourceExt, core::PartialObjectMeta};
 use olm_api::{v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
-use olm_runtime::{NamespacedName, store::Change};
+use olm_runtime::{
+    NamespacedName,
+    store::{Change, Heard},
+};
 
 use crate::operator_group::observe::Member;
 
@@ -51,6 +54,23 @@ pub fn by_csv(
     }
     in_namespace
         .iter()
+        .map(|group| NamespacedName::from_object(group.as_ref()))
+        .collect()
+}
+
+/// A ServiceAccount: of `naming`, the groups that name an account, those that name this one. After a list all of them, since one
+/// that went meanwhile is not in it.
+pub fn by_account(heard: &Heard<ServiceAccount>, naming: &[Arc<OperatorGroup>]) -> BTreeSet<NamespacedName> {
+    let is_concerned = |group: &OperatorGroup| match heard {
+        Heard::Listed => true,
+        Heard::Changed(change) => {
+            let account = &change.object().metadata;
+            group.metadata.namespace == account.namespace
+                && group.spec.service_account() == account.name.as_deref()
+        }
+    };
+    let concerned = naming.iter().filter(|group| is_concerned(group));
+    concerned
         .map(|group| NamespacedName::from_object(group.as_ref()))
         .collect()
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use kube::{Resource, ResourceExt};
 use olm_runtime::{NamespacedName, queue::Queue, store::Store};
 
+use olm_api::v1::OperatorGroup;
+
 use crate::{csv, false_copy, namespace, operator_condition, operator_group, run::Queues, stores::Stores};
 
 /// Attaches all listeners; call it before the watches start, so that nothing is missed.
@@ -98,6 +100,17 @@ fn connect_groups(stores: &Stores, queues: &Queues) {
             csv::triggers::by_namespace(change, &groups.list(), &csvs.list()),
         );
     });
+    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
+    stores.account_news.on_news(move |heard| {
+        add_all(
+            &queue,
+            operator_group::triggers::by_account(heard, &groups.list_where(names_account)),
+        );
+    });
+}
+
+fn names_account(group: &OperatorGroup) -> bool {
+    group.spec.service_account().is_some()
 }
 
 fn connect_others(stores: &Stores, queues: &Queues) {

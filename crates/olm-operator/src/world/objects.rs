@@ -17,6 +17,11 @@ pub fn group(namespace: &str, name: &str, targets: &[&str]) -> Value {
         "metadata": {"namespace": namespace, "name": name}, "spec": spec})
 }
 
+/// A ServiceAccount of `ns` that its user made.
+pub fn service_account(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": name}})
+}
+
 /// A ClusterServiceVersion with one Deployment, one owned CustomResourceDefinition and rights of both kinds.
 pub fn csv(name: &str, replaces: &str) -> Value {
     let modes = [

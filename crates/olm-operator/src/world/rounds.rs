@@ -30,9 +30,10 @@ impl World {
     /// Rounds of the controllers that a ClusterServiceVersion's own waits for, but none of its own.
     pub fn settle_namespace_and_group(&mut self) {
         for _ in 0..2 {
-            self.with_stores(async |stores, _, executor| {
+            self.with_stores(async |stores, client, executor| {
                 let groups = OperatorGroups {
                     stores: stores.clone(),
+                    client,
                 };
                 for group in stores.groups.list() {
                     round(&groups, &NamespacedName::from_object(group.as_ref()), &executor).await;

@@ -168,7 +168,7 @@ impl Model {
     }
 
     fn round_of_group(&mut self, schemas: &Schemas, key: &NamespacedName) {
-        let Some(observed) = operator_group::observe::observe(&self.stores, key) else {
+        let Some(observed) = operator_group::observe::from_stores(&self.stores, key) else {
             return;
         };
         let (plan, verdict) = operator_group::decide::decide(&observed);

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::feed::{Feed, noting_versions};
+use super::news::News;
 use super::watch::{Requirement, Watch, selected};
 use super::{Store, Stored};
 use crate::isolation;
@@ -24,10 +25,10 @@ use crate::plan::{EventDraft, Target};
 const WAITING_EVENTS: usize = 64;
 
 type Starter = Box<dyn FnOnce(&mut JoinSet<()>) + Send>;
-type Absorber = Box<dyn Fn(&News<'_>) + Send + Sync>;
+type Absorber = Box<dyn Fn(&WriteNews<'_>) + Send + Sync>;
 
 /// What a write of ours came to.
-enum News<'a> {
+enum WriteNews<'a> {
     /// The object as it is now.
     Written(&'a Value),
     /// The object that was deleted, or is to be once its finalizers and its grace period are over.
@@ -129,6 +130,22 @@ impl StoreSet {
         store
     }
 
+    /// Adds news of a kind of which nothing is kept.
+    pub fn add_news<K: Stored>(&mut self, watch: Watch<K>) -> News<K> {
+        let news = News::default();
+        news.sends_events_to(self.events.0.clone());
+        let name = format!("{}.{} (news)", K::plural(&()), K::group(&()));
+        self.ready.push((name, news.readiness()));
+        let mut config = watch.config.clone();
+        config.label_selector = watch.selector();
+        let running = news.clone();
+        self.starters.push(Box::new(move |tasks| {
+            let api: Api<PartialObjectMeta<K>> = Api::all(watch.client);
+            tasks.spawn(running.run(move || watcher(api.clone(), config.clone())));
+        }));
+        news
+    }
+
     /// Enters a store of objects of kind `K`, kept in the form `S`; gives what will feed it.
     fn register<K, S>(
         &mut self,
@@ -145,7 +162,7 @@ impl StoreSet {
         let absorbing = store.clone();
         let requirements: Arc<[Requirement]> = requirements.into();
         let asked = Arc::clone(&requirements);
-        let absorb = move |news: &News<'_>| take_in(&absorbing, news, &asked, &read);
+        let absorb = move |news: &WriteNews<'_>| take_in(&absorbing, news, &asked, &read);
         self.absorbers
             .entry((K::group(&()).into_owned(), K::kind(&()).into_owned()))
             .or_default()
@@ -218,7 +235,7 @@ impl Readiness {
     pub fn absorb(&self, object: &Value) {
         let text = |pointer: &str| object.get(pointer).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
-        self.spread(group, text("kind"), &News::Written(object));
+        self.spread(group, text("kind"), &WriteNews::Written(object));
     }
 
     /// Takes in what the deletion of `target` returned: a `Status` when the object is gone, else the object, which then
@@ -227,17 +244,17 @@ impl Readiness {
     pub fn absorb_deletion(&self, target: &Target, uid: Option<&str>, answer: &Value) {
         let api = &target.api;
         if answer.get("kind").and_then(Value::as_str) != Some("Status") {
-            self.spread(&api.group, &api.kind, &News::Deleted(answer));
+            self.spread(&api.group, &api.kind, &WriteNews::Deleted(answer));
             return;
         }
         let told = answer.pointer("/details/uid").and_then(Value::as_str);
         if let Some(uid) = told.or(uid) {
             let key = NamespacedName::new(target.namespace.clone().unwrap_or_default(), target.name.as_str());
-            self.spread(&api.group, &api.kind, &News::DeletedUid(&key, uid));
+            self.spread(&api.group, &api.kind, &WriteNews::DeletedUid(&key, uid));
         }
     }
 
-    fn spread(&self, group: &str, kind: &str, news: &News<'_>) {
+    fn spread(&self, group: &str, kind: &str, news: &WriteNews<'_>) {
         let key = (group.to_owned(), kind.to_owned());
         for absorb in self.absorbers.get(&key).into_iter().flatten() {
             absorb(news);
@@ -247,14 +264,14 @@ impl Readiness {
 
 fn take_in<S: Resource<DynamicType = ()>>(
     store: &Store<S>,
-    news: &News<'_>,
+    news: &WriteNews<'_>,
     requirements: &[Requirement],
     read: impl Fn(&Value) -> Option<S>,
 ) {
     let (value, stays) = match news {
-        News::DeletedUid(key, uid) => return store.delete_uid(key, uid),
-        News::Written(value) => (value, true),
-        News::Deleted(value) => (value, false),
+        WriteNews::DeletedUid(key, uid) => return store.delete_uid(key, uid),
+        WriteNews::Written(value) => (value, true),
+        WriteNews::Deleted(value) => (value, false),
     };
     let Some(object) = read(value) else { return };
     let stays = stays || is_on_its_way_out(object.meta());

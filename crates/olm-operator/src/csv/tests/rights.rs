@@ -548,8 +548,9 @@ fn a_counterpart_that_a_tenant_may_have_made_proves_nothing_for_other_namespaces
                 "OperatorGroup",
                 "ns",
                 "og",
-                json!({"spec": {"serviceAccountName": "scoped"}, "status": {"serviceAccountRef": {"name": "scoped"}}}),
+                json!({"spec": {"serviceAccountName": "scoped"}}),
             );
+            world.put(crate::world::service_account("scoped"));
         }
         for name in [role_name("configmaps"), promoted_name("configmaps")] {
             put_all(

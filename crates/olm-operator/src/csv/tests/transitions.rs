@@ -314,9 +314,9 @@ fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them(
         "OperatorGroup",
         "ns",
         "og",
-        json!({"spec": {"serviceAccountName": "scoped"},
-            "status": {"serviceAccountRef": {"namespace": "ns", "name": "scoped"}}}),
+        json!({"spec": {"serviceAccountName": "scoped"}}),
     );
+    world.put(crate::world::service_account("scoped"));
     world.put(csv("a", ""));
     world.refused.insert("Deployment".into(), FailureClass::Forbidden);
     world.settle_for(20);

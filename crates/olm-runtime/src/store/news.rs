@@ -1,0 +1,138 @@
+//! News of objects that are not kept.
+//!
+//! Where a controller needs a few objects of a kind that a cluster has many of, and no label tells which, it reads them when it
+//! needs them, and only has to hear when one of them changes. That costs a watch and no memory.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use futures::{Stream, StreamExt};
+use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+use tokio::sync;
+
+use super::{Change, Stored, listener_failed};
+use crate::plan::EventDraft;
+use crate::{NamespacedName, isolation, wake};
+
+/// What is heard of a kind.
+#[derive(Debug, Clone)]
+pub enum Heard<K> {
+    /// This object changed, or is there when everything is listed. What it was before is not known.
+    Changed(Change<PartialObjectMeta<K>>),
+    /// Everything was listed: what was not heard of just before is not there, and may have been.
+    Listed,
+}
+
+type Listener<K> = Box<dyn Fn(&Heard<K>) + Send + Sync>;
+
+/// News of one kind; a clone is another handle to the same.
+pub struct News<K> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    listeners: RwLock<Vec<Listener<K>>>,
+    events: OnceLock<sync::mpsc::Sender<EventDraft>>,
+    ready: sync::watch::Sender<bool>,
+}
+
+impl<K> Clone for News<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<K> Default for News<K> {
+    /// News that nothing brings, for models of a cluster.
+    fn default() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                listeners: RwLock::default(),
+                events: OnceLock::new(),
+                ready: sync::watch::Sender::new(false),
+            }),
+        }
+    }
+}
+
+impl<K> News<K> {
+    /// Calls `listener` with everything that is heard from now on. It must be quick, and a panic in it is logged and told by an
+    /// Event on the object, as with [`super::Store::on_change`].
+    pub fn on_news(&self, listener: impl Fn(&Heard<K>) + Send + Sync + 'static) {
+        let listeners = self.shared.listeners.write();
+        listeners
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(listener));
+    }
+
+    pub(super) fn sends_events_to(&self, events: sync::mpsc::Sender<EventDraft>) {
+        // Set once, as these news are new.
+        let _ = self.shared.events.set(events);
+    }
+
+    pub(super) fn readiness(&self) -> sync::watch::Receiver<bool> {
+        self.shared.ready.subscribe()
+    }
+}
+
+impl<K: Stored> News<K> {
+    /// Tells of the events of the watch that `start` begins, for ever.
+    pub(super) async fn run<W>(self, start: impl Fn() -> W + Send)
+    where
+        W: Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<K>>>> + Send,
+    {
+        loop {
+            let mut events = std::pin::pin!(start().default_backoff());
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => self.take(event),
+                    Err(error) => {
+                        tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted, trying again");
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&self, event: watcher::Event<PartialObjectMeta<K>>) {
+        let applied = |object| Change::Applied {
+            old: None,
+            new: Arc::new(object),
+        };
+        match event {
+            watcher::Event::Init => {}
+            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+                self.tell(&Heard::Changed(applied(object)));
+            }
+            watcher::Event::Delete(object) => {
+                let old = Arc::new(object);
+                self.tell(&Heard::Changed(Change::Deleted { old }));
+            }
+            watcher::Event::InitDone => {
+                self.tell(&Heard::Listed);
+                self.shared.ready.send_replace(true);
+            }
+        }
+    }
+
+    fn tell(&self, heard: &Heard<K>) {
+        let listeners = self.shared.listeners.read();
+        let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        let change = match heard {
+            Heard::Changed(change) => Some(change),
+            Heard::Listed => None,
+        };
+        let _cause = change.map(wake::because_of);
+        for listener in listeners.iter() {
+            if let Err(panicked) = isolation::catch(|| listener(heard)) {
+                let object = change.map(Change::object);
+                let key = object.map(|object| NamespacedName::from_object(object.as_ref()));
+                let uid = object.and_then(|object| object.uid());
+                listener_failed::<K>(self.shared.events.get(), key, uid, &panicked);
+            }
+        }
+    }
+}
