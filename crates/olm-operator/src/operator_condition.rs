@@ -2,7 +2,8 @@
 //! the rights it needs for that.
 //!
 //! # Expected flow
-//! Round one makes the OperatorCondition; its uid is needed for the Role and RoleBinding of round two. What the
+//! Round one makes the OperatorCondition; its uid is needed for the Role and RoleBinding of round two. Where somebody else has
+//! a Role or RoleBinding of that name, it is left as it is, and told. What the
 //! operator writes into `spec.conditions` is mirrored into the status with the generation it was seen in
 //! (specification conditions-operators-openshift, section 1).
 //!
@@ -16,21 +17,28 @@ pub mod triggers;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::{Api, Client, ResourceExt};
 use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::{
-    NamespacedName, Timestamp,
+    NamespacedName, Timestamp, clock,
+    discovery::deadline,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
     event::regarding,
+    key::is_path_segment,
     outcome::Outcomes,
     plan::Plan,
 };
 
 use crate::stores::Stores;
+
+/// How long after an OperatorCondition its Role and RoleBinding may come.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// Field manager of what this controller applies.
 pub const FIELD_MANAGER: &str = "olm-operator/operator-condition";
@@ -54,17 +62,26 @@ pub struct Observed {
     pub binding: Option<Arc<RoleBinding>>,
 }
 
+/// What `decide` found besides what is to be written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// What has the name that is needed and is not ours, `Role ns/a`.
+    pub taken: Option<String>,
+}
+
 /// The controller.
 pub struct OperatorConditions {
     /// What it reads.
     pub stores: Stores,
+    /// For what others made under our names.
+    pub client: Client,
 }
 
 #[async_trait]
 impl Reconciler for OperatorConditions {
     type Key = NamespacedName;
     type Observed = Observed;
-    type Verdict = ();
+    type Verdict = Verdict;
 
     const NAME: &'static str = "operator-condition";
 
@@ -73,20 +90,56 @@ impl Reconciler for OperatorConditions {
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        Ok(observe(&self.stores, key))
+        let Some(mut observed) = from_stores(&self.stores, key) else {
+            return Ok(None);
+        };
+        if is_settled(&observed, clock::now()) {
+            self.read_foreign(&mut observed).await?;
+        }
+        Ok(Some(observed))
     }
 
-    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, ()) {
-        (decide::decide(observed), ())
+    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed)
     }
 
-    fn status(&self, observed: &Observed, (): (), _: &Outcomes, _now: Timestamp) -> StatusUpdate {
-        status::status(observed)
+    fn status(&self, observed: &Observed, verdict: Verdict, _: &Outcomes, _now: Timestamp) -> StatusUpdate {
+        status::status(observed, &verdict)
     }
 }
 
+impl OperatorConditions {
+    /// The stores hold only what carries OLM's mark. What should be there and is not is looked for, as somebody else may have taken
+    /// the name.
+    async fn read_foreign(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let (namespace, name) = (observed.namespace.as_str(), observed.name.as_str());
+        if !is_path_segment(name) {
+            return Ok(());
+        }
+        if observed.role.is_none() {
+            let api: Api<Role> = Api::namespaced(self.client.clone(), namespace);
+            let found = deadline(&format!("Role {namespace}/{name}"), api.get_opt(name)).await?;
+            observed.role = found.map(Arc::new);
+        }
+        if observed.binding.is_none() {
+            let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+            let found = deadline(&format!("RoleBinding {namespace}/{name}"), api.get_opt(name)).await?;
+            observed.binding = found.map(Arc::new);
+        }
+        Ok(())
+    }
+}
+
+/// True when Role and RoleBinding have had time to be made and to come by the watch.
+fn is_settled(observed: &Observed, now: Timestamp) -> bool {
+    let condition = observed.condition.as_ref();
+    let created = condition.and_then(|condition| condition.creation_timestamp());
+    created
+        .is_some_and(|created| Duration::try_from(now.duration_since(created.0)).unwrap_or_default() > SETTLE)
+}
+
 /// Reads stores; nothing else.
-pub fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let namespace = stores
         .namespaces
         .get_key(&NamespacedName::cluster(&key.namespace));

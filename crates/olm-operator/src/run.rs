@@ -92,11 +92,12 @@ fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client
     runner.spawn(&mut workers, &Arc::new(false_copies), &queues.false_copies, 1);
     let groups = OperatorGroups {
         stores: stores.clone(),
-        client,
+        client: client.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(groups), &queues.groups, WORKERS);
     let conditions = OperatorConditions {
         stores: stores.clone(),
+        client,
     };
     runner.spawn(&mut workers, &Arc::new(conditions), &queues.conditions, WORKERS);
     let namespaces = Namespaces {

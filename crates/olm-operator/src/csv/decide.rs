@@ -14,9 +14,12 @@ mod replacing;
 mod succeeded;
 pub mod walk;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+use kube::Resource;
 use olm_api::condition::csv as reason;
-use olm_runtime::plan::Plan;
+use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
 
 use crate::csv::{
     decide::{
@@ -27,7 +30,7 @@ use crate::csv::{
     install,
     observe::Observed,
     phase::Phase,
-    removal, replacement,
+    rbac, removal, replacement,
 };
 
 /// What is to be written, and what the status is to say.
@@ -64,23 +67,96 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
                 ..Verdict::default()
             },
         ),
-        Gate::Fail { transition, actions } => fail(position, now, transition, actions),
+        Gate::Fail { transition, actions } => {
+            let lost = withdrawal(observed, &position, &transition, now);
+            let (mut plan, verdict) = fail(position, now, transition, actions);
+            match lost {
+                Withdrawal::None => {}
+                Withdrawal::In(delay) => {
+                    plan.requeue = plan.requeue.sooner(Requeue::After {
+                        delay,
+                        reason: "rights beyond the namespace go when the gate stays closed",
+                    });
+                }
+                Withdrawal::Now(actions) => return withdraw(observed, actions),
+            }
+            (plan, verdict)
+        }
     }
+}
+
+/// What becomes of rights beyond the namespace while a gate is closed.
+enum Withdrawal {
+    /// There are none, or the gate is closed for a reason that is not the group's.
+    None,
+    /// They go after this time.
+    In(Duration),
+    /// They go, by these writes.
+    Now(Vec<Action>),
+}
+
+/// What an operator may do beyond its own namespace is its group's to give. Without one that sends it there it loses that, but not
+/// at once: whoever makes the group anew, or takes the second one away, finds nothing changed.
+fn withdrawal(
+    observed: &Observed,
+    position: &Position,
+    transition: &Transition,
+    now: Timestamp,
+) -> Withdrawal {
+    let is_of_group = matches!(
+        transition.reason,
+        reason::NO_OPERATOR_GROUP
+            | reason::TOO_MANY_OPERATOR_GROUPS
+            | reason::NO_TARGET_NAMESPACES
+            | reason::UNSUPPORTED_OPERATOR_GROUP
+    );
+    if !is_of_group {
+        return Withdrawal::None;
+    }
+    let actions = rbac::withdrawals(observed);
+    if actions.is_empty() {
+        return Withdrawal::None;
+    }
+    let is_told = position.phase == transition.phase && position.reason == transition.reason;
+    let since = if is_told { position.updated } else { now };
+    let closed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    match rbac::REVOCATION_GRACE.checked_sub(closed) {
+        Some(left) if !left.is_zero() => Withdrawal::In(left),
+        _ => Withdrawal::Now(actions),
+    }
+}
+
+/// The phase says why already, and stays as it is.
+fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
+    let event = EventDraft {
+        regarding: observed.csv.object_ref(&()),
+        warning: true,
+        reason: "RightsWithdrawn".to_owned(),
+        message: format!(
+            "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back.",
+            observed.csv.reason()
+        ),
+    };
+    let plan = Plan {
+        actions,
+        events: vec![event],
+        ..Plan::default()
+    };
+    let verdict = Verdict {
+        stage: Stage::Removal,
+        ..Verdict::default()
+    };
+    (plan, verdict)
 }
 
 /// What phase InstallReady alone would write.
 #[cfg(test)]
-pub(crate) fn install_ready_for_tests(observed: &Observed) -> Vec<olm_runtime::plan::Action> {
+pub(crate) fn install_ready_for_tests(observed: &Observed) -> Vec<Action> {
     install_ready::step(observed).actions
 }
 
 /// A closed gate ends the round in phase Failed, whatever the phase was.
-fn fail(
-    position: Position,
-    now: Timestamp,
-    transition: Transition,
-    actions: Vec<olm_runtime::plan::Action>,
-) -> (Plan, Verdict) {
+fn fail(position: Position, now: Timestamp, transition: Transition, actions: Vec<Action>) -> (Plan, Verdict) {
     let mut closed = Some(Step {
         go: Some(transition),
         actions,

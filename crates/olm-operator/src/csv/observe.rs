@@ -70,6 +70,8 @@ pub struct Observed {
     pub rbac: Rbac,
     /// Roles and RoleBindings that steps of Complete InstallPlans of its namespace made for it.
     pub planned: Vec<PlannedRbac>,
+    /// Rights that its narrowed group no longer covers have waited long enough for what was to replace them.
+    pub is_overdue: bool,
     /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
     pub leftovers: Vec<Leftover>,
 }

@@ -11,17 +11,19 @@ pub mod promotion;
 pub mod proof;
 pub mod replication;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
 
-use olm_api::{permission as recipe, v1alpha1::ClusterServiceVersion};
+use olm_api::{condition::csv as reason, permission as recipe, v1alpha1::ClusterServiceVersion};
 
 use olm_runtime::plan::Action;
 
 use crate::csv::{
-    observe::{Observed, Rbac},
+    observe::{Observed, Rbac, reading::waited},
+    phase::Phase,
     strategy::Permission,
 };
 
@@ -113,9 +115,40 @@ pub fn grants(observed: &Observed) -> Vec<Grant> {
         .collect()
 }
 
+/// How long rights that a group no longer covers wait for those that are to replace them, and rights beyond the own namespace for
+/// the group to come back.
+pub const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
+
+/// True when an install has waited so long that rights its group no longer covers go, whatever is lacking. Else who has writes
+/// refused in one target of a narrowed group keeps what the operator had everywhere.
+pub fn is_overdue(observed: &Observed, now: Timestamp) -> bool {
+    let is_refused = matches!(
+        (observed.csv.phase(), observed.csv.reason()),
+        (Phase::InstallReady, reason::INSTALL_WAITING)
+            | (
+                Phase::Failed,
+                reason::INSTALL_COMPONENT_FAILED | reason::INSTALL_COMPONENT_FAILED_NO_RETRY
+            )
+    );
+    is_refused && waited(observed, now) >= REVOCATION_GRACE
+}
+
+/// Everything that was carried beyond the own namespace: of an operator that no group sends anywhere.
+pub fn withdrawals(observed: &Observed) -> Vec<Action> {
+    let mut actions = promotion::withdraw(observed);
+    actions.extend(replication::withdraw(observed));
+    actions
+}
+
 /// Counterparts that are no longer wanted. None as long as rights are lacking anywhere: what an operator has is taken away only
-/// after what it is to have instead has been seen.
+/// after what it is to have instead has been seen, or has been refused for long.
 pub fn revocations(observed: &Observed) -> Vec<Action> {
+    let narrowed = observed.group().is_some_and(|group| !group.targets_all());
+    if observed.is_overdue && narrowed && observed.strategy.is_ok() {
+        let mut actions = promotion::revoke(observed);
+        actions.extend(replication::revoke_outside(observed));
+        return actions;
+    }
     let complete = observed.group().is_some()
         && observed.strategy.is_ok()
         && namespaced(observed).all(|role| lacking(observed, role).is_empty());

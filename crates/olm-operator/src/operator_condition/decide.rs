@@ -1,6 +1,7 @@
 //! What is to be written for an OperatorCondition. Pure.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::{
     api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject},
@@ -12,22 +13,24 @@ use olm_api::{
     v1alpha1::ClusterServiceVersion,
     v2::{OperatorCondition, OperatorConditionSpec},
 };
-use olm_runtime::plan::{Action, Plan, Target, to_value};
-use serde_json::json;
+use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, to_value};
+use serde_json::{Value, json};
 
 use crate::{
     csv::rbac::{GROUP, same_rules},
-    operator_condition::{FIELD_MANAGER, Observed},
+    operator_condition::{FIELD_MANAGER, Observed, Verdict},
     owner,
 };
 
+/// How often a name that somebody else has taken is looked at.
+const TAKEN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// The account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
 
 /// The OperatorCondition as its ClusterServiceVersion wants it, then the rights to write it.
-pub fn decide(observed: &Observed) -> Plan {
+pub fn decide(observed: &Observed) -> (Plan, Verdict) {
     if observed.namespace_terminating {
-        return Plan::default();
+        return Default::default();
     }
     let wanted = observed
         .csv
@@ -42,14 +45,43 @@ pub fn decide(observed: &Observed) -> Plan {
         .as_ref()
         .filter(|found| found.metadata.deletion_timestamp.is_none());
     // A condition that is about to change names other accounts; its rights follow in the next round.
+    let mut verdict = Verdict::default();
+    let mut requeue = Requeue::AwaitChange;
     if let (Some(condition), true) = (alive, actions.is_empty()) {
-        actions.extend(role(observed, condition));
-        actions.extend(binding(observed, condition));
+        verdict.taken = taken(observed);
+        if verdict.taken.is_some() {
+            // Without the Role there is no binding either: it would give the accounts what somebody else wrote into that Role.
+            requeue = Requeue::After {
+                delay: TAKEN_INTERVAL,
+                reason: "what others made under our names is not watched",
+            };
+        } else {
+            actions.extend(role(observed, condition));
+            actions.extend(binding(observed, condition));
+        }
     }
-    Plan {
+    let plan = Plan {
         actions,
+        requeue,
         ..Plan::default()
-    }
+    };
+    (plan, verdict)
+}
+
+/// What stands under the names of Role and RoleBinding and was not made for an OperatorCondition of this name.
+fn taken(observed: &Observed) -> Option<String> {
+    let is_foreign = |metadata: &ObjectMeta| {
+        let mut owners = metadata.owner_references.iter().flatten();
+        !owners.any(|owner| owner.kind == OperatorCondition::kind(&()) && owner.name == observed.name)
+    };
+    let name = |kind: &str| format!("{kind} {}/{}", observed.namespace, observed.name);
+    let role = observed.role.as_ref().filter(|found| is_foreign(&found.metadata));
+    let binding = observed
+        .binding
+        .as_ref()
+        .filter(|found| is_foreign(&found.metadata));
+    role.map(|_| name("Role"))
+        .or_else(|| binding.map(|_| name("RoleBinding")))
 }
 
 fn generate(observed: &Observed, csv: &ClusterServiceVersion) -> Option<Action> {
@@ -130,7 +162,7 @@ fn role(observed: &Observed, condition: &OperatorCondition) -> Option<Action> {
         rules: Some(rules),
     };
     let target = Target::of::<Role>(&observed.namespace, &observed.name);
-    Some(Action::apply(target, to_value(&role), FIELD_MANAGER))
+    Some(write(target, to_value(&role), observed.role.is_some()))
 }
 
 fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
@@ -150,8 +182,9 @@ fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
     }
     let target = Target::of::<RoleBinding>(&observed.namespace, &observed.name);
     // What a binding points to cannot be changed.
-    let foreign = found.filter(|found| found.role_ref != role_ref);
-    let removal = foreign.map(|found| Action::delete(target.clone(), found.uid()));
+    let misled = found.filter(|found| found.role_ref != role_ref);
+    let stays = found.is_some() && misled.is_none();
+    let removal = misled.map(|found| Action::delete(target.clone(), found.uid()));
     let binding = RoleBinding {
         metadata: metadata(observed, condition),
         role_ref,
@@ -159,8 +192,21 @@ fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
     };
     removal
         .into_iter()
-        .chain([Action::apply(target, to_value(&binding), FIELD_MANAGER)])
+        .chain([write(target, to_value(&binding), stays)])
         .collect()
+}
+
+/// What is not known is created: applied, it would overwrite what somebody else has made under this name.
+fn write(target: Target, object: Value, is_known: bool) -> Action {
+    if is_known {
+        return Action::apply(target, object, FIELD_MANAGER);
+    }
+    Action::Create {
+        target,
+        object,
+        exists: Exists::Fail,
+        identity: Identity::Operator,
+    }
 }
 
 /// Each account once; upstream repeats one that has permissions of both kinds.

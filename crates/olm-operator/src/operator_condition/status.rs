@@ -1,16 +1,19 @@
 //! The status of an OperatorCondition: what the operator reports, with the generation it was seen in. Pure.
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::v2::OperatorCondition;
 use olm_runtime::{
     driver::StatusUpdate,
-    plan::{Target, status_patch},
+    plan::{EventDraft, Target, status_patch},
 };
 
-use crate::operator_condition::Observed;
+use crate::operator_condition::{Observed, Verdict};
+
+/// Reason of the Event that tells of an object in the way.
+const NAME_TAKEN: &str = "NameTaken";
 
 /// The status write, if a reported condition has not been taken over yet.
-pub fn status(observed: &Observed) -> StatusUpdate {
+pub fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
     let Some(condition) = &observed.condition else {
         return StatusUpdate::default();
     };
@@ -33,6 +36,24 @@ pub fn status(observed: &Observed) -> StatusUpdate {
     let target = Target::of::<OperatorCondition>(&observed.namespace, &observed.name);
     StatusUpdate {
         patch: status_patch(target, condition.uid().as_deref(), &old, &new),
+        events: verdict
+            .taken
+            .iter()
+            .map(|taken| name_taken(observed, condition, taken))
+            .collect(),
         ..StatusUpdate::default()
+    }
+}
+
+fn name_taken(observed: &Observed, condition: &OperatorCondition, taken: &str) -> EventDraft {
+    let csv = observed.csv.as_ref();
+    EventDraft {
+        regarding: csv.map_or_else(|| condition.object_ref(&()), |csv| csv.object_ref(&())),
+        warning: true,
+        reason: NAME_TAKEN.to_owned(),
+        message: format!(
+            "{taken} is somebody else's and has the name that is needed for the rights of the operator on its \
+             OperatorCondition. The operator cannot report conditions until it is renamed or deleted."
+        ),
     }
 }

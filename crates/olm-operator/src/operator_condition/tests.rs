@@ -140,6 +140,58 @@ fn what_the_operator_reports_is_mirrored_with_its_generation_and_once() {
     assert_eq!(condition(&world)["status"]["conditions"][0]["status"], "True");
 }
 
+/// A Role or RoleBinding that somebody made under the name is neither overwritten nor bound, and the operator runs.
+#[test]
+fn what_somebody_else_made_under_the_name_stays_and_is_told() {
+    let subjects = json!([{"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}]);
+    let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
+    let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"});
+    for (kind, field, value) in [("Role", "rules", &rules), ("RoleBinding", "subjects", &subjects)] {
+        for marked in [false, true] {
+            let mut world = World::new();
+            let mut foreign = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+                "metadata": {"namespace": "ns", "name": "a"}});
+            foreign[field] = value.clone();
+            if kind == "RoleBinding" {
+                foreign["roleRef"] = role_ref.clone();
+            }
+            if marked {
+                foreign["metadata"]["labels"] = json!({"olm.managed": "true"});
+            }
+            world.put(foreign);
+            world.put(group("ns", "og", &["ns"]));
+            world.put(crd("demos.example.com"));
+            world.put(csv("a", ""));
+            world.settle_for(30);
+            assert_eq!(
+                world.get(kind, "ns", "a").unwrap()[field],
+                *value,
+                "{kind} {marked}"
+            );
+            let bound = world.get("RoleBinding", "ns", "a");
+            assert!(kind == "RoleBinding" || bound.is_none(), "{bound:?}");
+            let told =
+                |event: &&String| event.contains("NameTaken") && event.contains(&format!("{kind} ns/a"));
+            assert!(
+                world.events.iter().any(|event| told(&event)),
+                "{:?}",
+                world.events
+            );
+            assert!(
+                world.status("a").starts_with("Succeeded"),
+                "{}",
+                world.status("a")
+            );
+
+            world.delete(kind, "ns", "a");
+            world.settle_for(301);
+            let rules = &world.get("Role", "ns", "a").unwrap()["rules"];
+            assert_eq!(rules[0]["resources"], json!(["operatorconditions"]));
+            assert!(world.get("RoleBinding", "ns", "a").is_some());
+        }
+    }
+}
+
 #[test]
 fn a_copy_has_none() {
     let mut world = World::new();

@@ -184,9 +184,10 @@ impl Model {
     }
 
     fn round_of_condition(&mut self, key: &NamespacedName) {
-        if let Some(observed) = operator_condition::observe(&self.stores, key) {
-            let _ = operator_condition::decide::decide(&observed).to_string();
-            let _ = operator_condition::status::status(&observed);
+        if let Some(observed) = operator_condition::from_stores(&self.stores, key) {
+            let (plan, verdict) = operator_condition::decide::decide(&observed);
+            let _ = plan.to_string();
+            let _ = operator_condition::status::status(&observed, &verdict);
         }
         let _ = namespace::observe(&self.stores, &NamespacedName::cluster(&key.namespace))
             .map(|observed| namespace::decide(&observed));

@@ -75,7 +75,9 @@ impl Reader {
         let Some(mut observed) = from_stores(&self.stores, key) else {
             return Ok(None);
         };
-        self.read_live(&mut observed, clock::now()).await?;
+        let now = clock::now();
+        observed.is_overdue = rbac::is_overdue(&observed, now);
+        self.read_live(&mut observed, now).await?;
         Ok(Some(observed))
     }
 
@@ -333,7 +335,7 @@ pub fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTreeSet<St
 }
 
 /// How long the present phase has lasted.
-fn waited(observed: &Observed, now: Timestamp) -> Duration {
+pub fn waited(observed: &Observed, now: Timestamp) -> Duration {
     let since = observed
         .csv
         .status

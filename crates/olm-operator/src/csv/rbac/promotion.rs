@@ -62,22 +62,18 @@ pub(super) fn promote_to_cluster_role(observed: &Observed, role: &WantedRole) ->
     rules.push(see_namespaces());
     let (cluster_role, binding) = objects::cluster_role(observed, role, rules);
     let name = role.promoted_name.as_str();
+    let bindings = observed.rbac.cluster_role_bindings.iter();
+    let misled = bindings
+        .filter(|live| live.name_any() == name && live.role_ref != binding.role_ref)
+        .map(|live| Action::delete(Target::cluster::<ClusterRoleBinding>(name), live.uid()));
+    let role = objects::apply(observed, Target::cluster::<ClusterRole>(name), &cluster_role);
+    let bind = objects::apply(observed, Target::cluster::<ClusterRoleBinding>(name), &binding);
+    let actions = [role].into_iter().chain(misled).chain([bind]);
     let grant = |action| Grant {
         place: Place::Everywhere,
         action,
     };
-    vec![
-        grant(objects::apply(
-            observed,
-            Target::cluster::<ClusterRole>(name),
-            &cluster_role,
-        )),
-        grant(objects::apply(
-            observed,
-            Target::cluster::<ClusterRoleBinding>(name),
-            &binding,
-        )),
-    ]
+    actions.map(grant).collect()
 }
 
 fn see_namespaces() -> PolicyRule {
@@ -102,28 +98,37 @@ fn is_promoted(role: &ClusterRole) -> bool {
 
 /// True for a promoted ClusterRole that nothing asks for any more.
 fn is_unwanted(observed: &Observed, role: &ClusterRole) -> bool {
-    let Ok(strategy) = &observed.strategy else {
+    if observed.strategy.is_err() {
         return false;
-    };
+    }
     let name = role.name_any();
-    let is_of_plan = strategy
-        .roles
-        .iter()
-        .any(|wanted| wanted.scope == Scope::Cluster && wanted.name == name);
     let everywhere = observed.group().is_some_and(|group| group.targets_all());
     let is_wanted =
         everywhere && namespaced(observed).any(|wanted| wanted.promoted_name == name || wanted.name == name);
-    !is_of_plan && !is_wanted && is_promoted(role)
+    !is_of_plan(observed, role) && !is_wanted && is_promoted(role)
 }
 
-/// Takes back what was promoted and is no longer wanted: first the binding, without which the ClusterRole grants nothing.
+/// True for a ClusterRole that the strategy asks for itself.
+fn is_of_plan(observed: &Observed, role: &ClusterRole) -> bool {
+    let roles = observed.strategy.iter().flat_map(|strategy| &strategy.roles);
+    let mut of_cluster = roles.filter(|wanted| wanted.scope == Scope::Cluster);
+    of_cluster.any(|wanted| Some(&wanted.name) == role.metadata.name.as_ref())
+}
+
+/// Takes back what was promoted and is no longer wanted.
 pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
-    let unwanted = observed
-        .rbac
-        .cluster_roles
-        .iter()
-        .filter(|role| is_unwanted(observed, role));
-    unwanted
+    take_back(observed, |role| is_unwanted(observed, role))
+}
+
+/// Takes back all that was promoted.
+pub(super) fn withdraw(observed: &Observed) -> Vec<Action> {
+    take_back(observed, |role| !is_of_plan(observed, role) && is_promoted(role))
+}
+
+/// First goes the binding, without which the ClusterRole grants nothing.
+fn take_back(observed: &Observed, goes: impl Fn(&ClusterRole) -> bool) -> Vec<Action> {
+    let going = observed.rbac.cluster_roles.iter().filter(|role| goes(role));
+    going
         .flat_map(|role| {
             let name = role.name_any();
             let binding = observed

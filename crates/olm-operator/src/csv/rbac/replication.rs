@@ -64,6 +64,11 @@ pub(super) fn replicate_to_target(observed: &Observed, wanted: &WantedRole, name
     }
     if !binding_is_there {
         let target = Target::of::<RoleBinding>(namespace, name);
+        // What a binding points to cannot be changed. One that does not say it is ours stays, and is told.
+        let misled = bindings
+            .iter()
+            .filter(|live| live.name_any() == *name && live.role_ref != binding.role_ref);
+        actions.extend(misled.map(|live| remove(live.as_ref())));
         actions.push(objects::apply(observed, target, &binding));
     }
     let grant = |action| Grant {
@@ -88,6 +93,25 @@ pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         !targets.contains(namespace) || !names.contains(object.name.as_deref().unwrap_or_default())
     };
+    take_back(observed, goes)
+}
+
+/// Takes back counterparts in namespaces that are no targets any more.
+pub(super) fn revoke_outside(observed: &Observed) -> Vec<Action> {
+    let Some(Targets::Namespaces(targets)) = observed.group().map(|group| &group.targets) else {
+        return Vec::new();
+    };
+    take_back(observed, |object| {
+        !targets.contains(object.namespace.as_deref().unwrap_or_default())
+    })
+}
+
+/// Takes back all counterparts.
+pub(super) fn withdraw(observed: &Observed) -> Vec<Action> {
+    take_back(observed, |_| true)
+}
+
+fn take_back(observed: &Observed, goes: impl Fn(&ObjectMeta) -> bool) -> Vec<Action> {
     let bindings = observed.rbac.spread_bindings.iter();
     let bindings = bindings
         .filter(|it| goes(&it.metadata))

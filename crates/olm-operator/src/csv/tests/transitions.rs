@@ -22,8 +22,8 @@ a: Succeeded (InstallSucceeded) install strategy completed with no errors
     insta::assert_snapshot!(world.writes.join("\n"), @r#"
     apply Deployment ns/demo
     apply OperatorCondition ns/a
-    apply Role ns/a
-    apply RoleBinding ns/a
+    create Role ns/a
+    create RoleBinding ns/a
     kubernetes: status of Deployment demo
     patch ClusterServiceVersion ns/a status
     patch ClusterServiceVersion ns/a status

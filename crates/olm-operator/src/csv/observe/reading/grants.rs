@@ -17,6 +17,11 @@ use crate::{
     owner,
 };
 
+/// More namespaces than these are not asked one by one.
+const ASKED_ONE_BY_ONE: usize = 8;
+/// RoleBindings in a page of all.
+const PAGE_SIZE: u32 = 500;
+
 /// Reads what is granted to `accounts`, which are in the namespace of `csv`, in `namespaces` and in the whole cluster.
 ///
 /// # Errors
@@ -31,16 +36,7 @@ pub(super) async fn read(
         return Ok(Grants::default());
     }
     let namespace = csv.namespace.as_str();
-    let mut local = Vec::new();
-    for namespace in namespaces {
-        let namespaced: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
-        let what = format!("the RoleBindings of namespace {namespace}");
-        local.extend(
-            deadline(&what, namespaced.list(&ListParams::default()))
-                .await?
-                .items,
-        );
-    }
+    let local = role_bindings(client, namespaces).await?;
     let cluster: Api<ClusterRoleBinding> = Api::all(client.clone());
     let global = deadline("the ClusterRoleBindings", cluster.list(&ListParams::default())).await?;
     let bindings = bindings(csv, local, global.items);
@@ -61,6 +57,38 @@ pub(super) async fn read(
         }
     }
     Ok(Grants { bindings, roles })
+}
+
+/// The RoleBindings of these namespaces. Many namespaces are not asked one by one, round after round, but all in one list, of which
+/// a page is in memory at a time.
+async fn role_bindings(
+    client: &Client,
+    namespaces: &BTreeSet<String>,
+) -> Result<Vec<RoleBinding>, ObserveError> {
+    let mut found = Vec::new();
+    if namespaces.len() <= ASKED_ONE_BY_ONE {
+        for namespace in namespaces {
+            let namespaced: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+            let what = format!("the RoleBindings of namespace {namespace}");
+            let list = deadline(&what, namespaced.list(&ListParams::default())).await?;
+            found.extend(list.items);
+        }
+        return Ok(found);
+    }
+    let all: Api<RoleBinding> = Api::all(client.clone());
+    let mut page = ListParams::default().limit(PAGE_SIZE);
+    loop {
+        let list = deadline("the RoleBindings", all.list(&page)).await?;
+        let within = list.items.into_iter().filter(|binding| {
+            let namespace = binding.metadata.namespace.as_ref();
+            namespace.is_some_and(|namespace| namespaces.contains(namespace))
+        });
+        found.extend(within);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page.continue_token = Some(token),
+            None => return Ok(found),
+        }
+    }
 }
 
 /// The bindings that will stay: those made for another ClusterServiceVersion go with it, and counting them would let

@@ -78,6 +78,7 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             .collect(),
         rbac: own_rbac(stores, key),
         planned: planned(stores, &csv),
+        is_overdue: false,
         leftovers: Vec::new(),
         strategy,
         csv,
