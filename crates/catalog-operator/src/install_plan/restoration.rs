@@ -36,13 +36,16 @@ pub fn restorer<'a>(csv: &str, plans: &'a [Arc<InstallPlan>]) -> Option<&'a Arc<
     plans
         .iter()
         .filter(|plan| phase(plan) == InstallPlanPhase::Complete && brought(plan, csv))
-        .max_by_key(|plan| {
-            (
-                plan.spec.generation.unwrap_or_default(),
-                plan.creation_timestamp(),
-                plan.name_any(),
-            )
-        })
+        .max_by_key(|plan| rank(plan))
+}
+
+/// Of two plans that could restore the same the one that ranks higher does.
+fn rank(plan: &InstallPlan) -> impl Ord + use<> {
+    (
+        plan.spec.generation.unwrap_or_default(),
+        plan.creation_timestamp(),
+        plan.name_any(),
+    )
 }
 
 fn brought(plan: &InstallPlan, csv: &str) -> bool {
@@ -53,7 +56,8 @@ fn brought(plan: &InstallPlan, csv: &str) -> bool {
 /// it, nothing but its presence for other accounts and RBAC that the step carries whole, and none for everything else.
 ///
 /// Two operators of a namespace may bring RBAC of one name with different rules. Their plans would overwrite each other's for
-/// ever, so that such objects are only made again when they are gone. The label that derived ones have proves nothing by its
+/// ever, so that such objects are only made again when they are gone. Of derived ones of one name, which bundles may have, too, the
+/// plan of the latest generation says what is in them. The label that derived ones have proves nothing by its
 /// presence, since bundles may have it, too: it has to say what is in the object.
 pub fn fingerprint(step: &Step) -> Option<String> {
     let kind = StepKind::of(&step.resource.kind)?;
@@ -116,15 +120,23 @@ fn lacking(
         .map(|csv| csv.name_any())
         .filter(|csv| restorer(csv, plans).is_some_and(|restorer| restorer.uid() == own))
         .filter(|csv| {
-            steps(plan)
-                .iter()
-                .any(|step| step.resolving == *csv && is_missing(inventory, plan, step))
+            steps(plan).iter().any(|step| {
+                step.resolving == *csv
+                    && is_missing(inventory, plan, step, |step| {
+                        is_outranked(plan, step, plans, csvs)
+                    })
+            })
         })
         .collect()
 }
 
 /// Whether what a step carries whole is not there as it should be; the manifest is a [`fingerprint`].
-fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bool {
+fn is_missing(
+    inventory: &impl Inventory,
+    plan: &InstallPlan,
+    step: &Step,
+    is_outranked: impl Fn(&Step) -> bool,
+) -> bool {
     let (Some(kind), Some(wanted)) = (StepKind::of(&step.resource.kind), &step.resource.manifest) else {
         return false;
     };
@@ -135,8 +147,41 @@ fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bo
     };
     match inventory.content(kind, &namespace, &step.resource.name) {
         None => true,
-        Some(found) => !wanted.is_empty() && found != *wanted && !is_named_twice(plan, step),
+        Some(found) => {
+            !wanted.is_empty() && found != *wanted && !is_named_twice(plan, step) && !is_outranked(step)
+        }
     }
+}
+
+/// A plan of a later generation that restores an object of the same name says what is in it; two plans that both put it right
+/// would do so for ever. Plans of other namespaces have generations of their own and do not count.
+fn is_outranked(
+    plan: &InstallPlan,
+    step: &Step,
+    plans: &[Arc<InstallPlan>],
+    csvs: &[Arc<ClusterServiceVersion>],
+) -> bool {
+    let is_rival = |other: &Step| {
+        other.resource.kind == step.resource.kind
+            && other.resource.name == step.resource.name
+            && other
+                .resource
+                .manifest
+                .as_ref()
+                .is_some_and(|content| !content.is_empty())
+    };
+    let restores = |rival: &Arc<InstallPlan>, csv: &str| {
+        csvs.iter()
+            .any(|found| found.name_any() == csv && is_staying(found) && rival.found_or_made(&found.metadata))
+            && restorer(csv, plans).is_some_and(|restorer| restorer.uid() == rival.uid())
+    };
+    plans
+        .iter()
+        .filter(|rival| rival.uid() != plan.uid() && rank(rival) > rank(plan))
+        .any(|rival| {
+            let mut rivals = steps(rival).iter().filter(|other| is_rival(other));
+            rivals.any(|other| restores(rival, &other.resolving))
+        })
 }
 
 /// Steps of one plan must not fight over what an object says either.
@@ -190,7 +235,10 @@ pub async fn observe(
     };
     for step in steps(&whole) {
         let state = if lacking.contains(&step.resolving) {
-            missing_object(reads, inventory, &whole, step).await?
+            missing_object(reads, inventory, &whole, step, |step| {
+                is_outranked(&whole, step, plans, &observed.csvs)
+            })
+            .await?
         } else {
             StepState::Done
         };
@@ -205,13 +253,14 @@ async fn missing_object(
     inventory: &impl Inventory,
     plan: &InstallPlan,
     step: &Step,
+    is_outranked: impl Fn(&Step) -> bool,
 ) -> Result<StepState, ObserveError> {
     let Some(fingerprint) = fingerprint(step) else {
         return Ok(StepState::Done);
     };
     let mut known = step.clone();
     known.resource.manifest = Some(fingerprint);
-    if !is_missing(inventory, plan, &known) {
+    if !is_missing(inventory, plan, &known, is_outranked) {
         return Ok(StepState::Done);
     }
     let text = step.resource.manifest.as_deref().unwrap_or_default();

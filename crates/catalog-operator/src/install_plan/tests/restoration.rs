@@ -107,16 +107,47 @@ fn rbac_that_bundles_name_themselves_is_made_again_but_not_changed_again() {
     assert!(!cluster.restore("install-2").0);
 }
 
+/// A Role with the label of derived ones, and this hash or that of its rules.
+fn role(verb: &str, hash: Option<String>) -> Value {
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}]);
+    let typed = serde_json::from_value(rules.clone()).unwrap();
+    let hash = hash.unwrap_or_else(|| super::super::restoration::content_hash(&Some(typed)));
+    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "mine", "labels": {"olm.permissions.hash": hash}}, "rules": rules})
+}
+
+/// Each would put it right for ever otherwise.
+#[test]
+fn of_two_plans_with_an_object_of_one_name_the_newer_says_what_is_in_it() {
+    let mut cluster = Cluster::with_plan(&[bundle("a.v1", vec![role("get", None)])]);
+    cluster.converge(PLAN);
+    cluster.add_plan("install-2", &[bundle("b.v1", vec![role("list", None)])]);
+    cluster.plan_mut("install-2")["spec"]["generation"] = 2.into();
+    cluster.converge("install-2");
+    let verb = |cluster: &Cluster| cluster.objects["Role ns/mine"]["rules"][0]["verbs"][0].clone();
+    let rest = |cluster: &mut Cluster| {
+        for plan in [PLAN, "install-2", PLAN, "install-2"] {
+            assert!(!cluster.restore(plan).0, "{plan} {:?}", cluster.writes);
+        }
+    };
+    rest(&mut cluster);
+    assert_eq!(verb(&cluster), "list");
+    // Whoever comes first makes it again, and the newer has the last word.
+    cluster.objects.remove("Role ns/mine").unwrap();
+    assert!(cluster.restore(PLAN).0);
+    assert!(cluster.restore("install-2").0);
+    rest(&mut cluster);
+    assert_eq!(verb(&cluster), "list");
+    // An operator that is gone has none.
+    cluster.objects.remove("ClusterServiceVersion ns/b.v1").unwrap();
+    assert!(cluster.restore(PLAN).0);
+    assert_eq!(verb(&cluster), "get");
+    rest(&mut cluster);
+}
+
 /// A bundle may bring two objects of one name, with the label of derived ones on both: rights must not change hands for ever.
 #[test]
 fn steps_of_one_plan_do_not_fight_over_an_object() {
-    let role = |verb: &str, hash: Option<String>| {
-        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}]);
-        let typed = serde_json::from_value(rules.clone()).unwrap();
-        let hash = hash.unwrap_or_else(|| super::super::restoration::content_hash(&Some(typed)));
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"name": "mine", "labels": {"olm.permissions.hash": hash}}, "rules": rules})
-    };
     for hash in [Some("any".to_owned()), None] {
         let twins = vec![role("get", hash.clone()), role("list", hash.clone())];
         let mut cluster = Cluster::with_plan(&[bundle("a.v1", twins)]);
