@@ -6,8 +6,9 @@
 //! - A namespace holds at most half of the permits, so that servers of one tenant that answer in drips leave the other half
 //!   to everybody else.
 //! - Whoever stops waiting leaves the line, and a permit that is dropped is free at once.
+//! - A permit that becomes free wakes the one whose turn it is and nobody else.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -20,15 +21,14 @@ pub struct FairPermits {
 
 struct Shared {
     state: Mutex<State>,
-    changed: Notify,
     /// How many permits a namespace may hold.
     share: usize,
 }
 
 struct State {
     free: usize,
-    /// Numbers of the tickets that wait.
-    tickets: BTreeSet<u64>,
+    /// The tickets that wait, by number, and what wakes each.
+    tickets: BTreeMap<u64, Arc<Notify>>,
     /// Permits held, by namespace; a namespace that holds none is not there.
     held: BTreeMap<String, usize>,
     /// Numbers of the tickets that wait, by namespace; a namespace without any is not there.
@@ -49,7 +49,7 @@ impl FairPermits {
         let permits = permits.max(1);
         let state = State {
             free: permits,
-            tickets: BTreeSet::new(),
+            tickets: BTreeMap::new(),
             held: BTreeMap::new(),
             lines: BTreeMap::new(),
             turns: VecDeque::new(),
@@ -57,7 +57,6 @@ impl FairPermits {
         };
         let shared = Shared {
             state: Mutex::new(state),
-            changed: Notify::new(),
             share: share.max(1),
         };
         Self {
@@ -70,7 +69,8 @@ impl FairPermits {
         let mut state = self.shared.lock();
         let number = state.next_ticket;
         state.next_ticket = state.next_ticket.wrapping_add(1);
-        state.tickets.insert(number);
+        let turn = Arc::new(Notify::new());
+        state.tickets.insert(number, Arc::clone(&turn));
         drop(state);
         let place = Place {
             shared: Arc::clone(&self.shared),
@@ -79,7 +79,7 @@ impl FairPermits {
         for namespace in namespaces {
             place.join(namespace);
         }
-        Ticket { place }
+        Ticket { place, turn }
     }
 
     /// A permit in the name of a namespace, if it can have one without anybody waiting.
@@ -97,6 +97,16 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every critical section leaves the state consistent, so a panic elsewhere cannot spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whose turn it is, if there is a permit for anybody. One that is woken before it waits does not wait.
+    fn wake_next(&self) {
+        let state = self.lock();
+        if let Some((_, number)) = state.next(self.share)
+            && let Some(turn) = state.tickets.get(&number)
+        {
+            turn.notify_one();
+        }
     }
 }
 
@@ -137,7 +147,7 @@ impl Place {
     /// come. Nothing happens when the ticket waits in that line already, or does not wait any more.
     pub fn join(&self, namespace: &str) {
         let mut state = self.shared.lock();
-        if !state.tickets.contains(&self.number) {
+        if !state.tickets.contains_key(&self.number) {
             return;
         }
         match state.lines.get_mut(namespace) {
@@ -150,7 +160,7 @@ impl Place {
             }
         }
         drop(state);
-        self.shared.changed.notify_waiters();
+        self.shared.wake_next();
     }
 
     fn take(&self) -> Option<Permit> {
@@ -167,7 +177,7 @@ impl Place {
         *held = held.saturating_add(1);
         drop(state);
         // There may be another one free, and somebody else is next now.
-        self.shared.changed.notify_waiters();
+        self.shared.wake_next();
         Some(Permit {
             shared: Arc::clone(&self.shared),
             namespace,
@@ -178,6 +188,7 @@ impl Place {
 /// The right to a permit in turn; who drops it waits no longer.
 pub struct Ticket {
     place: Place,
+    turn: Arc<Notify>,
 }
 
 impl Ticket {
@@ -189,14 +200,10 @@ impl Ticket {
     /// The permit, when the turn has come.
     pub async fn permit(self) -> Permit {
         loop {
-            let changed = self.place.shared.changed.notified();
-            tokio::pin!(changed);
-            // Registered before the state is read, so that a change in between is not missed.
-            changed.as_mut().enable();
             if let Some(permit) = self.place.take() {
                 return permit;
             }
-            changed.await;
+            self.turn.notified().await;
         }
     }
 }
@@ -204,7 +211,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.place.shared.lock().leave(self.place.number);
-        self.place.shared.changed.notify_waiters();
+        self.place.shared.wake_next();
     }
 }
 
@@ -243,7 +250,7 @@ impl Drop for Permit {
             }
         }
         drop(state);
-        self.shared.changed.notify_waiters();
+        self.shared.wake_next();
     }
 }
 
@@ -296,6 +303,30 @@ mod tests {
         let _others = [pool.acquire("a").await, pool.acquire("b").await];
         assert_eq!(pool.shared.lock().free, 0);
         assert!(pool.shared.lock().lines.is_empty());
+    }
+
+    /// Hundreds wait, and each is asked once in vain and once when its turn has come.
+    #[tokio::test(start_paused = true)]
+    async fn a_free_permit_wakes_one_waiter() {
+        let pool = FairPermits::new(2);
+        let polls = Arc::new(Mutex::new(0));
+        let mut work = tokio::task::JoinSet::new();
+        for number in 0..200 {
+            let ticket = pool.ticket([["a", "b", "c"][number % 3]]);
+            let polls = Arc::clone(&polls);
+            work.spawn(async move {
+                let mut permit = Box::pin(ticket.permit());
+                let counted = std::future::poll_fn(|context| {
+                    *polls.lock().unwrap() += 1;
+                    permit.as_mut().poll(context)
+                });
+                let _permit = counted.await;
+                sleep(Duration::from_secs(1)).await;
+            });
+        }
+        work.join_all().await;
+        let polls = *polls.lock().unwrap();
+        assert!(polls <= 2 * 200 + 10, "{polls}");
     }
 
     /// What two namespaces want begins with the turn of the first of them.
