@@ -16,12 +16,17 @@ pub(super) fn step(observed: &Observed) -> Step {
     }
     let Some(next) = replacement::next(name, siblings) else {
         // Upstream stays here for ever when the successor is deleted; this one runs on and is repaired again. That no
-        // successor exists has been read from the API server, see `observe`.
-        return Step::go(Transition::new(
+        // successor exists has been read from the API server, see `observe`. The round ends here: in this phase the gates
+        // are open whatever became of the group, so what follows is for a round that asks them.
+        let pending = Transition::new(
             Phase::Pending,
             reason::NEEDS_REINSTALL,
             "marked as replacement, but no replacement CSV found in cluster",
-        ));
+        );
+        return Step {
+            then: Some(pending),
+            ..Step::default()
+        };
     };
     let running = if observed.group().is_some_and(|group| group.fail_forward) {
         match replacement::last(name, siblings) {

@@ -172,6 +172,33 @@ fn a_successor_that_is_deleted_gives_the_operator_back() {
 }
 
 #[test]
+fn without_a_group_an_operator_that_is_given_back_writes_nothing() {
+    let mut world = installed();
+    let mut newer = csv("b", "a");
+    newer["spec"]["minKubeVersion"] = json!("99.0.0");
+    world.put(newer);
+    world.settle_for(3);
+    world.delete("OperatorGroup", "ns", "og");
+    world.delete("Deployment", "ns", "demo");
+    world.settle_for(3);
+    assert!(
+        world.status("a").starts_with("Replacing"),
+        "{}",
+        world.status("a")
+    );
+    world.delete("ClusterServiceVersion", "ns", "b");
+    world.settle_for(3);
+    assert_eq!(
+        world.status("a"),
+        "Failed NoOperatorGroup: csv in namespace with no operatorgroups"
+    );
+    assert!(
+        world.get("Deployment", "ns", "demo").is_none(),
+        "no group, no install"
+    );
+}
+
+#[test]
 fn losing_the_group_in_the_middle_of_an_upgrade_does_not_break_the_chain() {
     let mut world = installed();
     let mut newer = csv("b", "a");
