@@ -214,7 +214,10 @@ impl<R: Reconciler> Worker<R> {
         }
         let update = self.reconciler.status(&observed, verdict, &outcomes, now);
         let mut failed = outcomes.failure().is_some();
-        let mut events = if failed { Vec::new() } else { plan.events };
+        // A warning tells what was found. It holds whatever became of the writes, and may not come again: what was written
+        // before the refused one can be what says that it was told.
+        let mut events = plan.events;
+        events.retain(|event| event.warning || !failed);
         if let Some(patch) = &update.patch {
             let outcome = self.runner.executor.perform(patch).await;
             note_write(written, Extent::Status, patch, &outcome);

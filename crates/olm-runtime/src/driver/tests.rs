@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Method, Request, Response};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -463,6 +463,32 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
     minutes(1).await;
     let after = world.rounds();
     assert!(after > patches.len() as u64);
+}
+
+/// It may be told once only: what was written before the refused write can be what says so.
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_takes_no_warning_with_it() {
+    let event = |warning: bool, reason: &str| EventDraft {
+        regarding: ObjectReference {
+            kind: Some("Deployment".to_owned()),
+            namespace: Some("ns".to_owned()),
+            name: Some("a".to_owned()),
+            ..ObjectReference::default()
+        },
+        warning,
+        reason: reason.to_owned(),
+        message: reason.to_owned(),
+    };
+    let decide: Decide = Box::new(move |_| Plan {
+        events: vec![event(true, "Found"), event(false, "Did")],
+        ..writes(vec![status_of("a")])
+    });
+    let world = World::new(&["a"], decide, nothing());
+    world.server.lock().unwrap().refuses = true;
+    minutes(1).await;
+    let told = world.events();
+    assert!(told.contains(&"Found".to_owned()), "{told:?}");
+    assert!(!told.contains(&"Did".to_owned()), "nothing was done: {told:?}");
 }
 
 /// In each of the four steps, one of which runs on a thread of its own.
