@@ -15,6 +15,8 @@ use crate::{client::REQUEST_DEADLINE, error::ObserveError, key::is_path_segment}
 const FRESH: Duration = Duration::from_secs(60);
 /// How long a group and version that could not be read are left alone by [`Discovery::find_served`].
 const TROUBLE_LASTS: Duration = Duration::from_secs(30);
+/// How long the kinds of a group and version are kept for when they cannot be read, after anybody asked for them last.
+const KEPT: Duration = Duration::from_secs(600);
 /// How long [`Discovery::find_served`] waits for an answer: behind a group can be anybody's aggregated API server.
 const LOOK_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -46,6 +48,18 @@ struct Known {
     kinds: Option<(Instant, Kinds)>,
     /// Why the last attempt failed, and when; `None` when it did not.
     trouble: Option<(Instant, String)>,
+    /// When they were last asked for.
+    asked: Option<Instant>,
+}
+
+impl Known {
+    fn is_wanted(&self, now: Instant) -> bool {
+        let within = |at: Instant, lasts: Duration| now.saturating_duration_since(at) < lasts;
+        self.trouble
+            .as_ref()
+            .is_some_and(|(at, _)| within(*at, TROUBLE_LASTS))
+            || self.kinds.is_some() && self.asked.is_some_and(|at| within(at, KEPT))
+    }
 }
 
 /// Discovery with a memory, asked only for what is needed.
@@ -128,13 +142,14 @@ impl Discovery {
         {
             return answer(&fresh, kinds, None);
         }
-        let before = self
-            .known
-            .lock()
-            .await
-            .get(&api_version)
-            .cloned()
-            .unwrap_or_default();
+        let before = {
+            let mut known = self.known.lock().await;
+            let known = known.get_mut(&api_version);
+            known.map_or_else(Known::default, |known| {
+                known.asked = Some(Instant::now());
+                known.clone()
+            })
+        };
         let last = before.kinds.map(|(_, kinds)| kinds).unwrap_or_default();
         if let Some((at, text)) = before.trouble
             && at.elapsed() < TROUBLE_LASTS
@@ -163,25 +178,26 @@ impl Discovery {
 
     /// Keeps what the cluster serves; what it does not is asked for each time, and anybody can name any number of that.
     async fn remember(&self, api_version: String, kinds: Kinds) {
+        let now = Instant::now();
         let mut known = self.known.lock().await;
+        known.retain(|_, known| known.is_wanted(now));
         if kinds.is_empty() {
             known.remove(&api_version);
         } else {
-            let kinds = Some((Instant::now(), kinds));
-            known.insert(api_version, Known { kinds, trouble: None });
+            let found = Known {
+                kinds: Some((now, kinds)),
+                trouble: None,
+                asked: Some(now),
+            };
+            known.insert(api_version, found);
         }
     }
 
     async fn remember_trouble(&self, api_version: String, text: String) {
+        let now = Instant::now();
         let mut known = self.known.lock().await;
-        known.retain(|_, known| {
-            let recent = known
-                .trouble
-                .as_ref()
-                .is_some_and(|(at, _)| at.elapsed() < TROUBLE_LASTS);
-            recent || known.kinds.is_some()
-        });
-        known.entry(api_version).or_default().trouble = Some((Instant::now(), text));
+        known.retain(|_, known| known.is_wanted(now));
+        known.entry(api_version).or_default().trouble = Some((now, text));
     }
 
     async fn read_kinds(
@@ -293,6 +309,31 @@ pub async fn deadline<T>(what: &str, read: impl Future<Output = kube::Result<T>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_nobody_asks_for_are_forgotten() {
+        let began = Instant::now();
+        let known = |trouble: Option<u64>, asked: u64| Known {
+            kinds: Some((began, Kinds::default())),
+            trouble: trouble.map(|seconds| (began + Duration::from_secs(seconds), "503".to_owned())),
+            asked: Some(began + Duration::from_secs(asked)),
+        };
+        for (found, after, wanted) in [
+            (known(None, 0), 599, true),
+            (known(None, 0), 600, false),
+            // An API whose server is down counts as long as somebody needs it.
+            (known(Some(0), 5000), 5599, true),
+            (known(Some(590), 0), 610, true),
+            (known(Some(590), 0), 630, false),
+            (Known::default(), 0, false),
+        ] {
+            assert_eq!(
+                found.is_wanted(began + Duration::from_secs(after)),
+                wanted,
+                "{found:?} {after}"
+            );
+        }
+    }
 
     #[test]
     fn what_cannot_be_an_api_is_not_asked_for() {
