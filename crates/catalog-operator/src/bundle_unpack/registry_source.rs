@@ -1,6 +1,7 @@
 //! Bundles from image registries, with the credentials a catalog brings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +15,7 @@ use olm_oci::{
 use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
+use olm_runtime::isolation;
 use olm_runtime::store::Store;
 
 use super::access::{Consents, FRESH, KNOWN, Keys};
@@ -35,7 +37,7 @@ pub struct RegistrySource {
     client: Client,
     catalogs: Store<CatalogSource>,
     puller: Puller,
-    cache: Option<BundleCache>,
+    cache: Option<Arc<BundleCache>>,
     consents: Consents,
 }
 
@@ -54,7 +56,7 @@ impl RegistrySource {
             client,
             catalogs,
             puller: Puller::new(config).with_spool(Spool::new(spool, SPOOL_BYTES)),
-            cache: cache_dir.map(|dir| BundleCache::new(dir, DEFAULT_CACHE_BYTES)),
+            cache: cache_dir.map(|dir| Arc::new(BundleCache::new(dir, DEFAULT_CACHE_BYTES))),
             consents: Consents::default(),
         }
     }
@@ -97,6 +99,7 @@ impl RegistrySource {
         } else {
             // A registry that has just not answered is not asked again, but it may have answered for these before.
             self.without_registry(image, &catalog.namespace, &all, refused)
+                .await
         };
         content.map_err(|error| UnpackError::new(error.class().into(), error))
     }
@@ -108,17 +111,17 @@ impl RegistrySource {
         namespace: &str,
         keys: &Keys,
     ) -> Result<ImageContent, PullError> {
-        if let Some(content) = self.permitted(image, namespace, keys, FRESH) {
+        if let Some(content) = self.permitted(image, namespace, keys, FRESH).await {
             return Ok(content);
         }
         let mut opened = match self.puller.open(image, &keys.credentials).await {
             Ok(opened) => opened,
-            Err(error) => return self.without_registry(image, namespace, keys, error),
+            Err(error) => return self.without_registry(image, namespace, keys, error).await,
         };
         // Who is shown the manifest may have what it lists.
         let digest = opened.digest().clone();
         self.consents.note(&digest, namespace, keys);
-        if let Some(content) = self.cached(namespace, &digest) {
+        if let Some(content) = self.cached(namespace, &digest).await {
             return Ok(content);
         }
         let folders = VIEW.folders(opened.labels());
@@ -129,16 +132,12 @@ impl RegistrySource {
             labels,
             files,
         };
-        if let Some(cache) = &self.cache
-            && let Err(error) = cache.put(namespace, &content, VIEW)
-        {
-            tracing::warn!(%image, %error, "pulled content is not cached");
-        }
+        self.keep(image, namespace, &content).await;
         Ok(content)
     }
 
     /// What is on disk serves those who were shown the image before while its registry does not answer. A refusal counts.
-    fn without_registry(
+    async fn without_registry(
         &self,
         image: &Reference,
         namespace: &str,
@@ -146,7 +145,7 @@ impl RegistrySource {
         error: PullError,
     ) -> Result<ImageContent, PullError> {
         if error.class() == PullErrorClass::Unreachable {
-            return self.permitted(image, namespace, keys, KNOWN).ok_or(error);
+            return self.permitted(image, namespace, keys, KNOWN).await.ok_or(error);
         }
         if let Some(digest) = image.digest() {
             self.consents.withdraw(digest, namespace, keys);
@@ -154,7 +153,7 @@ impl RegistrySource {
         Err(error)
     }
 
-    fn permitted(
+    async fn permitted(
         &self,
         image: &Reference,
         namespace: &str,
@@ -162,12 +161,38 @@ impl RegistrySource {
         age: Duration,
     ) -> Option<ImageContent> {
         let digest = image.digest()?;
-        let permitted = self.consents.was_given(digest, namespace, keys, age);
-        self.cached(namespace, digest).filter(|_| permitted)
+        if !self.consents.was_given(digest, namespace, keys, age) {
+            return None;
+        }
+        self.cached(namespace, digest).await
     }
 
-    fn cached(&self, namespace: &str, digest: &Digest) -> Option<ImageContent> {
-        self.cache.as_ref()?.get(namespace, digest, VIEW)
+    /// What is on disk. Reading and hashing a bundle is no work for the thread that serves watches.
+    async fn cached(&self, namespace: &str, digest: &Digest) -> Option<ImageContent> {
+        let cache = Arc::clone(self.cache.as_ref()?);
+        let (namespace, digest) = (namespace.to_owned(), digest.clone());
+        let read = isolation::blocking(move || cache.get(&namespace, &digest, VIEW)).await;
+        read.unwrap_or_else(|panicked| {
+            tracing::error!(
+                message = panicked.message,
+                "reading the cache of bundles panicked"
+            );
+            None
+        })
+    }
+
+    /// Puts what was pulled on disk. Without that it is pulled again another time.
+    async fn keep(&self, image: &Reference, namespace: &str, content: &ImageContent) {
+        let Some(cache) = self.cache.clone() else {
+            return;
+        };
+        let (namespace, content) = (namespace.to_owned(), content.clone());
+        let trouble = match isolation::blocking(move || cache.put(&namespace, &content, VIEW)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(panicked) => panicked.message,
+        };
+        tracing::warn!(%image, error = trouble, "pulled content is not cached");
     }
 
     /// Pull secrets named by the CatalogSource. A catalog that is gone brings none.
