@@ -283,6 +283,8 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Between checks of a server that cannot be watched.
 const POLL: Duration = Duration::from_secs(5);
+/// How long the first answer to a watch may take.
+const WATCH_BEGINS: Duration = Duration::from_secs(10);
 
 impl Connection {
     /// Begins to connect to `host:port`. Must be called within a tokio runtime.
@@ -335,7 +337,9 @@ async fn until_lost(client: &Client) {
     let request = Request::new(HealthCheckRequest {
         service: HEALTH_NAME.to_owned(),
     });
-    if let Ok(answer) = HealthClient::new(client.channel.clone()).watch(request).await {
+    let mut health = HealthClient::new(client.channel.clone());
+    // One that takes the question and never begins to answer is asked in turns as well.
+    if let Ok(Ok(answer)) = tokio::time::timeout(WATCH_BEGINS, health.watch(request)).await {
         let mut changes = answer.into_inner();
         while let Ok(Some(change)) = changes.message().await {
             if change.status() != ServingStatus::Serving {
