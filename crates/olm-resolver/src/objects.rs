@@ -384,13 +384,6 @@ fn excludes_global(group: &OperatorGroup) -> bool {
     value.is_some_and(|value| value == labels::TRUE)
 }
 
-/// Whether this is a copy of a ClusterServiceVersion of another namespace.
-pub fn is_copied(csv: &ClusterServiceVersion) -> bool {
-    let home = csv.annotations().get(labels::OPERATOR_NAMESPACE);
-    csv.labels().contains_key(labels::COPIED_FROM)
-        || home.is_some_and(|home| csv.namespace().as_ref() != Some(home))
-}
-
 /// A Subscription with its settled status, as the resolver takes it.
 pub fn resolver_subscription(
     object: &Subscription,
@@ -440,7 +433,7 @@ pub fn installed_csv(csv: &ClusterServiceVersion) -> InstalledCsv {
             .as_ref()
             .map(|status| status.phase.to_string())
             .unwrap_or_default(),
-        copied: is_copied(csv),
+        copied: csv.is_copied(),
         properties: csv.annotations().get(labels::PROPERTIES).cloned(),
         owned: owned.chain(spec.owned_api_services().iter().map(api)).collect(),
         required: required

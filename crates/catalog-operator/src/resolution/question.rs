@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
 use olm_resolver::InstalledCsv;
-pub use olm_resolver::objects::{installed_csv, is_copied, resolver_subscription};
+pub use olm_resolver::objects::{installed_csv, resolver_subscription};
 
 /// Marks as `Replacing` what has a successor that a Subscription has moved on to.
 ///

@@ -28,7 +28,6 @@ use super::answer::{Answer, Memory};
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::observe::{Failure, Observed, Progress, QUIET};
-use super::question::is_copied;
 use super::{parts, plan_object, runtime_constraints, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
@@ -121,7 +120,7 @@ impl ResolutionReconciler {
                 .map(|plan| (plan.name_any(), plan))
                 .collect(),
             csvs: csvs
-                .filter(|csv| !is_copied(csv))
+                .filter(|csv| !csv.is_copied())
                 .map(|csv| csv.name_any())
                 .collect(),
             fail_forward,
@@ -201,6 +200,9 @@ impl Reconciler for ResolutionReconciler {
             self.memory.forget(namespace);
             let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
             warned.remove(namespace);
+            // What was refused in a namespace that goes says nothing about one that is made again under its name.
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            refusals.remove(namespace);
         }
         if terminating {
             return Ok(None);
