@@ -27,7 +27,7 @@ fn build() -> anyhow::Result<PathBuf> {
         .status()
         .context("cannot run cargo")?;
     ensure!(built.success(), "the plugin could not be built");
-    Ok(workspace::root().join("target/debug/kubectl-operator"))
+    Ok(workspace::target().join("debug/kubectl-operator"))
 }
 
 fn operator(namespace: &Namespace<'_>, arguments: &[&str]) -> anyhow::Result<Output> {

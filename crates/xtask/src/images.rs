@@ -113,7 +113,7 @@ fn target() -> String {
 }
 
 fn programs() -> PathBuf {
-    workspace::root().join("target").join(target()).join("release")
+    workspace::target().join(target()).join("release")
 }
 
 /// The static program that [`build`] makes for stand-in images.
@@ -126,7 +126,7 @@ pub fn stand_in_program() -> PathBuf {
 /// # Errors
 /// When the compiler fails, a program is not static, or the certificate authorities are missing.
 pub fn build(progress: &Progress) -> anyhow::Result<Built> {
-    progress.stage("static programs built", || compile(&target()))?;
+    progress.stage("static programs built", || compile(&target(), &PROGRAMS))?;
     write(progress, programs(), &[])
 }
 
@@ -136,6 +136,8 @@ pub fn build(progress: &Progress) -> anyhow::Result<Built> {
 /// # Errors
 /// When a program is missing or cannot be copied.
 pub fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
+    // Images of others have nothing but this one program.
+    progress.stage("static stand-in built", || compile(&target(), &[STAND_IN]))?;
     let copies = folder().join("programs");
     fs::create_dir_all(&copies)?;
     let mut libraries = BTreeSet::new();
@@ -226,7 +228,7 @@ fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyho
 /// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
 /// scripts and procedural macros dynamic, which they must be. Without relocations at start the tables in a program stay
 /// pages of its file, instead of becoming memory of each process (1.6 MiB in the catalog operator).
-fn compile(target: &str) -> anyhow::Result<()> {
+fn compile(target: &str, packages: &[&str]) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
         .args(["build", "--quiet", "--release", "--target", target])
@@ -235,7 +237,7 @@ fn compile(target: &str) -> anyhow::Result<()> {
             "-C target-feature=+crt-static -C relocation-model=static",
         )
         .stdin(Stdio::null());
-    for program in PROGRAMS {
+    for program in packages {
         command.args(["--package", program]);
     }
     // Its output is talk, not data.

@@ -12,6 +12,11 @@ pub fn root() -> PathBuf {
     manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
 }
 
+/// Where cargo builds: as it does itself, `CARGO_TARGET_DIR` goes first.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |named| root().join(named))
+}
+
 /// What cargo tells the programs it runs about their own package. Build scripts declare that they depend on it, so a
 /// cargo that inherits it from a program of another package compiles most dependencies anew.
 const ABOUT_A_PACKAGE: [&str; 4] = [

@@ -100,9 +100,7 @@ fn corpus() -> anyhow::Result<PathBuf> {
 }
 
 fn build(options: &CatalogBenchOptions) -> anyhow::Result<(PathBuf, PathBuf)> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace::root().join("target"), PathBuf::from);
-    let release = target.join("release");
+    let release = workspace::target().join("release");
     let cargo = |arguments: &[&str]| -> anyhow::Result<()> {
         let status = workspace::cargo()
             .args(arguments)
