@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::args::parse_go_duration;
+use go_compat::duration::{self, DurationError, Signed};
 
 /// A day, the longest time that any annotation may ask for.
 pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -39,16 +39,11 @@ impl DurationAnnotation {
         let Some(text) = annotations.get(self.key) else {
             return Ok(None);
         };
-        // Upstream's "not set".
-        if text
-            .strip_prefix('-')
-            .is_some_and(|rest| parse_go_duration(rest).is_ok())
-        {
-            return Ok(None);
-        }
-        let asked = match parse_go_duration(text) {
-            Ok(asked) => asked,
-            Err(_) if is_too_long(text) => Duration::MAX,
+        let asked = match duration::parse_signed(text) {
+            Ok(Signed::Forward(asked)) => asked,
+            // Upstream's "not set".
+            Ok(Signed::Backward(_)) => return Ok(None),
+            Err(DurationError::TooLong(_)) if !text.starts_with('-') => Duration::MAX,
             Err(error) => {
                 let (key, purpose) = (self.key, self.purpose);
                 return Err(format!(
@@ -71,16 +66,6 @@ impl DurationAnnotation {
         }
         Ok(Some(used))
     }
-}
-
-/// Whether the text is one number and one unit whose product is beyond what a duration holds.
-fn is_too_long(text: &str) -> bool {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = text.strip_prefix(number).unwrap_or_default();
-    !number.is_empty()
-        && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-        && number.parse::<f64>().is_ok()
-        && parse_go_duration(&format!("1{unit}")).is_ok()
 }
 
 /// The beginning of a text that may be as long as annotations are.

@@ -57,11 +57,11 @@ pub struct Args {
     pub util_image: String,
 
     /// Longest time a bundle's unpack may take; 0 means no limit.
-    #[arg(long, default_value = "10m", value_parser = parse_go_duration)]
+    #[arg(long, default_value = "10m", value_parser = go_compat::duration::parse)]
     pub bundle_unpack_timeout: Duration,
 
     /// How long errors that do not pass by themselves are tried again before an InstallPlan fails, from the first of them on.
-    #[arg(long, default_value = "1m", value_parser = parse_go_duration)]
+    #[arg(long, default_value = "1m", value_parser = go_compat::duration::parse)]
     pub install_plan_retry_timeout: Duration,
 
     /// Run registry pods and unpack Jobs as user 1001.
@@ -155,45 +155,6 @@ impl Args {
     }
 }
 
-/// Parses a Go duration that is not negative, such as `1h30m`, `1.5s` or `0`.
-///
-/// # Errors
-/// The text is not such a duration.
-pub fn parse_go_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("time: invalid duration {text:?}");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let number_end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(|| format!("time: missing unit in duration {text:?}"))?;
-        let number: f64 = rest[..number_end].parse().map_err(|_| invalid())?;
-        rest = &rest[number_end..];
-        let unit_end = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(rest.len());
-        let unit = match &rest[..unit_end] {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            unknown => return Err(format!("time: unknown unit {unknown:?} in duration {text:?}")),
-        };
-        rest = &rest[unit_end..];
-        let part = Duration::try_from_secs_f64(number * unit).map_err(|_| invalid())?;
-        total = total.checked_add(part).ok_or_else(invalid)?;
-    }
-    Ok(total)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,26 +211,5 @@ mod tests {
                 .complaint()
                 .is_some_and(|text| text.contains("--tls-key"))
         );
-    }
-
-    #[test]
-    fn durations_are_read_as_go_reads_them() {
-        for (text, millis) in [
-            ("10m", 600_000),
-            ("1h30m", 5_400_000),
-            ("1.5s", 1_500),
-            ("0", 0),
-            ("250ms", 250),
-            ("+2s", 2_000),
-        ] {
-            assert_eq!(
-                parse_go_duration(text),
-                Ok(Duration::from_millis(millis)),
-                "{text}"
-            );
-        }
-        for text in ["", "10", "m", "-1s", "1x", "1.2.3s", "s1"] {
-            assert!(parse_go_duration(text).is_err(), "{text}");
-        }
     }
 }

@@ -5,6 +5,7 @@
 //! with what an older lifecycle manager computed. Order of fields is the order of the struct given; optional fields must
 //! be left out by the struct, as Go's `omitempty` does.
 
+use go_compat::json::{self, Html};
 use serde::Serialize;
 use sha2::{Digest, Sha224};
 
@@ -13,40 +14,22 @@ const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN
 /// Longest name [`generate_name`] aims at.
 const MAX_NAME_LENGTH: usize = 63;
 
-/// JSON as Go's encoder writes it: compact, and with `<`, `>`, `&` and the two Unicode line separators escaped.
-///
-/// # Errors
-/// When `value` has no JSON form, e.g. a map with keys that are not text.
-pub fn go_json<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
-    let plain = serde_json::to_string(value)?;
-    let mut escaped = String::with_capacity(plain.len());
-    for c in plain.chars() {
-        match c {
-            '<' => escaped.push_str("\\u003c"),
-            '>' => escaped.push_str("\\u003e"),
-            '&' => escaped.push_str("\\u0026"),
-            '\u{2028}' => escaped.push_str("\\u2028"),
-            '\u{2029}' => escaped.push_str("\\u2029"),
-            other => escaped.push(other),
-        }
-    }
-    Ok(escaped)
-}
-
 /// Hash of spec-hash labels and generated names: JSON with a newline behind it.
 ///
 /// # Errors
-/// As [`go_json`].
+/// As [`json::encode`].
 pub fn hash_with_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
-    Ok(sha224_base62((go_json(value)? + "\n").as_bytes()))
+    Ok(sha224_base62(
+        (json::encode(value, Html::Escaped)? + "\n").as_bytes(),
+    ))
 }
 
 /// Hash of the permissions label and of copied ClusterServiceVersions: JSON without a newline.
 ///
 /// # Errors
-/// As [`go_json`].
+/// As [`json::encode`].
 pub fn hash_without_newline<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
-    Ok(sha224_base62(go_json(value)?.as_bytes()))
+    Ok(sha224_base62(json::encode(value, Html::Escaped)?.as_bytes()))
 }
 
 /// SHA-224 of bytes in base 62.
@@ -80,7 +63,7 @@ pub fn base62(bytes: &[u8]) -> String {
 /// A base that fits exactly without the hyphen gives 64 characters: existing names have that quirk, so it is kept.
 ///
 /// # Errors
-/// As [`go_json`].
+/// As [`json::encode`].
 pub fn generate_name<T: Serialize>(base: &str, object: &T) -> Result<String, serde_json::Error> {
     let hash = hash_with_newline(object)?;
     let mut end = base.len();
@@ -104,16 +87,6 @@ pub fn fnv1a64(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
-
-    #[test]
-    fn json_is_escaped_as_go_does() {
-        let text = json!({"a": "<b>&\u{2028}\u{2029}", "c": "\"\\\n\u{1}é"});
-        assert_eq!(
-            go_json(&text).unwrap(),
-            r#"{"a":"\u003cb\u003e\u0026\u2028\u2029","c":"\"\\\n\u0001é"}"#
-        );
-    }
 
     #[test]
     fn generated_names_agree_with_known_ones() {

@@ -22,7 +22,6 @@ pub mod v1;
 pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod v2;
-pub mod version;
 
 pub use decode::DecodeError;
 pub use embedded::Embedded;

@@ -10,7 +10,7 @@ use crate::hash::{generate_name, hash_without_newline};
 /// Name of the Role, and of its RoleBinding, for a permission of the ClusterServiceVersion `csv`.
 ///
 /// # Errors
-/// None in practice; see [`crate::hash::go_json`].
+/// None in practice; see [`go_compat::json::encode`].
 pub fn role_name(
     csv: &str,
     service_account: &str,
@@ -28,7 +28,7 @@ pub fn role_name(
 /// `namespace`.
 ///
 /// # Errors
-/// None in practice; see [`crate::hash::go_json`].
+/// None in practice; see [`go_compat::json::encode`].
 pub fn cluster_role_name(
     csv: &str,
     namespace: &str,
@@ -50,7 +50,7 @@ pub fn cluster_role_name(
 /// share such an object. It differs from a [`cluster_role_name`] for the same permission.
 ///
 /// # Errors
-/// None in practice; see [`crate::hash::go_json`].
+/// None in practice; see [`go_compat::json::encode`].
 pub fn promoted_role_name(
     csv: &str,
     namespace: &str,
@@ -72,7 +72,7 @@ pub fn promoted_role_name(
 /// Permissions hash of a Role or ClusterRole.
 ///
 /// # Errors
-/// None in practice; see [`crate::hash::go_json`].
+/// None in practice; see [`go_compat::json::encode`].
 pub fn rules_hash(rules: &[PolicyRule]) -> Result<String, serde_json::Error> {
     hash_without_newline(&rules.iter().map(Rule::from).collect::<Vec<_>>())
 }
@@ -80,7 +80,7 @@ pub fn rules_hash(rules: &[PolicyRule]) -> Result<String, serde_json::Error> {
 /// Permissions hash of a RoleBinding or ClusterRoleBinding.
 ///
 /// # Errors
-/// None in practice; see [`crate::hash::go_json`].
+/// None in practice; see [`go_compat::json::encode`].
 pub fn binding_hash(role: &RoleRef, subjects: &[Subject]) -> Result<String, serde_json::Error> {
     hash_without_newline(&Binding {
         role: BindingRole {

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use go_compat::json::{Fields, kind_of};
 use olm_fbc::manifest::CSV_KIND;
-use olm_fbc::property::{Fields, json_kind};
 use olm_fbc::yaml;
 use serde_json::Value;
 
@@ -340,7 +340,7 @@ fn read_list(
         reason: format!("{field} must be a list of type and value: {reason}"),
     };
     let Value::Array(items) = any_case(value, field) else {
-        return Err(wrong(format!("found {}", json_kind(any_case(value, field)))));
+        return Err(wrong(format!("found {}", kind_of(any_case(value, field)))));
     };
     items
         .iter()

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use go_compat::semver::{Range, Version};
 use olm_fbc::channel::Graph;
 use olm_fbc::schema::Channel;
 use olm_fbc::validate::PackageModel;
-use olm_fbc::version::{Range, Version};
 
 mod dot;
 mod mermaid;

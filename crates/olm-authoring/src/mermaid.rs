@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use go_compat::semver::{Range, Version};
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, schemas};
-use olm_fbc::version::{Range, Version};
 
 /// What to draw.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use olm_fbc::property::Fields;
+use go_compat::json::Fields;
 use olm_fbc::schema::{Blob, BlobError, Bundle, schemas};
 use olm_fbc::yaml;
 use serde::Serialize;

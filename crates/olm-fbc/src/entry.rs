@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use go_compat::semver::{Range, Version};
+
 use crate::property::{self, Gvk, PropertyError, Typed};
-use crate::version::{Range, Version};
 
 /// A bundle as one channel of a package offers it.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,13 +6,12 @@
 
 pub mod channel;
 pub mod entry;
-pub mod go_json;
 pub mod image_ref;
 pub mod load;
 pub mod manifest;
 pub mod property;
+pub mod release;
 pub mod render;
 pub mod schema;
 pub mod validate;
-pub mod version;
 pub mod yaml;

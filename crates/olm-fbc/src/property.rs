@@ -5,16 +5,16 @@
 
 use std::fmt;
 
+use go_compat::json::Fields;
+use go_compat::semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::version::{Release, Version, VersionRelease};
+use crate::release::{Release, VersionRelease};
 
 mod csv_metadata;
-mod fields;
 
 pub use csv_metadata::CsvMetadata;
-pub use fields::{Fields, json_kind};
 
 /// Names of the property types.
 pub mod kinds {

@@ -5,10 +5,10 @@
 
 use std::io::{self, Write};
 
+use go_compat::json::{self, Html};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-use crate::go_json::{self, Html};
 use crate::schema::Blob;
 use crate::yaml;
 
@@ -105,13 +105,11 @@ struct GoFormatter(PrettyFormatter<'static>);
 
 impl Formatter for GoFormatter {
     fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
-        let mut text = String::new();
-        go_json::float(&mut text, value);
-        out.write_all(text.as_bytes())
+        out.write_all(json::float(value).as_bytes())
     }
 
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        out.write_all(go_json::escaped(fragment, Html::Plain).as_bytes())
+        out.write_all(json::escaped(fragment, Html::Plain).as_bytes())
     }
 
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {

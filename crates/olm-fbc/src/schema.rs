@@ -216,7 +216,7 @@ impl Blob {
         let mut map = match value {
             Value::Object(map) => map,
             Value::Null => return Err(BlobError::NoSchema(String::new())),
-            other => return Err(BlobError::NotAnObject(crate::property::json_kind(&other))),
+            other => return Err(BlobError::NotAnObject(go_compat::json::kind_of(&other))),
         };
         check_keys(&map)?;
         let schema = meta_key(&map, "schema")?;
@@ -315,7 +315,7 @@ fn meta_key(map: &Map<String, Value>, key: &'static str) -> Result<String, BlobE
         Some((_, Value::String(text))) => Ok(text.clone()),
         Some((_, other)) => Err(BlobError::NotText {
             key,
-            found: crate::property::json_kind(other),
+            found: go_compat::json::kind_of(other),
         }),
     }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::load::{self, LoadError, Origin};
+use crate::release::VersionRelease;
 use crate::schema::{Blob, Bundle, Channel, Deprecations, Package};
-use crate::version::VersionRelease;
 
 mod bundle;
 mod fault;

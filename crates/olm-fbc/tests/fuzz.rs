@@ -16,12 +16,13 @@ use catalog_seeds::{
     LIMITS, WORDS, beginnings, catalogs, changed_documents, check_rendering, files_of_the_corpus,
 };
 use fuzzing::{Fuzz, Random};
+use go_compat::semver::{Range, Version};
 use olm_fbc::channel::Graph;
 use olm_fbc::load::Origin;
+use olm_fbc::release::Release;
 use olm_fbc::render::Format;
 use olm_fbc::schema::Blob;
 use olm_fbc::validate::Checker;
-use olm_fbc::version::{Range, Release, Version};
 use olm_fbc::yaml::{self, Documents};
 
 #[test]

@@ -1,5 +1,6 @@
 //! Manifests and indexes, as far as they are read here.
 
+use go_compat::platform::architecture;
 use serde::Deserialize;
 
 use crate::digest::Digest;
@@ -85,16 +86,6 @@ pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
     }
 }
 
-/// The architecture of this machine in Go's words, which image indexes use.
-pub(crate) fn host_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "powerpc64" => "ppc64le",
-        other => other,
-    }
-}
-
 pub(crate) fn choose_platform(index: &ImageIndex) -> Result<Digest, String> {
     let for_linux = |architecture: &str| {
         index.manifests.iter().find(|entry| {
@@ -113,7 +104,7 @@ pub(crate) fn choose_platform(index: &ImageIndex) -> Result<Digest, String> {
                 .is_none_or(|platform| platform.os == "linux")
         })
     };
-    let entry = for_linux(host_architecture())
+    let entry = for_linux(architecture())
         .or_else(|| for_linux("amd64"))
         .or_else(first_image)
         .ok_or_else(|| "the index has no image for linux".to_owned())?;
@@ -138,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_machines_platform_is_chosen_then_amd64_then_any_linux() {
-        let here = host_architecture();
+        let here = architecture();
         for (entries, expected) in [
             (
                 &[("windows", here), ("linux", "s390x"), ("linux", here)][..],

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Parser};
+use go_compat::duration::{self, Signed};
 
 /// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
 /// OperatorGroup of its namespace.
@@ -115,9 +116,12 @@ impl Args {
 
 /// A Go duration; a negative one means 15 minutes, as upstream reads it.
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    match text.strip_prefix('-') {
-        Some(positive) => olm_runtime::args::parse_duration(positive).map(|_| Duration::from_secs(15 * 60)),
-        None => olm_runtime::args::parse_duration(text),
+    match duration::parse_signed(text) {
+        Ok(Signed::Forward(interval)) => Ok(interval),
+        Ok(Signed::Backward(_)) => Ok(Duration::from_secs(15 * 60)),
+        Err(_) => Err(format!(
+            "`{text}` is not a duration; write for example `90s`, `5m` or `1h30m`"
+        )),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Source: section 3 ("FBC bundle → api.Bundle") of the catalog specification.
 
 use base64::Engine as _;
-use olm_fbc::go_json::{self, Html};
+use go_compat::json::{self, Html};
 use olm_fbc::property::{self, CsvMetadata, PropertyError, Typed, kinds};
 use olm_fbc::schema::{self, ChannelEntry, RelatedImage};
 use olm_fbc::yaml;
@@ -113,7 +113,7 @@ impl<'a> Builder<'a> {
             Typed::GvkRequired(gvk) => {
                 common.dependencies.push(proto::Dependency {
                     r#type: kinds::GVK.to_owned(),
-                    value: go_json::to_string(&property.value, Html::Plain),
+                    value: json::to_string(&property.value, Html::Plain),
                 });
                 common.required_apis.push(api(gvk));
             }
@@ -136,7 +136,7 @@ impl<'a> Builder<'a> {
         }
         self.out.common.properties.push(proto::Property {
             r#type: property.kind.clone(),
-            value: go_json::to_string(&property.value, Html::Plain),
+            value: json::to_string(&property.value, Html::Plain),
         });
         Ok(())
     }
@@ -155,7 +155,7 @@ impl<'a> Builder<'a> {
             Ok(text) => {
                 let (value, _) =
                     yaml::parse_first(text.as_bytes()).map_err(|error| wrap(error.to_string()))?;
-                go_json::to_string(&value, Html::Escaped)
+                json::to_string(&value, Html::Escaped)
             }
             Err(error) => return Err(wrap(error.to_string())),
         };
@@ -265,7 +265,7 @@ fn api(gvk: property::Gvk) -> proto::GroupVersionKind {
 
 fn package_dependency(required: &property::PackageRequired) -> String {
     let value = serde_json::json!({"packageName": required.package_name, "version": required.version_range});
-    go_json::to_string(&value, Html::Plain)
+    json::to_string(&value, Html::Plain)
 }
 
 fn is_json_object(text: &str) -> bool {

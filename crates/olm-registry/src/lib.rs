@@ -14,7 +14,6 @@ pub mod index;
 pub mod limits;
 pub mod proto;
 pub mod query;
-mod quote;
 mod receive;
 mod scratch;
 pub mod server;

@@ -2,10 +2,11 @@
 //!
 //! Where upstream's order is that of a hash map, ours is sorted. Source: section 3 of the catalog specification.
 
+use go_compat::quote;
+
 use crate::frame::Frame;
 use crate::index::{EntryRecord, Index, NameError, PackageRecord, api_key};
 use crate::proto;
-use crate::quote::quote;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

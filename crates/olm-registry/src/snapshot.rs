@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use go_compat::semver::{Range, Version};
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty, InlineBundle, PackageEntry};
 use olm_fbc::property::{self, Gvk, PropertyError, Typed, kinds};
-use olm_fbc::version::{Range, Version};
 use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::Status;

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
-use olm_fbc::version::Version;
 use olm_resolver::solver::{Constraint, Instance, Outcome, VariableId, solve};
 use olm_resolver::{Catalog, CatalogKey, Problem, Snapshot, Subscription, resolve};
 

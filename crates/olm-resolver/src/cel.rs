@@ -25,8 +25,8 @@ use std::sync::{Arc, LazyLock};
 
 use ::cel::objects::{Key, Map};
 use ::cel::{Context, Env, ExecutionError, IdedExpr, Value};
+use go_compat::semver::Version;
 use olm_fbc::entry::EntryProperty;
-use olm_fbc::version::Version;
 
 pub use self::meter::{BUNDLE_STEPS, Budget, CATALOG_STEPS, CATALOG_STEPS_PER_ENTRY, TooCostly};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use olm_fbc::version::Version;
+use go_compat::semver::Version;
 use serde_json::Value;
 
 /// The version of a cluster's Kubernetes, such as `v1.34.1`.

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Gvk, Typed, kinds};
-use olm_fbc::version::Version;
 
 use crate::predicate::Predicate;
 use crate::requirement::{self, MalformedProperty};

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Gvk, Typed, kinds};
-use olm_fbc::version::Version;
 use serde_json::value::RawValue;
 
 use crate::entry::Entry;

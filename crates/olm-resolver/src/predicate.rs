@@ -4,8 +4,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use go_compat::quote;
+use go_compat::semver::Range;
 use olm_fbc::property::Gvk;
-use olm_fbc::version::Range;
 
 use crate::cel::{Budget, Rule};
 use crate::entry::Entry;
@@ -137,27 +138,6 @@ impl fmt::Display for Predicate {
             Predicate::Told(_, test) => write!(f, "{test}"),
         }
     }
-}
-
-/// A text as Go's `%q` writes it.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\t' => quoted.push_str("\\t"),
-            '\n' => quoted.push_str("\\n"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\r' => quoted.push_str("\\r"),
-            c if c < ' ' || c == '\u{7f}' => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 fn join(f: &mut fmt::Formatter<'_>, parts: &[Predicate], separator: &str) -> fmt::Result {

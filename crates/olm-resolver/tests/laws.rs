@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::Gvk;
-use olm_fbc::version::Version;
 use olm_resolver::entry::Entry;
 use olm_resolver::{
     Catalog, CatalogKey, Failure, InstalledCsv, Problem, Resolution, Snapshot, Subscription, resolve,

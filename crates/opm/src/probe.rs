@@ -166,30 +166,12 @@ fn parse(arguments: &[String]) -> Result<Probe, String> {
     Ok(probe)
 }
 
-/// Go's durations of one unit or several: `1s`, `250ms`, `1m30s`.
+/// A Go duration that is not zero.
 fn parse_duration(flag: &str, text: &str) -> Result<Duration, String> {
-    let wrong = || format!("error: invalid duration {text:?} for -{flag}");
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(digits);
-        let end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let seconds = match unit {
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(wrong()),
-        };
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        total += Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
-        rest = tail;
-    }
-    if total.is_zero() { Err(wrong()) } else { Ok(total) }
+    go_compat::duration::parse(text)
+        .ok()
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| format!("error: invalid duration {text:?} for -{flag}"))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::R
         .map(|(key, value)| (key.clone(), json!(value)))
         .collect();
     let image = serde_json::to_vec(&json!({
-        "architecture": oci_architecture(),
+        "architecture": go_compat::platform::architecture(),
         "os": "linux",
         "config": { "Entrypoint": config.entrypoint, "User": config.user, "Labels": labels, "Env": config.env },
         "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
@@ -85,15 +85,6 @@ pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::R
     }
     write_tar(out, &entries).with_context(|| format!("cannot write the image {}", out.display()))?;
     Ok(manifest_digest)
-}
-
-/// The name OCI has for the machine's architecture.
-pub fn oci_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 fn tar_of(files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Vec<u8>> {

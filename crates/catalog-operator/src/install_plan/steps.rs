@@ -4,9 +4,10 @@
 //! The same function runs twice: when the plan is made, for the list of steps, and when a step is carried out, for its object.
 //! Whatever it does must therefore depend on nothing but bundle, lookup and namespace.
 
+use go_compat::json::{self, Html};
+use olm_api::labels;
 use olm_api::manifest::decode_csv_manifest;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
-use olm_api::{hash, labels};
 use olm_runtime::plan::to_value;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -206,7 +207,7 @@ fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsE
     if parsed.properties.as_ref().is_none_or(Vec::is_empty) {
         return Ok(None);
     }
-    hash::go_json(&parsed).map(Some).map_err(broken)
+    json::encode(&parsed, Html::Escaped).map(Some).map_err(broken)
 }
 
 fn bundle_step(mut object: Value) -> BundleStep {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use go_compat::error_chain;
 use olm_api::condition::subscription as words;
 use olm_resolver::explain::CONDITION_LIMIT;
 use olm_resolver::{CatalogKey, Explanation, InstalledCsv, OperatorGroup, Problem, Resolution, Subscription};
@@ -69,22 +70,11 @@ pub fn answer(question: &Question, problem: &Problem) -> Answer {
             deprecations,
         },
         Err(error) => Answer {
-            error: Some(chain(&error)),
+            error: Some(error_chain(&error)),
             deprecations,
             ..Answer::default()
         },
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text = format!("{text}: {source}");
-        cause = source.source();
-    }
-    text
 }
 
 /// Deprecations that concern the installed version of a Subscription; none if its catalog does not have that version.

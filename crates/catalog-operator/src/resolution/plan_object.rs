@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use go_compat::json::{self, Html};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
@@ -169,7 +170,7 @@ pub fn properties_text(properties: &[EntryProperty]) -> String {
         properties: Vec<Property<'a>>,
     }
     // Serializing plain structs cannot fail.
-    hash::go_json(&Properties { properties: list }).unwrap_or_default()
+    json::encode(&Properties { properties: list }, Html::Escaped).unwrap_or_default()
 }
 
 /// JSON text without the blanks between its tokens; key order and numbers stay as written.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
-use olm_fbc::version::Version;
 use olm_runtime::NamespacedName;
 use serde_json::json;
 use tokio::sync::oneshot;

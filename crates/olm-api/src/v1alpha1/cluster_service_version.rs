@@ -1,9 +1,9 @@
 //! ClusterServiceVersion: one version of one operator, how it is installed and how that goes.
 
+use go_compat::semver::{Version, VersionError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
-use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -15,7 +15,6 @@ use crate::decode::or_default;
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
 use crate::sparse::{List, Map};
-use crate::version::{VersionError, parse_tolerant};
 use crate::{Extra, condition, labels};
 
 open_enum! {
@@ -143,11 +142,11 @@ impl ClusterServiceVersionSpec {
     /// Parsed version, 0.0.0 when there is none.
     ///
     /// # Errors
-    /// When the text is not a version even if [read tolerantly](parse_tolerant).
+    /// When the text is not a version even if [read tolerantly](Version::parse_tolerant).
     pub fn version(&self) -> Result<Version, VersionError> {
         self.version
             .as_deref()
-            .map_or(Ok(Version::new(0, 0, 0)), parse_tolerant)
+            .map_or(Ok(Version::new(0, 0, 0)), Version::parse_tolerant)
     }
 
     /// Name of the predecessor; an empty one means none.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use go_compat::json::kind_of;
 use olm_fbc::manifest::CRD_KIND;
-use olm_fbc::property::{Gvk, json_kind};
+use olm_fbc::property::Gvk;
 use serde_json::Value;
 
 use super::{BundleContent, BundleError};
@@ -166,7 +167,7 @@ impl BundleContent {
     pub(super) fn wrong_csv(&self, path: &str, expected: &str, found: &Value) -> BundleError {
         BundleError::Content {
             path: self.csv().path.clone(),
-            reason: format!("{path} must be {expected}, found {}", json_kind(found)),
+            reason: format!("{path} must be {expected}, found {}", kind_of(found)),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The `olm.bundle` blob of a bundle.
 
 use base64::Engine as _;
-use olm_fbc::go_json::{self, Html};
-use olm_fbc::property::{Fields, Gvk, Property, kinds};
+use go_compat::json::Fields;
+use go_compat::json::{self, Html};
+use olm_fbc::property::{Gvk, Property, kinds};
 use olm_fbc::schema::{Bundle, RelatedImage};
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ impl BundleContent {
         }
         let mut properties = self.derived_properties()?;
         properties.extend(self.manifests.iter().map(|manifest| {
-            let text = go_json::to_string(&manifest.object, Html::Escaped);
+            let text = json::to_string(&manifest.object, Html::Escaped);
             let data = base64::engine::general_purpose::STANDARD.encode(text);
             Property::new(kinds::BUNDLE_OBJECT, json!({"data": data}))
         }));
@@ -37,7 +38,7 @@ impl BundleContent {
             (
                 is_bulky,
                 property.kind.clone(),
-                go_json::to_string(&property.value, Html::Plain),
+                json::to_string(&property.value, Html::Plain),
             )
         });
         Ok(Bundle {

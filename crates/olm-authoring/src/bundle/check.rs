@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use go_compat::json;
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::yaml;
 use serde_json::Value;
@@ -76,13 +77,10 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 /// A field whose name may be written in any case, as upstream's decoder takes it.
 pub(super) fn any_case<'a>(value: &'a Value, key: &str) -> &'a Value {
-    match value.get(key) {
-        Some(found) => found,
-        None => value
-            .as_object()
-            .and_then(|map| map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)))
-            .map_or(&Value::Null, |(_, found)| found),
-    }
+    value
+        .as_object()
+        .and_then(|map| json::field(map, key))
+        .unwrap_or(&Value::Null)
 }
 
 #[cfg(test)]

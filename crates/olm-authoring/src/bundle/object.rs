@@ -1,8 +1,9 @@
 //! Manifests that a catalog carries itself, in `olm.bundle.object` properties.
 
 use base64::Engine as _;
+use go_compat::json::kind_of;
 use olm_fbc::manifest::CSV_KIND;
-use olm_fbc::property::{Typed, json_kind};
+use olm_fbc::property::Typed;
 use olm_fbc::schema::Bundle;
 use olm_fbc::yaml;
 use serde_json::Value;
@@ -22,7 +23,7 @@ pub fn decode(data: &str) -> Result<Value, String> {
     }
     match yaml::parse_first(&bytes) {
         Ok((value @ Value::Object(_), _)) => Ok(value),
-        Ok((other, _)) => Err(format!("expected an object, found {}", json_kind(&other))),
+        Ok((other, _)) => Err(format!("expected an object, found {}", kind_of(&other))),
         Err(error) => Err(error.to_string()),
     }
 }

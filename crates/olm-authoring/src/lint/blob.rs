@@ -1,10 +1,10 @@
 //! Rules about single documents.
 
 use base64::Engine as _;
+use go_compat::semver::Range;
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::schema::{Bundle, Other, Package};
-use olm_fbc::version::Range;
 
 use super::{Linter, Rule};
 use crate::bundle::object;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use go_compat::semver::{Range, Version};
 use olm_fbc::channel::Graph;
 use olm_fbc::schema::{Channel, ChannelEntry};
 use olm_fbc::validate::PackageModel;
-use olm_fbc::version::{Range, Version};
 
 use super::{Linter, Rule};
 

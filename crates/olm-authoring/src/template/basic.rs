@@ -1,6 +1,6 @@
 //! A catalog whose bundles are images only.
 
-use olm_fbc::property::Fields;
+use go_compat::json::Fields;
 use olm_fbc::schema::{Blob, Bundle};
 
 use super::{Rendered, TemplateError, read_entries};

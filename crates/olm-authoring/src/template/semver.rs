@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use go_compat::semver::Version;
 use olm_fbc::property::Typed;
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package};
-use olm_fbc::version::Version;
 use serde_json::{Map, Value};
 
 use super::{Rendered, TemplateError};

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use go_compat::json::Fields;
 use olm_fbc::load::Origin;
-use olm_fbc::property::{Fields, Typed};
+use olm_fbc::property::Typed;
+use olm_fbc::release::{Release, VersionRelease};
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry};
 use olm_fbc::validate::Checker;
-use olm_fbc::version::{Release, VersionRelease};
 use serde_json::Value;
 
 use super::{Rendered, TemplateError, read_entries};

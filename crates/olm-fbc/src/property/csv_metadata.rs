@@ -1,8 +1,7 @@
 //! Value of `olm.csv.metadata`: the parts of a CSV that catalogs show.
 
+use go_compat::json::{Fields, kind_of};
 use serde_json::{Map, Number, Value};
-
-use super::fields::{Fields, json_kind};
 
 /// JSON shape a known field must have; null fits every shape.
 #[derive(Clone, Copy)]
@@ -147,12 +146,7 @@ fn conform_fields(value: &Value, fields: Fieldset) -> Map<String, Value> {
 
 /// Checks `value`, found at `path`.
 fn check(value: &Value, shape: Shape, path: &str) -> Result<(), String> {
-    let expected = |what: &str| {
-        Err(format!(
-            "field {path}: expected {what}, found {}",
-            json_kind(value)
-        ))
-    };
+    let expected = |what: &str| Err(format!("field {path}: expected {what}, found {}", kind_of(value)));
     match (shape, value) {
         (_, Value::Null) | (Any, _) | (Text, Value::String(_)) | (Bool, Value::Bool(_)) => Ok(()),
         (Integer, Value::Number(number)) if is_integer(number) => Ok(()),

@@ -2,9 +2,8 @@
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine as _, alphabet};
+use go_compat::json::kind_of;
 use serde_json::{Map, Value};
-
-use crate::property::json_kind;
 
 /// Padded, and bits that encode nothing may have any value, as Go's decoder has it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -137,5 +136,5 @@ impl Take {
 }
 
 fn mismatch(name: &str, expected: &str, found: &Value) -> String {
-    format!("{name}: expected {expected}, found {}", json_kind(found))
+    format!("{name}: expected {expected}, found {}", kind_of(found))
 }

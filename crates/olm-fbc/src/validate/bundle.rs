@@ -1,14 +1,15 @@
 //! What the rules need of a bundle blob, taken when the blob is read.
 
 use base64::Engine as _;
+use go_compat::json::kind_of;
+use go_compat::semver::Version;
 use serde_json::Value;
 
-use crate::property::{self, PropertyError, Typed, kinds};
-use crate::schema::Bundle;
-use crate::version::{Release, Version, VersionRelease};
-use crate::{image_ref, yaml};
-
 use super::BundleSummary;
+use crate::property::{self, PropertyError, Typed, kinds};
+use crate::release::{Release, VersionRelease};
+use crate::schema::Bundle;
+use crate::{image_ref, yaml};
 
 /// A bundle without its manifests.
 pub(super) struct Facts {
@@ -171,10 +172,7 @@ fn check_object(data: &str) -> Result<(), String> {
     }
     match yaml::parse_first(&bytes) {
         Ok((Value::Object(_), _)) => Ok(()),
-        Ok((other, _)) => Err(format!(
-            "expected an object, found {}",
-            property::json_kind(&other)
-        )),
+        Ok((other, _)) => Err(format!("expected an object, found {}", kind_of(&other))),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -1,6 +1,9 @@
 //! What is wrong with a catalog, as text for its author.
 
+use std::error::Error as _;
 use std::fmt;
+
+use go_compat::error_chain;
 
 use crate::load::{LoadError, Origin};
 
@@ -61,22 +64,13 @@ impl Faults {
     }
 
     pub(super) fn add_error(&mut self, error: &LoadError) {
-        let mut message = String::new();
-        let mut source = std::error::Error::source(error);
-        let origin = match error {
-            LoadError::Document { origin, .. } | LoadError::Blob { origin, .. } => Some(origin.clone()),
-            _ => {
-                message = error.to_string();
-                None
+        // Its place is shown apart from the message, so of a document only the cause is told.
+        let (origin, message) = match (error, error.source()) {
+            (LoadError::Document { origin, .. } | LoadError::Blob { origin, .. }, Some(cause)) => {
+                (Some(origin.clone()), error_chain(cause))
             }
+            _ => (None, error_chain(error)),
         };
-        while let Some(cause) = source {
-            if !message.is_empty() {
-                message.push_str(": ");
-            }
-            message.push_str(&cause.to_string());
-            source = cause.source();
-        }
         self.push(Fault {
             path: Vec::new(),
             message,

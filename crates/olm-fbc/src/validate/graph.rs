@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::channel::Graph;
-use crate::schema::{Channel, ChannelEntry};
-use crate::version::Range;
+use go_compat::semver::Range;
 
 use super::names::Origins;
 use super::{Faults, Model, PackageModel};
+use crate::channel::Graph;
 use crate::load::Origin;
+use crate::schema::{Channel, ChannelEntry};
 
 const NO_MESSAGE: &str = "invalid deprecation: message must be set";
 

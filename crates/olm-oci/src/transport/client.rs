@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Once;
 
+use go_compat::error_chain;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 
-use super::failure::{Failure, told_chain};
+use super::failure::Failure;
 use crate::error::PullErrorClass;
 use crate::limits::Limits;
 use crate::registry_config::Host;
@@ -53,7 +54,7 @@ pub(super) fn build_client(host: &Host, limits: &Limits) -> Result<reqwest::Clie
     builder.build().map_err(|error| {
         Failure::new(
             PullErrorClass::Unreachable,
-            format!("cannot set up TLS: {}", told_chain(&error)),
+            format!("cannot set up TLS: {}", error_chain(&error)),
         )
     })
 }
@@ -92,7 +93,7 @@ fn unusable_pem(path: &Path, error: &reqwest::Error) -> Failure {
     let detail = format!(
         "certificate {} cannot be used: {}",
         path.display(),
-        told_chain(error)
+        error_chain(error)
     );
     Failure::new(PullErrorClass::Malformed, detail)
 }

@@ -1,5 +1,6 @@
 //! What hosts answer when it is not what was asked for, in our classes.
 
+use go_compat::error_chain;
 use http::StatusCode;
 
 use super::wire::Answer;
@@ -131,22 +132,7 @@ pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
 }
 
 pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
-    Failure::new(PullErrorClass::Unreachable, told_chain(error))
-}
-
-/// An error with its causes in one line. HTTP libraries tell the interesting part ("connection refused") last.
-pub(super) fn told_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
+    Failure::new(PullErrorClass::Unreachable, error_chain(error))
 }
 
 pub(super) fn malformed(detail: String) -> Failure {

@@ -7,11 +7,11 @@ mod permissions;
 
 use std::collections::BTreeMap;
 
+use go_compat::semver::Version;
 use olm_api::{
     condition::requirement,
     v1alpha1::{ApiServiceDescription, CrdDescription, RequirementStatus},
 };
-use semver::Version;
 
 use crate::csv::{
     observe::{Kind, Observed},
@@ -137,7 +137,7 @@ fn min_kube_version(observed: &Observed) -> Option<Row> {
     let Ok(minimum) = Version::parse(wanted.strip_prefix('v').unwrap_or(wanted)) else {
         return Some(unmet("CSV version parsing error".to_owned()));
     };
-    if minimum.cmp_precedence(&running).is_gt() {
+    if minimum > running {
         return Some(unmet(format!(
             "CSV version requirement not met: minKubeVersion ({wanted}) > server version ({server})"
         )));

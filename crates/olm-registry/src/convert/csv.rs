@@ -3,7 +3,7 @@
 //! Text for text what upstream makes: it reads the metadata into structs and prints a CSV from them, so fields come in the
 //! order of its types, unknown ones are dropped, some are there though empty, and keys match without regard to case.
 
-use olm_fbc::go_json::{self, Html};
+use go_compat::json::{self, Html};
 use olm_fbc::property::CsvMetadata;
 use olm_fbc::schema::{Package, RelatedImage};
 use serde_json::{Value, json};
@@ -201,7 +201,7 @@ impl Shape {
             | (Self::Number, Value::Number(_))
             | (Self::Flag, Value::Bool(_))
             | (Self::Raw, _) => {
-                out.push_str(&go_json::to_string(value, Html::Escaped));
+                out.push_str(&json::to_string(value, Html::Escaped));
             }
             (Self::Text, _) => out.push_str("\"\""),
             (Self::Number, _) => out.push('0'),
@@ -247,18 +247,12 @@ impl Shape {
 impl Field {
     /// Its value in `object`.
     fn of<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        let map = object.as_object()?;
-        let folded = || {
-            map.iter()
-                .find(|(key, _)| key.eq_ignore_ascii_case(self.name))
-                .map(|(_, value)| value)
-        };
-        map.get(self.name).or_else(folded)
+        json::field(object.as_object()?, self.name)
     }
 }
 
 fn write_key(key: &str, out: &mut String) {
-    out.push_str(&go_json::to_string(&Value::from(key), Html::Escaped));
+    out.push_str(&json::to_string(&Value::from(key), Html::Escaped));
     out.push(':');
 }
 

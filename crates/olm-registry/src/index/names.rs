@@ -1,6 +1,6 @@
 //! Names of custom schemas, which upstream makes files of.
 
-use crate::quote::quote;
+use go_compat::quote;
 
 /// What names must look like, in upstream's notation.
 const PATTERN: &str = "^[a-zA-Z0-9][a-zA-Z0-9._-]*$";

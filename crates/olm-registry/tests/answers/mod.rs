@@ -36,7 +36,7 @@ pub struct Call {
 impl Call {
     /// A short digest of the answer.
     pub fn digest(&self) -> String {
-        let text = olm_fbc::go_json::to_string(&self.answer, olm_fbc::go_json::Html::Plain);
+        let text = go_compat::json::to_string(&self.answer, go_compat::json::Html::Plain);
         hex::encode(&Sha256::digest(text)[..4])
     }
 }

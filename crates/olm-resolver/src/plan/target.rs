@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use olm_fbc::version::Version;
+use go_compat::semver::Version;
 
 use super::{MAX_STEPS, Plan, Question, Unsatisfiable, plan};
 use crate::catalog::Snapshot;

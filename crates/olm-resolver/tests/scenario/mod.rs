@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use go_compat::semver::{Range, Version};
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::Gvk;
-use olm_fbc::version::{Range, Version};
 use olm_resolver::{
     Catalog, CatalogKey, InstalledCsv, OperatorGroup, Problem, RuntimeConstraint, Snapshot, Subscription,
 };

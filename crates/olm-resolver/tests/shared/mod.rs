@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use go_compat::semver::{Range, Version};
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Typed, kinds};
-use olm_fbc::version::{Range, Version};
 use olm_fbc::{load, schema};
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::bail;
-use olm_fbc::go_json::{self, Html};
+use go_compat::json::{self, Html};
 use serde_json::json;
 
 use crate::args::ValidateArgs;
@@ -41,7 +41,7 @@ fn json(message: Option<String>) -> anyhow::Result<String> {
         None => "{\n  \"passed\": true\n}\n".to_owned(),
         Some(message) => format!(
             "{{\n  \"passed\": false,\n  \"error\": {{\n    \"message\": {}\n  }}\n}}\n",
-            go_json::to_string(&message.into(), Html::Escaped)
+            json::to_string(&message.into(), Html::Escaped)
         ),
     })
 }

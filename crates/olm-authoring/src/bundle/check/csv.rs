@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use go_compat::semver::Version;
 use olm_fbc::property::Gvk;
-use olm_fbc::version::{Release, Version};
+use olm_fbc::release::Release;
 use serde_json::Value;
 
 use super::{metadata, names, text};

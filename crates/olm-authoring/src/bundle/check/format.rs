@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use go_compat::semver::Range;
 use olm_fbc::property::kinds;
-use olm_fbc::version::Range;
 use olm_fbc::yaml;
 use serde_json::Value;
 

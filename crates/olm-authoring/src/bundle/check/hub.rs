@@ -1,6 +1,6 @@
 //! What the public hub asks for beyond a working CSV: the optional check `operatorhub`.
 
-use olm_fbc::version::Version;
+use go_compat::semver::Version;
 use serde_json::Value;
 
 use super::text;

@@ -1,6 +1,6 @@
 //! The metadata of an object, as an API server would refuse it.
 
-use olm_fbc::property::json_kind;
+use go_compat::json::kind_of;
 use serde_json::Value;
 
 use super::names;
@@ -60,7 +60,7 @@ pub(super) fn map_problems(metadata: &Value) -> Vec<String> {
             other => {
                 problems.push(format!(
                     "{path}: must be a map of texts, found {}",
-                    json_kind(other)
+                    kind_of(other)
                 ));
                 continue;
             }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use go_compat::json::{self, Html};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use olm_api::{
     condition::requirement,
-    hash::go_json,
     v1alpha1::{DependentStatus, RequirementStatus},
 };
 use serde::Serialize;
@@ -181,5 +181,5 @@ fn rule_json(rule: &PolicyRule) -> String {
         non_resource_urls: rule.non_resource_urls.as_deref().unwrap_or_default(),
     };
     // Lists of text always have a JSON form.
-    go_json(&rule).unwrap_or_default()
+    json::encode(&rule, Html::Escaped).unwrap_or_default()
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use olm_fbc::go_json::{self, Html};
+use go_compat::json::{self, Html};
 use prost::Message as _;
 use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
+use serde_json::ser::Serializer;
 use serde_json::{Map, Value};
 
 use super::{Fnv, UpstreamError, make_folder, write_file};
@@ -39,7 +39,7 @@ pub(super) fn write(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), UpstreamError> {
     write_file(path, |out| {
-        let mut serializer = Serializer::with_formatter(out, Escaping);
+        let mut serializer = Serializer::with_formatter(out, json::Compact(Html::Escaped));
         value.serialize(&mut serializer).map_err(io::Error::from)
     })
 }
@@ -52,7 +52,7 @@ fn write_custom_schemas(index: &Index, folder: &Path) -> Result<(), UpstreamErro
         for blob in index.schema_blobs(record) {
             let blob = prost_types::Struct::decode(blob.to_bytes().map_err(UpstreamError::Index)?.as_slice())
                 .map_err(|error| UpstreamError::Index(io::Error::other(error)))?;
-            let text = go_json::to_string(&Value::Object(fields(blob)), Html::Plain) + "\n";
+            let text = json::to_string(&Value::Object(fields(blob)), Html::Plain) + "\n";
             let mut hash = Fnv::default();
             hash.update(text.as_bytes());
             let path = folder.join(format!("{:x}.json", hash.value()));
@@ -260,14 +260,5 @@ impl<'a> From<&'a proto::Bundle> for BundleFile<'a> {
                 .as_ref()
                 .map(|deprecation| message(&deprecation.message)),
         }
-    }
-}
-
-/// Escapes what Go escapes besides what JSON needs.
-struct Escaping;
-
-impl Formatter for Escaping {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        writer.write_all(go_json::escaped(fragment, Html::Escaped).as_bytes())
     }
 }

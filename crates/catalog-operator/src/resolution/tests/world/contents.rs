@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use go_compat::semver::{Range, Version};
 use olm_fbc::entry::{BundleEntry, Deprecation, EntryProperty};
-use olm_fbc::version::{Range, Version};
 
 use super::*;
 use crate::bundle_unpack::UnpackedBundle;

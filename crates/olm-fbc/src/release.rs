@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Identifier, Version, VersionError, parse_identifier};
+use go_compat::quote;
+use go_compat::semver::{Identifier, Version, VersionError};
 
 /// Longest release text.
 const MAX_RELEASE_BYTES: usize = 20;
@@ -15,13 +16,16 @@ pub struct Release(Box<[Identifier]>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
     /// More than 20 characters.
-    #[error("invalid release {text:?}: exceeds maximum length of {MAX_RELEASE_BYTES} characters")]
+    #[error(
+        "invalid release {}: exceeds maximum length of {MAX_RELEASE_BYTES} characters",
+        quote(text)
+    )]
     TooLong {
         /// The offending text.
         text: String,
     },
     /// A part is no pre-release identifier.
-    #[error("invalid release {text:?}: segment {segment}: {reason}")]
+    #[error("invalid release {}: segment {segment}: {reason}", quote(text))]
     Segment {
         /// The offending text.
         text: String,
@@ -49,7 +53,7 @@ impl Release {
         text.split('.')
             .enumerate()
             .map(|(segment, part)| {
-                parse_identifier(part).map_err(|reason| ReleaseError::Segment {
+                Identifier::parse(part).map_err(|reason| ReleaseError::Segment {
                     text: text.to_owned(),
                     segment,
                     reason,
@@ -94,5 +98,57 @@ impl fmt::Display for VersionRelease {
         } else {
             write!(f, "{}-{}", self.version, self.release)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases() {
+        for text in ["1", "alpha.1", "a-b", "0", "0abc", "12345678901234567890"] {
+            assert_eq!(
+                Release::parse(text).map(|release| release.to_string()),
+                Ok(text.to_owned())
+            );
+        }
+        for (text, expected) in [
+            (
+                "01",
+                r#"invalid release "01": segment 0: Numeric PreRelease version must not contain leading zeroes "01""#,
+            ),
+            (
+                "a..b",
+                r#"invalid release "a..b": segment 1: Prerelease is empty"#,
+            ),
+            (
+                "!!!",
+                r#"invalid release "!!!": segment 0: Invalid character(s) found in prerelease "!!!""#,
+            ),
+            (
+                "a12345678901234567890",
+                r#"invalid release "a12345678901234567890": exceeds maximum length of 20 characters"#,
+            ),
+        ] {
+            assert_eq!(
+                Release::parse(text).map_err(|error| error.to_string()),
+                Err(expected.to_owned())
+            );
+        }
+        let with = |version: &str, release: &str| VersionRelease {
+            version: Version::parse(version).expect("version"),
+            release: Release::parse(release).expect("release"),
+        };
+        let ordered = [
+            with("1.0.0", ""),
+            with("1.0.0", "1"),
+            with("1.0.0", "2"),
+            with("1.0.0", "a"),
+            with("1.0.1", ""),
+        ];
+        assert!(ordered.is_sorted());
+        assert_eq!(with("1.0.0", "a.1").to_string(), "1.0.0-a.1");
+        assert_eq!(with("1.0.0", "").to_string(), "1.0.0");
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Version, VersionError};
+use crate::quote;
 
 /// A parsed range: alternatives (`||`) of comparisons that must all hold.
 #[derive(Clone, Debug)]
@@ -40,10 +41,14 @@ pub enum RangeError {
     #[error("Empty element between '||' in range")]
     EmptyAlternative,
     /// A part without any digit.
-    #[error("Could not get version from string: {0:?}")]
+    #[error("Could not get version from string: {}", quote(.0))]
     NoVersion(String),
     /// The text before the version is no operator.
-    #[error("Could not parse Range {part:?}: Could not parse comparator {operator:?} in {part:?}")]
+    #[error(
+        "Could not parse Range {0}: Could not parse comparator {1} in {0}",
+        quote(part),
+        quote(operator)
+    )]
     Operator {
         /// The offending part of the range.
         part: String,
@@ -51,7 +56,11 @@ pub enum RangeError {
         operator: String,
     },
     /// The version of a comparison is none.
-    #[error("Could not parse Range {part:?}: Could not parse version {version:?} in {part:?}: {reason}")]
+    #[error(
+        "Could not parse Range {0}: Could not parse version {1} in {0}: {reason}",
+        quote(part),
+        quote(version)
+    )]
     Version {
         /// The offending part of the range.
         part: String,

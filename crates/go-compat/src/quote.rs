@@ -3,10 +3,11 @@
 use std::fmt::{self, Write as _};
 
 /// A text in double quotes, escaped as Go's `%q` does.
-pub(crate) struct Quoted<'a>(&'a str);
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(&'a str);
 
-/// `text`, to be written in double quotes.
-pub(crate) fn quote(text: &str) -> Quoted<'_> {
+/// `text`, to be written in double quotes as `%q` writes it.
+pub fn quote(text: &str) -> Quoted<'_> {
     Quoted(text)
 }
 

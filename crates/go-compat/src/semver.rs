@@ -1,4 +1,4 @@
-//! Versions and version ranges as OLM reads and orders them.
+//! Versions and version ranges as blang/semver reads and orders them.
 //!
 //! The rules are those of blang/semver v4, which upstream uses everywhere; they differ from Cargo's and npm's: build metadata
 //! never matters in comparisons, ranges know no pre-release gating, a space means AND and `||` means OR. Source: sections 6.1
@@ -9,11 +9,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
+use crate::quote;
+
 mod range;
-mod release;
 
 pub use range::{Range, RangeError};
-pub use release::{Release, ReleaseError, VersionRelease};
 
 /// A semantic version. Equality, order and hash follow precedence, so build metadata is not looked at.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub enum VersionError {
     #[error("No Major.Minor.Patch elements found")]
     TooFewParts,
     /// A number holds something else than digits.
-    #[error("Invalid character(s) found in {part} number {text:?}")]
+    #[error("Invalid character(s) found in {part} number {}", quote(text))]
     NotDigits {
         /// `major`, `minor` or `patch`.
         part: &'static str,
@@ -57,7 +57,7 @@ pub enum VersionError {
         text: String,
     },
     /// A number is written with leading zeros.
-    #[error("{part} number must not contain leading zeroes {text:?}")]
+    #[error("{part} number must not contain leading zeroes {}", quote(text))]
     LeadingZero {
         /// `Major`, `Minor` or `Patch`.
         part: &'static str,
@@ -65,7 +65,7 @@ pub enum VersionError {
         text: String,
     },
     /// A number does not fit 64 bits.
-    #[error("number {text:?} is out of range")]
+    #[error("number {} is out of range", quote(text))]
     OutOfRange {
         /// The offending text.
         text: String,
@@ -74,13 +74,13 @@ pub enum VersionError {
     #[error("Prerelease is empty")]
     EmptyPre,
     /// A numeric pre-release identifier has leading zeros.
-    #[error("Numeric PreRelease version must not contain leading zeroes {text:?}")]
+    #[error("Numeric PreRelease version must not contain leading zeroes {}", quote(text))]
     PreLeadingZero {
         /// The offending text.
         text: String,
     },
     /// A pre-release identifier holds a forbidden character.
-    #[error("Invalid character(s) found in prerelease {text:?}")]
+    #[error("Invalid character(s) found in prerelease {}", quote(text))]
     PreCharacter {
         /// The offending text.
         text: String,
@@ -89,7 +89,7 @@ pub enum VersionError {
     #[error("Build meta data is empty")]
     EmptyBuild,
     /// A build identifier holds a forbidden character.
-    #[error("Invalid character(s) found in build meta data {text:?}")]
+    #[error("Invalid character(s) found in build meta data {}", quote(text))]
     BuildCharacter {
         /// The offending text.
         text: String,
@@ -135,7 +135,10 @@ impl Version {
             None => (rest, None),
         };
         let patch = parse_number(patch, "patch", "Patch")?;
-        let pre = pre.map(parse_identifiers).transpose()?.unwrap_or_default();
+        let pre = pre
+            .map(|pre| pre.split('.').map(Identifier::parse).collect())
+            .transpose()?
+            .unwrap_or_default();
         build.map(check_build).transpose()?;
         Ok(Self {
             major,
@@ -167,6 +170,38 @@ impl Version {
     /// Whether this is a pre-release.
     pub fn is_prerelease(&self) -> bool {
         !self.pre.is_empty()
+    }
+}
+
+impl Identifier {
+    /// Parses one part of a pre-release.
+    ///
+    /// # Errors
+    /// It is empty, a number with leading zeros or beyond 64 bits, or holds something else than letters, digits and hyphens.
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
+        if text.is_empty() {
+            return Err(VersionError::EmptyPre);
+        }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            if text.len() > 1 && text.starts_with('0') {
+                return Err(VersionError::PreLeadingZero {
+                    text: text.to_owned(),
+                });
+            }
+            return text
+                .parse()
+                .map(Self::Number)
+                .map_err(|_| VersionError::OutOfRange {
+                    text: text.to_owned(),
+                });
+        }
+        if is_identifier(text) {
+            Ok(Self::Text(text.into()))
+        } else {
+            Err(VersionError::PreCharacter {
+                text: text.to_owned(),
+            })
+        }
     }
 }
 
@@ -204,36 +239,6 @@ fn parse_number(text: &str, part: &'static str, capital: &'static str) -> Result
 fn is_identifier(text: &str) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-}
-
-fn parse_identifiers(text: &str) -> Result<Box<[Identifier]>, VersionError> {
-    text.split('.').map(parse_identifier).collect()
-}
-
-fn parse_identifier(text: &str) -> Result<Identifier, VersionError> {
-    if text.is_empty() {
-        return Err(VersionError::EmptyPre);
-    }
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        if text.len() > 1 && text.starts_with('0') {
-            return Err(VersionError::PreLeadingZero {
-                text: text.to_owned(),
-            });
-        }
-        return text
-            .parse()
-            .map(Identifier::Number)
-            .map_err(|_| VersionError::OutOfRange {
-                text: text.to_owned(),
-            });
-    }
-    if is_identifier(text) {
-        Ok(Identifier::Text(text.into()))
-    } else {
-        Err(VersionError::PreCharacter {
-            text: text.to_owned(),
-        })
-    }
 }
 
 fn check_build(build: &str) -> Result<(), VersionError> {

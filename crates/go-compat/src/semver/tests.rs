@@ -58,6 +58,7 @@ fn strict_versions_refused() {
     }
 }
 
+/// As blang/semver 4.0 reads them.
 #[test]
 fn tolerant_versions() {
     for (text, expected) in [
@@ -68,6 +69,24 @@ fn tolerant_versions() {
         ("00.0.0", Some("0.0.0")),
         ("1.2.00-rc.1", Some("1.2.0-rc.1")),
         ("1.2.3+b", Some("1.2.3+b")),
+        (" v1.2.3\n", Some("1.2.3")),
+        ("\u{a0}1.0.0", Some("1.0.0")),
+        ("0.0.0", Some("0.0.0")),
+        ("1.00.0", Some("1.0.0")),
+        ("1.2.00-alpha.1+b", Some("1.2.0-alpha.1+b")),
+        ("1.2.03-rc1", Some("1.2.3-rc1")),
+        // A digit is put where one is missing, of the third part only, which may go on behind it.
+        ("1.2.-rc.1", Some("1.2.0-rc.1")),
+        ("1.2.+b", Some("1.2.0+b")),
+        ("1.-2.3", None),
+        ("1..3", None),
+        ("1.2.", None),
+        ("1.0.0-18446744073709551615", Some("1.0.0-18446744073709551615")),
+        ("1.0.0-18446744073709551616", None),
+        ("1-alpha", None),
+        ("1.2.3.4", None),
+        ("a.b.c", None),
+        ("v", None),
         ("1.2-rc", None),
         ("vv1.2.3", None),
         ("V1.2.3", None),
@@ -200,53 +219,6 @@ fn ranges_refused() {
             "{range:?}"
         );
     }
-}
-
-#[test]
-fn releases() {
-    for text in ["1", "alpha.1", "a-b", "0", "0abc", "12345678901234567890"] {
-        assert_eq!(
-            Release::parse(text).map(|release| release.to_string()),
-            Ok(text.to_owned())
-        );
-    }
-    for (text, expected) in [
-        (
-            "01",
-            r#"invalid release "01": segment 0: Numeric PreRelease version must not contain leading zeroes "01""#,
-        ),
-        (
-            "a..b",
-            r#"invalid release "a..b": segment 1: Prerelease is empty"#,
-        ),
-        (
-            "!!!",
-            r#"invalid release "!!!": segment 0: Invalid character(s) found in prerelease "!!!""#,
-        ),
-        (
-            "a12345678901234567890",
-            r#"invalid release "a12345678901234567890": exceeds maximum length of 20 characters"#,
-        ),
-    ] {
-        assert_eq!(
-            Release::parse(text).map_err(|error| error.to_string()),
-            Err(expected.to_owned())
-        );
-    }
-    let with = |version: &str, release: &str| VersionRelease {
-        version: Version::parse(version).expect("version"),
-        release: Release::parse(release).expect("release"),
-    };
-    let ordered = [
-        with("1.0.0", ""),
-        with("1.0.0", "1"),
-        with("1.0.0", "2"),
-        with("1.0.0", "a"),
-        with("1.0.1", ""),
-    ];
-    assert!(ordered.is_sorted());
-    assert_eq!(with("1.0.0", "a.1").to_string(), "1.0.0-a.1");
-    assert_eq!(with("1.0.0", "").to_string(), "1.0.0");
 }
 
 proptest::proptest! {

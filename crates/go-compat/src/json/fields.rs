@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// What kind of JSON a value is, for messages.
-pub fn json_kind(value: &Value) -> &'static str {
+pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -14,37 +14,47 @@ pub fn json_kind(value: &Value) -> &'static str {
     }
 }
 
+/// The value of `name`: an exact match, else one that differs in case only.
+pub fn field<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    map.get(name).or_else(|| {
+        map.iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    })
+}
+
 /// An object whose keys match without regard to case.
 pub struct Fields<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> Fields<'a> {
-    /// `null` counts as an object without fields.
+    /// The fields of an object; `null` counts as one without any.
+    ///
+    /// # Errors
+    /// What stands there instead of an object.
     pub fn of(value: &'a Value) -> Result<Self, String> {
         match value {
             Value::Object(map) => Ok(Self(Some(map))),
             Value::Null => Ok(Self(None)),
-            other => Err(format!("expected an object, found {}", json_kind(other))),
+            other => Err(format!("expected an object, found {}", kind_of(other))),
         }
     }
 
-    /// The value of `name`: an exact match, else one that differs in case only.
+    /// As [`field`].
     pub fn get(&self, name: &str) -> Option<&'a Value> {
-        let map = self.0?;
-        map.get(name).or_else(|| {
-            map.iter()
-                .find(|(key, _)| key.eq_ignore_ascii_case(name))
-                .map(|(_, value)| value)
-        })
+        field(self.0?, name)
     }
 
     /// Text, empty when absent or null.
+    ///
+    /// # Errors
+    /// The field holds something else, which is named.
     pub fn text(&self, name: &str) -> Result<String, String> {
         match self.get(name) {
             None | Some(Value::Null) => Ok(String::new()),
             Some(Value::String(text)) => Ok(text.clone()),
             Some(other) => Err(format!(
                 "field {name}: expected a string, found {}",
-                json_kind(other)
+                kind_of(other)
             )),
         }
     }

@@ -1,0 +1,49 @@
+//! Errors with their causes.
+
+use std::error::Error;
+
+/// An error with its causes in one line, as wrapped errors read in Go: `outer: inner: innermost`. A cause whose text the line
+/// already ends with, as HTTP libraries repeat it, is not said twice.
+pub fn error_chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Link {
+        text: &'static str,
+        source: Option<Box<Link>>,
+    }
+
+    fn linked(texts: &[&'static str]) -> Option<Box<Link>> {
+        let (text, rest) = texts.split_first()?;
+        let source = linked(rest);
+        Some(Box::new(Link { text, source }))
+    }
+
+    #[test]
+    fn causes_follow_and_are_said_once() {
+        for (texts, expected) in [
+            (&["a"][..], "a"),
+            (&["a", "b", "c"], "a: b: c"),
+            (&["a: b", "b", "c"], "a: b: c"),
+        ] {
+            let error = linked(texts).expect("an error");
+            assert_eq!(error_chain(&*error), expected);
+        }
+    }
+}

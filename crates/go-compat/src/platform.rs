@@ -1,0 +1,11 @@
+//! What Go calls processors.
+
+/// The architecture of this machine in Go's words, which image indexes and versions use: `amd64`, not `x86_64`.
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
