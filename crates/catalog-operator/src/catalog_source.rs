@@ -15,7 +15,7 @@
 //! A wrong spec is a status, not an error, and is not tried again. What the API server refuses is told in the status and
 //! tried again with backoff.
 //!
-//! Specification: `spec/catalogsource.md`; ConfigMap catalogs, polling (§6) and image templates (§8) are not served yet.
+//! Rules: `docs/reference/catalogs.md`; ConfigMap catalogs, polling and image templates are not served yet.
 
 pub mod address;
 pub mod connection;

@@ -18,7 +18,7 @@
 //! Whatever keeps a namespace from being resolved is a condition of its Subscriptions, also what upstream only logs:
 //! missing or several OperatorGroups, annotations that are no duration, a plan that the API server refuses.
 //!
-//! Specification: `spec/subscription-installplan.md` §3, `spec/resolver.md` §1 and §12 to §14.
+//! Rules: `docs/reference/resolution.md`.
 
 pub mod answer;
 pub mod cluster_fit;

@@ -8,7 +8,7 @@
 //! here, and writes those that changed. A new Subscription is so written at most four times until `AtLatestKnown`:
 //! while its catalog starts, with its InstallPlan, with its ClusterServiceVersion, when the plan is complete.
 //!
-//! Specification: `spec/subscription-installplan.md` §4.
+//! Rules: `docs/reference/resolution.md`, "Why a Subscription waits".
 
 pub mod catalog_health;
 pub mod conditions;

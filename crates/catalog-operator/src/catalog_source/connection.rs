@@ -12,7 +12,7 @@
 //! - Every change of the endpoint gives a new generation, also when a pod behind the same address was replaced.
 //! - A break that is mended within [`GRACE`] is published as a new generation, not as a failure.
 //!
-//! The states are those of gRPC (`spec/catalogsource.md` §7), less the ones that last a moment.
+//! The states are those of gRPC (`docs/reference/catalogs.md`), less the ones that last a moment.
 
 mod dial;
 

@@ -1,6 +1,6 @@
 //! Service, ServiceAccount and NetworkPolicies of a catalog, and the names and labels they share with its pod.
 //!
-//! Rules: `spec/catalogsource.md` §4. All are pure functions of the CatalogSource.
+//! Rules: `docs/reference/catalogs.md`. All are pure functions of the CatalogSource.
 
 use std::collections::BTreeMap;
 

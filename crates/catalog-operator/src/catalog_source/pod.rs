@@ -1,6 +1,6 @@
 //! The pod that serves a catalog image: a pure function of the CatalogSource and of a few settings.
 //!
-//! Rules: `spec/catalogsource.md` §5. Two knowing differences from upstream, both in `docs/decisions`: the probes run
+//! Rules: `docs/reference/catalogs.md`. Two knowing differences from upstream, both in `docs/decisions`: the probes run
 //! every second without an initial delay, and the pod's pull secrets come from its ServiceAccount at admission, so that
 //! secrets which others add to that account do not restart the pod.
 

@@ -1,6 +1,6 @@
 //! What a CatalogSource's spec asks for, or why it cannot be served.
 //!
-//! Rules and texts: `spec/catalogsource.md` §3 step 1 and §4.
+//! Rules: `docs/reference/catalogs.md`.
 
 use std::collections::BTreeMap;
 

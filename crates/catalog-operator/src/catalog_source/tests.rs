@@ -1,4 +1,4 @@
-//! decide and status of CatalogSources: a fixture in, plan and status out. Cases: `spec/catalogsource.md` §9.
+//! decide and status of CatalogSources: a fixture in, plan and status out. Rules: `docs/reference/catalogs.md`.
 
 // Fixtures read better with literals.
 #![allow(clippy::needless_pass_by_value)]

@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    /// W13: an injected CA survives an upgrade, a conversion that is no longer wanted does not.
+    /// An injected CA survives an upgrade, a conversion that is no longer wanted does not.
     #[test]
     fn injected_conversion_ca_survives() {
         let current = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {

@@ -15,7 +15,7 @@ const KEPT: usize = 5;
 /// Plans that may go, oldest first, so that [`KEPT`] remain: of those that are over, that no Subscription refers to and that
 /// restore nothing of an existing ClusterServiceVersion, the ones with the lowest generation.
 ///
-/// Upstream looks at an arbitrary ten and deletes what a Subscription points to or a user is about to approve (weakness W11).
+/// Upstream looks at an arbitrary ten and deletes what a Subscription points to or a user is about to approve.
 pub fn find_surplus(
     plans: &[Arc<InstallPlan>],
     subscriptions: &[Arc<Subscription>],
@@ -108,7 +108,7 @@ mod tests {
         assert!(find_surplus(&rest, &[], &NONE).is_empty());
     }
 
-    /// W11: what is referred to or not over stays, however old.
+    /// What is referred to or not over stays, however old.
     #[test]
     fn plans_somebody_needs_are_never_surplus() {
         let mut plans = vec![

@@ -198,7 +198,7 @@ mod tests {
         );
     }
 
-    /// W15: an object that already says it all costs no write.
+    /// An object that already says it all costs no write.
     #[test]
     fn equal_objects_cost_no_write() {
         check(

@@ -1,5 +1,5 @@
 //! From a bundle to the steps of a plan: the ClusterServiceVersion, the bundle's other objects, and the RBAC its install
-//! strategy asks for (`spec/subscription-installplan.md` §6.1).
+//! strategy asks for (`docs/reference/install-plans.md`).
 //!
 //! The same function runs twice: when the plan is made, for the list of steps, and when a step is carried out, for its object.
 //! Whatever it does must therefore depend on nothing but bundle, lookup and namespace.

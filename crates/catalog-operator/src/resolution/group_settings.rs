@@ -1,4 +1,4 @@
-//! What the OperatorGroup of a namespace says about resolution (`spec/subscription-installplan.md` §3 step 3).
+//! What the OperatorGroup of a namespace says about resolution (`docs/reference/resolution.md`).
 
 use std::sync::Arc;
 use std::time::Duration;

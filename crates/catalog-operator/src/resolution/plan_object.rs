@@ -1,4 +1,4 @@
-//! The InstallPlan that resolution creates (`spec/subscription-installplan.md` §5.1). Pure.
+//! The InstallPlan that resolution creates (`docs/reference/install-plans.md`). Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

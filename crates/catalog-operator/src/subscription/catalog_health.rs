@@ -1,4 +1,4 @@
-//! `status.catalogHealth` and the condition `CatalogSourcesUnhealthy` (`spec/subscription-installplan.md` §4.4).
+//! `status.catalogHealth` and the condition `CatalogSourcesUnhealthy` (`docs/reference/resolution.md`).
 //!
 //! A catalog is healthy when its status says that it is served and connected. Upstream asks the cluster for the
 //! catalog's objects instead, and so calls a catalog healthy whose image cannot be pulled.

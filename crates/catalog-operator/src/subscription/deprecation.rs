@@ -1,4 +1,4 @@
-//! The four deprecation conditions (`spec/subscription-installplan.md` §4.5).
+//! The four deprecation conditions (`docs/reference/resolution.md`).
 
 use jiff::Timestamp;
 use olm_api::condition::subscription as words;

@@ -1,4 +1,4 @@
-//! What a Subscription says about its InstallPlan (`spec/subscription-installplan.md` §4.2, §4.3).
+//! What a Subscription says about its InstallPlan (`docs/reference/resolution.md`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;

@@ -1,4 +1,4 @@
-//! The status of one Subscription, row by row. Numbers are the cases of `spec/subscription-installplan.md` §9.
+//! The status of one Subscription, row by row. Numbers only tell cases apart; the rules are in `docs/reference/resolution.md`.
 
 // Fixtures read better with literals.
 #![allow(clippy::needless_pass_by_value)]

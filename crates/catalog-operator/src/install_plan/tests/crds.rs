@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// W1: Complete only when the API is served; until then the status names what is missing.
+/// Complete only when the API is served; until then the status names what is missing.
 #[test]
 fn plan_is_not_complete_before_its_crd_is_served() {
     let mut cluster = Cluster::with_plan(&[small()]);

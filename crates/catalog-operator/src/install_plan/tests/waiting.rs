@@ -62,7 +62,7 @@ fn groups_that_do_not_fit_stop_the_plan() {
     }
 }
 
-/// §5.4 step 3: the failed check is over although the plan still waits.
+/// The failed check is over although the plan still waits.
 #[test]
 fn check_that_no_longer_fails_leaves_reason_unknown() {
     let mut cluster = Cluster::with_plan(&[small()]);

@@ -1,4 +1,4 @@
-//! Whole ways through a namespace. Numbers are the cases of `spec/subscription-installplan.md` §9.
+//! Whole ways through a namespace. Numbers only tell cases apart; the rules are in `docs/reference/resolution.md`.
 
 mod obstacles;
 mod plans;

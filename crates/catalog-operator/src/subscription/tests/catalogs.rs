@@ -18,7 +18,7 @@ fn unhealthy_catalogs_are_named_with_their_ailment() {
     insta::assert_snapshot!(health_text(&object, &sick(json!({"registryService": {}, "connectionState": {"lastObservedState": "CONNECTING"}}))), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy: its registry server is starting");
     let known = json!({"catalogHealth": [{"catalogSourceRef": {"uid": "uid-other"}, "healthy": true, "lastUpdated": null}]});
     insta::assert_snapshot!(health_text(&subscription(known), &[healthy("other")]), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: targeted catalogsource ns/cat missing");
-    // W18: not the text of before.
+    // Not the text of before.
     let both = json!({"catalogHealth": [
         {"catalogSourceRef": {"uid": "uid-cat"}, "healthy": true, "lastUpdated": null},
         {"catalogSourceRef": {"uid": "uid-other"}, "healthy": false, "lastUpdated": null},

@@ -117,7 +117,7 @@ fn the_status_has_upstreams_fields() {
     "#);
 }
 
-/// Case 17 and W2: also without any condition to go with it, a lost plan is forgotten and so can be made anew.
+/// Case 17: also without any condition to go with it, a lost plan is forgotten and so can be made anew.
 #[test]
 fn a_plan_lost_on_the_way_is_forgotten() {
     let object = subscription(merged(&[
@@ -231,7 +231,7 @@ fn the_plan_condition_follows_the_plan() {
     }
 }
 
-/// W3: adoption holds without the ClusterServiceVersion, and a plan that is no more is no obstacle.
+/// Adoption holds without the ClusterServiceVersion, and a plan that is no more is no obstacle.
 #[test]
 fn a_generated_subscription_adopts_its_plan() {
     let mut object = subscription(Value::Null);

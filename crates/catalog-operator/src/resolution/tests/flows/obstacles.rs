@@ -56,7 +56,7 @@ fn what_does_not_exist_is_named() {
     }
 }
 
-/// Case 12, W9.
+/// Case 12.
 #[test]
 fn operator_groups_are_counted() {
     let mut world = World::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// W10 and cases 5 and 30: stopped after every write in turn, and once more after the next, there is one plan in the end,
+/// Cases 5 and 30: stopped after every write in turn, and once more after the next, there is one plan in the end,
 /// and everything is as without.
 #[test]
 fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
