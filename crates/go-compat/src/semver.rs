@@ -1,8 +1,8 @@
 //! Versions and version ranges as blang/semver reads and orders them.
 //!
 //! The rules are those of blang/semver v4, which upstream uses everywhere; they differ from Cargo's and npm's: build metadata
-//! never matters in comparisons, ranges know no pre-release gating, a space means AND and `||` means OR. Source: sections 6.1
-//! and 6.2 of the resolver's specification, section 2 ("Versions and release") of the catalog's.
+//! never matters in comparisons, ranges know no pre-release gating, a space means AND and `||` means OR. Rules:
+//! `docs/reference/catalog-files.md`.
 
 use std::cmp::Ordering;
 use std::fmt;
