@@ -1,7 +1,7 @@
 //! Condition types, reasons and status words of every kind, copied exactly as clusters have them today.
 //!
 //! A module for each kind; phases are the open enums beside the kinds' types, because they drive state machines.
-//! Sources: the API field map and the specifications of the areas.
+//! What they mean is told in `docs/reference`.
 
 /// Condition status: the condition holds.
 pub const TRUE: &str = "True";

@@ -1,6 +1,6 @@
 //! How fields are read: nulls, missing parts, and errors that name object and path.
 //!
-//! Rule (API field map, section 13): `null` is accepted for every optional field and for lists, and means "not there".
+//! Rule: `null` is accepted for every optional field and for lists, and means "not there".
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

@@ -1,6 +1,6 @@
 //! Whether an operator supports the namespaces its OperatorGroup selects.
 //!
-//! Rules and texts of the API field map, section 2.3; the texts end up in status messages that users know.
+//! Rules: `docs/reference/operator-groups.md`. The texts end up in status messages that users know.
 
 use std::collections::BTreeMap;
 use std::fmt;

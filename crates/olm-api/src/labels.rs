@@ -1,6 +1,6 @@
 //! Label, annotation, finalizer and field manager keys users and other components can see.
 //!
-//! Every key is copied exactly as clusters have it today; source is section 11 of the API field map in the specification.
+//! Every key is copied exactly as clusters have it today.
 //! The labels are the only join between the components: in particular [`MANAGED`] must be on an object from its creation,
 //! because a cache filtered by it never learns of an object that gets the label later than its first event.
 

@@ -1,4 +1,4 @@
-//! Nothing is lost between reading an object and writing it, and everything the API field map names is typed.
+//! Nothing is lost between reading an object and writing it, and everything that clusters have today is typed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 mod support;
