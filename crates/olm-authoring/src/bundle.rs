@@ -1,7 +1,7 @@
 //! A bundle's files: `manifests/` and `metadata/`, and the `olm.bundle` blob derived from them.
 //!
 //! Input is a list of relative paths and bytes, so that a folder, image layers and tests are read alike.
-//! Source: section 7 of the catalog specification.
+//! Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 

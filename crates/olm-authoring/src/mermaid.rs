@@ -2,8 +2,7 @@
 //!
 //! Arrows go from the version that is left to the one that is come to. Entries are in descending order of version. Two
 //! knowing differences: a channel's deprecation colours that channel only, not those of the same name in other packages, and
-//! link numbers count in the order links are written when there are several packages. Source: section 5 of the catalog
-//! specification.
+//! link numbers count in the order links are written when there are several packages. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,7 +1,6 @@
 //! Migrations of catalogs to newer forms of the same content.
 //!
-//! A level names the last migration to run; all before it run too. Source: section 5 ("Migrations") of the catalog
-//! specification.
+//! A level names the last migration to run; all before it run too. Rules: `docs/reference/catalog-files.md`.
 
 use olm_fbc::property::{CsvMetadata, Property, kinds};
 use olm_fbc::schema::{Blob, Bundle};

@@ -1,8 +1,7 @@
 //! Catalog templates: short documents that a catalog is made of.
 //!
 //! A template names bundle images. Rendering has two halves, as fetching images is no business of this crate: [`Template::images`]
-//! says which bundles are needed, [`Template::render`] takes them and makes the catalog. Source: section 6 of the catalog
-//! specification.
+//! says which bundles are needed, [`Template::render`] takes them and makes the catalog. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Checks of a bundle's files, before an image is made of them.
 //!
 //! Format first (directories, annotations, dependencies), then content (kinds, CSV, CRDs, other objects). All problems are
-//! told, in upstream's words where it has any. Source: section 8 ("validate") of the catalog specification.
+//! told, in upstream's words where it has any. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 
