@@ -1,7 +1,7 @@
 //! The upgrade graph of a channel.
 //!
 //! The head is the entry that no entry of the channel replaces or skips; `skipRange` does not count. From the head the chain of
-//! `replaces` leads to the tail, which may replace a name outside the channel. Source: section 2 of the catalog specification.
+//! `replaces` leads to the tail, which may replace a name outside the channel. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

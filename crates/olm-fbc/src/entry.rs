@@ -1,7 +1,7 @@
 //! What resolution reads of a catalog: compact, immutable, shared.
 //!
 //! One [`BundleEntry`] stands for a bundle in one channel. Texts are shared between entries, so a bundle in five channels
-//! costs its properties once. Source: section 3 of the resolver's specification.
+//! costs its properties once. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Every regular file below the root is read, whatever its name, as a stream of JSON or YAML documents, except those that
 //! `.indexignore` files rule out. Files come in lexical order, documents in file order; one document is in memory at a time
-//! for callers of [`read`]. Source: section 1 of the catalog specification.
+//! for callers of [`read`]. Rules: `docs/reference/catalog-files.md`.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};

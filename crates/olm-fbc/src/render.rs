@@ -1,7 +1,7 @@
 //! Blobs to text, in an order that depends on nothing but their content.
 //!
 //! Packages by name; of each its package blob, channels by name, bundles by name, other schemas, deprecations; blobs of other
-//! schemas without a package last. Source: section 2 ("Writing") of the catalog specification.
+//! schemas without a package last. Rules: `docs/reference/catalog-files.md`.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
 //! The documents ("blobs") of a file-based catalog.
 //!
 //! Reading keeps what it does not know: unknown schemas whole, unknown fields in `extra`, so that rendering a catalog loses
-//! nothing. Keys match without regard to case, as upstream's decoder has it. Source: section 1 of the catalog specification.
+//! nothing. Keys match without regard to case, as upstream's decoder has it. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Blobs to a checked model of the catalog.
 //!
-//! Rules and texts are upstream's (section 2 of the catalog specification), with two differences meant to help authors: all
+//! Rules (`docs/reference/catalog-files.md`) and texts are upstream's, with two differences meant to help authors: all
 //! faults are reported at once instead of the first only, each with the document it was found in, and sibling order is
 //! fixed. What a bundle carries beyond what the rules need is dropped as it is read, so memory does not grow with the size
 //! of manifests.
