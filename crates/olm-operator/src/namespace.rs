@@ -1,7 +1,6 @@
 //! The Namespace controller: a target namespace carries a label with the uid of each OperatorGroup that targets it.
 //!
-//! Webhooks select namespaces by it. Groups that target all namespaces leave no label (specification operatorgroups,
-//! section 6).
+//! Webhooks select namespaces by it. Groups that target all namespaces leave no label (`docs/reference/operator-groups.md`).
 
 pub mod triggers;
 

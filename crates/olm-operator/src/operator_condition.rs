@@ -5,7 +5,7 @@
 //! Round one makes the OperatorCondition; its uid is needed for the Role and RoleBinding of round two. Where somebody else has
 //! a Role or RoleBinding of that name, it is left as it is, and told. What the
 //! operator writes into `spec.conditions` is mirrored into the status with the generation it was seen in
-//! (specification conditions-operators-openshift, section 1).
+//! (`docs/reference/lifecycle.md`).
 //!
 //! Unlike upstream the variable `OPERATOR_CONDITION_NAME` is set by the install alone: two writers would fight.
 

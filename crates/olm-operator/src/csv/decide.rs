@@ -1,6 +1,6 @@
 //! What is to happen to a ClusterServiceVersion: checks common to all phases, then one match on the phase.
 //!
-//! Everything here is pure. The transition table is section 6 of the specification's csv-lifecycle; each phase has its
+//! Everything here is pure. The phases are told in `docs/reference/lifecycle.md`; each has its
 //! own file, and each knowing difference from upstream is told where it is made.
 
 mod deleting;

@@ -32,7 +32,7 @@ pub struct Built {
     pub wanted: Wanted,
 }
 
-/// The Deployment for one entry of the install strategy (specification csv-lifecycle, sections 8.2 to 8.4).
+/// The Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`).
 pub fn build(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,

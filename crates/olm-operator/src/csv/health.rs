@@ -1,6 +1,6 @@
 //! Are the Deployments of an install as they should be, and do they run?
 //!
-//! The checks and their texts are those of specification csv-lifecycle, section 6.2, in a better order: whether a
+//! The checks and their texts are told in `docs/reference/lifecycle.md`, in a better order than upstream's: whether a
 //! Deployment is the wanted one is asked before whether it is healthy, so that a fix in the ClusterServiceVersion or in
 //! the Subscription's configuration is rolled out at once, even over a Deployment that is stuck.
 

@@ -1,7 +1,7 @@
 //! The replacement chain: who follows whom, and who may be collected.
 //!
 //! Every walk ends even when `replaces` fields form a cycle, and a ClusterServiceVersion that names itself replaces
-//! nothing (specification csv-lifecycle, section 11).
+//! nothing (`docs/reference/lifecycle.md`).
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Is everything there that a ClusterServiceVersion needs, and if not, what is missing?
 //!
-//! Rows and texts are those of specification csv-lifecycle, section 7: version of Kubernetes, then
+//! Rows and texts are told in `docs/reference/lifecycle.md`: version of Kubernetes, then
 //! CustomResourceDefinitions, APIServices, native APIs, and permissions last.
 
 mod permissions;

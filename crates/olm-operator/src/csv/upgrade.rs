@@ -8,7 +8,7 @@ use olm_api::{
 /// Checks the OperatorCondition of the predecessor; without one there is nothing against an upgrade.
 ///
 /// # Errors
-/// For people: why the upgrade has to wait (specification csv-lifecycle, section 7.6).
+/// For people: why the upgrade has to wait (`docs/reference/lifecycle.md`).
 pub fn check(previous: Option<&OperatorCondition>) -> Result<(), String> {
     let Some(previous) = previous else { return Ok(()) };
     if let Some(found) = previous

@@ -1,6 +1,6 @@
 //! Which OperatorGroups share namespaces, and what that means for the APIs they provide.
 //!
-//! Pure set algebra (specification operatorgroups, section 7).
+//! Pure set algebra (`docs/reference/operator-groups.md`).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which namespaces an OperatorGroup selects (specification operatorgroups, section 4).
+//! Which namespaces an OperatorGroup selects (`docs/reference/operator-groups.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

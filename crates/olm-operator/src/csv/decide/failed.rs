@@ -1,7 +1,7 @@
 //! Something is wrong: find out whether it still is, and the way back.
 //!
 //! Unlike upstream, which leaves this phase on every event of its own writing and comes back at once, a
-//! ClusterServiceVersion stays here as long as the cause does (specification csv-lifecycle, W6).
+//! ClusterServiceVersion stays here as long as the cause does (`docs/reference/lifecycle.md`).
 
 use jiff::Timestamp;
 use olm_api::condition::csv as reason;

@@ -1,5 +1,5 @@
 //! Checks that come before every phase: is this ClusterServiceVersion an active member of one OperatorGroup that it
-//! can work with? (Specification csv-lifecycle, section 5; operatorgroups, section 7.)
+//! can work with? (`docs/reference/lifecycle.md`, `docs/reference/operator-groups.md`.)
 //!
 //! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain.
 

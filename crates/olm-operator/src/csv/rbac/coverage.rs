@@ -1,6 +1,6 @@
 //! Does a set of granted RBAC rules cover what an operator asks for?
 //!
-//! The semantics are those of the API server's own authorizer (specification csv-lifecycle, section 7.5), with two
+//! The semantics are those of the API server's own authorizer (`docs/reference/lifecycle.md`), with two
 //! knowing differences from upstream: a grant on `*/sub` covers `any/sub`, and a service account's groups count, because
 //! the API server would let both through.
 

@@ -1,5 +1,5 @@
 //! Operators of an all-namespaces group need their namespaced permissions everywhere: each Role is promoted to a ClusterRole,
-//! with the right to see namespaces besides (specification csv-lifecycle, section 3, step 8).
+//! with the right to see namespaces besides (`docs/reference/lifecycle.md`).
 //!
 //! What was promoted for rules that are no longer asked for, or for a group that no longer targets all namespaces, is taken back,
 //! which upstream leaves behind.

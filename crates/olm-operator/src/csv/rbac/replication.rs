@@ -1,5 +1,5 @@
 //! Operators of a group that targets other namespaces need their namespaced permissions there: each Role and its binding
-//! get a counterpart in every such namespace (specification operatorgroups, section 9).
+//! get a counterpart in every such namespace (`docs/reference/lifecycle.md`).
 //!
 //! A counterpart carries the owner labels and says where it comes from. It goes with the ClusterServiceVersion, when its
 //! namespace is no longer a target, and when the strategy no longer asks for it.
