@@ -1,6 +1,6 @@
 //! Catalog blobs to messages of the contract.
 //!
-//! Source: section 3 ("FBC bundle → api.Bundle") of the catalog specification.
+//! Rules: `docs/reference/registry.md`.
 
 use base64::Engine as _;
 use go_compat::json::{self, Html};

@@ -1,6 +1,6 @@
 //! Questions to an index, with upstream's answers and error texts.
 //!
-//! Where upstream's order is that of a hash map, ours is sorted. Source: section 3 of the catalog specification.
+//! Where upstream's order is that of a hash map, ours is sorted. Rules: `docs/reference/registry.md`.
 
 use go_compat::quote;
 

@@ -1,7 +1,7 @@
 //! A served catalog as the compact structure that resolution reads.
 //!
 //! Bundles are taken off the stream one by one; equal texts are stored once. A bundle that cannot be used is left out and
-//! named, as one broken bundle must not hide a catalog. Source: section 3 of the resolver's specification.
+//! named, as one broken bundle must not hide a catalog. Rules: `docs/reference/registry.md`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;

@@ -3,7 +3,7 @@
 //! Images of catalogs are built by one program and served by another: OLM may take catalog and cache out of an image and
 //! serve them with an `opm` of its own, which refuses to start unless the cache's digest is right. The layout: a folder
 //! `cache` with `packages.json`, a JSON file for each bundle of each channel and the custom schemas below `metas`, and a file
-//! `digest` over the catalog and that folder. Source: section 4 of the catalog specification. Byte for byte what upstream
+//! `digest` over the catalog and that folder. Rules: `docs/reference/registry.md`. Byte for byte what upstream
 //! writes, but for an empty list of skips, which is `null` here.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
