@@ -1,4 +1,4 @@
-//! CEL rules of `olm.constraint` properties (`spec/resolver.md` section 7).
+//! CEL rules of `olm.constraint` properties (`docs/reference/resolution.md`).
 //!
 //! A rule sees one variable, `properties`: the candidate's properties as a list of `{type, value}`. Beside the standard
 //! functions and macros it may call `semver_compare(a, b)`. It must be of type bool by its text alone.

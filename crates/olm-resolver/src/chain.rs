@@ -1,4 +1,4 @@
-//! The order of a channel: entries along `replaces` from the one head (`spec/resolver.md` section 8).
+//! The order of a channel: entries along `replaces` from the one head (`docs/reference/resolution.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

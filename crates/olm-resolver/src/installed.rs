@@ -1,4 +1,4 @@
-//! Installed ClusterServiceVersions as entries of a catalog of their own (`spec/resolver.md` section 4).
+//! Installed ClusterServiceVersions as entries of a catalog of their own (`docs/reference/resolution.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`resolve()`] is the one entry point. The answer depends on the content of the [`problem::Problem`] only, not on
-//! the order in which its parts come. The rules are those of `spec/resolver.md`.
+//! the order in which its parts come. The rules are those of `docs/reference/resolution.md`.
 
 pub mod catalog;
 pub mod cel;

@@ -1,5 +1,5 @@
 //! Tests on a single bundle that can print themselves the way upstream does in its messages
-//! (`spec/resolver.md` section 5.1).
+//! (`docs/reference/resolution.md`).
 
 use std::cmp::Ordering;
 use std::fmt;

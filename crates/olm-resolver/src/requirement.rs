@@ -1,4 +1,4 @@
-//! Requirement properties as predicates (`spec/resolver.md` sections 3.1, 5.2 and 7).
+//! Requirement properties as predicates (`docs/reference/resolution.md`).
 
 use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::{Gvk, PackageRequired, PropertyError, Typed, kinds};

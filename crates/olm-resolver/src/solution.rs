@@ -1,4 +1,4 @@
-//! What a resolved namespace gets (`spec/resolver.md` section 12).
+//! What a resolved namespace gets (`docs/reference/resolution.md`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The problem as variables and constraints (`spec/resolver.md` section 9).
+//! The problem as variables and constraints (`docs/reference/resolution.md`).
 
 mod guards;
 mod subscriptions;

@@ -1,4 +1,4 @@
-//! Cases of `spec/resolver.md` section 18 at solver level, and laws against a naive second solver.
+//! Cases at solver level, and laws against a naive second solver.
 
 use olm_testing::laws::config;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What may serve a Subscription (`spec/resolver.md` section 9.2).
+//! What may serve a Subscription (`docs/reference/resolution.md`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
