@@ -38,11 +38,14 @@ struct Facts {
     requirements: Result<Vec<Predicate>, MalformedProperty>,
 }
 
+/// Properties, kept so that their address stays theirs, and what was read from them.
+type Read = (Arc<[EntryProperty]>, Arc<Facts>);
+
 /// Makes entries, and reads each list of properties once however many bundles share it.
 #[derive(Default)]
 pub(crate) struct Reader {
     /// By place in memory. The lists are held, so that no other can come to lie in their place.
-    known: HashMap<*const [EntryProperty], (Arc<[EntryProperty]>, Arc<Facts>)>,
+    known: HashMap<*const [EntryProperty], Read>,
 }
 
 impl Reader {
