@@ -10,8 +10,12 @@
 //!   one namespace's catalogs never take all reads ([`FairPermits`]).
 //! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
 //!   namespace uses it. A catalog no namespace uses is forgotten.
+//! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together. One that does not fit beside the
+//!   others is not kept, and says so; what was kept before stands.
 //! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
 //!   [`READ_AGAIN`].
+
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +39,10 @@ pub const PARALLEL_READS: usize = 4;
 pub const READ_DEADLINE: Duration = Duration::from_secs(60);
 /// Age at which the content of a server that may change it is read again.
 pub const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
+/// Bytes, about, of what is kept of all catalogs in one namespace.
+pub const NAMESPACE_BYTES: usize = 512 << 20;
+/// Time after which a catalog is read again that did not fit: others may have become smaller.
+pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(5 * 60);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
@@ -83,6 +91,8 @@ struct Shared {
     reader: Arc<dyn CatalogReader>,
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     permits: FairPermits,
+    /// Bytes of the contents of one namespace's catalogs.
+    namespace_bytes: usize,
     ids: AtomicU64,
     wake: Wake,
 }
@@ -94,6 +104,8 @@ struct Entry {
     read: Option<u64>,
     id: Option<ContentId>,
     content: Option<Arc<Snapshot>>,
+    /// What the content takes in memory.
+    bytes: usize,
     /// When it was read.
     read_at: Option<Instant>,
     loading: Option<Loading>,
@@ -138,6 +150,7 @@ impl Snapshots {
                 reader,
                 entries: Mutex::default(),
                 permits: FairPermits::new(PARALLEL_READS),
+                namespace_bytes: NAMESPACE_BYTES,
                 ids: AtomicU64::new(1),
                 wake: Arc::new(wake),
             }),
@@ -268,6 +281,12 @@ impl Shared {
     }
 }
 
+/// What was read, and what it takes in memory.
+struct Weighed {
+    snapshot: Arc<Snapshot>,
+    bytes: usize,
+}
+
 /// One read of one catalog.
 struct Read {
     shared: Arc<Shared>,
@@ -279,16 +298,19 @@ struct Read {
 impl Read {
     async fn run(self, channel: Channel) {
         let started = Instant::now();
-        match self.read(channel).await {
+        let read = match self.read(channel).await {
             Ok(content) => {
-                tracing::info!(
-                    catalog = %self.key, entries = content.entries().len(), elapsed_ms = millis(started), "catalog read"
-                );
-                self.keep(content);
+                let (entries, bytes) = (content.snapshot.entries().len(), content.bytes);
+                tracing::info!(catalog = %self.key, entries, bytes, elapsed_ms = millis(started), "catalog read");
+                self.keep(content)
             }
-            Err(text) => {
+            Err(text) => Err((text, FIRST_RETRY)),
+        };
+        match read {
+            Ok(()) => {}
+            Err((text, least)) => {
                 tracing::warn!(catalog = %self.key, error = %text, "catalog not read");
-                if let Some(pause) = self.note_failure(text) {
+                if let Some(pause) = self.note_failure(text, least) {
                     sleep(pause).await;
                     let users = self.shared.lock().get(&self.key).map(|entry| entry.users.clone());
                     self.shared.tell(&users.unwrap_or_default());
@@ -297,7 +319,7 @@ impl Read {
         }
     }
 
-    async fn read(&self, channel: Channel) -> Result<Arc<Snapshot>, String> {
+    async fn read(&self, channel: Channel) -> Result<Weighed, String> {
         // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
         let _permit = self.shared.permits.acquire(&self.key.namespace).await;
         // A fault of ours in reading one catalog must not leave it as being read for ever.
@@ -313,18 +335,40 @@ impl Read {
                 return Err(format!("failed to list bundles: no end within {limit} s"));
             }
         };
-        let index = move || Arc::new(Snapshot::new(listed.entries.iter().cloned()));
+        let index = move || Weighed {
+            bytes: weight::bytes(&listed),
+            snapshot: Arc::new(Snapshot::new(listed.entries.iter().cloned())),
+        };
         tokio::task::spawn_blocking(index)
             .await
             .map_err(|error| format!("failed to index bundles: {error}"))
     }
 
     /// Takes in what was read, unless it is outdated.
-    fn keep(&self, content: Arc<Snapshot>) {
+    ///
+    /// # Errors
+    /// There is no room for it: why, and when to look again.
+    fn keep(&self, content: Weighed) -> Result<(), (String, Duration)> {
         let mut entries = self.shared.lock();
+        let of_others = self.bytes_of_others(&entries);
         let Some(entry) = self.own_entry(&mut entries) else {
-            return;
+            return Ok(());
         };
+        let limit = self.shared.namespace_bytes;
+        if of_others.saturating_add(content.bytes) > limit {
+            let text = format!(
+                "failed to list bundles: this catalog takes {} MiB of memory, those of its namespace that are in use take {} MiB \
+                 already, and may take {} MiB together",
+                content.bytes >> 20,
+                of_others >> 20,
+                limit >> 20
+            );
+            return Err((text, READ_AGAIN_WHEN_FULL));
+        }
+        let Weighed {
+            snapshot: content,
+            bytes,
+        } = content;
         let now = Instant::now();
         entry.again = self.may_change.then(|| self.timer(now));
         entry.loading = None;
@@ -336,6 +380,7 @@ impl Read {
         if !same {
             entry.id = Some(self.shared.ids.fetch_add(1, Ordering::Relaxed));
             entry.content = Some(content);
+            entry.bytes = bytes;
         }
         let users = entry.users.clone();
         drop(entries);
@@ -343,6 +388,17 @@ impl Read {
         if !same || failed {
             self.shared.tell(&users);
         }
+        Ok(())
+    }
+
+    /// What the other catalogs of the namespace take.
+    fn bytes_of_others(&self, entries: &BTreeMap<NamespacedName, Entry>) -> usize {
+        let others = entries
+            .iter()
+            .filter(|(key, _)| key.namespace == self.key.namespace && **key != self.key);
+        others
+            .filter(|(_, entry)| entry.content.is_some())
+            .fold(0, |sum, (_, entry)| sum.saturating_add(entry.bytes))
     }
 
     fn timer(&self, read_at: Instant) -> Timer {
@@ -356,14 +412,16 @@ impl Read {
         Timer(task.abort_handle())
     }
 
-    fn note_failure(&self, text: String) -> Option<Duration> {
+    /// Tells of the failure, and returns the time to the next try, which is not below `least`.
+    fn note_failure(&self, text: String, least: Duration) -> Option<Duration> {
         let mut entries = self.shared.lock();
         let entry = self.own_entry(&mut entries)?;
         entry.loading = None;
         let attempts = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
         let pause = FIRST_RETRY
             .saturating_mul(1 << attempts.min(10))
-            .min(LONGEST_RETRY);
+            .min(LONGEST_RETRY)
+            .max(least);
         let retry_at = Instant::now() + pause;
         entry.failure = Some(Failure {
             generation: self.generation,
@@ -405,6 +463,15 @@ mod tests;
 
 #[cfg(test)]
 impl Snapshots {
+    /// With other bounds for what the catalogs of a namespace take.
+    #[must_use]
+    pub fn with_namespace_bytes(mut self, bytes: usize) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.namespace_bytes = bytes;
+        }
+        self
+    }
+
     /// Forgets the content of a catalog, as nothing but a mistake in here would.
     pub fn lose_content(&self, key: &NamespacedName) {
         if let Some(entry) = self.shared.lock().get_mut(key) {

@@ -70,7 +70,11 @@ impl Executor {
             Ok(request) => {
                 let answer = self.client.request::<Value>(request);
                 match tokio::time::timeout(REQUEST_DEADLINE, Box::pin(answer)).await {
-                    Ok(Ok(object)) => Outcome::Done(Arc::new(object)),
+                    Ok(Ok(object)) => {
+                        tracing::debug!(action = %brief(action), "done");
+                        self.absorb(action, &object);
+                        Outcome::Done(Arc::new(without_bulk(object)))
+                    }
                     Ok(Err(error)) => outcome_of_error(action, &error),
                     Err(_) => failed(
                         action,
@@ -82,31 +86,27 @@ impl Executor {
             }
             Err(message) => failed(action, FailureClass::Invalid, 0, message),
         };
-        match &outcome {
-            Outcome::Done(object) => {
-                tracing::debug!(action = %brief(action), "done");
-                match action {
-                    // The answer lists what was there before; the watch tells what became of each.
-                    Action::DeleteSelected { .. } => {}
-                    Action::Delete { target, uid, .. } => {
-                        self.stores.absorb_deletion(target, uid.as_deref(), object);
-                    }
-                    _ => self.stores.absorb(object),
-                }
+        if let Outcome::Failed(failure) = &outcome {
+            tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
+            if failure.class == FailureClass::Retry && failure.code == 0 {
+                self.look_again(action).await;
             }
-            Outcome::Failed(failure) => {
-                tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
-                if failure.class == FailureClass::Retry && failure.code == 0 {
-                    self.look_again(action).await;
-                }
-            }
-            Outcome::Kept | Outcome::Gone | Outcome::NotAttempted => {}
         }
         outcome
     }
-}
 
-impl Executor {
+    /// Gives the stores what a write returned.
+    fn absorb(&self, action: &Action, object: &Value) {
+        match action {
+            // The answer lists what was there before; the watch tells what became of each.
+            Action::DeleteSelected { .. } => {}
+            Action::Delete { target, uid, .. } => {
+                self.stores.absorb_deletion(target, uid.as_deref(), object);
+            }
+            _ => self.stores.absorb(object),
+        }
+    }
+
     /// After a write without an answer, which may have been carried out: the stores take in what has become of the object,
     /// or the next round would decide on a state older than its own last write and compute its patch against that.
     async fn look_again(&self, action: &Action) {
@@ -128,6 +128,18 @@ impl Executor {
             self.stores.absorb(&object);
         }
     }
+}
+
+/// What a write returned, without what no status is made of and may be a MiB: the outcomes of a round are kept to its end.
+fn without_bulk(mut object: Value) -> Value {
+    let is_definition = object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition");
+    if let Some(map) = object.as_object_mut().filter(|_| is_definition) {
+        map.remove("spec");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
 }
 
 /// The action without its payload, for logs and failure texts.

@@ -17,6 +17,8 @@ pub enum UnpackClass {
     DigestMismatch,
     /// This pod has nowhere to hold a layer while it is verified.
     Storage,
+    /// Other bundles have the memory there is.
+    NoRoom,
     /// Larger than bundles may be.
     TooLarge,
     /// No image, or none that can be read.
@@ -38,6 +40,7 @@ impl UnpackClass {
             Self::Unauthorized => "Unauthorized",
             Self::DigestMismatch => "DigestMismatch",
             Self::Storage => "Storage",
+            Self::NoRoom => "NoRoom",
             Self::TooLarge => "TooLarge",
             Self::Malformed => "Malformed",
             Self::NoManifests => "NoManifests",
@@ -76,6 +79,9 @@ impl UnpackClass {
             }
             Self::Storage => {
                 "no registry is at fault: give the catalog operator's pod a writable volume with room, and name a folder in it with --unpack-spool or --unpack-cache"
+            }
+            Self::NoRoom => {
+                "it is tried again; fewer operators installed at a time, or smaller bundles, need less memory"
             }
             Self::TooLarge => "a bundle image holds manifests only: build it without anything else",
             Self::Malformed => "build and push the bundle image again",

@@ -44,7 +44,8 @@ pub fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration {
         UnpackClass::NotFound
         | UnpackClass::Unauthorized
         | UnpackClass::DigestMismatch
-        | UnpackClass::Storage => AFTER_REFUSAL,
+        | UnpackClass::Storage
+        | UnpackClass::NoRoom => AFTER_REFUSAL,
         _ => AFTER_FAILURE,
     };
     // Zero would mean trying without pause.

@@ -1,5 +1,6 @@
 //! The state of every bundle somebody asked for.
 
+pub mod room;
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 use self::unpack::Unpack;
 use super::content::UnpackedBundle;
 use super::error::UnpackError;
+use super::packed::PackedBundle;
 use super::retry;
 use crate::fair_permits::{FairPermits, Place};
 
@@ -129,8 +131,21 @@ struct Entry {
     /// Where the next attempt waits for its permit.
     place: Option<Place>,
     last_used: Instant,
+    /// Namespace of whoever asked last.
+    namespace: String,
+    /// Those who were told that the bundle is there and have not come for it.
+    told: BTreeMap<Waiter, Told>,
+    /// Those who came for it, and when they last did.
+    readers: BTreeMap<Waiter, Instant>,
     /// Tells the task that looks after a failure that somebody else waits for its end.
     joined: Arc<Notify>,
+}
+
+/// When somebody asked for a bundle, and when it was told that it is there.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    asked: Instant,
+    at: Instant,
 }
 
 /// What a waiter wants, as it last said: what one of them wants is no rule for the others.
@@ -164,8 +179,15 @@ enum EntryState {
         /// What came of it the last time; whoever would not have tried again yet sees that until this one ends.
         before: Option<Failure>,
     },
-    Ready(Arc<UnpackedBundle>),
+    Ready(Arc<PackedBundle>),
     Failed(Failure),
+}
+
+/// What a request finds.
+enum Answer {
+    State(UnpackState),
+    /// Still to be unpacked, which is no work for whoever holds the lock.
+    There(Arc<PackedBundle>),
 }
 
 impl fmt::Debug for Unpacker {
@@ -213,8 +235,20 @@ impl Unpacker {
         let mut entries = self.shared.lock();
         let (mut waiters, mut before) = (BTreeMap::new(), None);
         if let Some(entry) = entries.get_mut(&key) {
-            if let Some(answer) = entry.answer(request, asked) {
-                return answer;
+            match entry.answer(request, asked) {
+                Some(Answer::State(state)) => return state,
+                Some(Answer::There(bundle)) => {
+                    // What was needed until now may have to make room.
+                    room::shrink(&mut entries, now);
+                    drop(entries);
+                    return match bundle.unpack() {
+                        Ok(bundle) => UnpackState::Ready(Arc::new(bundle)),
+                        Err(error) => UnpackState::Failed {
+                            error: error.of_bundle(&request.bundle),
+                        },
+                    };
+                }
+                None => {}
             }
             waiters = std::mem::take(&mut entry.waiters);
             if let EntryState::Failed(failure) = &entry.state {
@@ -230,7 +264,8 @@ impl Unpacker {
             trouble: None,
             before,
         };
-        entries.insert(key.clone(), Entry::new(state, waiters));
+        let namespace = request.waiter.namespace().to_owned();
+        entries.insert(key.clone(), Entry::new(state, waiters, namespace));
         drop(entries);
         tokio::spawn(Unpack::new(Arc::clone(&self.shared), key).run());
         UnpackState::Unpacking { since, trouble: None }
@@ -258,25 +293,33 @@ impl Unpacker {
 }
 
 impl Entry {
-    fn new(state: EntryState, waiters: BTreeMap<Waiter, Asked>) -> Self {
+    fn new(state: EntryState, waiters: BTreeMap<Waiter, Asked>, namespace: String) -> Self {
         Self {
             state,
             waiters,
             place: None,
             last_used: Instant::now(),
+            namespace,
+            told: BTreeMap::new(),
+            readers: BTreeMap::new(),
             joined: Arc::default(),
         }
     }
 
     /// The answer to a request, which waits from now on if there is something to wait for. None when it is time to try again.
-    fn answer(&mut self, request: &UnpackRequest, asked: Asked) -> Option<UnpackState> {
+    fn answer(&mut self, request: &UnpackRequest, asked: Asked) -> Option<Answer> {
         self.last_used = asked.at;
+        request.waiter.namespace().clone_into(&mut self.namespace);
         let is_due = |failure: &Failure| asked.retry_at(failure) <= asked.at;
         let failed = |failure: &Failure| UnpackState::Failed {
             error: failure.error.clone(),
         };
         let answer = match &self.state {
-            EntryState::Ready(bundle) => return Some(UnpackState::Ready(Arc::clone(bundle))),
+            EntryState::Ready(bundle) => {
+                self.told.remove(&request.waiter);
+                self.readers.insert(request.waiter.clone(), asked.at);
+                return Some(Answer::There(Arc::clone(bundle)));
+            }
             EntryState::Failed(failure) if is_due(failure) => return None,
             EntryState::Failed(failure) => failed(failure),
             EntryState::Running {
@@ -293,7 +336,7 @@ impl Entry {
         }
         self.waiters.insert(request.waiter.clone(), asked);
         self.joined.notify_one();
-        Some(answer)
+        Some(Answer::State(answer))
     }
 }
 

@@ -36,9 +36,11 @@ pub enum Verdict {
 
 /// The writes of this round, and what they mean.
 pub fn decide(observed: &Observed) -> (Plan, Verdict) {
-    let verdict = decide_verdict(observed);
-    let actions = match &verdict {
-        Verdict::Installing { round, .. } | Verdict::Restoring { round } => round.actions.clone(),
+    let mut verdict = decide_verdict(observed);
+    let actions = match &mut verdict {
+        Verdict::Installing { round, .. } | Verdict::Restoring { round } => {
+            std::mem::take(&mut round.actions)
+        }
         _ => Vec::new(),
     };
     (

@@ -7,6 +7,7 @@
 mod complete;
 mod step;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -96,8 +97,10 @@ pub struct StepChange {
 /// The writes of a round and their meaning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Round {
-    /// In order; the executor stops at the first failure.
+    /// In order; the executor stops at the first failure. They go into the plan: a verdict has none.
     pub actions: Vec<Action>,
+    /// Indices of those that change what is there.
+    pub patches: BTreeSet<usize>,
     /// Steps that change.
     pub changes: Vec<StepChange>,
     /// The step that stopped the round, and why.
@@ -208,6 +211,9 @@ impl Round {
             .position(|earlier| target(earlier) == target(&action))
         {
             None => {
+                if matches!(action, Action::Patch { .. }) {
+                    self.patches.insert(self.actions.len());
+                }
                 self.actions.push(action);
                 self.actions.len() - 1
             }

@@ -9,7 +9,7 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanCondition, InstallPlanPhase, Ins
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Action, EventDraft, Requeue, Target, status_patch};
+use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
 use super::decide::Verdict;
 use super::execution::{Round, StepError, Wait};
@@ -263,7 +263,7 @@ fn write_error(round: &Round, outcomes: &Outcomes) -> Option<RoundError> {
 fn is_stale(round: &Round, action: usize, failure: &Failure) -> bool {
     match failure.class {
         FailureClass::Conflict | FailureClass::AlreadyExists => true,
-        FailureClass::NotFound => matches!(round.actions.get(action), Some(Action::Patch { .. })),
+        FailureClass::NotFound => round.patches.contains(&action),
         _ => false,
     }
 }

@@ -79,9 +79,20 @@ pub fn bundle_steps(
     bundle: &UnpackedBundle,
     projection: &Projection<'_>,
 ) -> Result<Vec<BundleStep>, StepsError> {
-    let csv = projected_csv(&bundle.csv, projection)?;
+    into_steps(bundle.clone(), projection)
+}
+
+/// [`bundle_steps`] of a bundle that nobody else needs: its objects are not copied.
+///
+/// # Errors
+/// Those of [`bundle_steps`].
+pub fn into_steps(
+    bundle: UnpackedBundle,
+    projection: &Projection<'_>,
+) -> Result<Vec<BundleStep>, StepsError> {
+    let csv = projected_csv(bundle.csv, projection)?;
     let rbac = rbac_objects(&csv, projection.namespace)?;
-    let objects = bundle.objects.iter().map(|file| file.object.clone());
+    let objects = bundle.objects.into_iter().map(|file| file.object);
     Ok(std::iter::once(csv)
         .chain(objects)
         .chain(rbac)
@@ -114,35 +125,43 @@ pub fn plan_steps(
         &catalog_namespace,
     )
     .to_manifest();
-    let text_of = |step: &BundleStep| {
-        if StepKind::of(&step.kind).is_some_and(StepKind::is_account_or_rbac) {
+    let csv = projected_csv(bundle.csv.clone(), &projection)?;
+    let rbac = rbac_objects(&csv, namespace)?;
+    let objects = bundle.objects.iter().map(|file| &file.object);
+    let step = |object: &Value| {
+        let identity = Identity::of(object);
+        let text = if StepKind::of(&identity.kind).is_some_and(StepKind::is_account_or_rbac) {
             // With the line end that upstream's steps have.
-            format!("{}\n", step.object)
+            format!("{}\n", bundle_step(object.clone()).object)
         } else {
             manifest.clone()
+        };
+        Step {
+            resolving: resolving.clone(),
+            resource: StepResource {
+                source_name: catalog_name.clone(),
+                source_namespace: catalog_namespace.clone(),
+                manifest: Some(text),
+                group: identity.group,
+                version: identity.version,
+                kind: identity.kind,
+                name: identity.name,
+                ..StepResource::default()
+            },
+            status: StepStatus::Unknown,
+            ..Step::default()
         }
     };
-    let step = |step: BundleStep| Step {
-        resolving: resolving.clone(),
-        resource: StepResource {
-            source_name: catalog_name.clone(),
-            source_namespace: catalog_namespace.clone(),
-            manifest: Some(text_of(&step)),
-            group: step.group,
-            version: step.version,
-            kind: step.kind,
-            name: step.name,
-            ..StepResource::default()
-        },
-        status: StepStatus::Unknown,
-        ..Step::default()
-    };
-    Ok(bundle_steps(bundle, &projection)?.into_iter().map(step).collect())
+    Ok(std::iter::once(&csv)
+        .chain(objects)
+        .chain(&rbac)
+        .map(step)
+        .collect())
 }
 
 /// The step of a bundle that a plan's step means: same group, version, kind and name.
-pub fn find_step<'a>(steps: &'a [BundleStep], resource: &StepResource) -> Option<&'a BundleStep> {
-    steps.iter().find(|step| {
+pub fn find_step<'a>(steps: &'a mut [BundleStep], resource: &StepResource) -> Option<&'a mut BundleStep> {
+    steps.iter_mut().find(|step| {
         step.name == resource.name
             && step.kind == resource.kind
             && step.version == resource.version
@@ -151,18 +170,17 @@ pub fn find_step<'a>(steps: &'a [BundleStep], resource: &StepResource) -> Option
 }
 
 /// The ClusterServiceVersion as the plan's namespace gets it.
-fn projected_csv(csv: &Value, projection: &Projection<'_>) -> Result<Value, StepsError> {
-    let name = object::name(csv).to_owned();
-    if object::api_version(csv).is_empty() {
+fn projected_csv(csv: Value, projection: &Projection<'_>) -> Result<Value, StepsError> {
+    let name = object::name(&csv).to_owned();
+    if object::api_version(&csv).is_empty() {
         return Err(StepsError::CsvWithoutApiVersion(name));
     }
-    if object::kind(csv).is_empty() {
+    if object::kind(&csv).is_empty() {
         return Err(StepsError::CsvWithoutKind(name));
     }
     // Through the type: authors leave out required texts and write field names with other capital letters, which the API
     // server would refuse or drop.
-    let mut csv =
-        to_value(&decode_csv_manifest(csv.clone()).map_err(|error| StepsError::Csv(error.to_string()))?);
+    let mut csv = to_value(&decode_csv_manifest(csv).map_err(|error| StepsError::Csv(error.to_string()))?);
     object::strip_server_fields(&mut csv);
     object::map_mut(&mut csv, "metadata").insert("namespace".to_owned(), projection.namespace.into());
     let spec = object::map_mut(&mut csv, "spec");
@@ -212,18 +230,38 @@ fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsE
 
 fn bundle_step(mut object: Value) -> BundleStep {
     object::strip_server_fields(&mut object);
-    let (group, version) = object::group_version(object::api_version(&object));
-    let kind = match object::kind(&object) {
-        // Plans use `Secret` for pull secrets to be copied.
-        "Secret" => "BundleSecret",
-        other => other,
-    };
+    let identity = Identity::of(&object);
     BundleStep {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        kind: kind.to_owned(),
-        name: object::name(&object).to_owned(),
+        group: identity.group,
+        version: identity.version,
+        kind: identity.kind,
+        name: identity.name,
         object,
+    }
+}
+
+/// What a step is known by.
+struct Identity {
+    group: String,
+    version: String,
+    kind: String,
+    name: String,
+}
+
+impl Identity {
+    fn of(object: &Value) -> Self {
+        let (group, version) = object::group_version(object::api_version(object));
+        let kind = match object::kind(object) {
+            // Plans use `Secret` for pull secrets to be copied.
+            "Secret" => "BundleSecret",
+            other => other,
+        };
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            name: object::name(object).to_owned(),
+        }
     }
 }
 

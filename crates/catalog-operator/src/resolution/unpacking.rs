@@ -18,7 +18,7 @@ use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::content::read_files;
 use crate::bundle_unpack::preflight;
 use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter};
-use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
+use crate::install_plan::steps::{Projection, into_steps, plan_steps};
 
 /// Asks for the bundles of `part`. Nothing is awaited; the unpacker wakes the namespace when an answer changes.
 ///
@@ -143,7 +143,7 @@ fn inline_result(
         status: StepStatus::Unknown,
         ..Step::default()
     };
-    match bundle_steps(&bundle, &projection) {
+    match into_steps(bundle, &projection) {
         Ok(steps) => BundleResult::Steps(steps.into_iter().map(step).collect(), None),
         Err(error) => BundleResult::Failed {
             content: true,

@@ -35,7 +35,7 @@ impl CatalogReader for Fake {
     }
 }
 
-fn entry(number: usize) -> BundleEntry {
+pub(super) fn entry(number: usize) -> BundleEntry {
     BundleEntry {
         name: format!("a.v{number}").into(),
         package: "a".into(),
@@ -328,6 +328,49 @@ async fn endless_catalogs_of_one_namespace_do_not_hold_up_another() {
     sleep(Duration::from_millis(50)).await;
     assert!(rig.snapshots.get(&other, "quiet").id().is_some());
     assert_eq!(rig.reads(), PARALLEL_READS / 2 + 1);
+}
+
+/// Room for two: the third says so and is read when there is room again, and another namespace has room of its own.
+#[tokio::test]
+async fn the_catalogs_of_a_namespace_have_a_bound_together() {
+    let mut rig = Rig::new(false, 0).await;
+    let one = weight::bytes(&CatalogSnapshot::new(BTreeMap::new(), vec![entry(0)]));
+    let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&rig.reader);
+    let snapshots = Snapshots::new(rig.connections.clone(), reading, |_: &str| {});
+    rig.snapshots = snapshots.with_namespace_bytes(one * 5 / 2);
+    let of = |namespace: &str, number: usize| NamespacedName::new(namespace, format!("cat{number}"));
+    let get = |key: &NamespacedName| rig.snapshots.get(key, "user");
+    for key in [of("ns", 0), of("ns", 1), of("other", 0)] {
+        rig.connect_key(&key, "1", false).await;
+        eventually(|| get(&key).id().is_some()).await;
+    }
+    let third = of("ns", 2);
+    rig.connect_key(&third, "1", false).await;
+    eventually(|| matches!(get(&third), ContentState::Failed(_))).await;
+    let ContentState::Failed(text) = get(&third) else {
+        unreachable!()
+    };
+    insta::assert_snapshot!(text, @"failed to list bundles: this catalog takes 0 MiB of memory, those of its namespace that are in use take 0 MiB already, and may take 0 MiB together");
+    // Reading the first again takes no more than it has.
+    let first = get(&of("ns", 0)).id();
+    rig.connect_key(&of("ns", 0), "2", false).await;
+    let reads = rig.reads();
+    get(&of("ns", 0));
+    eventually(|| rig.reads() == reads + 1).await;
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(get(&of("ns", 0)).id(), first);
+    assert_eq!(rig.snapshots.trouble(&of("ns", 0)), None);
+    // One is not used any more.
+    rig.snapshots.retain(
+        "user",
+        &BTreeSet::from([of("ns", 0), third.clone(), of("other", 0)]),
+    );
+    get(&third);
+    assert_eq!(rig.reads(), reads + 1, "not before its time");
+    tokio::time::pause();
+    tokio::time::advance(READ_AGAIN_WHEN_FULL).await;
+    tokio::time::resume();
+    eventually(|| get(&third).id().is_some()).await;
 }
 
 impl ContentState {

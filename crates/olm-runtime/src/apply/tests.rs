@@ -152,3 +152,18 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
         ]
     );
 }
+
+/// The olm-operator compares what became of a Deployment with what it applied; nobody does so with a definition.
+#[test]
+fn of_what_a_write_returned_the_bulk_is_dropped() {
+    let object = |kind: &str| json!({"kind": kind, "metadata": {"name": "a", "uid": "1", "managedFields": [{}]}, "spec": {"x": 1}});
+    assert_eq!(
+        without_bulk(object("Deployment")),
+        json!({"kind": "Deployment", "metadata": {"name": "a", "uid": "1"}, "spec": {"x": 1}})
+    );
+    assert_eq!(
+        without_bulk(object("CustomResourceDefinition")),
+        json!({"kind": "CustomResourceDefinition", "metadata": {"name": "a", "uid": "1"}})
+    );
+    assert_eq!(without_bulk(Value::Null), Value::Null);
+}

@@ -74,7 +74,7 @@ impl StoreSet {
             prune,
         } = watch;
         config.label_selector = selector;
-        let read = move |value: &Value| match serde_json::from_value::<K>(value.clone()) {
+        let read = move |value: &Value| match K::deserialize(value) {
             Ok(mut object) => {
                 prepare(&mut object, prune);
                 Some(object)

@@ -1,22 +1,20 @@
 //! One unpack, from the request to the day it is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use olm_runtime::isolation::isolated;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
+use super::super::packed::PackedBundle;
 use super::super::preflight;
 use super::super::retry::{self, Next};
-use super::{Asked, Entry, EntryState, Failure, Key, Shared, Waiter};
+use super::{Asked, Entry, EntryState, Failure, Key, Shared, Told, Waiter, room};
 use crate::fair_permits::{Permit, Ticket};
 
-/// How long a bundle nobody asks for stays in memory; the cache on disk keeps it longer.
-const KEEP_READY: Duration = Duration::from_secs(60);
 /// How long a failure stays known after it may be tried again.
 const KEEP_FAILED: Duration = Duration::from_secs(60);
 /// Longest time for one attempt, whatever the deadline of the unpack as a whole.
@@ -60,7 +58,7 @@ impl Unpack {
                 result = self.attempt(elapsed()) => result,
                 error = self.make_room(permit) => Err(error),
             };
-            let error = match result {
+            let error = match result.and_then(|bundle| self.admit(bundle)) {
                 Ok(bundle) => return self.finish(bundle).await,
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
@@ -156,7 +154,7 @@ impl Unpack {
     }
 
     /// One attempt, `elapsed` after the unpack began.
-    async fn attempt(&self, elapsed: Duration) -> Result<UnpackedBundle, UnpackError> {
+    async fn attempt(&self, elapsed: Duration) -> Result<PackedBundle, UnpackError> {
         let image = &self.key.image;
         let deadline = self.deadline();
         let left = if deadline.is_zero() {
@@ -167,7 +165,7 @@ impl Unpack {
         let fetch = async {
             let bundle = self.shared.source.fetch(image, &self.key.catalog).await?;
             preflight::check(&bundle, &self.key.bundle)?;
-            Ok(bundle)
+            PackedBundle::new(&bundle)
         };
         // A fault of ours in reading one bundle must not leave those who wait for it without an answer.
         match tokio::time::timeout(left, isolated(fetch)).await {
@@ -184,37 +182,91 @@ impl Unpack {
         }
     }
 
-    async fn finish(self, bundle: UnpackedBundle) {
-        tracing::info!(image = %self.key.image, pinned = %bundle.image, bundle = %self.key.bundle, "bundle unpacked");
+    /// Puts the bundle where those who wait find it, and tells them.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    fn admit(&self, bundle: PackedBundle) -> Result<Weak<PackedBundle>, UnpackError> {
+        let now = Instant::now();
         let bundle = Arc::new(bundle);
-        let pinned = Key {
-            image: bundle.image.clone(),
-            ..self.key.clone()
+        let kept = Arc::downgrade(&bundle);
+        let mut entries = self.shared.lock();
+        let Some(entry) = entries.get(&self.key) else {
+            return Ok(kept);
         };
+        room::check(&entries, &bundle, entry.waiters.keys(), &self.key.image, now)?;
+        let pinned = self.pinned(bundle.image());
+        tracing::info!(image = %self.key.image, pinned = %pinned.image, bundle = %self.key.bundle, "bundle unpacked");
+        let namespace = entry.namespace.clone();
+        let told = entry.waiters.iter().map(|(waiter, asked)| {
+            let asked = asked.at;
+            (waiter.clone(), Told { asked, at: now })
+        });
+        let told: BTreeMap<Waiter, Told> = told.collect();
+        let waiters = told.keys().cloned().collect();
         // Plans ask by digest for what resolution has asked for by tag.
         if pinned != self.key {
-            let entry = Entry::new(EntryState::Ready(Arc::clone(&bundle)), BTreeMap::new());
-            self.shared.lock().entry(pinned.clone()).or_insert(entry);
+            let twin = || Entry::new(EntryState::Ready(Arc::clone(&bundle)), BTreeMap::new(), namespace);
+            entries.entry(pinned).or_insert_with(twin);
         }
-        self.set(EntryState::Ready(bundle));
-        tokio::join!(self.expire(&self.key), self.expire(&pinned));
+        if let Some(entry) = entries.get_mut(&self.key) {
+            entry.state = EntryState::Ready(bundle);
+            entry.last_used = now;
+            entry.waiters.clear();
+            entry.told = told;
+        }
+        room::shrink(&mut entries, now);
+        drop(entries);
+        self.shared.tell(&waiters);
+        Ok(kept)
     }
 
-    /// Returns once the bundle has not been used for a while and is forgotten.
-    async fn expire(&self, key: &Key) {
-        let mut until = Instant::now() + KEEP_READY;
+    fn pinned(&self, image: &str) -> Key {
+        Key {
+            image: image.to_owned(),
+            ..self.key.clone()
+        }
+    }
+
+    async fn finish(self, bundle: Weak<PackedBundle>) {
+        let pinned = bundle.upgrade().map(|bundle| self.pinned(bundle.image()));
+        let of_twin = async {
+            if let Some(pinned) = pinned.filter(|pinned| *pinned != self.key) {
+                self.expire(&pinned, &bundle).await;
+            }
+        };
+        tokio::join!(self.expire(&self.key, &bundle), of_twin);
+    }
+
+    /// Returns once the bundle was neither used nor needed for a while and is forgotten.
+    async fn expire(&self, key: &Key, bundle: &Weak<PackedBundle>) {
+        let mut until = Instant::now() + room::KEEP_READY;
         loop {
             tokio::time::sleep_until(until).await;
+            let now = Instant::now();
             let mut entries = self.shared.lock();
-            match entries.get(key) {
-                Some(entry) if matches!(entry.state, EntryState::Ready(_)) => {
-                    until = entry.last_used + KEEP_READY;
-                    if until <= Instant::now() {
-                        entries.remove(key);
-                        return;
-                    }
+            let waiting = room::waiting(&entries, now);
+            let Some(entry) = entries.get_mut(key) else {
+                return;
+            };
+            if !matches!(&entry.state, EntryState::Ready(ready) if std::ptr::eq(Arc::as_ptr(ready), bundle.as_ptr()))
+            {
+                return;
+            }
+            let is_needed = room::is_needed(entry, &waiting, now);
+            // Whoever waits for nothing any more has read all it wanted.
+            entry.readers.retain(|reader, _| waiting.contains_key(reader));
+            let unused = now.saturating_duration_since(entry.last_used);
+            match room::KEEP_READY
+                .checked_sub(unused)
+                .filter(|left| !left.is_zero())
+            {
+                Some(left) => until = now + left,
+                None if is_needed => until = now + room::KEEP_READY,
+                None => {
+                    entries.remove(key);
+                    return;
                 }
-                _ => return,
             }
         }
     }

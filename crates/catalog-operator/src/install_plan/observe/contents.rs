@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::{BundleContent, Reads};
 use crate::bundle_unpack::config_map;
+use crate::install_plan::kind::StepKind;
 use crate::install_plan::manifest::{BundleImageReference, ConfigMapReference, Manifest};
 use crate::install_plan::object;
-use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step};
+use crate::install_plan::steps::{BundleStep, Projection, find_step, into_steps};
 
 /// Why a step has no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl NoObject {
 /// Steps rebuilt from bundles, kept for the length of one observation: all steps of a bundle have the same manifest text.
 #[derive(Default)]
 pub(super) struct Contents {
-    by_manifest: BTreeMap<String, Result<Arc<Vec<BundleStep>>, NoObject>>,
+    by_manifest: BTreeMap<String, Result<Vec<BundleStep>, NoObject>>,
 }
 
 impl Contents {
@@ -73,22 +74,36 @@ impl Contents {
             Ok(Manifest::Inline(_)) => return unreadable("not an object"),
             Ok(reference) => reference,
         };
-        if !self.by_manifest.contains_key(text) {
-            let steps = read_steps(reads, plan, &manifest).await?;
-            self.by_manifest.insert(text.to_owned(), steps.map(Arc::new));
-        }
-        let steps = match &self.by_manifest[text] {
-            Ok(steps) => steps,
-            Err(none) => return Ok(Err(none.clone())),
-        };
-        Ok(find_step(steps, resource)
-            .map(|found| found.object.clone())
-            .ok_or_else(|| {
+        let kind = StepKind::of(&resource.kind);
+        // Those are small, and bundles often bring one that their permissions imply as well, as a second step.
+        let is_copied = kind.is_some_and(StepKind::is_account_or_rbac);
+        loop {
+            let steps = match self.by_manifest.get_mut(text) {
+                Some(Ok(steps)) => steps,
+                Some(Err(none)) => return Ok(Err(none.clone())),
+                None => {
+                    let steps = read_steps(reads, plan, &manifest).await?;
+                    self.by_manifest.insert(text.to_owned(), steps);
+                    continue;
+                }
+            };
+            let Some(found) = find_step(steps, resource) else {
                 let (kind, name, bundle) = (&resource.kind, &resource.name, &step.resolving);
-                NoObject::lasting(format!(
+                return Ok(Err(NoObject::lasting(format!(
                     "couldn't find unpacked step for {kind} {name} in the bundle of {bundle}"
-                ))
-            }))
+                ))));
+            };
+            let object = if is_copied {
+                found.object.clone()
+            } else {
+                found.object.take()
+            };
+            if !object.is_null() {
+                return Ok(Ok(object));
+            }
+            // Another step of the plan names the same object and has taken it.
+            self.by_manifest.remove(text);
+        }
     }
 }
 
@@ -142,7 +157,7 @@ fn read_image_steps(
         replaces: &lookup.replaces,
         properties,
     };
-    bundle_steps(&bundle, &projection).map_err(|error| {
+    into_steps(Arc::unwrap_or_clone(bundle), &projection).map_err(|error| {
         NoObject::lasting(format!(
             "error calculating steps for ref {}: {error}",
             reference.image
@@ -177,7 +192,7 @@ fn read_config_map_steps(
         replaces,
         properties,
     };
-    bundle_steps(&bundle, &projection).map_err(|error| failed("calculating steps", error.to_string()))
+    into_steps(bundle, &projection).map_err(|error| failed("calculating steps", error.to_string()))
 }
 
 /// The object of a `Secret` step: type and data of the secret of that name in the global catalog namespace.

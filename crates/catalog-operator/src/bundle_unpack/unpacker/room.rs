@@ -1,0 +1,175 @@
+//! How much memory bundles may take, and which of them leave it.
+//!
+//! A bundle is needed as long as somebody was told of it and has not come for it, or has read it in the same round in which it
+//! asked for another one that it still waits for: a round needs all of its bundles at once, and one that goes while the next
+//! one comes would be fetched again and again. All others are kept because they may be asked for soon, and leave when there is
+//! no room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::error::{UnpackClass, UnpackError};
+use super::super::packed::PackedBundle;
+use super::{Entry, EntryState, Key, Waiter};
+
+/// How long a bundle that nobody needs stays in memory; the cache on disk keeps it longer.
+pub const KEEP_READY: Duration = Duration::from_secs(15);
+/// How long a bundle waits for those who were told of it: rounds may be held back for a minute.
+pub const PROMISE: Duration = Duration::from_secs(300);
+/// Requests that are not further apart are of one round.
+const ROUND: Duration = Duration::from_secs(2);
+/// Bytes of all bundles in memory above which those leave it that nobody needs.
+pub const READY_BYTES: usize = 16 << 20;
+/// Bytes of the bundles that are needed, above which a namespace gets no more than its part of them.
+pub const NEEDED_BYTES: usize = 128 << 20;
+
+/// One content, under whatever names it is known.
+pub(super) struct Held {
+    bytes: usize,
+    last_used: Instant,
+    /// Who asked for it last.
+    namespace: String,
+    is_needed: bool,
+}
+
+/// The contents in memory, by their address.
+pub(super) fn held(entries: &BTreeMap<Key, Entry>, now: Instant) -> BTreeMap<usize, Held> {
+    let waiting = waiting(entries, now);
+    let mut all: BTreeMap<usize, Held> = BTreeMap::new();
+    for entry in entries.values() {
+        let EntryState::Ready(bundle) = &entry.state else {
+            continue;
+        };
+        let is_needed = is_needed(entry, &waiting, now);
+        let held = all.entry(address(bundle)).or_insert_with(|| Held {
+            bytes: bundle.bytes(),
+            last_used: entry.last_used,
+            namespace: entry.namespace.clone(),
+            is_needed: false,
+        });
+        held.is_needed |= is_needed;
+        if entry.last_used > held.last_used {
+            held.last_used = entry.last_used;
+            held.namespace.clone_from(&entry.namespace);
+        }
+    }
+    all
+}
+
+fn address(bundle: &Arc<PackedBundle>) -> usize {
+    Arc::as_ptr(bundle).addr()
+}
+
+/// Those whose round cannot go on yet, and when they last asked for what they wait for.
+pub(super) fn waiting(entries: &BTreeMap<Key, Entry>, now: Instant) -> BTreeMap<Waiter, Instant> {
+    let mut waiting: BTreeMap<Waiter, Instant> = BTreeMap::new();
+    for entry in entries.values() {
+        let asked: Vec<(&Waiter, Instant)> = match entry.state {
+            EntryState::Running { .. } => entry.waiters.iter().map(|(w, asked)| (w, asked.at)).collect(),
+            EntryState::Ready(_) => promised(entry, now).collect(),
+            EntryState::Failed(_) => Vec::new(),
+        };
+        for (waiter, at) in asked {
+            let last = waiting.entry(waiter.clone()).or_insert(at);
+            *last = at.max(*last);
+        }
+    }
+    waiting
+}
+
+/// Those who were told of a bundle and may still come, and when they asked for it.
+fn promised(entry: &Entry, now: Instant) -> impl Iterator<Item = (&Waiter, Instant)> {
+    let told = entry.told.iter();
+    told.filter(move |(_, told)| now.saturating_duration_since(told.at) < PROMISE)
+        .map(|(waiter, told)| (waiter, told.asked))
+}
+
+/// Whether a bundle that is there is needed, given all that wait for one.
+pub(super) fn is_needed(entry: &Entry, waiting: &BTreeMap<Waiter, Instant>, now: Instant) -> bool {
+    promised(entry, now).next().is_some()
+        || entry.readers.iter().any(|(reader, read)| {
+            let asked = waiting.get(reader);
+            asked.is_some_and(|asked| asked.saturating_duration_since(*read) < ROUND)
+        })
+}
+
+/// Whether there is room for a bundle that `waiters` need; those who do not wait for anything else always find some.
+///
+/// # Errors
+/// All of their namespaces have more than their part.
+pub(super) fn check<'a>(
+    entries: &BTreeMap<Key, Entry>,
+    bundle: &PackedBundle,
+    waiters: impl Iterator<Item = &'a Waiter>,
+    image: &str,
+    now: Instant,
+) -> Result<(), UnpackError> {
+    let mut needed: BTreeMap<String, usize> = BTreeMap::new();
+    for held in held(entries, now).into_values().filter(|held| held.is_needed) {
+        let of_namespace = needed.entry(held.namespace).or_default();
+        *of_namespace = of_namespace.saturating_add(held.bytes);
+    }
+    let bytes = bundle.bytes();
+    let total = needed.values().copied().fold(bytes, usize::saturating_add);
+    if total <= NEEDED_BYTES {
+        return Ok(());
+    }
+    let part = NEEDED_BYTES / needed.len().max(1);
+    let mut refused = None;
+    for namespace in waiters.map(Waiter::namespace) {
+        match needed.get(namespace) {
+            Some(own) if own.saturating_add(bytes) > part => refused = Some(namespace),
+            _ => return Ok(()),
+        }
+    }
+    refused.map_or(Ok(()), |namespace| {
+        let limit = NEEDED_BYTES >> 20;
+        Err(UnpackError::new(
+            UnpackClass::NoRoom,
+            format!(
+                "image `{image}`: bundles that wait for each other have more than {limit} MiB (limit NEEDED_BYTES), those of \
+                 namespace {namespace} more than their part"
+            ),
+        ))
+    })
+}
+
+/// Makes room: of the namespace that has most of what nobody needs that goes first which was not used for longest.
+pub(super) fn shrink(entries: &mut BTreeMap<Key, Entry>, now: Instant) {
+    let mut held = held(entries, now);
+    let mut total = held
+        .values()
+        .map(|held| held.bytes)
+        .fold(0, usize::saturating_add);
+    let mut gone = BTreeSet::new();
+    while total > READY_BYTES {
+        let Some(address) = next_to_go(&held) else {
+            break;
+        };
+        let freed = held.remove(&address).map_or(0, |held| held.bytes);
+        total = total.saturating_sub(freed);
+        gone.insert(address);
+    }
+    if !gone.is_empty() {
+        entries.retain(
+            |_, entry| !matches!(&entry.state, EntryState::Ready(bundle) if gone.contains(&address(bundle))),
+        );
+    }
+}
+
+fn next_to_go(held: &BTreeMap<usize, Held>) -> Option<usize> {
+    let idle = || held.iter().filter(|(_, held)| !held.is_needed);
+    let mut by_namespace: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, held) in idle() {
+        let of_namespace = by_namespace.entry(held.namespace.as_str()).or_default();
+        *of_namespace = of_namespace.saturating_add(held.bytes);
+    }
+    let (most, _) = by_namespace.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    idle()
+        .filter(|(_, held)| held.namespace == most)
+        .min_by_key(|(_, held)| held.last_used)
+        .map(|(address, _)| *address)
+}
