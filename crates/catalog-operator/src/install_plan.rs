@@ -21,7 +21,7 @@
 //! # Errors
 //! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`kind::StepKind::error_prefix`].
 //!
-//! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0023. Custom resources are
+//! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0020. Custom resources are
 //! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
 
 pub mod adoption;

@@ -1,6 +1,6 @@
 //! How much an image, and whoever serves it, may cost whoever reads it: every figure of this crate in one place.
 //!
-//! `docs/reference/limits.md` lists them; a test keeps that page true. Why they are what they are: decision 0022.
+//! `docs/reference/limits.md` lists them; a test keeps that page true. Why they are what they are: decision 0019.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! How much a catalog's server may cost whoever reads it: every figure of the client in one place.
 //!
-//! `docs/reference/limits.md` lists them; a test keeps that page true. Why they are what they are: decision 0022.
+//! `docs/reference/limits.md` lists them; a test keeps that page true. Why they are what they are: decision 0019.
 
 use std::time::Duration;
 

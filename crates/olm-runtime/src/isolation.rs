@@ -3,7 +3,7 @@
 //! A panic is a bug. Input that finds one in a decision must not take the rounds of everybody else along, so the driver
 //! runs rounds [`isolated`], and stores call their listeners so. Anything else that panics leaves behind a task that is
 //! gone and that somebody waits for; there the process ends at once, as [`end_process_on_panic`] arranges, and is
-//! started anew. See `docs/decisions/0021-panics.md`.
+//! started anew. See `docs/decisions/0018-panics.md`.
 
 use std::any::Any;
 use std::cell::Cell;

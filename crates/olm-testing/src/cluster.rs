@@ -2,7 +2,7 @@
 //!
 //! [`FakeCluster::connect`] gives a real `kube::Client`; behind it is a `tower::Service` that answers as an API server
 //! does. So stores, executor, live reads, queues and wiring of an operator run as they are in production, on tokio's paused
-//! clock. See decision 0027.
+//! clock. See decision 0023.
 //!
 //! # Guarantees
 //! - A write is carried out at once and whole; watches of each kind tell it in order, each kind on its own.

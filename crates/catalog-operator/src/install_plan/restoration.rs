@@ -1,5 +1,5 @@
 //! Accounts and RBAC of an installed operator that somebody removed or changed: the plan that made them makes them again
-//! (decision record 0018).
+//! (decision record 0015).
 //!
 //! Of the Complete plans that brought an existing ClusterServiceVersion the one with the highest generation is its restorer. What
 //! it restores is what its steps carry whole: ServiceAccounts, Roles, ClusterRoles and bindings; never what the

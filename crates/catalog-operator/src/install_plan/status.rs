@@ -153,7 +153,7 @@ fn no_error(round: &Round, new: &mut InstallPlanStatus, now: Timestamp) -> Reque
 }
 
 /// Upstream counts the window from the plan's first attempt, so that after ten minutes without a permission the first other
-/// error ends the plan at once; here it counts from the first lasting error (decision record 0023).
+/// error ends the plan at once; here it counts from the first lasting error (decision record 0020).
 fn lasting_error(
     observed: &Observed,
     error: &RoundError,

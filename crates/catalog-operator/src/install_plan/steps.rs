@@ -101,7 +101,7 @@ pub fn into_steps(
 }
 
 /// The steps of a plan for a bundle, all to do. ServiceAccounts and RBAC carry their objects, so that the plan can restore them
-/// by itself and what it grants can be read in it (decision record 0018); the others refer into the bundle's image.
+/// by itself and what it grants can be read in it (decision record 0015); the others refer into the bundle's image.
 ///
 /// # Errors
 /// See [`bundle_steps`].

@@ -64,7 +64,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     .with_requirements(rows)
 }
 
-/// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0018).
+/// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0015).
 fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, position: &Position, now: Timestamp) -> Step {
     let pending = Transition::new(
         Phase::Pending,

@@ -1,7 +1,7 @@
 //! Has somebody who may granted a permission to this operator? Only then are its rights carried to other namespaces.
 //!
 //! Upstream carries every Role with the owner labels of a ClusterServiceVersion, which whoever may write Roles in one namespace
-//! can put on any (decision record 0019). What counts here:
+//! can put on any (decision record 0016). What counts here:
 //!
 //! - a step of a Complete InstallPlan that made Role and binding for this ClusterServiceVersion, with these very rules;
 //! - a note of ours that such a step was there, in the status of the ClusterServiceVersion, where only who may write the status of
