@@ -40,7 +40,7 @@ pub fn reference<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// [`reference`] to an object of a store; `None` when it is not there.
+/// [`reference()`] to an object of a store; `None` when it is not there.
 pub fn regarding<K: Resource<DynamicType = ()>>(
     store: &Store<K>,
     key: &NamespacedName,

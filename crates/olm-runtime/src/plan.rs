@@ -100,7 +100,7 @@ pub enum Identity {
 pub enum Exists {
     /// Report [`FailureClass::AlreadyExists`](crate::outcome::FailureClass::AlreadyExists).
     Fail,
-    /// Leave it as it is and report [`Outcome::Kept`](crate::outcome::Outcome::Kept).
+    /// Leave it as it is and report [`Outcome::Kept`].
     Keep,
 }
 

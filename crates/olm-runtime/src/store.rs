@@ -2,7 +2,7 @@
 //!
 //! kube's watcher speaks the list/watch protocol; the store on top is ours for two reasons. It tells
 //! its listeners the old and the new object of every change, which the `triggers` of a controller
-//! need, and it takes in what our own writes return ([`StoreSet::absorb`]), so that a controller
+//! need, and it takes in what our own writes return ([`Readiness::absorb`]), so that a controller
 //! never decides on a state older than its own last write.
 
 mod contents;

@@ -93,7 +93,7 @@ const CHECKS: [Check; 8] = [
                     "--quiet",
                     "--document-private-items",
                 ],
-                &[("RUSTDOCFLAGS", "-D warnings")],
+                &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")],
             )
         },
     },

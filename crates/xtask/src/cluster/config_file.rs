@@ -15,7 +15,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_with_mode(path, text, 0o644)
 }
 
-/// Like [`write`], with the given permission bits.
+/// Like [`write()`], with the given permission bits.
 ///
 /// # Errors
 /// When it cannot be written.
