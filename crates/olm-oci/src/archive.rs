@@ -11,14 +11,13 @@ use serde::Serialize;
 use crate::config::ImageConfig;
 use crate::content::ImageContent;
 use crate::digest::Digest;
-use crate::error::{PullError, PullErrorClass};
+use crate::error::{PullError, PullErrorClass, WriteError};
 use crate::layer::Flattened;
 use crate::limits::Limits;
 use crate::manifest::{
     BlobDescriptor, ImageManifest, Manifest, OCI_INDEX, OCI_MANIFEST, choose_platform, parse_manifest,
 };
 use crate::reference::Reference;
-use crate::write::WriteError;
 
 const LAYOUT_FILE: &str = "oci-layout";
 const INDEX_FILE: &str = "index.json";

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde::Deserialize;
 
+use crate::credential::{Credential, CredentialsError};
+use crate::helper;
 use crate::reference::DEFAULT_REGISTRY;
 
 /// Credentials for any number of registries.
@@ -19,68 +21,11 @@ pub struct Credentials {
     entries: Vec<Entry>,
 }
 
-/// What to show a registry.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Credential {
-    /// User name and password.
-    Basic {
-        /// User name.
-        username: String,
-        /// Password or token.
-        password: String,
-    },
-    /// A bearer token, used as it is.
-    Bearer(String),
-    /// An identity token, which the registry's token service takes in exchange for bearer tokens.
-    Identity(String),
-}
-
 #[derive(Clone, PartialEq, Eq)]
 struct Entry {
     host: String,
     path: String,
     credential: Credential,
-}
-
-/// Why credentials cannot be used; never with the credentials themselves.
-#[derive(Debug, thiserror::Error)]
-pub enum CredentialsError {
-    /// The file cannot be read.
-    #[error("cannot read credentials {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Not JSON of the expected shape. The position is told, the text is not: it may hold a password.
-    #[error("credentials in {origin} are not a valid docker config.json: line {line}, column {column}")]
-    Parse {
-        /// File or object the text came from.
-        origin: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-    },
-    /// An `auth` value is not base64 of `user:password`.
-    #[error("credentials in {origin}: `auth` of `{key}` is not base64 of user:password")]
-    Auth {
-        /// File or object the text came from.
-        origin: String,
-        /// The registry's key.
-        key: String,
-    },
-    /// A credential helper cannot be used.
-    #[error("credential helper {helper}, named in {origin}: {reason}")]
-    Helper {
-        /// The program.
-        helper: String,
-        /// The file that names it.
-        origin: String,
-        /// Why.
-        reason: String,
-    },
 }
 
 #[derive(Deserialize)]
@@ -140,7 +85,7 @@ impl Credentials {
         let text = read(path)?;
         let origin = path.display().to_string();
         let mut credentials = Self::from_docker_config(&text, &origin)?;
-        if let Some(credential) = crate::helper::ask(&text, &origin, host)? {
+        if let Some(credential) = helper::ask(&text, &origin, host)? {
             let (host, path) = normalise_key(host);
             let entry = Entry {
                 host,
@@ -225,16 +170,6 @@ impl fmt::Debug for Credentials {
                     .map(|entry| format!("{}{}", entry.host, entry.path)),
             )
             .finish()
-    }
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Basic { .. } => "Basic(…)",
-            Self::Bearer(_) => "Bearer(…)",
-            Self::Identity(_) => "Identity(…)",
-        })
     }
 }
 

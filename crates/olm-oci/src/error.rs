@@ -156,6 +156,33 @@ impl fmt::Display for PullError {
 
 impl std::error::Error for PullError {}
 
+/// Why an image cannot be written or an archive cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A path inside the image is empty, has `..` or is given twice in one layer.
+    #[error("path `{0}` cannot be put into an image layer")]
+    Path(String),
+    /// The archive is no OCI layout with one image.
+    #[error("{}: {detail}", path.display())]
+    Archive {
+        /// The archive.
+        path: std::path::PathBuf,
+        /// What is missing or wrong.
+        detail: String,
+    },
+    /// The parts of an image do not fit together.
+    #[error("cannot put the image together: {0}")]
+    Encode(String),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::auth::{Credential, CredentialsError};
+use crate::credential::{Credential, CredentialsError};
 use crate::reference::DEFAULT_REGISTRY;
 
 /// The key under which Docker keeps its hub's password.

@@ -15,7 +15,8 @@ use http::Method;
 use http::header::{HeaderMap, HeaderValue};
 use reqwest::Url;
 
-use crate::auth::{Credential, Credentials};
+use crate::auth::Credentials;
+use crate::credential::Credential;
 use crate::digest::Digest;
 use crate::error::{Attempt, PullError, PullErrorClass};
 use crate::limits::Limits;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
@@ -14,39 +14,13 @@ use go_compat::platform::architecture;
 use crate::archive::{Descriptor, ImageArchive, ManifestDocument};
 use crate::config::{ImageConfig, RootFs, RunConfig};
 use crate::digest::Digest;
+use crate::error::WriteError;
 use crate::manifest::OCI_MANIFEST;
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// Creation time of every image made here.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
-
-/// Why an image cannot be written or an archive cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A path inside the image is empty, has `..` or is given twice in one layer.
-    #[error("path `{0}` cannot be put into an image layer")]
-    Path(String),
-    /// The archive is no OCI layout with one image.
-    #[error("{}: {detail}", path.display())]
-    Archive {
-        /// The archive.
-        path: PathBuf,
-        /// What is missing or wrong.
-        detail: String,
-    },
-    /// The parts of an image do not fit together.
-    #[error("cannot put the image together: {0}")]
-    Encode(String),
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct EntrySpec {

@@ -1,10 +1,8 @@
-//! A client of the contract: deadlines on every call, and the state of its connection.
+//! A client of the contract: deadlines on every call.
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio_stream::Stream;
 use tokio_stream::StreamExt as _;
 use tonic::client::Grpc;
@@ -244,114 +242,4 @@ fn endpoint(address: &str, timeouts: &Timeouts) -> Result<Endpoint, AddressError
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10)))
-}
-
-/// State of a connection, in gRPC's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionState {
-    /// Not tried yet.
-    Idle,
-    /// Being tried.
-    Connecting,
-    /// The server serves.
-    Ready,
-    /// The last try failed; another follows.
-    TransientFailure,
-}
-
-impl ConnectionState {
-    /// gRPC's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "IDLE",
-            Self::Connecting => "CONNECTING",
-            Self::Ready => "READY",
-            Self::TransientFailure => "TRANSIENT_FAILURE",
-        }
-    }
-}
-
-/// A client whose connection is kept up and watched. Dropping it ends the watching.
-pub struct Connection {
-    client: Client,
-    state: watch::Receiver<ConnectionState>,
-    task: JoinHandle<()>,
-}
-
-/// First pause after a failure; doubled up to [`MAX_PAUSE`].
-const MIN_PAUSE: Duration = Duration::from_millis(100);
-const MAX_PAUSE: Duration = Duration::from_secs(10);
-/// Between checks of a server that cannot be watched.
-const POLL: Duration = Duration::from_secs(5);
-/// How long the first answer to a watch may take.
-const WATCH_BEGINS: Duration = Duration::from_secs(10);
-
-impl Connection {
-    /// Begins to connect to `host:port`. Must be called within a tokio runtime.
-    ///
-    /// # Errors
-    /// The address is none.
-    pub fn open(address: &str) -> Result<Self, AddressError> {
-        let client = Client::connect(address)?;
-        let (sender, state) = watch::channel(ConnectionState::Idle);
-        let task = tokio::spawn(keep_up(client.clone(), sender));
-        Ok(Self { client, state, task })
-    }
-
-    /// The client.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// The state now and as it changes.
-    pub fn state(&self) -> watch::Receiver<ConnectionState> {
-        self.state.clone()
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn keep_up(client: Client, state: watch::Sender<ConnectionState>) {
-    let mut pause = MIN_PAUSE;
-    loop {
-        set(&state, ConnectionState::Connecting);
-        if client.check().await.is_ok() {
-            set(&state, ConnectionState::Ready);
-            pause = MIN_PAUSE;
-            until_lost(&client).await;
-            set(&state, ConnectionState::Idle);
-            continue;
-        }
-        set(&state, ConnectionState::TransientFailure);
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(MAX_PAUSE);
-    }
-}
-
-/// Returns when the server no longer serves. Ours tells its watchers; upstream's knows no watching and is asked in turns.
-async fn until_lost(client: &Client) {
-    let request = Request::new(HealthCheckRequest {
-        service: HEALTH_NAME.to_owned(),
-    });
-    let mut health = HealthClient::new(client.channel.clone());
-    // One that takes the question and never begins to answer is asked in turns as well.
-    if let Ok(Ok(answer)) = tokio::time::timeout(WATCH_BEGINS, health.watch(request)).await {
-        let mut changes = answer.into_inner();
-        while let Ok(Some(change)) = changes.message().await {
-            if change.status() != ServingStatus::Serving {
-                return;
-            }
-        }
-    }
-    while client.check().await.is_ok() {
-        tokio::time::sleep(POLL).await;
-    }
-}
-
-fn set(state: &watch::Sender<ConnectionState>, value: ConnectionState) {
-    state.send_if_modified(|known| std::mem::replace(known, value) != value);
 }

@@ -10,10 +10,19 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 
-use crate::index::Span;
-
 /// Bytes read at a time: what stays in the processor's cache between the file and the answer.
 const PIECE: usize = 16 << 10;
+
+/// A stretch of the file.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(crate) struct Span {
+    /// First byte.
+    #[prost(uint64, tag = "1")]
+    pub(crate) offset: u64,
+    /// Bytes.
+    #[prost(uint64, tag = "2")]
+    pub(crate) length: u64,
+}
 
 /// Where the encoded parts of one message lie. Nothing is read before it is sent.
 #[derive(Clone, Debug)]

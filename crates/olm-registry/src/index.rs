@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
-use crate::frame::Frame;
+use crate::frame::{Frame, Span};
 
 mod build;
 mod digest;
@@ -25,7 +25,6 @@ pub use build::{BuildError, build, build_in};
 pub use digest::{CatalogDigest, DigestError};
 pub(crate) use directory::{
     BundleRecord, ChannelRecord, Directory, EntryRecord, Icon, PackageFacts, PackageRecord, SchemaRecord,
-    Span,
 };
 pub use names::NameError;
 pub(crate) use names::check_schema_names;

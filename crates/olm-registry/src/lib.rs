@@ -17,4 +17,5 @@ pub mod query;
 mod receive;
 mod scratch;
 pub mod server;
+mod service;
 pub mod snapshot;

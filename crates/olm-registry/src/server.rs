@@ -13,10 +13,10 @@ use crate::frame::Frame;
 use crate::gather::Gather;
 use crate::health::HealthService;
 use crate::index::Index;
-use crate::proto::server::experimental_registry_server::{ExperimentalRegistry, ExperimentalRegistryServer};
-use crate::proto::server::registry_server::{Registry, RegistryServer};
 use crate::proto::{self};
 use crate::query::QueryError;
+use crate::service::experimental_registry_server::{ExperimentalRegistry, ExperimentalRegistryServer};
+use crate::service::registry_server::{Registry, RegistryServer};
 
 /// Metadata without which experimental methods answer nothing.
 pub const ACKNOWLEDGE_EXPERIMENTAL: &str = "x-acknowledge-experimental";

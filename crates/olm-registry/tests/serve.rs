@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use olm_registry::client::{Client, Connection, ConnectionState};
+use olm_registry::client::{Client, HEALTH_NAME};
 use olm_registry::index::Index;
 use olm_registry::proto::{
     self, experimental_registry_client::ExperimentalRegistryClient, registry_client::RegistryClient,
@@ -17,8 +17,11 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 
 const CATALOG: &str = include_str!("catalog.yaml");
 
@@ -426,31 +429,39 @@ async fn health_is_told_for_any_name() {
     server.client().check().await.expect("serving");
 }
 
-async fn wait_for(connection: &Connection, wanted: ConnectionState) {
-    let mut state = connection.state();
-    tokio::time::timeout(Duration::from_secs(20), state.wait_for(|state| *state == wanted))
-        .await
-        .unwrap_or_else(|_| panic!("never {}", wanted.as_str()))
-        .expect("watched");
-}
-
 #[tokio::test]
-async fn a_connection_follows_its_server() {
+async fn a_watcher_is_told_and_does_not_hold_up_the_stop() {
     let mut server = Server::small().await;
-    let connection = Connection::open(&server.address).expect("address");
-    wait_for(&connection, ConnectionState::Ready).await;
-    // A watcher must not hold up the stop.
+    let channel = Endpoint::from_shared(format!("http://{}", server.address))
+        .expect("address")
+        .connect()
+        .await
+        .expect("connection");
+    let request = HealthCheckRequest {
+        service: HEALTH_NAME.to_owned(),
+    };
+    let mut changes = HealthClient::new(channel)
+        .watch(request)
+        .await
+        .expect("watch")
+        .into_inner();
+    let first = changes.message().await.expect("stream").expect("status");
+    assert_eq!(first.status(), ServingStatus::Serving);
     server.stop().await;
-    wait_for(&connection, ConnectionState::TransientFailure).await;
+    let end = async {
+        while let Ok(Some(change)) = changes.message().await {
+            assert_ne!(change.status(), ServingStatus::Serving);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), end)
+        .await
+        .expect("the stream ends");
     let listener = TcpListener::bind(&server.address).await.expect("the same port");
     let dir = tempfile::tempdir().expect("folder");
     std::fs::write(dir.path().join("catalog.yaml"), CATALOG).expect("catalog");
-    let _server = Server::start_on(cache::open_temporary(dir.path()).expect("index"), listener);
-    wait_for(&connection, ConnectionState::Ready).await;
-    assert_eq!(
-        connection.client().list_packages().await.expect("packages").len(),
-        2
-    );
+    let server = Server::start_on(cache::open_temporary(dir.path()).expect("index"), listener);
+    let packages = server.client().list_packages().await.expect("packages");
+    assert_eq!(packages.len(), 2);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@
 mod check;
 mod meter;
 mod signatures;
+mod types;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -83,7 +84,7 @@ impl Rule {
             RuleError::Compile(first_line(&texts.join("; ")))
         })?;
         let found = check::infer(&expression).map_err(RuleError::Compile)?;
-        if found != check::Type::Bool {
+        if found != types::Type::Bool {
             return Err(RuleError::NotBool(found.to_string()));
         }
         let estimate = meter::estimate(&expression);

@@ -14,6 +14,7 @@ pub mod catalog;
 pub mod cel;
 pub mod chain;
 pub mod cluster_fit;
+mod disjoint_sets;
 pub mod entry;
 pub mod explain;
 pub mod installed;
@@ -32,6 +33,7 @@ mod universe;
 mod variables;
 
 pub use catalog::{Catalog, CatalogKey, Snapshot};
+pub use disjoint_sets::DisjointSets;
 pub use explain::{Explanation, Failure, Reason, Tree};
 pub use problem::{InstalledCsv, OperatorGroup, Problem, Subscription};
 pub use remedy::{Change, remedies};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_resolver::{Operator, Solution, SubscriptionUpdate};
+use olm_resolver::{DisjointSets, Operator, Solution, SubscriptionUpdate};
 
 /// Bundles that go together because one requires another or one Subscription chose them, and that move a Subscription.
 #[derive(Debug, Clone)]
@@ -31,33 +31,26 @@ impl Part {
 /// in a plan already, or were removed by hand, and are not installed again (as upstream).
 pub fn split(solution: &Solution) -> Vec<Part> {
     let operators = &solution.operators;
-    let mut leader: Vec<usize> = (0..operators.len()).collect();
+    let mut sets = DisjointSets::new(operators.len());
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut by_subscription: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, operator) in operators.iter().enumerate() {
-        join(
-            &mut leader,
-            *by_name.entry(&operator.entry.name).or_insert(index),
-            index,
-        );
+        sets.join(*by_name.entry(&operator.entry.name).or_insert(index), index);
         for subscription in &operator.subscriptions {
-            join(
-                &mut leader,
-                *by_subscription.entry(subscription).or_insert(index),
-                index,
-            );
+            sets.join(*by_subscription.entry(subscription).or_insert(index), index);
         }
     }
     for (index, operator) in operators.iter().enumerate() {
         for holder in &operator.required_by {
             if let Some(holder) = by_name.get(holder.as_str()) {
-                join(&mut leader, *holder, index);
+                sets.join(*holder, index);
             }
         }
     }
+    // The first bundle leads, so parts come in the order of theirs.
     let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
     for (index, operator) in operators.iter().enumerate() {
-        let part = parts.entry(find(&leader, index)).or_insert_with(|| Part {
+        let part = parts.entry(sets.root(index)).or_insert_with(|| Part {
             operators: Vec::new(),
             updates: Vec::new(),
         });
@@ -72,17 +65,4 @@ pub fn split(solution: &Solution) -> Vec<Part> {
         .into_values()
         .filter(|part| !part.updates.is_empty())
         .collect()
-}
-
-fn find(leader: &[usize], mut index: usize) -> usize {
-    while leader[index] != index {
-        index = leader[index];
-    }
-    index
-}
-
-fn join(leader: &mut [usize], one: usize, other: usize) {
-    let (one, other) = (find(leader, one), find(leader, other));
-    // The smaller index leads, so that parts come in the order of their first bundle.
-    leader[one.max(other)] = one.min(other);
 }

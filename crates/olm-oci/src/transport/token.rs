@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::failure::{Failure, malformed};
 use super::wire::{Ask, Wire, parse_url};
-use crate::auth::Credential;
+use crate::credential::Credential;
 use crate::error::PullErrorClass;
 use crate::limits::TOKEN_BYTES;
 use crate::registry_config::Host;

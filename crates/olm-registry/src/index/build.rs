@@ -15,9 +15,10 @@ use prost::Message as _;
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
-    Icon, NameError, PackageFacts, PackageRecord, SchemaRecord, Span, check_schema_names,
+    Icon, NameError, PackageFacts, PackageRecord, SchemaRecord, check_schema_names,
 };
 use crate::convert::{self, ConvertError};
+use crate::frame::Span;
 use crate::proto;
 use crate::scratch;
 

@@ -2,16 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A stretch of the file.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub(crate) struct Span {
-    /// First byte.
-    #[prost(uint64, tag = "1")]
-    pub(crate) offset: u64,
-    /// Bytes.
-    #[prost(uint64, tag = "2")]
-    pub(crate) length: u64,
-}
+use crate::frame::Span;
 
 /// Everything but the messages.
 #[derive(Clone, PartialEq, prost::Message)]

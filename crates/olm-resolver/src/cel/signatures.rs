@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::check::Type;
+use super::types::Type;
 
 /// One line a function; `self.` before the name of a method with the type it is called on.
 const STANDARD: &str = "

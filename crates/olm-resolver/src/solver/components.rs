@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Constraint, Instance, VariableId};
+use crate::disjoint_sets::DisjointSets;
 
 /// Variables connected by constraints, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,30 +40,4 @@ pub(super) fn split(instance: &Instance) -> Vec<Component> {
         .filter(|variables| variables.iter().any(|&v| instance.is_anchor(v)))
         .map(|variables| Component { variables })
         .collect()
-}
-
-/// Union-find whose representative is always the smallest member, which keeps the parts in input order.
-struct DisjointSets {
-    parent: Vec<usize>,
-}
-
-impl DisjointSets {
-    fn new(len: usize) -> Self {
-        DisjointSets {
-            parent: (0..len).collect(),
-        }
-    }
-
-    fn root(&mut self, mut index: usize) -> usize {
-        while self.parent[index] != index {
-            self.parent[index] = self.parent[self.parent[index]];
-            index = self.parent[index];
-        }
-        index
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.parent[a.max(b)] = a.min(b);
-    }
 }
