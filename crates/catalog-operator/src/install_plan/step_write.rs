@@ -35,6 +35,8 @@ pub fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) -> Writ
     let merged = match kind {
         // Created or left alone.
         StepKind::ClusterServiceVersion | StepKind::Subscription | StepKind::Secret => return Write::Nothing,
+        // What upstream wrote stays its own when we apply, so a port that the bundle has no more would never go.
+        StepKind::Service if has_other_ports(current, &wanted) => merged_service(current, &wanted),
         StepKind::Service | StepKind::Dynamic => return Write::Apply(wanted),
         StepKind::CustomResourceDefinition => merged_fields(current, &wanted, &["spec"], &[]),
         StepKind::Role | StepKind::ClusterRole => {
@@ -117,6 +119,53 @@ pub fn with_metadata_of(current: &Value, wanted: &Value) -> Value {
     merged
 }
 
+/// What a port of a Service is known by.
+fn port_key(port: &Value) -> (Option<u64>, &str) {
+    let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
+    (port.get("port").and_then(Value::as_u64), protocol)
+}
+
+fn ports(service: &Value) -> &[Value] {
+    let ports = service.pointer("/spec/ports").and_then(Value::as_array);
+    ports.map_or(&[], Vec::as_slice)
+}
+
+fn has_other_ports(current: &Value, wanted: &Value) -> bool {
+    let is_wanted = |port: &Value| {
+        ports(wanted)
+            .iter()
+            .any(|wanted| port_key(wanted) == port_key(port))
+    };
+    !ports(wanted).is_empty() && !ports(current).iter().all(is_wanted)
+}
+
+/// The Service with the fields and the ports of the bundle, and no other ports; what the API server added to a port stays.
+fn merged_service(current: &Value, wanted: &Value) -> Value {
+    let mut merged = with_metadata_of(current, wanted);
+    let mut list = ports(wanted).to_vec();
+    for port in &mut list {
+        let known = ports(current)
+            .iter()
+            .find(|known| port_key(known) == port_key(port));
+        if let (Some(Value::Object(known)), Value::Object(port)) = (known, port) {
+            for (field, value) in known {
+                port.entry(field.clone()).or_insert_with(|| value.clone());
+            }
+        }
+    }
+    let spec = object::map_mut(&mut merged, "spec");
+    for (field, value) in wanted
+        .get("spec")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        set_unless_covered(spec, field, value);
+    }
+    spec.insert("ports".to_owned(), list.into());
+    merged
+}
+
 /// A ServiceAccount belongs to its users too: nothing they or the cluster put there is taken away.
 fn merged_service_account(current: &Value, wanted: &Value) -> Value {
     let mut merged = merged_fields(current, wanted, &[], &["automountServiceAccountToken"]);
@@ -169,6 +218,31 @@ mod tests {
         assert_eq!(
             write_for(StepKind::Service, None, wanted.clone()),
             Write::Apply(wanted)
+        );
+    }
+
+    /// Of a Service that upstream made, ports that the bundle has no more would stay upstream's.
+    #[test]
+    fn ports_that_a_bundle_has_no_more_go() {
+        let metadata = json!({"labels": {"kept": "yes"}, "ownerReferences": [{"uid": "1"}]});
+        let current = json!({"metadata": metadata, "spec": {"clusterIP": "10.0.0.1", "selector": {"app": "old"}, "ports": [
+            {"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30080},
+            {"port": 80, "protocol": "UDP", "targetPort": 80},
+            {"port": 443, "protocol": "TCP", "targetPort": 443}]}});
+        let wanted = |ports: Value| json!({"metadata": {"ownerReferences": [{"uid": "1"}]}, "spec": {"selector": {"app": "new"}, "ports": ports}});
+        check(
+            StepKind::Service,
+            current.clone(),
+            wanted(json!([{"port": 80, "targetPort": "web"}, {"port": 8443}])),
+            Some(json!({"spec": {"selector": {"app": "new"}, "ports": [
+                {"port": 80, "protocol": "TCP", "targetPort": "web", "nodePort": 30080}, {"port": 8443}]}})),
+        );
+        // More ports than before are applied.
+        let more =
+            wanted(json!([{"port": 80}, {"port": 80, "protocol": "UDP"}, {"port": 443}, {"port": 8443}]));
+        assert_eq!(
+            write_for(StepKind::Service, Some(&current), more.clone()),
+            Write::Apply(more)
         );
     }
 
