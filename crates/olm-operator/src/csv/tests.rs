@@ -10,7 +10,6 @@ mod refusals;
 mod requirements;
 mod rights;
 mod status;
-mod taking_back;
 mod transitions;
 mod triggers;
 mod upgrades;

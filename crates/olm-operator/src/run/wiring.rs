@@ -9,7 +9,8 @@ use olm_api::v1::OperatorGroup;
 
 use crate::{csv, false_copy, namespace, operator_condition, operator_group, run::Queues, stores::Stores};
 
-/// Attaches all listeners; call it before the watches start, so that nothing is missed.
+/// Attaches all listeners; call it before the watches start, so that nothing is missed. Each has one trigger: a panic in it loses no
+/// wake of another (decision record 0018).
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
     connect_false_copies(stores, queues);
@@ -34,19 +35,20 @@ fn namespace_of(object: &Arc<impl Resource<DynamicType = ()>>) -> String {
 }
 
 fn connect_csvs(stores: &Stores, queues: &Queues) {
-    let (csvs, groups, queues) = (stores.csvs.clone(), stores.groups.clone(), queues.clone());
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
     stores.csvs.on_change(move |change| {
-        let namespace = namespace_of(change.object());
-        add_all(
-            &queues.csvs,
-            csv::triggers::by_csv(change, &csvs.list_in(&namespace)),
-        );
-        add_all(
-            &queues.groups,
-            operator_group::triggers::by_csv(change, &groups.list_in(&namespace)),
-        );
-        add_all(&queues.conditions, operator_condition::triggers::by_csv(change));
+        let in_namespace = csvs.list_in(&namespace_of(change.object()));
+        add_all(&queue, csv::triggers::by_csv(change, &in_namespace));
     });
+    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
+    stores.csvs.on_change(move |change| {
+        let in_namespace = groups.list_in(&namespace_of(change.object()));
+        add_all(&queue, operator_group::triggers::by_csv(change, &in_namespace));
+    });
+    let queue = queues.conditions.clone();
+    stores
+        .csvs
+        .on_change(move |change| add_all(&queue, operator_condition::triggers::by_csv(change)));
 }
 
 fn connect_false_copies(stores: &Stores, queues: &Queues) {
@@ -78,33 +80,46 @@ where
 }
 
 fn connect_groups(stores: &Stores, queues: &Queues) {
-    let (csvs, groups, all) = (stores.csvs.clone(), stores.groups.clone(), queues.clone());
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
+    stores
+        .groups
+        .on_change(move |change| add_all(&queue, csv::triggers::by_group(change, &csvs.list())));
+    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
     stores.groups.on_change(move |change| {
-        let namespace = namespace_of(change.object());
-        add_all(&all.csvs, csv::triggers::by_group(change, &csvs.list()));
-        add_all(
-            &all.groups,
-            operator_group::triggers::by_group(change, &groups.list_in(&namespace)),
-        );
-        add_all(&all.namespaces, namespace::triggers::by_group(change));
+        let in_namespace = groups.list_in(&namespace_of(change.object()));
+        add_all(&queue, operator_group::triggers::by_group(change, &in_namespace));
     });
-    let (csvs, groups, all) = (stores.csvs.clone(), stores.groups.clone(), queues.clone());
-    stores.namespaces.on_change(move |change| {
-        add_all(
-            &all.groups,
-            operator_group::triggers::by_namespace(change, &groups.list()),
-        );
-        add_all(&all.namespaces, namespace::triggers::by_namespace(change));
-        add_all(
-            &all.csvs,
-            csv::triggers::by_namespace(change, &groups.list(), &csvs.list()),
-        );
-    });
+    let queue = queues.namespaces.clone();
+    stores
+        .groups
+        .on_change(move |change| add_all(&queue, namespace::triggers::by_group(change)));
+    connect_namespaces(stores, queues);
     let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
     stores.account_news.on_news(move |heard| {
         add_all(
             &queue,
             operator_group::triggers::by_account(heard, &groups.list_where(names_account)),
+        );
+    });
+}
+
+fn connect_namespaces(stores: &Stores, queues: &Queues) {
+    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
+    stores.namespaces.on_change(move |change| {
+        add_all(
+            &queue,
+            operator_group::triggers::by_namespace(change, &groups.list()),
+        );
+    });
+    let queue = queues.namespaces.clone();
+    stores
+        .namespaces
+        .on_change(move |change| add_all(&queue, namespace::triggers::by_namespace(change)));
+    let (csvs, groups, queue) = (stores.csvs.clone(), stores.groups.clone(), queues.csvs.clone());
+    stores.namespaces.on_change(move |change| {
+        add_all(
+            &queue,
+            csv::triggers::by_namespace(change, &groups.list(), &csvs.list()),
         );
     });
 }
@@ -137,13 +152,13 @@ fn connect_others(stores: &Stores, queues: &Queues) {
     stores
         .install_plans
         .on_change(move |change| add_all(&queue, csv::triggers::by_install_plan(change)));
-    let (csvs, all) = (stores.csvs.clone(), queues.clone());
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
     stores.conditions.on_change(move |change| {
         let in_namespace = csvs.list_in(&namespace_of(change.object()));
-        add_all(&all.csvs, csv::triggers::by_condition(change, &in_namespace));
-        add_all(
-            &all.conditions,
-            [operator_condition::triggers::by_condition(change)],
-        );
+        add_all(&queue, csv::triggers::by_condition(change, &in_namespace));
+    });
+    let queue = queues.conditions.clone();
+    stores.conditions.on_change(move |change| {
+        add_all(&queue, [operator_condition::triggers::by_condition(change)]);
     });
 }

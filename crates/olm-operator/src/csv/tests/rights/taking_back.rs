@@ -1,13 +1,18 @@
 //! Rights beyond the own namespace that nobody covers any more: they wait for those that are to replace them, and not for ever.
 
 use olm_runtime::outcome::FailureClass;
-use serde_json::{Value, json};
 
 use super::*;
-use crate::world::namespace_object;
 
-/// Installed for these namespaces, for all if there are none; three more exist.
-fn installed_in(targets: &[&str]) -> World {
+/// Where in the log a write of this kind comes first.
+#[track_caller]
+fn at(world: &World, text: &str) -> usize {
+    let found = world.writes.iter().position(|write| write.starts_with(text));
+    found.unwrap_or_else(|| panic!("{text} in {:#?}", world.writes))
+}
+
+/// Installed with cluster permissions besides.
+fn installed_whole(targets: &[&str]) -> World {
     let mut world = prepared_for(targets);
     for name in ["one", "two", "three"] {
         world.put(namespace_object(name));
@@ -18,30 +23,75 @@ fn installed_in(targets: &[&str]) -> World {
     world
 }
 
-fn retarget(world: &mut World, targets: Value) {
-    let spec = json!({"spec": {"targetNamespaces": targets}});
-    world.edit("OperatorGroup", "ns", "og", spec);
-    world.settle_for(5);
-}
-
-/// Namespaces with counterparts.
-fn replicas(world: &World) -> Vec<String> {
-    let names = world.names("RoleBinding").into_iter();
-    names
-        .filter(|name| !name.starts_with("ns/"))
-        .map(|name| name.split('/').next().unwrap().to_owned())
-        .collect()
-}
-
 /// ClusterRoleBindings but for the one that its plan made.
 fn promoted(world: &World) -> usize {
     world.names("ClusterRoleBinding").len() - 1
 }
 
+/// The namespaced counterparts stand before the cluster-wide rights go, and the other way round.
+#[test]
+fn rights_are_taken_back_only_after_those_that_replace_them_are_there() {
+    let mut world = installed_in(&[]);
+    world.writes.clear();
+    retarget(&mut world, json!(["ns", "one", "two"]));
+    let taken = at(&world, "delete ClusterRoleBinding");
+    for made in ["apply RoleBinding one/", "apply RoleBinding two/"] {
+        assert!(at(&world, made) < taken, "{:#?}", world.writes);
+    }
+    assert!(world.names("ClusterRole").is_empty());
+    world.writes.clear();
+    retarget(&mut world, json!(null));
+    assert!(at(&world, "apply ClusterRoleBinding") < at(&world, "delete RoleBinding one/"));
+    assert_eq!(replicas(&world), [""; 0]);
+}
+
+/// A namespace that refuses its counterpart keeps the cluster-wide rights in place.
+#[test]
+fn a_narrowed_group_keeps_cluster_wide_rights_as_long_as_a_target_has_none_of_its_own() {
+    let mut world = installed_in(&[]);
+    world
+        .refused
+        .insert("RoleBinding two".into(), FailureClass::Forbidden);
+    retarget(&mut world, json!(["ns", "one", "two"]));
+    world.settle_for(12);
+    assert_eq!(world.names("ClusterRoleBinding").len(), 1);
+    assert_eq!(replicas(&world), ["one"]);
+    world.refused.clear();
+    world.settle_for(70);
+    assert!(world.names("ClusterRoleBinding").is_empty());
+    assert_eq!(replicas(&world), ["one", "two"]);
+    succeeded(&world, "a");
+}
+
+/// New permissions, by a new plan, are promoted before the old ones are taken back; nothing of the old ones stays.
+#[test]
+fn changed_permissions_leave_no_old_cluster_role_behind() {
+    let mut world = installed_in(&[]);
+    world.writes.clear();
+    world.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"spec": {"install": {"spec": {"permissions": [permission("demo", "", "secrets")]}}}}),
+    );
+    world.install_plan(&csv_key("a"));
+    world.settle_for(5);
+    succeeded(&world, "a");
+    assert_eq!(
+        world.names("ClusterRole"),
+        [format!("/{}", promoted_name("secrets"))]
+    );
+    assert_eq!(
+        world.names("ClusterRoleBinding"),
+        [format!("/{}", promoted_name("secrets"))]
+    );
+    assert!(at(&world, "apply ClusterRoleBinding") < at(&world, "delete ClusterRoleBinding"));
+}
+
 /// Whoever can have writes refused in one target does not keep what the operator had everywhere.
 #[test]
 fn a_target_that_goes_on_refusing_does_not_keep_cluster_wide_rights() {
-    let mut world = installed_in(&[]);
+    let mut world = installed_whole(&[]);
     world
         .refused
         .insert("RoleBinding two".into(), FailureClass::Forbidden);
@@ -62,7 +112,7 @@ fn a_target_that_goes_on_refusing_does_not_keep_cluster_wide_rights() {
 /// The other way round nothing was narrowed: what it has stays.
 #[test]
 fn a_group_that_may_not_be_widened_keeps_what_it_had() {
-    let mut world = installed_in(&["ns", "one"]);
+    let mut world = installed_whole(&["ns", "one"]);
     world
         .refused
         .insert("ClusterRoleBinding".into(), FailureClass::Forbidden);
@@ -75,9 +125,8 @@ fn a_group_that_may_not_be_widened_keeps_what_it_had() {
 #[test]
 fn without_a_group_rights_beyond_the_namespace_go_after_a_while_and_come_back_with_it() {
     for targets in [&[][..], &["ns", "one", "two"]] {
-        let mut world = installed_in(targets);
+        let mut world = installed_whole(targets);
         let has_reach = |world: &World| promoted(world) + replicas(world).len() > 0;
-        let group = world.get("OperatorGroup", "ns", "og").unwrap().clone();
         world.delete("OperatorGroup", "ns", "og");
         world.settle_for(590);
         assert!(has_reach(&world), "made anew, it would find nothing changed");
@@ -94,8 +143,7 @@ fn without_a_group_rights_beyond_the_namespace_go_after_a_while_and_come_back_wi
         world.writes.clear();
         world.settle_for(600);
         assert_eq!(world.writes, [""; 0]);
-        world.put(crate::world::group("ns", "og", targets));
-        drop(group);
+        world.put(group("ns", "og", targets));
         world.settle_for(20);
         succeeded(&world, "a");
         assert!(has_reach(&world));
@@ -106,7 +154,7 @@ fn without_a_group_rights_beyond_the_namespace_go_after_a_while_and_come_back_wi
 #[test]
 fn a_group_that_an_operator_does_not_support_gives_it_no_rights_beyond_the_namespace() {
     let mut world = prepared_for(&[]);
-    world.put(changed("a", |spec| {
+    world.put(super::super::changed("a", |spec| {
         spec["installModes"] = json!([{"type": "AllNamespaces", "supported": true}]);
     }));
     world.settle_for(10);
@@ -127,7 +175,7 @@ fn a_group_that_an_operator_does_not_support_gives_it_no_rights_beyond_the_names
 #[test]
 fn a_binding_to_another_role_is_replaced_if_it_is_ours_and_named_if_not() {
     for is_ours in [true, false] {
-        let mut world = installed_in(&["ns", "one"]);
+        let mut world = installed_whole(&["ns", "one"]);
         let (name, mut binding) = {
             let found = world.names("RoleBinding").into_iter();
             let name = found

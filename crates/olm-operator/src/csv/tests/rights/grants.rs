@@ -1,0 +1,186 @@
+//! What proves that somebody granted rights, and how long it does.
+
+use super::*;
+
+/// The annotation and the finalizer come along when somebody applies what another namespace shows.
+#[test]
+fn no_annotation_keeps_a_csv_from_going() {
+    let mut world = installed_in(&[]);
+    assert_eq!(world.names("ClusterRole").len(), 1);
+    let patch = json!({"metadata": {"annotations": {"olm.operatorNamespace": "x"}}});
+    world.edit("ClusterServiceVersion", "ns", "a", patch);
+    world.delete("ClusterServiceVersion", "ns", "a");
+    world.settle_for(10);
+    assert_eq!(world.status("a"), "gone");
+    assert!(world.names("ClusterRole").is_empty(), "nothing is left");
+}
+
+/// What was granted once stays and counts for further namespaces, whatever becomes of the plan: with its Subscription it goes.
+#[test]
+fn what_was_granted_once_counts_after_its_plan_is_gone_until_the_rules_change() {
+    for (targets, then) in [
+        (&["ns", "one"][..], json!(["ns", "one", "two"])),
+        (&[], json!(["ns", "one", "two"])),
+    ] {
+        let mut world = installed_in(targets);
+        world.by_hand = true;
+        world.delete("InstallPlan", "ns", "install-a");
+        world.settle_for(5);
+        succeeded(&world, "a");
+        retarget(&mut world, then);
+        succeeded(&world, "a");
+        assert_eq!(replicas(&world), ["one", "two"]);
+        retarget(&mut world, json!(null));
+        succeeded(&world, "a");
+        assert_eq!(rbac_outside(&world).len(), 2, "{:?}", rbac_outside(&world));
+
+        let wide = permission("demo", "", "secrets");
+        put_all(
+            &mut world,
+            labelled("ns", &role_name("secrets"), wide["rules"].clone(), &[]),
+        );
+        world.edit(
+            "ClusterServiceVersion",
+            "ns",
+            "a",
+            json!({"spec": {"install": {"spec": {"permissions": [wide]}}}}),
+        );
+        world.settle_for(20);
+        unmet(&world);
+    }
+}
+
+/// Neither an account that goes for a while nor a group that is narrow for a while ends a grant.
+#[test]
+fn a_grant_is_noted_as_long_as_its_role_is_asked_for() {
+    for narrowed in [false, true] {
+        let mut world = installed_in(&["ns", "one"]);
+        world.by_hand = true;
+        world.delete("InstallPlan", "ns", "install-a");
+        let account = world.get("ServiceAccount", "ns", "demo").unwrap().clone();
+        if narrowed {
+            retarget(&mut world, json!(["ns"]));
+            world.settle_for(10);
+        } else {
+            world.delete("ServiceAccount", "ns", "demo");
+            world.settle_for(20);
+            assert_eq!(message(&world), "Service account does not exist");
+            world.put(account);
+            world.settle_for(20);
+        }
+        succeeded(&world, "a");
+        retarget(&mut world, json!(["ns", "one", "two"]));
+        succeeded(&world, "a");
+        assert_eq!(replicas(&world), ["one", "two"], "narrowed {narrowed}");
+    }
+}
+
+/// The note that a plan was there is in the status: who may only write ClusterServiceVersions cannot put it there, and one that
+/// was copied from another ClusterServiceVersion names other roles.
+#[test]
+fn the_note_of_a_grant_is_in_the_status_alone() {
+    let world = installed_in(&["ns", "one"]);
+    let row = account_row(&world);
+    let note = row["dependents"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        note["message"],
+        format!("made by an InstallPlan: {}", role_name("configmaps"))
+    );
+    let uid = &world.get("InstallPlan", "ns", "install-a").unwrap()["metadata"]["uid"];
+    assert_eq!(note["uuid"], *uid);
+    let own = prepared_for(&["ns"]).with(demo());
+    let mut own = own;
+    own.settle_for(10);
+    assert_eq!(
+        account_row(&own)["dependents"].as_array().unwrap().len(),
+        1,
+        "rows are upstream's where nothing is carried elsewhere"
+    );
+}
+
+/// A Role in a target namespace can have been made by a tenant of that namespace: it counts there and nowhere else, also with an
+/// account in the group. What it would prove then would outlive that account.
+#[test]
+fn a_counterpart_that_a_tenant_may_have_made_proves_nothing_for_other_namespaces() {
+    let rules = permission("demo", "", "configmaps")["rules"].clone();
+    for scoped in [false, true] {
+        let mut world = forged(&["ns", "one", "two"]);
+        if scoped {
+            world.edit(
+                "OperatorGroup",
+                "ns",
+                "og",
+                json!({"spec": {"serviceAccountName": "scoped"}}),
+            );
+            world.put(crate::world::service_account("scoped"));
+        }
+        for name in [role_name("configmaps"), promoted_name("configmaps")] {
+            put_all(
+                &mut world,
+                labelled("one", &name, rules.clone(), &[("olm.copiedFrom", "ns")]),
+            );
+        }
+        world.settle_for(20);
+        unmet(&world);
+        assert_eq!(
+            message(&world),
+            format!(
+                "Policy rule not satisfied for service account in namespace two: no completed InstallPlan made role {}",
+                role_name("configmaps")
+            )
+        );
+        let in_two = world
+            .names("Role")
+            .into_iter()
+            .filter(|name| name.starts_with("two/"));
+        assert_eq!(in_two.count(), 0);
+    }
+}
+
+/// ClusterRoles that upstream promoted bear the Role's name; they stay, count as proof, and are taken back when the time comes.
+#[test]
+fn what_upstream_promoted_stays_and_counts() {
+    let mut world = forged(&[]);
+    for name in ["one", "two"] {
+        world.put(namespace_object(name));
+    }
+    let mut rules = permission("demo", "", "configmaps")["rules"].clone();
+    rules
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["namespaces"]}));
+    let upstreams = labelled("", &role_name("configmaps"), rules, &[]);
+    put_all(&mut world, upstreams);
+    world.settle_for(10);
+    succeeded(&world, "a");
+    let made = world
+        .writes
+        .iter()
+        .filter(|write| write.contains("Role ") && !write.ends_with("/a"));
+    assert_eq!(made.count(), 0, "nothing is made anew: {:#?}", world.writes);
+
+    retarget(&mut world, json!(["ns", "one"]));
+    assert_eq!(replicas(&world), ["one"]);
+    assert!(world.names("ClusterRole").is_empty() && world.names("ClusterRoleBinding").is_empty());
+    succeeded(&world, "a");
+}
+
+/// Two ClusterServiceVersions of one name in two global groups have ClusterRoles of their own.
+#[test]
+fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
+    let mut unowned = demo();
+    unowned["spec"]["customresourcedefinitions"] = json!({});
+    let mut other = unowned.clone();
+    other["metadata"]["namespace"] = json!("other");
+    let mut world = prepared_for(&[])
+        .with(namespace_object("other"))
+        .with(group("other", "og", &[]))
+        .with(unowned)
+        .with(other);
+    world.settle_for(10);
+    succeeded(&world, "a");
+    assert_eq!(world.names("ClusterRole").len(), 2);
+    let writes = world.writes.len();
+    world.settle_for(10);
+    assert_eq!(world.writes.len(), writes, "they are at rest");
+}
