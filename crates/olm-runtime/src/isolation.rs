@@ -95,6 +95,67 @@ pub fn end_process_on_panic() {
 mod tests {
     use super::*;
 
+    /// Says which scene a child process of these tests plays.
+    const SCENE: &str = "OLM_TEST_PANIC";
+
+    /// Runs one test of this binary alone, in a process of its own.
+    fn play(scene: &str) -> std::process::Output {
+        let this = std::env::current_exe().unwrap();
+        let mut child = std::process::Command::new(this);
+        child.args([
+            "--exact",
+            "isolation::tests::scenes_of_child_processes",
+            "--nocapture",
+        ]);
+        // In one thread, so that the test's own is the one that is guarded.
+        child.args(["--test-threads", "1"]).env(SCENE, scene);
+        child.output().unwrap()
+    }
+
+    #[test]
+    fn scenes_of_child_processes() {
+        let Ok(scene) = std::env::var(SCENE) else {
+            return;
+        };
+        end_process_on_panic();
+        match scene.as_str() {
+            "task" => {
+                let _ = catch_unwind(|| panic!("a task is gone"));
+            }
+            "isolated" => {
+                let _ = catch(|| panic!("stays with its key"));
+            }
+            _ => {
+                let elsewhere = std::thread::spawn(|| panic!("another thread"));
+                assert!(elsewhere.join().is_err());
+            }
+        }
+        println!("the process lives");
+    }
+
+    #[test]
+    fn a_panic_of_a_task_ends_the_process_and_no_other_does() {
+        use std::os::unix::process::ExitStatusExt;
+        const SIGABRT: i32 = 6;
+        for (scene, text) in [
+            ("task", "a task is gone"),
+            ("isolated", "stays with its key"),
+            ("thread", "another thread"),
+        ] {
+            let ended = play(scene);
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(said.contains(text), "the panic is told: {said}");
+            let aborts = scene == "task";
+            assert_eq!(
+                ended.status.signal() == Some(SIGABRT),
+                aborts,
+                "{scene}: {ended:?}"
+            );
+            let lives = String::from_utf8_lossy(&ended.stdout).contains("the process lives");
+            assert_eq!(lives, !aborts, "{scene}");
+        }
+    }
+
     #[tokio::test]
     async fn a_panic_is_an_error_with_its_text() {
         let text = |text: &str| Panicked {

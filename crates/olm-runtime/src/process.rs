@@ -64,7 +64,10 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(work()) {
+    let ended = runtime.block_on(work());
+    // What computes for long is in the pool for blocking work, and nothing waits for its answer any more.
+    runtime.shutdown_background();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -195,5 +198,18 @@ mod tests {
             main(Start::default(), async || Ok::<(), &str>(())),
             ExitCode::SUCCESS
         );
+    }
+
+    /// A resolution may take long, and Kubernetes kills who does not end.
+    #[test]
+    fn nobody_waits_for_work_in_the_pool_at_the_end() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let work = async move || {
+            tokio::task::spawn_blocking(move || held.recv());
+            tokio::task::yield_now().await;
+            Ok::<(), &str>(())
+        };
+        assert_eq!(main(Start::default(), work), ExitCode::SUCCESS);
+        drop(release);
     }
 }
