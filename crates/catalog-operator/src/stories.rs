@@ -1,10 +1,11 @@
 //! Whole stories on a cluster in memory: from a Subscription to what it installs, and the laws that hold for each.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use olm_fbc::entry::BundleEntry;
-use olm_testing::{cluster::Fault, long};
+use olm_testing::stage::Stage;
+use olm_testing::stage::normal::assert_same;
+use olm_testing::stage::story::{Interruption, Story, Told, every_interruption, interrupted, tell};
 use serde_json::{Value, json};
 
 use crate::world::{World, bundle};
@@ -29,7 +30,7 @@ fn second() -> Vec<BundleEntry> {
 
 /// Something that happens.
 #[derive(Clone)]
-enum Step {
+pub enum Step {
     Put(Value),
     Delete(&'static str, &'static str),
     /// Catalogs have this content from now on.
@@ -46,7 +47,7 @@ enum Step {
 
 use Step::{Approve, BreakImage, Delete, LosePods, MendImages, Put, Serve, Wait};
 
-fn stories() -> Vec<(&'static str, Vec<Step>)> {
+fn stories() -> Vec<Story<Step>> {
     let begin = |approval: &str| vec![Serve(first()), Put(catalog()), Put(subscription(approval))];
     let then = |approval: &str, steps: &[Step]| [begin(approval), steps.to_vec()].concat();
     vec![
@@ -77,32 +78,50 @@ fn stories() -> Vec<(&'static str, Vec<Step>)> {
     ]
 }
 
-fn take(world: &World, step: &Step) {
-    match step {
-        Put(object) => world.put(object.clone()),
-        Delete(kind, name) => world.delete(kind, name),
-        Serve(entries) => world.outside.serve(entries.iter().cloned()),
-        Approve => {
-            for plan in world.all("InstallPlan") {
-                let name = plan["metadata"]["name"].as_str().unwrap();
-                world.edit("InstallPlan", name, &json!({"spec": {"approved": true}}));
+impl Told for World {
+    type Step = Step;
+
+    fn begin() -> Self {
+        Self::new()
+    }
+
+    fn stage(&mut self) -> &mut Stage {
+        &mut self.stage
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Put(object) => self.put(object.clone()),
+            Delete(kind, name) => self.delete(kind, name),
+            Serve(entries) => self.outside.serve(entries.iter().cloned()),
+            Approve => {
+                for plan in self.all("InstallPlan") {
+                    let name = plan["metadata"]["name"].as_str().unwrap();
+                    self.edit("InstallPlan", name, &json!({"spec": {"approved": true}}));
+                }
             }
-        }
-        BreakImage(image) => world.outside.break_image(image),
-        MendImages => world.outside.mend_images(),
-        Wait => world.stage.advance(Duration::from_secs(120)),
-        LosePods => {
-            for pod in world.all("Pod") {
-                world.delete("Pod", pod["metadata"]["name"].as_str().unwrap());
+            BreakImage(image) => self.outside.break_image(image),
+            MendImages => self.outside.mend_images(),
+            Wait => self.stage.advance(Duration::from_secs(120)),
+            LosePods => {
+                for pod in self.all("Pod") {
+                    self.delete("Pod", pod["metadata"]["name"].as_str().unwrap());
+                }
             }
         }
     }
-}
 
-fn tell(world: &mut World, story: &[Step]) {
-    for step in story {
-        take(world, step);
-        world.rest();
+    fn rest(&mut self) {
+        Self::rest(self);
+    }
+
+    fn go_on(&mut self, seconds: u64) {
+        self.settle_for(seconds);
+    }
+
+    fn own_writes(&self) -> usize {
+        let own = self.writes.iter();
+        own.filter(|write| !write.starts_with("kubernetes")).count()
     }
 }
 
@@ -268,64 +287,15 @@ fn at_rest_nothing_is_written_not_even_by_a_new_process() {
     }
 }
 
-/// Writes that a process may repeat because the one before it did not live to see them answered.
-const REPEATED: usize = 12;
-
-fn interrupted(story: &[Step], at: usize, lost: bool) -> World {
-    let mut world = World::new();
-    if lost {
-        let mut left = at;
-        world.cluster.on_request(move |request| {
-            if !request.verb.writes() {
-                return None;
-            }
-            left = left.checked_sub(1)?;
-            (left == 0).then_some(Fault::LoseAnswer)
-        });
-    } else {
-        world.stage.start_doomed(at);
-    }
-    for step in story {
-        take(&world, step);
-        world.rest();
-    }
-    world.rest();
-    world
-}
-
-fn every_interruption(lost: bool) {
-    let mut cases = Vec::new();
-    for (name, story) in stories() {
-        let mut reference = after(&story);
-        reference.rest();
-        let (most, state) = (reference.own_writes(), reference.normalised());
-        assert!(most > 0, "{name}");
-        let told = Arc::new((name, story, most, state));
-        cases.extend((1..=most).map(|at| (at, Arc::clone(&told))));
-    }
-    for (at, told) in long::pick("interruptions of catalog-operator", cases) {
-        let (name, story, most, state) = told.as_ref();
-        let mut world = interrupted(story, at, lost);
-        let context = format!("{name}, interrupted at write {at}");
-        world.assert_same(state, &context);
-        let writes = world.own_writes();
-        assert!(
-            writes <= most + REPEATED,
-            "{context}: {writes} writes, {most} without"
-        );
-        world.settle_for(120);
-        assert_eq!(world.own_writes(), writes, "{context}: no rest");
-    }
-}
-
 #[test]
 fn a_process_killed_after_any_write_ends_in_the_same_place() {
-    every_interruption(false);
+    every_interruption::<World>("interruptions of catalog-operator", stories(), Interruption::Kill);
 }
 
 #[test]
 fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
-    every_interruption(true);
+    let what = "interruptions of catalog-operator";
+    every_interruption::<World>(what, stories(), Interruption::LoseAnswer);
 }
 
 /// A round that came right after a write without an answer computed its status against what had been there before, and
@@ -334,9 +304,14 @@ fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
 fn no_answer_lost_in_an_install_leaves_a_trace() {
     let (_, story) = stories().swap_remove(0);
     let reference = after(&story);
-    let state = reference.normalised();
+    let end = reference.normalised();
     for at in 1..=reference.own_writes() {
-        interrupted(&story, at, true).assert_same(&state, &format!("the answer to write {at} was lost"));
+        let world: World = interrupted(&story, Interruption::LoseAnswer, at);
+        assert_same(
+            &world.normalised(),
+            &end,
+            &format!("the answer to write {at} was lost"),
+        );
     }
 }
 

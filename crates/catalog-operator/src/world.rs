@@ -3,10 +3,8 @@
 //! Outside of it are registry servers (one content for all catalogs) and bundle images, which are values here, and
 //! olm-operator, which a test plays by [`World::take_over`].
 
-mod normal;
 mod outside;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +13,7 @@ use kube::Client;
 use olm_runtime::process;
 use olm_testing::cluster::FakeCluster;
 use olm_testing::stage::Stage;
+use olm_testing::stage::normal::{self, Normal};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -135,25 +134,9 @@ impl World {
         }
     }
 
-    /// Writes of the operator so far.
-    pub fn own_writes(&self) -> usize {
-        let own = self
-            .writes
-            .iter()
-            .filter(|write| !write.starts_with("kubernetes"));
-        own.count()
-    }
-
     /// Everything that outlives a run: what two runs are compared by.
-    pub fn normalised(&self) -> BTreeMap<String, Value> {
+    pub fn normalised(&self) -> Normal {
         normal::normalised(&self.cluster.objects())
-    }
-
-    /// Fails unless everything that outlives a run is as in `reference`.
-    #[track_caller]
-    pub fn assert_same(&self, reference: &BTreeMap<String, Value>, context: &str) {
-        let differences = normal::differences(&self.normalised(), reference);
-        assert!(differences.is_empty(), "{context}:\n{}", differences.join("\n"));
     }
 }
 

@@ -17,9 +17,12 @@ use jiff::Timestamp;
 use olm_runtime::{NamespacedName, outcome::FailureClass, process};
 use olm_testing::{
     cluster::{self, FakeCluster, Fault, Refusal, Seen, Verb},
-    stage::Stage,
+    stage::{
+        Stage,
+        normal::{self, Normal},
+    },
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 pub use objects::*;
@@ -31,7 +34,7 @@ pub type Key = (String, String, String);
 
 /// The model of a cluster, with an operator that starts when something is to settle.
 pub struct World {
-    stage: Stage,
+    pub stage: Stage,
     pub cluster: FakeCluster,
     /// Changes up to this version are in `log`.
     seen: u64,
@@ -139,12 +142,9 @@ impl World {
             .collect()
     }
 
-    /// Everything that outlives a run, without versions and times: what two runs are compared by.
-    pub fn normalised(&self) -> BTreeMap<Key, Value> {
-        self.objects
-            .iter()
-            .map(|(key, object)| (key.clone(), normalised(object)))
-            .collect()
+    /// Everything that outlives a run: what two runs are compared by.
+    pub fn normalised(&self) -> Normal {
+        normal::normalised(&self.cluster.objects())
     }
 
     // === Time ===
@@ -181,25 +181,6 @@ impl World {
     /// Kills the operator; what settles next starts a new one.
     pub fn kill(&mut self) {
         self.stage.kill();
-    }
-
-    /// Starts the operator so that it is killed after this many writes.
-    pub fn start_doomed(&mut self, writes: usize) {
-        self.stage.start_doomed(writes);
-    }
-
-    /// True once the operator was killed and none started since.
-    pub fn is_killed(&self) -> bool {
-        self.stage.is_killed()
-    }
-
-    /// Writes of the operator so far.
-    pub fn own_writes(&self) -> usize {
-        let own = self
-            .writes
-            .iter()
-            .filter(|write| !write.starts_with("kubernetes"));
-        own.count()
     }
 
     // === Between the test and the cluster ===
@@ -320,49 +301,6 @@ fn lines(change: &Seen) -> Vec<String> {
         return vec![line(&new["status"])];
     }
     fresh
-}
-
-/// An object without what differs from run to run.
-fn normalised(object: &Value) -> Value {
-    let mut object = object.clone();
-    for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
-        object["metadata"].as_object_mut().unwrap().remove(field);
-    }
-    let uids_in_labels = object["metadata"]["labels"].as_object_mut();
-    if let Some(labels) = uids_in_labels {
-        let of_groups = labels
-            .keys()
-            .filter(|key| key.starts_with("olm.operatorgroup.uid/"));
-        let count = of_groups.count();
-        labels.retain(|key, _| !key.starts_with("olm.operatorgroup.uid/"));
-        if count > 0 {
-            labels.insert("olm.operatorgroup.uid".into(), json!(count));
-        }
-    }
-    let owners = object["metadata"]["ownerReferences"].as_array_mut();
-    for owner in owners.into_iter().flatten() {
-        owner["uid"] = Value::Null;
-    }
-    if let Some(status) = object["status"].as_object_mut() {
-        let of_runs = [
-            "lastUpdateTime",
-            "lastTransitionTime",
-            "lastUpdated",
-            "conditions",
-            "observedGeneration",
-        ];
-        for field in of_runs {
-            status.remove(field);
-        }
-        let rows = status.get_mut("requirementStatus").and_then(Value::as_array_mut);
-        for row in rows.into_iter().flatten() {
-            row["uuid"] = Value::Null;
-            for dependent in row["dependents"].as_array_mut().into_iter().flatten() {
-                dependent["uuid"] = Value::Null;
-            }
-        }
-    }
-    object
 }
 
 #[track_caller]

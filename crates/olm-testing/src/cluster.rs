@@ -34,7 +34,7 @@ use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
 pub use self::controllers::Controllers;
-pub use self::faults::{Fault, Hook, Link};
+pub use self::faults::{Doom, Fault, Hook, Link};
 pub use self::kinds::Kind;
 pub use self::request::{PatchType, Request, Verb};
 pub use self::state::Key;
@@ -110,7 +110,12 @@ impl FakeCluster {
 
     /// A client for one process, and the handle to kill it by. Call it inside a runtime.
     pub fn connect(&self) -> (Client, Link) {
-        let link = Link::default();
+        self.connect_doomed(&Doom::default())
+    }
+
+    /// The same for a process whose writes count for `doom`.
+    pub fn connect_doomed(&self, doom: &Doom) -> (Client, Link) {
+        let link = Link::new(doom);
         let service = service::Endpoint::new(self.clone(), link.clone());
         (Client::new(service, "default"), link)
     }

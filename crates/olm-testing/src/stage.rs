@@ -1,7 +1,13 @@
-//! An operator on a cluster in memory, with a clock that a test moves.
+//! Operators on a cluster in memory, with a clock that a test moves.
 //!
-//! Tests stay plain functions: each call here runs the paused clock as far as it says and comes back. The operator is started
-//! when it is needed, can be killed at any write, and is started anew afterwards.
+//! Tests stay plain functions: each call here runs the paused clock as far as it says and comes back. An operator is started
+//! when it is needed, can be killed at any write, and is started anew afterwards. Mostly there is one; several are processes of
+//! their own, and one of them is killed while the others go on.
+
+pub mod normal;
+pub mod story;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{FakeCluster, Link};
+use crate::cluster::{Doom, FakeCluster, Link};
 
 /// Nothing asked for and nothing changed for so long is rest. Shorter than any wait of the controllers.
 pub const REST: Duration = Duration::from_millis(300);
@@ -22,19 +28,26 @@ pub const REST: Duration = Duration::from_millis(300);
 /// What runs an operator until it is dropped. It is called inside a runtime.
 pub type Operator = Box<dyn Fn(Client) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// A cluster, an operator, and the clock they share.
+/// A cluster, operators, and the clock they share.
 pub struct Stage {
     runtime: Runtime,
     /// The cluster; its own controllers run whenever the clock does.
     pub cluster: FakeCluster,
-    operator: Operator,
-    process: Option<Process>,
+    operators: Vec<(Operator, Option<Process>)>,
+    /// Writes until the process that makes the last of them is killed.
+    doom: Doom,
     began: (Timestamp, Instant),
 }
 
 struct Process {
     running: JoinHandle<()>,
     link: Link,
+}
+
+impl Process {
+    fn is_alive(&self) -> bool {
+        self.link.is_alive()
+    }
 }
 
 impl Drop for Process {
@@ -49,8 +62,16 @@ impl Stage {
     ///
     /// # Panics
     /// When there can be no runtime.
-    #[allow(clippy::unwrap_used)] // For tests only.
     pub fn new(operator: Operator) -> Self {
+        Self::of(vec![operator])
+    }
+
+    /// The same with several operators.
+    ///
+    /// # Panics
+    /// When there can be no runtime.
+    #[allow(clippy::unwrap_used)] // For tests only.
+    pub fn of(operators: Vec<Operator>) -> Self {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().start_paused(true).build().unwrap();
         let cluster = FakeCluster::new();
@@ -61,8 +82,8 @@ impl Stage {
         Self {
             runtime,
             cluster,
-            operator,
-            process: None,
+            operators: operators.into_iter().map(|operator| (operator, None)).collect(),
+            doom: Doom::default(),
             began,
         }
     }
@@ -87,10 +108,10 @@ impl Stage {
         self.runtime.block_on(work)
     }
 
-    /// Runs the operator until it rests; waits of a second and more are not waited for.
+    /// Runs the operators until they rest; waits of a second and more are not waited for.
     ///
     /// # Panics
-    /// When it does not come to rest.
+    /// When they do not come to rest.
     #[track_caller]
     pub fn settle(&mut self) {
         self.start();
@@ -98,42 +119,53 @@ impl Stage {
         assert_eq!(rest, Ok(()));
     }
 
-    /// Time goes by; an operator that runs goes on.
+    /// Time goes by; operators that run go on.
     pub fn advance(&self, time: Duration) {
         self.run(async move { tokio::time::sleep(time).await });
     }
 
-    /// Starts the operator if it does not run.
+    /// Starts the operators that do not run.
     pub fn start(&mut self) {
         if !self.is_killed() {
             return;
         }
-        self.process = None;
         self.set_clock();
         let _entered = self.runtime.enter();
-        let (client, link) = self.cluster.connect();
-        let running = self.runtime.spawn((self.operator)(client));
-        self.process = Some(Process { running, link });
-    }
-
-    /// Starts the operator so that it is killed after this many writes.
-    pub fn start_doomed(&mut self, writes: usize) {
-        self.start();
-        if let Some(process) = &self.process {
-            process.link.kill_after(writes);
+        for (operator, process) in &mut self.operators {
+            if process.as_ref().is_some_and(Process::is_alive) {
+                continue;
+            }
+            // First the end of what is left of the one before.
+            *process = None;
+            let (client, link) = self.cluster.connect_doomed(&self.doom);
+            let running = self.runtime.spawn(operator(client));
+            *process = Some(Process { running, link });
         }
     }
 
-    /// Kills the operator.
-    pub fn kill(&mut self) {
-        self.process = None;
+    /// Starts the operators so that the one that makes write number `writes` is killed by it.
+    pub fn start_doomed(&mut self, writes: usize) {
+        self.start();
+        if writes == 0 {
+            self.kill();
+        } else {
+            self.doom.after(writes);
+        }
     }
 
-    /// True when no operator runs that can still do something.
+    /// Kills the operators.
+    pub fn kill(&mut self) {
+        for (_, process) in &mut self.operators {
+            *process = None;
+        }
+        self.doom.never();
+    }
+
+    /// True when there is an operator that does not run.
     pub fn is_killed(&self) -> bool {
-        self.process
-            .as_ref()
-            .is_none_or(|process| !process.link.is_alive())
+        self.operators
+            .iter()
+            .any(|(_, process)| !process.as_ref().is_some_and(Process::is_alive))
     }
 
     /// Several stages of one test have a clock each.

@@ -27,28 +27,48 @@ pub enum Fault {
 /// Looks at each request and says what goes wrong with it.
 pub type Hook = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
 
+/// How many writes are left to processes; the one that makes the last is killed by it.
+#[derive(Clone, Default)]
+pub struct Doom {
+    writes_left: Arc<Mutex<Option<usize>>>,
+}
+
+impl Doom {
+    /// Whoever makes this many writes more, at least one, is killed.
+    pub fn after(&self, writes: usize) {
+        *lock(&self.writes_left) = Some(writes);
+    }
+
+    /// Nobody is killed.
+    pub fn never(&self) {
+        *lock(&self.writes_left) = None;
+    }
+
+    /// Counts a write. True if it was the last.
+    fn wrote(&self) -> bool {
+        let mut left = lock(&self.writes_left);
+        *left = left.map(|count| count.saturating_sub(1));
+        let is_last = *left == Some(0);
+        if is_last {
+            // The others go on.
+            *left = None;
+        }
+        is_last
+    }
+}
+
 /// The connection of one process, which can be killed.
 #[derive(Clone)]
 pub struct Link {
     alive: Arc<watch::Sender<bool>>,
-    writes_left: Arc<Mutex<Option<usize>>>,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            alive: Arc::new(watch::Sender::new(true)),
-            writes_left: Arc::default(),
-        }
-    }
+    doom: Doom,
 }
 
 impl Link {
-    /// Kills the process once it has made `writes` more writes: it gets no answer to the last one, and none afterwards.
-    pub fn kill_after(&self, writes: usize) {
-        *lock(&self.writes_left) = Some(writes);
-        if writes == 0 {
-            self.kill();
+    pub(super) fn new(doom: &Doom) -> Self {
+        Self {
+            alive: Arc::new(watch::Sender::new(true)),
+            doom: doom.clone(),
         }
     }
 
@@ -62,14 +82,10 @@ impl Link {
         *self.alive.borrow()
     }
 
-    /// Counts a write that was carried out.
+    /// Counts a write that was carried out; the last one gets no answer, and nothing does afterwards.
     pub(super) fn wrote(&self) {
-        let mut left = lock(&self.writes_left);
-        if let Some(count) = left.as_mut() {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.kill();
-            }
+        if self.doom.wrote() {
+            self.kill();
         }
     }
 

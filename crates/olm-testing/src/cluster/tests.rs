@@ -11,7 +11,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{FakeCluster, Fault, Link, Refusal};
+use super::{Doom, FakeCluster, Fault, Link, Refusal};
 
 fn cluster() -> (FakeCluster, Client, Link) {
     let cluster = FakeCluster::new();
@@ -331,7 +331,9 @@ async fn what_has_lost_its_owners_is_collected() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_are_refused_lost_or_never_answered() {
-    let (cluster, client, link) = cluster();
+    let (cluster, ..) = cluster();
+    let doom = Doom::default();
+    let (client, link) = cluster.connect_doomed(&doom);
     let api: Api<Namespace> = Api::all(client);
     let object =
         |name: &str| serde_json::from_value::<Namespace>(json!({"metadata": {"name": name}})).unwrap();
@@ -350,12 +352,13 @@ async fn requests_are_refused_lost_or_never_answered() {
     assert!(
         cluster.get("Namespace", "", "lost").is_some() && cluster.get("Namespace", "", "refused").is_none()
     );
-    link.kill_after(1);
+    doom.after(1);
     let answer = tokio::time::timeout(
         Duration::from_secs(3600),
         api.create(&PostParams::default(), &object("last")),
     )
     .await;
+    assert!(!link.is_alive());
     assert!(
         answer.is_err() && cluster.get("Namespace", "", "last").is_some(),
         "done, but nobody is told"

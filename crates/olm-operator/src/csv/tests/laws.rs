@@ -1,8 +1,9 @@
 //! Laws that hold for every fixture: rest is rest, and a process killed anywhere ends in the same place.
 
-use std::sync::Arc;
-
-use olm_testing::{cluster::Fault, long};
+use olm_testing::stage::{
+    Stage,
+    story::{Interruption, Story, Told, every_interruption, tell},
+};
 use serde_json::{Value, json};
 
 use super::prepared;
@@ -13,7 +14,7 @@ use crate::{
 
 /// Something that happens to a cluster.
 #[derive(Clone)]
-enum Step {
+pub enum Step {
     Put(Value),
     Edit(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),
@@ -25,7 +26,7 @@ enum Step {
 use Step::{Delete, Edit, Healthy, Put, Sick};
 
 /// What happens to a prepared cluster, one after the other, with time to settle in between.
-fn stories() -> Vec<(&'static str, Vec<Step>)> {
+fn stories() -> Vec<Story<Step>> {
     let mut two_deployments = csv("a", "");
     two_deployments["spec"]["install"]["spec"]["deployments"] =
         json!([deployment("demo", "demo:1"), deployment("second", "demo:1")]);
@@ -89,20 +90,38 @@ fn stories() -> Vec<(&'static str, Vec<Step>)> {
     ]
 }
 
-fn take(world: &mut World, step: &Step) {
-    match step.clone() {
-        Put(object) => world.put(object),
-        Edit(kind, name, patch) => world.edit(kind, "ns", name, patch),
-        Delete(kind, name) => world.delete(kind, "ns", name),
-        Sick(conditions) => drop(world.sick.insert("demo".into(), conditions)),
-        Healthy => world.sick.clear(),
-    }
-}
+impl Told for World {
+    type Step = Step;
 
-fn tell(world: &mut World, story: &[Step]) {
-    for step in story {
-        take(world, step);
-        world.settle_long();
+    fn begin() -> Self {
+        prepared()
+    }
+
+    fn stage(&mut self) -> &mut Stage {
+        &mut self.stage
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step.clone() {
+            Put(object) => self.put(object),
+            Edit(kind, name, patch) => self.edit(kind, "ns", name, patch),
+            Delete(kind, name) => self.delete(kind, "ns", name),
+            Sick(conditions) => drop(self.sick.insert("demo".into(), conditions)),
+            Healthy => self.sick.clear(),
+        }
+    }
+
+    fn rest(&mut self) {
+        self.settle_long();
+    }
+
+    fn go_on(&mut self, seconds: u64) {
+        self.settle_for(seconds);
+    }
+
+    fn own_writes(&self) -> usize {
+        let own = self.writes.iter();
+        own.filter(|write| !write.starts_with("kubernetes")).count()
     }
 }
 
@@ -135,70 +154,15 @@ fn deciding_on_the_converged_state_writes_nothing() {
     }
 }
 
-/// Writes that a process may repeat because the one before it did not live to see them answered.
-const REPEATED: usize = 12;
-
-/// Runs `story` with a first process that is killed after `kill` writes, or with the answer to that write lost.
-fn interrupted(story: &[Step], kill: usize, lost: bool) -> World {
-    let mut world = prepared();
-    if lost {
-        let mut left = kill;
-        world.cluster.on_request(move |request| {
-            if !request.verb.writes() {
-                return None;
-            }
-            left = left.checked_sub(1)?;
-            (left == 0).then_some(Fault::LoseAnswer)
-        });
-    } else {
-        world.start_doomed(kill);
-    }
-    for step in story {
-        take(&mut world, step);
-        world.settle_long();
-        if world.is_killed() {
-            world.settle_long();
-        }
-    }
-    world
-}
-
-fn every_interruption(lost: bool) {
-    let mut cases = Vec::new();
-    for (name, story) in stories() {
-        let mut reference = prepared();
-        tell(&mut reference, &story);
-        let (most, state) = (reference.own_writes(), reference.normalised());
-        assert!(most > 0, "{name}");
-        let story = Arc::new((name, story, most, state));
-        cases.extend((1..=most).map(|kill| (kill, Arc::clone(&story))));
-    }
-    for (kill, told) in long::pick("interruptions of olm-operator", cases) {
-        let (name, story, most, state) = told.as_ref();
-        let mut world = interrupted(story, kill, lost);
-        assert_eq!(world.normalised(), *state, "{name}, interrupted at write {kill}");
-        let writes = world.own_writes();
-        assert!(
-            writes <= most + REPEATED,
-            "{name}, interrupted at write {kill}: {writes} writes, {most} without"
-        );
-        world.settle_for(30);
-        assert_eq!(
-            world.own_writes(),
-            writes,
-            "{name}, interrupted at write {kill}: no rest"
-        );
-    }
-}
-
 #[test]
 fn a_process_killed_after_any_write_ends_in_the_same_place() {
-    every_interruption(false);
+    every_interruption::<World>("interruptions of olm-operator", stories(), Interruption::Kill);
 }
 
 #[test]
 fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
-    every_interruption(true);
+    let what = "interruptions of olm-operator";
+    every_interruption::<World>(what, stories(), Interruption::LoseAnswer);
 }
 
 #[test]
