@@ -228,7 +228,7 @@ impl Parts {
         runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
     }
 
-    fn start_plans(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+    pub(crate) fn start_plans(&self, runner: &Runner, workers: &mut JoinSet<()>) {
         let reads = ClusterReads {
             client: self.client.clone(),
             discovery: self.discovery.clone(),

@@ -1,26 +1,27 @@
+//! InstallPlans on a cluster in memory, see [`World`].
+
 mod carried_out;
-mod cluster;
 mod crds;
 mod failures;
 mod golden;
 mod laws;
+mod requeues;
 mod restoration;
 mod strangers;
 mod waiting;
+mod world;
 
 use std::time::Duration;
 
 use olm_runtime::outcome::FailureClass;
-use olm_runtime::plan::Requeue;
 use serde_json::{Value, json};
 
-use self::cluster::{Cluster, NAMESPACE, group};
-use super::decide;
+use self::world::{NAMESPACE, World, group};
 use super::manifest::ConfigMapReference;
 use super::object;
-use super::observe::BundleContent;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::content::BundleFile;
+use crate::bundle_unpack::error::UnpackClass;
 
 const PLAN: &str = "install-1";
 

@@ -5,10 +5,10 @@ use super::*;
 /// Cases 43, 60, 64, 67: two rounds of writes, three writes of the status.
 #[test]
 fn approved_plan_is_carried_out_with_few_writes() {
-    let mut cluster = Cluster::with_plan(&[rich()]);
-    cluster.converge(PLAN);
-    insta::assert_snapshot!(cluster.writes.join("\n"), @r"
-    create ClusterServiceVersion ns/demo.v1 (keep)
+    let mut world = World::with_plan(&[rich()]);
+    world.converge();
+    insta::assert_snapshot!(world.writes.join("\n"), @r"
+    create ClusterServiceVersion ns/demo.v1
     create CustomResourceDefinition demos.example.com
     apply PriorityClass urgent
     create ClusterRole demo.v1-HASH
@@ -23,7 +23,7 @@ fn approved_plan_is_carried_out_with_few_writes() {
     create RoleBinding ns/demo.v1-demo-HASH
     patch InstallPlan ns/install-1 status
     ");
-    insta::assert_snapshot!(cluster.summary(PLAN), @r"
+    insta::assert_snapshot!(world.summary(PLAN), @r"
     Complete -
     Installed=True - -
     ClusterServiceVersion/demo.v1 Created
@@ -43,16 +43,14 @@ fn approved_plan_is_carried_out_with_few_writes() {
 
 #[test]
 fn every_object_carries_label_namespace_and_owner() {
-    let mut cluster = Cluster::with_plan(&[rich()]);
-    cluster.converge(PLAN);
-    let uid = cluster.objects["ClusterServiceVersion ns/demo.v1"]["metadata"]["uid"].clone();
-    for (key, object) in cluster
-        .objects
-        .iter()
-        .filter(|(key, _)| !key.starts_with("InstallPlan"))
-    {
+    let mut world = World::with_plan(&[rich()]);
+    world.converge();
+    let uid = world.object("ClusterServiceVersion ns/demo.v1")["metadata"]["uid"].clone();
+    let ours =
+        |object: &&Value| !["InstallPlan", "Namespace", "OperatorGroup"].contains(&object::kind(object));
+    for object in world.objects().iter().filter(ours) {
+        let (key, kind) = (world::key(object), object::kind(object));
         assert_eq!(object["metadata"]["labels"]["olm.managed"], "true", "{key}");
-        let kind = object::kind(object);
         match kind {
             "ClusterServiceVersion" => {}
             "CustomResourceDefinition" => {
@@ -82,14 +80,14 @@ fn every_object_carries_label_namespace_and_owner() {
             }
         }
     }
-    let csv = &cluster.objects["ClusterServiceVersion ns/demo.v1"];
+    let csv = world.object("ClusterServiceVersion ns/demo.v1");
     assert_eq!(csv["spec"]["replaces"], "demo.v0");
     assert_eq!(
         csv["metadata"]["annotations"]["operatorframework.io/properties"],
         r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.0.0"}}]}"#
     );
     assert_eq!(
-        cluster.objects["Secret ns/secret"]["data"],
+        world.object("Secret ns/secret")["data"],
         json!({"password": "eA=="})
     );
 }
@@ -97,54 +95,41 @@ fn every_object_carries_label_namespace_and_owner() {
 /// Cases 57 and 43: pull secrets are copied, bundles in ConfigMaps of upstream are understood.
 #[test]
 fn pull_secret_is_copied_or_missed() {
-    let mut cluster = Cluster::with_plan(&[small()]);
-    cluster.plan_mut(PLAN)["status"]["plan"] = json!([{"resolving": "demo.v1", "status": "Unknown",
+    let mut world = World::with_plan(&[small()]);
+    let step = json!([{"resolving": "demo.v1", "status": "Unknown",
         "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": "Secret", "name": "s", "manifest": "{}"}}]);
-    cluster.converge(PLAN);
-    assert!(
-        cluster
-            .summary(PLAN)
-            .contains("secret s does not exist - secrets \"s\" not found"),
-        "{}",
-        cluster.summary(PLAN)
-    );
-    cluster.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "olm", "annotations": {"x": "y"}}, "type": "t", "data": {"k": "dg=="}}));
-    cluster.converge(PLAN);
-    assert_eq!(cluster.objects["Secret ns/s"]["data"], json!({"k": "dg=="}));
-    assert_eq!(cluster.objects["Secret ns/s"]["type"], "t");
+    world.change_plan(PLAN, |plan| plan["status"]["plan"] = step);
+    world.converge();
+    world.assert_told(PLAN, "secret s does not exist - secrets \"s\" not found");
+    world.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "olm", "annotations": {"x": "y"}}, "type": "t", "data": {"k": "dg=="}}));
+    world.converge();
+    assert_eq!(world.object("Secret ns/s")["data"], json!({"k": "dg=="}));
+    assert_eq!(world.object("Secret ns/s")["type"], "t");
 }
 
 #[test]
 fn upstreams_references_are_carried_out() {
     let bundle = small();
     let text = |object: &Value| object.to_string();
-    let mut cluster = Cluster::with_plan(std::slice::from_ref(&bundle));
+    let mut world = World::with_plan(std::slice::from_ref(&bundle));
     let reference = json!({"kind": "ConfigMap", "name": "18", "namespace": NAMESPACE, "catalogSourceName": "cat", "catalogSourceNamespace": NAMESPACE,
         "replaces": "demo.v0", "properties": r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.0.0"}}]}"#}).to_string();
     assert!(serde_json::from_str::<ConfigMapReference>(&reference).is_ok());
-    for step in cluster.plan_mut(PLAN)["status"]["plan"].as_array_mut().unwrap() {
-        step["resource"]["manifest"] = reference.clone().into();
-    }
-    cluster.converge(PLAN);
-    assert!(
-        cluster
-            .summary(PLAN)
-            .contains("error finding unpacked bundle configmap for ref ns/18"),
-        "{}",
-        cluster.summary(PLAN)
-    );
-    cluster.put(
+    world.change_plan(PLAN, |plan| {
+        for step in plan["status"]["plan"].as_array_mut().unwrap() {
+            step["resource"]["manifest"] = reference.clone().into();
+        }
+    });
+    world.converge();
+    world.assert_told(PLAN, "error finding unpacked bundle configmap for ref ns/18");
+    world.put(
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "18", "namespace": NAMESPACE},
         "data": {"csv.yaml": text(&bundle.csv), "crd.yaml": text(&bundle.objects[0].object)}}),
     );
-    cluster.converge(PLAN);
-    assert!(
-        cluster.summary(PLAN).starts_with("Complete"),
-        "{}",
-        cluster.summary(PLAN)
-    );
+    world.converge();
+    world.assert_summary(PLAN, "Complete");
     assert_eq!(
-        cluster.objects["ClusterServiceVersion ns/demo.v1"]["spec"]["replaces"],
+        world.object("ClusterServiceVersion ns/demo.v1")["spec"]["replaces"],
         "demo.v0"
     );
 }
@@ -153,65 +138,52 @@ fn upstreams_references_are_carried_out() {
 /// ServiceAccount, is made once and shared.
 #[test]
 fn operators_of_one_plan_may_share_a_service_account() {
-    let mut cluster = Cluster::with_plan(&[
+    let mut world = World::with_plan(&[
         bundle("demo.v1", vec![crd("demos.example.com")]),
         bundle("upper.v1", vec![crd("uppers.example.com")]),
     ]);
-    for _ in 0..4 {
-        cluster.round(PLAN);
-        assert!(
-            !cluster.summary(PLAN).contains("retrying"),
-            "{}",
-            cluster.summary(PLAN)
-        );
-    }
-    assert_eq!(
-        cluster
-            .writes
-            .iter()
-            .filter(|write| write.contains("InstallPlan"))
-            .count(),
-        3
-    );
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
-    let owners = object::owner_references(&cluster.objects["ServiceAccount ns/demo"])
-        .iter()
-        .map(|owner| owner["name"].clone());
-    assert_eq!(owners.collect::<Vec<_>>(), ["demo.v1", "upper.v1"]);
+    world.converge();
+    let told = world.messages(PLAN);
+    assert!(!told.iter().any(|text| text.contains("retrying")), "{told:#?}");
+    assert_eq!(world.count("patch InstallPlan"), 3);
+    world.assert_summary(PLAN, "Complete");
+    let account = world.object("ServiceAccount ns/demo");
+    let owners = object::owner_references(&account).iter();
+    let owners: Vec<_> = owners.map(|owner| owner["name"].clone()).collect();
+    assert_eq!(owners, ["demo.v1", "upper.v1"]);
 }
 
 /// Upstream's generated Subscription lacks type and namespace labels; golden/06-dependency.
 #[test]
 fn generated_subscription_says_who_made_it() {
-    let mut cluster = Cluster::with_plan(&[small()]);
+    let mut world = World::with_plan(&[small()]);
     let manifest = r#"{"metadata":{"name":"demo-stable-cat-ns","namespace":"ns"},"spec":{"source":"cat","sourceNamespace":"ns","name":"demo","channel":"stable","startingCSV":"demo.v1","installPlanApproval":"Automatic"},"status":{"lastUpdated":null}}"#;
     let step = json!({"resolving": "demo.v1", "status": "Unknown", "resource": {"sourceName": "cat", "sourceNamespace": "ns",
         "group": "operators.coreos.com", "version": "v1alpha1", "kind": "Subscription", "name": "demo-stable-cat-ns", "manifest": manifest}});
-    cluster.plan_mut(PLAN)["status"]["plan"]
-        .as_array_mut()
-        .unwrap()
-        .insert(0, step);
-    cluster.converge(PLAN);
-    let subscription = &cluster.objects["Subscription ns/demo-stable-cat-ns"];
+    world.change_plan(PLAN, |plan| {
+        plan["status"]["plan"].as_array_mut().unwrap().insert(0, step);
+    });
+    world.converge();
+    let subscription = world.object("Subscription ns/demo-stable-cat-ns");
     assert_eq!(
         subscription["metadata"]["annotations"],
         json!({"olm.generated-by": PLAN})
     );
     assert_eq!(subscription["metadata"]["labels"], json!({"olm.managed": "true"}));
-    assert!(subscription.get("status").is_none() && object::owner_references(subscription).is_empty());
+    assert!(subscription.get("status").is_none() && object::owner_references(&subscription).is_empty());
 }
 
 /// Cases 73 and 74: everything but CustomResourceDefinitions is written in the ServiceAccount's name.
 #[test]
 fn scoped_plan_is_written_in_the_service_accounts_name() {
-    let mut cluster = Cluster::with_plan(&[rich()]);
+    let mut world = World::with_plan(&[rich()]);
     let reference = json!({"kind": "ServiceAccount", "name": "scoped", "namespace": NAMESPACE});
-    cluster.groups = vec![group(
+    world.set_groups(&[group(
         json!({"serviceAccountName": "scoped"}),
         json!({"namespaces": [NAMESPACE], "serviceAccountRef": reference}),
-    )];
-    cluster.converge(PLAN);
-    for write in cluster
+    )]);
+    world.converge();
+    for write in world
         .writes
         .iter()
         .filter(|write| !write.contains("InstallPlan") && !write.contains("CustomResourceDefinition"))
@@ -219,15 +191,15 @@ fn scoped_plan_is_written_in_the_service_accounts_name() {
         assert!(write.ends_with("as ns/scoped"), "{write}");
     }
     assert!(
-        cluster
+        world
             .writes
             .contains(&"create CustomResourceDefinition demos.example.com".to_owned())
     );
     assert_eq!(
-        cluster.plan(PLAN)["status"]["attenuatedServiceAccountRef"],
+        world.plan(PLAN)["status"]["attenuatedServiceAccountRef"],
         reference
     );
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    world.assert_summary(PLAN, "Complete");
 }
 
 /// Bundles often bring the ServiceAccount their permissions imply: one write for both steps, no further round.
@@ -237,36 +209,23 @@ fn service_account_brought_twice_is_made_once() {
         crd("demos.example.com"),
         core("ServiceAccount", "demo", json!({})),
     ];
-    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", objects)]);
-    cluster.converge(PLAN);
-    assert_eq!(
-        cluster
-            .writes
-            .iter()
-            .filter(|write| write.contains("ServiceAccount"))
-            .count(),
-        1
-    );
-    assert_eq!(
-        cluster
-            .writes
-            .iter()
-            .filter(|write| write.contains("InstallPlan"))
-            .count(),
-        2
-    );
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    let mut world = World::with_plan(&[bundle("demo.v1", objects)]);
+    world.converge();
+    assert_eq!(world.count("create ServiceAccount"), 1);
+    assert_eq!(world.count("patch ServiceAccount"), 0);
+    assert_eq!(world.count("patch InstallPlan"), 2);
+    world.assert_summary(PLAN, "Complete");
 }
 
 /// Bundles with an older version of a kind are written with the one that is served.
 #[test]
 fn old_version_of_a_known_kind_is_written_as_the_served_one() {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1beta1", "kind": "Role", "metadata": {"name": "r"}, "rules": []});
-    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", vec![role])]);
-    cluster.converge(PLAN);
+    let mut world = World::with_plan(&[bundle("demo.v1", vec![role])]);
+    world.converge();
     assert_eq!(
-        cluster.objects["Role ns/r"]["apiVersion"],
+        world.object("Role ns/r")["apiVersion"],
         "rbac.authorization.k8s.io/v1"
     );
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    world.assert_summary(PLAN, "Complete");
 }

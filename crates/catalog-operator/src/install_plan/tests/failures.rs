@@ -2,87 +2,65 @@
 
 use super::*;
 
+const CREATE: &str = "create ClusterServiceVersion";
+
 /// Case 54: a lasting error is retried for the window, then the plan fails.
 #[test]
 fn lasting_error_fails_the_plan_after_the_window() {
-    let mut cluster = Cluster::with_plan(&[small()]);
-    cluster
-        .refused
-        .insert("create ClusterServiceVersion".into(), FailureClass::Invalid);
-    let (_, requeue) = cluster.round(PLAN);
-    assert_eq!(
-        requeue,
-        Requeue::After {
-            delay: Duration::from_secs(5),
-            reason: "retry of a failed step"
-        }
-    );
+    let mut world = World::with_plan(&[small()]);
+    world.refuse(CREATE, FailureClass::Invalid);
+    world.settle_for(1);
     let message = "error creating csv demo.v1: server says Invalid";
-    assert!(
-        cluster.summary(PLAN).starts_with(&format!(
+    world.assert_summary(
+        PLAN,
+        &format!(
             "Installing retrying execution due to error: {message}\nFailing=True LastingError -\nClusterServiceVersion/demo.v1 Unknown"
-        )),
-        "{}",
-        cluster.summary(PLAN)
+        ),
     );
-    assert_eq!(cluster.plan(PLAN)["status"]["startTime"], "2027-01-15T08:00:00Z");
-    cluster.now += Duration::from_secs(58);
-    let (_, requeue) = cluster.round(PLAN);
-    assert_eq!(
-        requeue,
-        Requeue::After {
-            delay: Duration::from_secs(2),
-            reason: "retry of a failed step"
-        }
+    assert_eq!(world.plan(PLAN)["status"]["startTime"], "2026-01-01T00:00:00Z");
+    world.settle_for(20);
+    let tried = world.refused.len();
+    world.settle_for(30);
+    // Every five seconds, as upstream.
+    assert_eq!(world.refused.len() - tried, 6, "{:#?}", world.refused);
+    world.settle_for(7);
+    world.assert_summary(PLAN, "Installing ");
+    world.settle_for(8);
+    world.assert_summary(
+        PLAN,
+        &format!("Failed {message}\nInstalled=False InstallComponentFailed {message}"),
     );
-    cluster.now += Duration::from_secs(2);
-    cluster.round(PLAN);
-    assert!(
-        cluster.summary(PLAN).starts_with(&format!(
-            "Failed {message}\nInstalled=False InstallComponentFailed {message}"
-        )),
-        "{}",
-        cluster.summary(PLAN)
-    );
+    let tried = world.refused.len();
+    world.settle_for(3600);
+    assert_eq!(world.refused.len(), tried, "it is over");
 }
 
 /// Ten minutes without a permission are no part of the window of the error that comes then, and an error that comes after
 /// another that has passed has a window of its own.
 #[test]
 fn the_window_counts_from_the_first_lasting_error() {
-    let mut cluster = Cluster::with_plan(&[small()]);
-    let create = "create ClusterServiceVersion".to_owned();
-    cluster.refused.insert(create.clone(), FailureClass::Forbidden);
-    cluster.round(PLAN);
+    let mut world = World::with_plan(&[small()]);
+    world.refuse(CREATE, FailureClass::Forbidden);
+    world.settle();
     for _ in 0..2 {
-        cluster.now += Duration::from_secs(600);
-        cluster.refused.insert(create.clone(), FailureClass::Invalid);
-        cluster.round(PLAN);
-        cluster.now += Duration::from_secs(59);
-        cluster.round(PLAN);
-        assert!(
-            cluster.summary(PLAN).starts_with("Installing "),
-            "{}",
-            cluster.summary(PLAN)
-        );
-        cluster.refused.insert(create.clone(), FailureClass::Retry);
-        cluster.round(PLAN);
-        assert!(
-            !cluster.summary(PLAN).contains("Failing="),
-            "{}",
-            cluster.summary(PLAN)
-        );
+        world.settle_for(600);
+        world.refuse(CREATE, FailureClass::Invalid);
+        world.settle_for(59);
+        world.assert_summary(PLAN, "Installing ");
+        world.assert_told(PLAN, "Failing=");
+        world.refuse(CREATE, FailureClass::Retry);
+        world.settle_for(6);
+        let summary = world.summary(PLAN);
+        assert!(!summary.contains("Failing="), "{summary}");
     }
-    cluster.refused.insert(create.clone(), FailureClass::Invalid);
-    cluster.round(PLAN);
-    cluster.now += Duration::from_secs(60);
-    cluster.round(PLAN);
-    let summary = cluster.summary(PLAN);
+    world.refuse(CREATE, FailureClass::Invalid);
+    world.settle_for(71);
+    let summary = world.summary(PLAN);
     assert!(
         summary.starts_with("Failed ") && !summary.contains("Failing="),
         "{summary}"
     );
-    assert_eq!(cluster.plan(PLAN)["status"]["startTime"], "2027-01-15T08:00:00Z");
+    assert_eq!(world.plan(PLAN)["status"]["startTime"], "2026-01-01T00:00:00Z");
 }
 
 /// Decision 7 and case 73: what may pass never makes a plan fail, and the same plan completes once it has passed.
@@ -94,28 +72,30 @@ fn passing_errors_never_fail_the_plan() {
         FailureClass::Terminating,
     ] {
         for refused in [
-            "create ClusterServiceVersion",
+            CREATE,
             "create CustomResourceDefinition",
             "create ServiceAccount",
             "create ClusterRole ",
         ] {
-            let mut cluster = Cluster::with_plan(&[small()]);
-            cluster.refused.insert(refused.into(), class);
-            cluster.converge(PLAN);
-            cluster.now += Duration::from_secs(86_400);
-            cluster.round(PLAN);
-            let summary = cluster.summary(PLAN);
+            let mut world = World::with_plan(&[small()]);
+            world.refuse(refused, class);
+            world.settle_for(60);
+            let told = world.count("patch InstallPlan");
+            world.settle_for(600);
+            let summary = world.summary(PLAN);
             assert!(
                 summary.starts_with("Installing retrying execution due to error: error creating "),
                 "{class:?} {summary}"
             );
             assert!(!summary.contains("Installed="), "{class:?} {summary}");
-            let writes = cluster.writes.len();
-            cluster.round(PLAN);
-            assert_eq!(cluster.writes.len(), writes, "the same error is told once");
-            cluster.refused.clear();
-            cluster.converge(PLAN);
-            assert!(cluster.summary(PLAN).starts_with("Complete"), "{class:?}");
+            assert_eq!(
+                world.count("patch InstallPlan"),
+                told,
+                "the same error is told once"
+            );
+            world.allow();
+            world.converge();
+            world.assert_summary(PLAN, "Complete");
         }
     }
 }
@@ -124,30 +104,32 @@ fn passing_errors_never_fail_the_plan() {
 #[test]
 fn stale_observation_is_no_error() {
     for class in [FailureClass::Conflict, FailureClass::AlreadyExists] {
-        let mut cluster = Cluster::with_plan(&[small()]);
-        cluster.refused.insert("create ServiceAccount".into(), class);
-        cluster.converge(PLAN);
-        cluster.now += Duration::from_secs(86_400);
-        let (_, requeue) = cluster.round(PLAN);
-        // No haste of its own: the driver's backoff grows from 100 ms while the observation stays out of date.
-        assert_eq!(requeue, Requeue::AwaitChange);
-        assert!(
-            cluster.summary(PLAN).starts_with("Installing -\n"),
-            "{}",
-            cluster.summary(PLAN)
-        );
-        cluster.refused.clear();
-        cluster.converge(PLAN);
-        assert!(cluster.summary(PLAN).starts_with("Complete"), "{class:?}");
+        let mut world = World::with_plan(&[small()]);
+        world.refuse("create ServiceAccount", class);
+        world.settle_for(600);
+        let tried = world.refused.len();
+        world.settle_for(3600);
+        // No haste of its own: the driver's backoff grows to a minute while the observation stays out of date.
+        let tries = world.refused.len() - tried;
+        assert!((59..=61).contains(&tries), "{tries}");
+        world.assert_summary(PLAN, "Installing -\n");
+        world.allow();
+        world.settle_for(61);
+        world.assert_summary(PLAN, "Complete");
     }
 }
 
-/// Case 63: nothing behind the unsupported step is done.
+/// Case 63: nothing behind the unsupported step is done. A bundle with one is not even taken, so the plan carries it itself.
 #[test]
 fn unsupported_kind_is_marked() {
-    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", vec![core("Pod", "pod", json!({}))])]);
-    cluster.converge(PLAN);
-    insta::assert_snapshot!(cluster.summary(PLAN), @r"
+    let mut world = World::with_plan(&[bundle("demo.v1", Vec::new())]);
+    let step = json!({"resolving": "demo.v1", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "",
+        "group": "", "version": "v1", "kind": "Pod", "name": "pod", "manifest": core("Pod", "pod", json!({})).to_string()}});
+    world.change_plan(PLAN, |plan| {
+        plan["status"]["plan"].as_array_mut().unwrap().insert(1, step);
+    });
+    world.converge();
+    insta::assert_snapshot!(world.summary(PLAN), @r"
     Installing retrying execution due to error: the InstallPlan contains invalid data
     Failing=True LastingError -
     ClusterServiceVersion/demo.v1 Created
@@ -158,12 +140,10 @@ fn unsupported_kind_is_marked() {
     ClusterRole/demo.v1-HASH Unknown
     ClusterRoleBinding/demo.v1-HASH Unknown
     ");
-    cluster.now += Duration::from_secs(60);
-    cluster.round(PLAN);
-    assert!(
-        cluster.summary(PLAN).starts_with(
-            "Failed the InstallPlan contains invalid data\nInstalled=False InstallComponentFailed"
-        )
+    world.settle_for(60);
+    world.assert_summary(
+        PLAN,
+        "Failed the InstallPlan contains invalid data\nInstalled=False InstallComponentFailed",
     );
 }
 
@@ -171,11 +151,20 @@ fn unsupported_kind_is_marked() {
 #[test]
 fn missing_api_is_told_and_waited_for() {
     let scaler = json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "vpa"}});
-    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", vec![scaler])]);
-    cluster.converge(PLAN);
-    let summary = cluster.summary(PLAN);
+    let mut world = World::with_plan(&[bundle("demo.v1", vec![scaler])]);
+    world.converge();
+    let summary = world.summary(PLAN);
     insta::assert_snapshot!(summary.lines().next().unwrap(), @"Installing retrying execution due to error: api-server resource not found installing VerticalPodAutoscaler vpa: GroupVersionKind autoscaling.k8s.io/v1, Kind=VerticalPodAutoscaler not found on the cluster. This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information.");
-    cluster.served.push(("VerticalPodAutoscaler", true));
-    cluster.converge(PLAN);
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    world.cluster.serve(olm_testing::cluster::Kind {
+        group: "autoscaling.k8s.io".to_owned(),
+        versions: vec!["v1".to_owned()],
+        kind: "VerticalPodAutoscaler".to_owned(),
+        plural: "verticalpodautoscalers".to_owned(),
+        namespaced: true,
+        status: true,
+        custom: true,
+    });
+    world.settle_for(40);
+    world.assert_summary(PLAN, "Complete");
+    assert!(world.find("VerticalPodAutoscaler ns/vpa").is_some());
 }

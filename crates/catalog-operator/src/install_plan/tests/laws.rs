@@ -1,86 +1,95 @@
 //! What holds wherever a plan is interrupted, and once it is carried out.
 
+use olm_testing::stage::Stage;
+use olm_testing::stage::normal::assert_same;
+use olm_testing::stage::story::{Interruption, Told, interrupted, tell};
+
 use super::*;
 
-/// Law: deciding on the converged state gives an empty plan, and carrying out everything once more as well.
+/// A plan that comes, and its bundles.
+type Step = (&'static str, Vec<UnpackedBundle>);
+
+impl Told for World {
+    type Step = Step;
+
+    fn begin() -> Self {
+        Self::new()
+    }
+
+    fn stage(&mut self) -> &mut Stage {
+        &mut self.stage
+    }
+
+    fn take(&mut self, (name, bundles): &Step) {
+        self.add_plan(name, bundles);
+    }
+
+    fn rest(&mut self) {
+        self.settle_for(60);
+    }
+
+    fn go_on(&mut self, seconds: u64) {
+        self.settle_for(seconds);
+    }
+
+    fn own_writes(&self) -> usize {
+        self.writes.len()
+    }
+}
+
+/// Law: at rest nothing is written, not even by a new process, and carrying out everything once more changes nothing.
 #[test]
 fn converged_plan_is_at_rest() {
-    let mut cluster = Cluster::with_plan(&[rich()]);
-    cluster.converge(PLAN);
-    let writes = cluster.writes.len();
-    assert!(decide::decide(&cluster.observed(PLAN)).0.is_empty());
-    assert_eq!(cluster.round(PLAN), (false, Requeue::AwaitChange));
+    let mut world = World::with_plan(&[rich()]);
+    world.converge();
+    let writes = world.writes.len();
+    world.settle_for(3600);
+    assert_eq!(world.writes.len(), writes);
+    world.stage.kill();
+    world.settle_for(3600);
+    assert_eq!((world.writes.len(), world.refused.len()), (writes, 0));
     // The same plan again, as after a restore: everything is found as it should be.
-    let status = &mut cluster.plan_mut(PLAN)["status"];
-    status["phase"] = "Installing".into();
-    status["plan"]
-        .as_array_mut()
-        .unwrap()
-        .iter_mut()
-        .for_each(|step| step["status"] = "Unknown".into());
-    cluster.writes.clear();
-    cluster.converge(PLAN);
-    let repeated: Vec<_> = cluster
+    world.change_plan(PLAN, |plan| {
+        let status = &mut plan["status"];
+        status["phase"] = "Installing".into();
+        for step in status["plan"].as_array_mut().unwrap() {
+            step["status"] = "Unknown".into();
+        }
+    });
+    world.writes.clear();
+    world.converge();
+    let repeated: Vec<_> = world
         .writes
         .iter()
         .filter(|write| !write.starts_with("apply") && !write.contains("InstallPlan"))
         .collect();
     assert!(repeated.is_empty(), "{repeated:?} of {writes}");
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    world.assert_summary(PLAN, "Complete");
 }
 
-/// Law: killed after any write and started again, the plan ends in the same state.
+/// Law: killed after any write and started again, or with the answer lost, the plan ends in the same state.
 #[test]
-fn plan_killed_after_any_write_converges() {
-    let upgrade = |cluster: &mut Cluster| {
-        let mut new = bundle(
-            "demo.v2",
-            vec![
-                core("ConfigMap", "config", json!({"data": {"b": "2"}})),
-                crd("demos.example.com"),
-            ],
-        );
-        new.objects[1].object["spec"]["versions"][0]["schema"] =
-            json!({"openAPIV3Schema": {"type": "object"}});
-        cluster.add_plan("install-2", &[new]);
-    };
-    let mut reference = Cluster::with_plan(&[rich()]);
-    reference.converge(PLAN);
-    upgrade(&mut reference);
-    reference.converge("install-2");
-    let total = reference.writes.len();
-    assert!(reference.summary("install-2").starts_with("Complete"));
-    for killed_after in 0..total {
-        let mut cluster = Cluster::with_plan(&[rich()]);
-        cluster.budget = Some(killed_after);
-        for name in [PLAN, "install-2"] {
-            if name != PLAN {
-                upgrade(&mut cluster);
-            }
-            for _ in 0..20 {
-                cluster.round(name);
-                if cluster.budget == Some(0) {
-                    cluster.budget = None;
-                }
-            }
+fn a_plan_interrupted_at_any_write_converges() {
+    let mut new = bundle(
+        "demo.v2",
+        vec![
+            core("ConfigMap", "config", json!({"data": {"b": "2"}})),
+            crd("demos.example.com"),
+        ],
+    );
+    new.objects[1].object["spec"]["versions"][0]["schema"] = json!({"openAPIV3Schema": {"type": "object"}});
+    let story = [(PLAN, vec![rich()]), ("install-2", vec![new])];
+    let mut reference = World::begin();
+    tell(&mut reference, &story);
+    reference.assert_summary("install-2", "Complete");
+    let end = reference.normalised();
+    for how in [Interruption::Kill, Interruption::LoseAnswer] {
+        for at in 1..=reference.writes.len() {
+            let context = format!("{how:?} at write {at}");
+            let world: World = interrupted(&story, how, at);
+            assert_same(&world.normalised(), &end, &context);
+            // A write whose status was lost is found, not repeated; only applies are sent again.
+            assert_eq!(world.count("create"), reference.count("create"), "{context}");
         }
-        assert_eq!(
-            cluster.state(),
-            reference.state(),
-            "killed after write {killed_after}"
-        );
-        // A write whose status was lost is found, not repeated; only applies are sent again.
-        let creates = |cluster: &Cluster| {
-            cluster
-                .writes
-                .iter()
-                .filter(|write| write.starts_with("create"))
-                .count()
-        };
-        assert_eq!(
-            creates(&cluster),
-            creates(&reference),
-            "killed after write {killed_after}"
-        );
     }
 }

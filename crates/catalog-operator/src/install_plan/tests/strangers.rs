@@ -2,24 +2,17 @@
 
 use super::*;
 
-fn labelled(kind: &str, name: &str) -> Value {
-    let group = if kind.contains("Role") {
-        "rbac.authorization.k8s.io/v1"
-    } else {
-        "v1"
-    };
-    let mut object =
-        json!({"apiVersion": group, "kind": kind, "metadata": {"name": name, "labels": {"mine": "yes"}}});
-    if !kind.starts_with("Cluster") {
-        object["metadata"]["namespace"] = NAMESPACE.into();
-    }
-    object
+/// An object under the same name that says nothing.
+fn labelled(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "labels": {"mine": "yes"}}})
 }
 
 /// Everything of the plan that a user had made before, under the very names.
 fn made_by_a_user() -> Vec<Value> {
-    let mut cluster = Cluster::with_plan(&[rich()]);
-    cluster.converge(PLAN);
+    let mut world = World::with_plan(&[rich()]);
+    world.converge();
     let kinds = [
         "ServiceAccount",
         "Role",
@@ -32,34 +25,27 @@ fn made_by_a_user() -> Vec<Value> {
         "PodDisruptionBudget",
         "PriorityClass",
     ];
-    let made = cluster.objects.values();
-    made.filter(|object| kinds.contains(&object::kind(object)))
-        .map(|object| labelled(object::kind(object), object::name(object)))
-        .collect()
+    let made = world.objects();
+    let made = made.iter().filter(|object| kinds.contains(&object::kind(object)));
+    made.map(labelled).collect()
 }
 
 #[test]
 fn what_a_user_made_before_gets_no_csv_as_owner() {
-    let mut cluster = Cluster::with_plan(&[rich()]);
-    let strangers = made_by_a_user();
+    let mut world = World::with_plan(&[rich()]);
+    let mut strangers = made_by_a_user();
     assert_eq!(strangers.len(), 10);
-    for object in &strangers {
-        cluster.put(object.clone());
+    for object in &mut strangers {
+        object["metadata"]["uid"] = json!(format!("of a {}", object::kind(object)));
+        world.put(object.clone());
     }
-    cluster.converge(PLAN);
-    assert!(
-        cluster.summary(PLAN).starts_with("Complete"),
-        "{}",
-        cluster.summary(PLAN)
-    );
+    world.converge();
+    world.assert_summary(PLAN, "Complete");
     for stranger in &strangers {
-        let (kind, name) = (object::kind(stranger), object::name(stranger));
-        let found = cluster
-            .objects
-            .values()
-            .find(|object| object::kind(object) == kind && object::name(object) == name)
-            .unwrap();
-        assert!(object::owner_references(found).is_empty(), "{kind}: {found}");
+        let kind = object::kind(stranger);
+        let found = world.object(&world::key(stranger));
+        assert_eq!(found["metadata"]["uid"], stranger["metadata"]["uid"], "{kind}");
+        assert!(object::owner_references(&found).is_empty(), "{kind}: {found}");
         let labels = &found["metadata"]["labels"];
         assert_eq!(labels["mine"], "yes", "{kind}");
         for label in ["olm.owner", "olm.owner.namespace", "olm.owner.kind"] {
@@ -67,7 +53,7 @@ fn what_a_user_made_before_gets_no_csv_as_owner() {
         }
     }
     assert_eq!(
-        cluster.objects["ConfigMap ns/config"]["data"],
+        world.object("ConfigMap ns/config")["data"],
         json!({"a": "1"}),
         "it is changed nevertheless"
     );
@@ -78,19 +64,18 @@ fn what_a_user_made_before_gets_no_csv_as_owner() {
 #[test]
 fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
     for namespace in ["other", NAMESPACE] {
-        let mut cluster = Cluster::with_plan(&[rich()]);
-        let mut role = labelled("ClusterRole", "demo-reader");
-        role["metadata"]["name"] = made_by_a_user()
-            .iter()
-            .find(|object| object::kind(object) == "ClusterRole")
-            .unwrap()["metadata"]["name"]
-            .clone();
+        let mut world = World::with_plan(&[rich()]);
+        let made = made_by_a_user().into_iter();
+        let mut role = made
+            .into_iter()
+            .find(|made| object::kind(made) == "ClusterRole")
+            .unwrap();
         object::set_owner_labels(&mut role, "before.v1", namespace);
         let name = object::name(&role).to_owned();
-        cluster.put(role);
-        cluster.converge(PLAN);
-        assert!(cluster.summary(PLAN).starts_with("Complete"));
-        let found = &cluster.objects[&format!("ClusterRole {name}")];
+        world.put(role);
+        world.converge();
+        world.assert_summary(PLAN, "Complete");
+        let found = world.object(&format!("ClusterRole {name}"));
         let labels = &found["metadata"]["labels"];
         assert_eq!(labels["olm.owner.namespace"], namespace);
         assert_eq!(labels["olm.owner"] == "before.v1", namespace == "other");
@@ -102,12 +87,12 @@ fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
 #[test]
 fn what_a_predecessor_owns_gets_the_next_version_as_owner() {
     let config = |data: &str| core("ConfigMap", "config", json!({"data": {"a": data}}));
-    let mut cluster = Cluster::with_plan(&[bundle("demo.v1", vec![config("1")])]);
-    cluster.converge(PLAN);
-    cluster.add_plan("install-2", &[bundle("demo.v2", vec![config("2")])]);
-    cluster.converge("install-2");
+    let mut world = World::with_plan(&[bundle("demo.v1", vec![config("1")])]);
+    world.converge();
+    world.add_plan("install-2", &[bundle("demo.v2", vec![config("2")])]);
+    world.converge();
     let owners = |key: &str| -> Vec<Value> {
-        object::owner_references(&cluster.objects[key])
+        object::owner_references(&world.object(key))
             .iter()
             .map(|owner| owner["name"].clone())
             .collect()

@@ -2,16 +2,21 @@
 
 use super::*;
 
+fn unapproved(plan: &mut Value) {
+    plan["status"]["phase"] = "RequiresApproval".into();
+    plan["spec"]["approved"] = false.into();
+}
+
 /// Case 53.
 #[test]
 fn plan_waits_for_approval() {
-    let mut cluster = Cluster::with_plan(&[small()]);
-    cluster.plan_mut(PLAN)["status"]["phase"] = "RequiresApproval".into();
-    cluster.plan_mut(PLAN)["spec"]["approved"] = false.into();
-    assert_eq!(cluster.round(PLAN), (false, Requeue::AwaitChange));
-    cluster.plan_mut(PLAN)["spec"]["approved"] = true.into();
-    cluster.converge(PLAN);
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    let mut world = World::with_plan(&[small()]);
+    world.change_plan(PLAN, unapproved);
+    world.settle_for(3600);
+    assert_eq!(world.writes, Vec::<String>::new());
+    world.change_plan(PLAN, |plan| plan["spec"]["approved"] = true.into());
+    world.converge();
+    world.assert_summary(PLAN, "Complete");
 }
 
 /// Case 52, IP-014, IP-015, IP-017: nothing is created, the condition says why, and a valid group clears it.
@@ -21,10 +26,9 @@ fn groups_that_do_not_fit_stop_the_plan() {
         json!({"serviceAccountName": "scoped"}),
         json!({"namespaces": [NAMESPACE]}),
     );
-    let two = vec![
-        group(json!({}), json!({"namespaces": ["a"]})),
-        group(json!({}), json!({"namespaces": ["b"]})),
-    ];
+    let mut second = group(json!({}), json!({"namespaces": ["b"]}));
+    second["metadata"]["name"] = json!("second");
+    let two = vec![group(json!({}), json!({"namespaces": ["a"]})), second];
     let rows = [
         (vec![], "no operator group found that is managing this namespace"),
         (
@@ -41,44 +45,35 @@ fn groups_that_do_not_fit_stop_the_plan() {
         ),
     ];
     for (groups, text) in rows {
-        let mut cluster = Cluster::with_plan(&[small()]);
-        let good = std::mem::replace(&mut cluster.groups, groups);
-        cluster.converge(PLAN);
-        assert_eq!(cluster.writes, ["patch InstallPlan ns/install-1 status"]);
-        let summary = cluster.summary(PLAN);
+        let mut world = World::with_plan(&[small()]);
+        let good = world.all("OperatorGroup");
+        world.set_groups(&groups);
+        world.converge();
+        assert_eq!(world.writes, ["patch InstallPlan ns/install-1 status"]);
+        let summary = world.summary(PLAN);
         assert!(
             summary.starts_with(&format!(
                 "Installing -\nInstalled=False InstallCheckFailed {text}\n"
             )),
             "{summary}"
         );
-        cluster.groups = good;
-        cluster.converge(PLAN);
-        assert!(
-            cluster
-                .summary(PLAN)
-                .starts_with("Complete -\nInstalled=True - -")
-        );
+        world.set_groups(&good);
+        world.converge();
+        world.assert_summary(PLAN, "Complete -\nInstalled=True - -");
     }
 }
 
 /// The failed check is over although the plan still waits.
 #[test]
 fn check_that_no_longer_fails_leaves_reason_unknown() {
-    let mut cluster = Cluster::with_plan(&[small()]);
-    cluster.plan_mut(PLAN)["status"]["phase"] = "RequiresApproval".into();
-    cluster.plan_mut(PLAN)["spec"]["approved"] = false.into();
-    let good = std::mem::take(&mut cluster.groups);
-    cluster.converge(PLAN);
-    cluster.groups = good;
-    cluster.converge(PLAN);
-    assert!(
-        cluster
-            .summary(PLAN)
-            .starts_with("RequiresApproval -\nInstalled=False Unknown -"),
-        "{}",
-        cluster.summary(PLAN)
-    );
+    let mut world = World::with_plan(&[small()]);
+    world.change_plan(PLAN, unapproved);
+    let good = world.all("OperatorGroup");
+    world.set_groups(&[]);
+    world.converge();
+    world.set_groups(&good);
+    world.converge();
+    world.assert_summary(PLAN, "RequiresApproval -\nInstalled=False Unknown -");
 }
 
 /// What is on its way out is waited for instead of changed.
@@ -88,158 +83,108 @@ fn object_being_deleted_is_waited_out() {
         "CustomResourceDefinition demos.example.com",
         "ServiceAccount ns/demo",
     ] {
-        let mut cluster = Cluster::with_plan(&[small()]);
-        cluster.converge(PLAN);
-        let mut going = cluster.objects[name].clone();
+        let mut world = World::with_plan(&[small()]);
+        world.converge();
+        let mut going = world.object(name);
         going["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();
-        let mut cluster = Cluster::with_plan(&[small()]);
-        cluster.put(going);
-        cluster.converge(PLAN);
-        let summary = cluster.summary(PLAN);
+        let mut world = World::with_plan(&[small()]);
+        world.put(going);
+        world.converge();
+        let summary = world.summary(PLAN);
         assert!(
             summary.contains("which is being deleted, to be gone"),
             "{summary}"
         );
-        assert!(matches!(cluster.round(PLAN), (false, Requeue::After { .. })));
-        cluster.objects.remove(name);
-        cluster.converge(PLAN);
-        assert!(
-            cluster.summary(PLAN).starts_with("Complete"),
-            "{}",
-            cluster.summary(PLAN)
-        );
+        world.delete(name);
+        world.converge();
+        world.assert_summary(PLAN, "Complete");
     }
 }
 
 /// Case 55: an owner that does not exist fails the plan after the window, or the plan completes when it comes in time.
 #[test]
 fn missing_owner_is_waited_for_within_the_window() {
-    let inline = |cluster: &mut Cluster| {
+    let inline = |plan: &mut Value| {
         let manifest = core("ConfigMap", "config", json!({"data": {}})).to_string();
-        cluster.plan_mut(PLAN)["status"]["plan"] = json!([{"resolving": "demo.v1", "status": "Unknown",
+        plan["status"]["plan"] = json!([{"resolving": "demo.v1", "status": "Unknown",
             "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": "ConfigMap", "name": "config", "manifest": manifest}}]);
     };
     let text = "error generating ownerrefs for configmap: config: clusterserviceversions.operators.coreos.com \"demo.v1\" not found";
-    let mut cluster = Cluster::with_plan(&[small()]);
-    inline(&mut cluster);
-    cluster.converge(PLAN);
-    assert!(
-        cluster
-            .summary(PLAN)
-            .starts_with(&format!("Installing retrying execution due to error: {text}")),
-        "{}",
-        cluster.summary(PLAN)
+    let mut world = World::with_plan(&[small()]);
+    world.change_plan(PLAN, inline);
+    world.converge();
+    world.assert_summary(
+        PLAN,
+        &format!("Installing retrying execution due to error: {text}"),
     );
     let mut csv = small().csv;
     csv["metadata"]["namespace"] = NAMESPACE.into();
-    cluster.put(csv);
-    cluster.converge(PLAN);
-    assert!(
-        cluster.summary(PLAN).starts_with("Complete"),
-        "{}",
-        cluster.summary(PLAN)
-    );
+    world.put(csv);
+    world.converge();
+    world.assert_summary(PLAN, "Complete");
 
-    let mut cluster = Cluster::with_plan(&[small()]);
-    inline(&mut cluster);
-    cluster.round(PLAN);
-    cluster.now += Duration::from_secs(60);
-    cluster.round(PLAN);
-    assert!(cluster.summary(PLAN).starts_with(&format!("Failed {text}")));
+    let mut world = World::with_plan(&[small()]);
+    world.change_plan(PLAN, inline);
+    world.settle_for(59);
+    world.assert_summary(PLAN, "Installing ");
+    world.settle_for(2);
+    world.assert_summary(PLAN, &format!("Failed {text}"));
 }
 
 /// Case 56.
 #[test]
 fn plan_without_steps_or_lookups_is_ignored() {
-    let mut cluster = Cluster::with_plan(&[]);
-    assert_eq!(cluster.round(PLAN), (false, Requeue::AwaitChange));
+    let mut world = World::with_plan(&[]);
+    world.settle_for(3600);
+    assert_eq!(world.writes, Vec::<String>::new());
 }
 
 /// A bundle that has to be fetched again is waited for; one that cannot be had is told.
 #[test]
 fn bundle_content_is_waited_for() {
-    let mut cluster = Cluster::with_plan(&[small()]);
-    let image = small().image;
-    let ready = cluster
-        .bundles
-        .insert(
-            image.clone(),
-            BundleContent::Fetching {
-                message: "fetching bundle image i".into(),
-                quiet: None,
-            },
-        )
-        .unwrap();
-    assert_eq!(cluster.round(PLAN).1, Requeue::AwaitChange);
-    assert!(
-        cluster
-            .summary(PLAN)
-            .starts_with("Installing fetching bundle image i\n")
+    let mut world = World::with_plan(&[small()]);
+    world.images.set_slow(Duration::from_secs(8));
+    world.settle_for(1);
+    assert_eq!(world.writes, Vec::<String>::new(), "too early to tell");
+    world.settle_for(2);
+    world.assert_summary(PLAN, "Installing fetching bundle image r/demo.v1@sha256:00\n");
+    world.images.set_broken(Some(UnpackClass::Unauthorized));
+    world.settle_for(3600);
+    world.assert_summary(
+        PLAN,
+        "Installing retrying execution due to error: bundle demo.v1: registry refuses; ",
     );
-    cluster.bundles.insert(
-        image.clone(),
-        BundleContent::Failed {
-            message: "registry refuses".into(),
-            lasting: false,
-        },
-    );
-    cluster.now += Duration::from_secs(3600);
-    cluster.round(PLAN);
-    assert!(
-        cluster
-            .summary(PLAN)
-            .starts_with("Installing retrying execution due to error: registry refuses")
-    );
-    cluster.bundles.insert(image, ready);
-    cluster.converge(PLAN);
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    world.images.set_broken(None);
+    world.settle_for(70);
+    world.assert_summary(PLAN, "Complete");
 }
 
 /// A bundle that is there in a moment costs no status.
 #[test]
 fn short_fetch_is_not_told() {
-    let mut cluster = Cluster::with_plan(&[small()]);
-    let quiet = Some(Duration::from_secs(2));
-    let ready = cluster
-        .bundles
-        .insert(
-            small().image,
-            BundleContent::Fetching {
-                message: "m".into(),
-                quiet,
-            },
-        )
-        .unwrap();
-    assert_eq!(
-        cluster.round(PLAN),
-        (
-            false,
-            Requeue::After {
-                delay: Duration::from_secs(2),
-                reason: "tell what is being fetched"
-            }
-        )
-    );
-    cluster.bundles.insert(small().image, ready);
-    cluster.converge(PLAN);
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    let mut world = World::with_plan(&[small()]);
+    world.images.set_slow(Duration::from_millis(1500));
+    world.settle_for(1);
+    assert_eq!(world.writes, Vec::<String>::new());
+    world.converge();
+    world.assert_summary(PLAN, "Complete");
+    assert_eq!(world.messages(PLAN), Vec::<String>::new());
 }
 
 /// A namesake on its way out would take what it owns along.
 #[test]
 fn csv_being_deleted_is_waited_out() {
-    let mut cluster = Cluster::with_plan(&[small()]);
+    let mut world = World::with_plan(&[small()]);
     let mut csv = small().csv;
     csv["metadata"]["namespace"] = NAMESPACE.into();
     csv["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();
-    cluster.put(csv);
-    cluster.converge(PLAN);
-    assert!(
-        cluster
-            .summary(PLAN)
-            .starts_with("Installing waiting for ClusterServiceVersion demo.v1, which is being deleted")
+    world.put(csv);
+    world.converge();
+    world.assert_summary(
+        PLAN,
+        "Installing waiting for ClusterServiceVersion demo.v1, which is being deleted",
     );
-    cluster.objects.remove("ClusterServiceVersion ns/demo.v1");
-    cluster.converge(PLAN);
-    assert!(cluster.summary(PLAN).starts_with("Complete"));
+    world.delete("ClusterServiceVersion ns/demo.v1");
+    world.converge();
+    world.assert_summary(PLAN, "Complete");
 }
