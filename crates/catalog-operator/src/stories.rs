@@ -193,6 +193,37 @@ fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
     assert_eq!(state, "READY");
 }
 
+/// What was read before serves, and Subscriptions say that what is new does not count.
+#[test]
+fn new_content_that_cannot_be_read_is_told_to_the_subscriptions() {
+    let mut world = story("install");
+    let unhealthy = |world: &World| {
+        let subscription = world.only("Subscription");
+        let conditions = subscription["status"]["conditions"].as_array().unwrap().clone();
+        let mut found = conditions
+            .into_iter()
+            .filter(|condition| condition["type"] == "CatalogSourcesUnhealthy");
+        found.next().unwrap()
+    };
+    assert_eq!(unhealthy(&world)["status"], "False");
+    world.outside.set_failing(true);
+    world.outside.serve(second());
+    world.settle_for(60);
+    let told = unhealthy(&world);
+    assert_eq!(told["status"], "True", "{told}");
+    let text = "catalogsource ns/cat unhealthy: what it serves now cannot be read, what was read before is used: failed to list bundles: down";
+    assert!(told["message"].as_str().unwrap().ends_with(text), "{told}");
+    assert_eq!(world.only("Subscription")["status"]["state"], "AtLatestKnown");
+    let told = world.own_writes();
+    world.settle_for(600);
+    assert_eq!(world.own_writes(), told, "it is told once");
+    world.outside.set_failing(false);
+    world.settle_for(120);
+    world.rest();
+    assert_eq!(unhealthy(&world)["status"], "False");
+    assert_eq!(world.only("Subscription")["status"]["installedCSV"], "demo.v2");
+}
+
 #[test]
 fn an_operator_group_that_comes_late_lets_the_plan_go_on() {
     let mut world = World::new();

@@ -386,5 +386,5 @@ fn is_newer(plan: &InstallPlan, subscription: &Subscription) -> bool {
         .as_ref()
         .and_then(|status| counted(status.install_plan_generation))
         .unwrap_or(0);
-    plan.spec.generation.unwrap_or(0) > had
+    counted(plan.spec.generation).is_some_and(|generation| generation > had)
 }

@@ -112,15 +112,29 @@ fn durations_of_annotations_are_bounded_and_told_once() {
     world.mend_images();
     world.settle();
     world.settle();
-    // Two annotations, two values each. For the recorder the second is a repetition of the first: the same reason of the same
-    // object.
     let told: Vec<_> = world
         .events
         .iter()
         .filter(|event| event["reason"] == "AnnotationOutOfBounds")
-        .map(|event| event["regarding"]["kind"].as_str().unwrap())
+        .map(|event| {
+            let note = event["note"].as_str().unwrap();
+            (
+                event["regarding"]["kind"].as_str().unwrap(),
+                note.split(' ').nth(1).unwrap(),
+            )
+        })
         .collect();
-    assert_eq!(told, ["OperatorGroup"; 4]);
+    let (retry, timeout) = (format!("{retry}:"), format!("{timeout}:"));
+    let group = "OperatorGroup";
+    assert_eq!(
+        told,
+        [
+            (group, &*timeout),
+            (group, &*retry),
+            (group, &*timeout),
+            (group, &*retry)
+        ]
+    );
 }
 
 /// A Subscription that cannot be resolved, or whose bundle cannot be had, holds up nobody else.
