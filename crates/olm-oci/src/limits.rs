@@ -128,6 +128,8 @@ impl Default for Limits {
 
 #[cfg(test)]
 mod tests {
+    use olm_testing::limits::{assert_listed, bytes, seconds};
+
     use super::*;
 
     #[test]
@@ -154,15 +156,34 @@ mod tests {
     /// The page has one row per constant of this file and per field of [`Limits`], with the values as they are.
     #[test]
     fn the_reference_page_lists_every_limit() {
-        let page = include_str!("../../../docs/reference/limits.md");
-        let source = include_str!("limits.rs")
-            .split("#[cfg(test)]")
-            .next()
-            .unwrap_or_default();
-        let bytes = |bytes: u64| match bytes {
-            bytes if bytes >= MIB && bytes % MIB == 0 => format!("{} MiB", bytes / MIB),
-            bytes => format!("{} KiB", bytes / KIB),
+        let fields = |limits: Limits| {
+            [
+                bytes(limits.document),
+                limits.layers.to_string(),
+                bytes(limits.layer),
+                bytes(limits.transfer),
+                bytes(limits.unpacked),
+                limits.entries.to_string(),
+                bytes(limits.file),
+                bytes(limits.content),
+                seconds(limits.connect),
+                seconds(limits.idle),
+                seconds(limits.answer),
+                seconds(limits.grace),
+                format!("{} a second", bytes(limits.floor)),
+                seconds(limits.time),
+            ]
         };
+        let names = [
+            "document", "layers", "layer", "transfer", "unpacked", "entries", "file", "content", "connect",
+            "idle", "answer", "grace", "floor", "time",
+        ];
+        let of_bundles = fields(Limits::BUNDLE);
+        let of_catalogs = fields(Limits::CATALOG);
+        let pairs = of_bundles.into_iter().zip(of_catalogs);
+        let pairs = names
+            .into_iter()
+            .zip(pairs.map(|(bundle, catalog)| vec![bundle, catalog]));
         let constants = [
             ("TOKEN_BYTES", bytes(TOKEN_BYTES)),
             ("ERROR_BYTES", bytes(ERROR_BYTES as u64)),
@@ -174,49 +195,12 @@ mod tests {
             ("ENTRY_HEADER_BYTES", bytes(ENTRY_HEADER_BYTES)),
             ("LINKS", LINKS.to_string()),
         ];
-        let fields = |limits: Limits| {
-            let seconds = |time: Duration| format!("{} s", time.as_secs());
-            [
-                ("document", bytes(limits.document)),
-                ("layers", limits.layers.to_string()),
-                ("layer", bytes(limits.layer)),
-                ("transfer", bytes(limits.transfer)),
-                ("unpacked", bytes(limits.unpacked)),
-                ("entries", limits.entries.to_string()),
-                ("file", bytes(limits.file)),
-                ("content", bytes(limits.content)),
-                ("connect", seconds(limits.connect)),
-                ("idle", seconds(limits.idle)),
-                ("answer", seconds(limits.answer)),
-                ("grace", seconds(limits.grace)),
-                ("floor", format!("{} a second", bytes(limits.floor))),
-                ("time", seconds(limits.time)),
-            ]
-        };
-        let named: Vec<&str> = source
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("pub "))
-            .filter_map(|line| line.strip_prefix("const ").unwrap_or(line).split_once(": "))
-            .map(|(name, _)| name)
-            .filter(|name| !["BUNDLE", "CATALOG"].contains(name))
-            .collect();
-        let known: Vec<&str> = (constants.iter().map(|(name, _)| *name))
-            .chain(
-                fields(Limits::BUNDLE)
-                    .iter()
-                    .map(|(name, _)| *name)
-                    .collect::<Vec<_>>(),
-            )
-            .collect();
-        assert_eq!(named, known, "this test knows every limit");
-        for (name, value) in constants {
-            let row = format!("| `{name}` | {value} |");
-            assert!(page.contains(&row), "no row {row}");
-        }
-        for ((name, bundle), (_, catalog)) in fields(Limits::BUNDLE).into_iter().zip(fields(Limits::CATALOG))
-        {
-            let row = format!("| `{name}` | {bundle} | {catalog} |");
-            assert!(page.contains(&row), "no row {row}");
-        }
+        let constants = constants.map(|(name, value)| (name, vec![value]));
+        assert_listed(
+            include_str!("../../../docs/reference/limits.md"),
+            include_str!("limits.rs"),
+            &["BUNDLE", "CATALOG"],
+            &constants.into_iter().chain(pairs).collect::<Vec<_>>(),
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod laws;
+pub mod limits;
 pub mod long;
 pub mod patch;
 pub mod shared;
