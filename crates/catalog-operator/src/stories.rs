@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use olm_fbc::entry::BundleEntry;
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::assert_same;
 use olm_testing::stage::story::{Interruption, Story, Told, every_interruption, interrupted, tell};
 use serde_json::{Value, json};
 
-use crate::world::{World, bundle};
+use crate::world::{BundleRow, World, bundle};
 
 fn catalog() -> Value {
     json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"namespace": "ns", "name": "cat"},
@@ -20,12 +19,12 @@ fn subscription(approval: &str) -> Value {
         "spec": {"source": "cat", "sourceNamespace": "ns", "name": "demo", "channel": "stable", "installPlanApproval": approval}})
 }
 
-fn first() -> Vec<BundleEntry> {
-    vec![bundle("demo.v1", "")]
+fn first() -> Vec<BundleRow> {
+    vec![bundle("demo.v1")]
 }
 
-fn second() -> Vec<BundleEntry> {
-    vec![bundle("demo.v1", ""), bundle("demo.v2", "demo.v1")]
+fn second() -> Vec<BundleRow> {
+    vec![bundle("demo.v1"), bundle("demo.v2").replaces("demo.v1")]
 }
 
 /// Something that happens.
@@ -34,7 +33,7 @@ pub enum Step {
     Put(Value),
     Delete(&'static str, &'static str),
     /// Catalogs have this content from now on.
-    Serve(Vec<BundleEntry>),
+    Serve(Vec<BundleRow>),
     /// Every plan is approved.
     Approve,
     BreakImage(&'static str),
@@ -354,7 +353,7 @@ fn a_catalog_that_has_moved_is_not_resolved_from_what_was_at_the_former_address(
     let mut other = subscription("Automatic");
     other["metadata"]["name"] = json!("other");
     other["spec"]["name"] = json!("other");
-    let both = vec![bundle("demo.v1", ""), bundle("other.v1", "")];
+    let both = vec![bundle("demo.v1"), bundle("other.v1")];
     for moved in [false, true] {
         let begin = [
             Serve(both.clone()),

@@ -3,6 +3,7 @@
 //! Outside of it are registry servers (one content for all catalogs) and bundle images, which are values here, and
 //! olm-operator, which a test plays by [`World::take_over`].
 
+mod catalog;
 mod outside;
 
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use olm_testing::stage::normal::{self, Normal};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-pub use self::outside::{Shared, bundle};
+pub use self::catalog::{BundleRow, bundle};
+pub use self::outside::Shared;
 use crate::args::Args;
 use crate::run;
 

@@ -1,11 +1,10 @@
 //! Registry servers and bundle images, as values.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
-use go_compat::semver::Version;
-use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
+use olm_fbc::entry::{BundleEntry, CatalogSnapshot};
 use olm_runtime::NamespacedName;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -17,6 +16,7 @@ use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::BundleSource;
 use crate::catalog_source::connection::{Dial, Dialled, Endpoint};
 use crate::snapshots::CatalogReader;
+use crate::world::BundleRow;
 
 /// Digest of every image.
 const DIGEST: &str = "@sha256:00";
@@ -38,8 +38,8 @@ pub struct Shared {
 
 impl Shared {
     /// From now on catalogs have this content; open connections break.
-    pub fn serve(&self, entries: impl IntoIterator<Item = BundleEntry>) {
-        *self.entries.lock().unwrap() = entries.into_iter().collect();
+    pub fn serve(&self, entries: impl IntoIterator<Item = BundleRow>) {
+        *self.entries.lock().unwrap() = entries.into_iter().map(BundleEntry::from).collect();
         self.break_connections();
     }
 
@@ -125,30 +125,5 @@ impl BundleSource for Shared {
                 object: crd,
             }],
         })
-    }
-}
-
-/// `package.vN` in channel `stable`, with image `reg/package:vN`; it replaces `replaces` unless that is empty.
-pub fn bundle(name: &str, replaces: &str) -> BundleEntry {
-    let (package, version) = name.split_once(".v").unwrap();
-    let text = format!("{version}.0.0");
-    BundleEntry {
-        name: name.into(),
-        package: package.into(),
-        channel: "stable".into(),
-        default_channel: true,
-        version: Version::parse(&text).ok(),
-        replaces: (!replaces.is_empty()).then(|| replaces.into()),
-        skips: Arc::new([]),
-        skip_range: None,
-        properties: Arc::new([EntryProperty::new(
-            "olm.package",
-            format!(r#"{{"packageName": "{package}", "version": "{text}"}}"#),
-        )]),
-        provided_apis: Arc::new([]),
-        required_apis: Arc::new([]),
-        bundle_path: Some(format!("reg/{package}:v{version}").into()),
-        inline: None,
-        deprecation: None,
     }
 }

@@ -17,12 +17,12 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::contents::Images;
-pub use self::contents::{BundleRow, bundle};
 use crate::args::Args;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::catalog_source::connection::Endpoint;
 use crate::run::{self, Queues, Services};
 use crate::world::Shared;
+pub use crate::world::{BundleRow, bundle};
 
 pub const NAMESPACE: &str = "ns";
 pub const GLOBAL: &str = "olm";
@@ -170,7 +170,7 @@ impl World {
             &json!({"sourceType": "grpc", "image": "i"}),
             &status,
         );
-        self.outside.serve(bundles.into_iter().map(|row| row.0));
+        self.outside.serve(bundles);
         let key = NamespacedName::new(namespace, name);
         let (running, epoch) = {
             let mut served = self.served.lock().unwrap();

@@ -5,26 +5,16 @@ use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::world::bundle;
 
 fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<String>) {
     let entry = BundleEntry {
-        name: "a.v1".into(),
-        package: "a".into(),
-        channel: "stable".into(),
-        default_channel: true,
-        version: None,
-        replaces: None,
-        skips: Arc::new([]),
-        skip_range: None,
-        properties: Arc::new([]),
-        provided_apis: Arc::new([]),
-        required_apis: Arc::new([]),
         bundle_path: None,
         inline: Some(Arc::new(InlineBundle {
             csv_json: String::new(),
             objects: objects.iter().map(Value::to_string).collect(),
         })),
-        deprecation: None,
+        ..bundle("a.v1").into()
     };
     let operator = Operator {
         entry: Arc::clone(&Snapshot::new([entry]).entries()[0]),
