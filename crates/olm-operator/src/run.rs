@@ -1,5 +1,7 @@
 //! Builds the stores, waits until all are ready, starts the controllers. No decisions.
 
+#[cfg(test)]
+mod tests;
 mod wiring;
 
 use std::sync::Arc;

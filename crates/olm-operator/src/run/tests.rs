@@ -1,0 +1,199 @@
+//! What the wiring and the queues promise, whatever a controller does.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::PartialObjectMeta;
+use olm_api::v1::OperatorGroup;
+use olm_runtime::NamespacedName;
+use olm_runtime::store::Change;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::operator_group::triggers;
+use crate::world::{World, csv, decode, deployment, group, namespace_object};
+
+/// A namespace that floods a queue is not served before others, and leaves them workers.
+#[tokio::test(start_paused = true)]
+async fn namespaces_take_turns_in_the_queues_of_csvs_groups_and_conditions() {
+    let queues = Queues::default();
+    for queue in [queues.csvs, queues.groups, queues.conditions] {
+        for index in 0..100 {
+            queue.add(NamespacedName::new("flood", index.to_string()));
+        }
+        queue.add(NamespacedName::new("calm", "one"));
+        let mut taken = vec![queue.next().await, queue.next().await];
+        assert!(taken.iter().any(|key| key.namespace == "calm"), "{taken:?}");
+        while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
+            taken.push(key);
+        }
+        let of_flood = taken.iter().filter(|key| key.namespace == "flood").count();
+        assert_eq!(of_flood, WORKERS_OF_A_NAMESPACE);
+        assert!(of_flood < WORKERS);
+    }
+}
+
+/// A ClusterServiceVersion with a Deployment of its own name and nothing else.
+fn plain(namespace: &str, name: &str) -> Value {
+    let mut csv = csv(name, "");
+    csv["metadata"]["namespace"] = json!(namespace);
+    csv["spec"]["customresourcedefinitions"] = json!({});
+    let mut entry = deployment(name, "demo:1");
+    entry["spec"]["template"]["spec"]["serviceAccountName"] = json!("default");
+    csv["spec"]["install"]["spec"] = json!({"deployments": [entry]});
+    csv
+}
+
+/// Until the ClusterServiceVersion of `calm` has succeeded: how long that takes, and how many rounds of `flood`, and how many of
+/// its own, wrote a status. The `flapping` ones of `flood` have lost their Deployments all at once.
+fn install_beside(flapping: usize) -> (Duration, usize, usize) {
+    const STEP: Duration = Duration::from_millis(1);
+    let mut world = World::new();
+    world.by_hand = true;
+    let names: Vec<String> = (0..flapping).map(|index| format!("flood-{index}")).collect();
+    for namespace in ["flood", "calm"] {
+        world.put(namespace_object(namespace));
+        world.put(group(namespace, "og", &[namespace]));
+    }
+    world.stage.as_user(|cluster| {
+        for name in &names {
+            cluster.put(plain("flood", name));
+        }
+    });
+    world.settle_for(60);
+    let phases = |kind: &str| {
+        let objects = world.objects.iter().filter(|(key, _)| key.0 == kind);
+        objects
+            .filter(|(_, object)| object["status"]["phase"] == "Succeeded")
+            .count()
+    };
+    assert_eq!(phases("ClusterServiceVersion"), flapping);
+    let rounds = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&rounds);
+    world.cluster.on_request(move |request| {
+        if request.kind.kind == "ClusterServiceVersion" && request.subresource == "status" {
+            seen.lock().unwrap().push(request.namespace.clone());
+        }
+        None
+    });
+    world.stage.as_user(|cluster| {
+        for name in &names {
+            assert!(cluster.delete("Deployment", "flood", name));
+        }
+        cluster.put(plain("calm", "calm"));
+    });
+    let mut took = Duration::ZERO;
+    loop {
+        let calm = world
+            .cluster
+            .get("ClusterServiceVersion", "calm", "calm")
+            .unwrap();
+        if calm["status"]["phase"] == "Succeeded" {
+            break;
+        }
+        world.stage.advance(STEP);
+        took += STEP;
+        assert!(took < Duration::from_secs(60), "{calm}");
+    }
+    let rounds = rounds.lock().unwrap();
+    let of_flood = rounds.iter().filter(|namespace| *namespace == "flood").count();
+    (took, of_flood, rounds.len() - of_flood)
+}
+
+/// Each of its rounds waits for at most one of the other namespace, and two workers are never the other's.
+#[test]
+fn a_namespace_full_of_flapping_operators_does_not_hold_up_another() {
+    let (alone, _, own) = install_beside(0);
+    let (beside, of_flood, same) = install_beside(200);
+    assert_eq!(own, same, "rounds of its own");
+    assert!(of_flood >= own, "the others do flap: {of_flood}");
+    let most = own * 2 * WORKERS_OF_A_NAMESPACE;
+    assert!(
+        of_flood <= most,
+        "{of_flood} rounds of the other namespace, {own} of its own"
+    );
+    assert!(beside <= 2 * alone, "{beside:?}, {alone:?} alone");
+}
+
+fn selecting(namespace: &str, name: &str, team: &str) -> Value {
+    let mut group = group(namespace, name, &[]);
+    group["spec"] = json!({"selector": {"matchLabels": {"team": team}}});
+    group
+}
+
+#[test]
+fn a_namespace_that_is_labelled_anew_moves_between_the_groups_that_select_it() {
+    let mut world = World::new();
+    for name in ["red", "blue", "named", "one", "two"] {
+        world.put(namespace_object(name));
+    }
+    world.put(selecting("red", "og", "red"));
+    world.put(selecting("blue", "og", "blue"));
+    world.put(group("named", "og", &["one"]));
+    world.settle();
+    let targets = |world: &World, namespace: &str| {
+        world.get("OperatorGroup", namespace, "og").unwrap()["status"]["namespaces"].clone()
+    };
+    assert_eq!(
+        (targets(&world, "red"), targets(&world, "blue")),
+        (Value::Null, Value::Null)
+    );
+    let label = |world: &mut World, name: &str, team: Value| {
+        world.edit(
+            "Namespace",
+            "",
+            name,
+            json!({"metadata": {"labels": {"team": team}}}),
+        );
+        world.settle();
+    };
+    label(&mut world, "one", json!("red"));
+    assert_eq!(
+        (targets(&world, "red"), targets(&world, "blue")),
+        (json!(["one"]), Value::Null)
+    );
+    label(&mut world, "two", json!("red"));
+    assert_eq!(targets(&world, "red"), json!(["one", "two"]));
+    world.writes.clear();
+    label(&mut world, "one", json!("blue"));
+    assert_eq!(
+        (targets(&world, "red"), targets(&world, "blue")),
+        (json!(["two"]), json!(["one"]))
+    );
+    label(&mut world, "two", Value::Null);
+    assert_eq!(targets(&world, "red"), Value::Null);
+    let of_named = world.writes.iter().filter(|write| write.contains("named/"));
+    assert_eq!(of_named.count(), 0, "{:#?}", world.writes);
+    assert_eq!(targets(&world, "named"), json!(["one"]));
+}
+
+#[test]
+fn only_new_labels_of_a_namespace_wake_groups_and_only_those_that_select() {
+    let typed = |object: Value| Arc::new(decode::<OperatorGroup>(object));
+    let all = [
+        typed(selecting("red", "og", "red")),
+        typed(group("named", "og", &["one"])),
+        typed(group("all", "og", &[])),
+    ];
+    let namespace = |labels: Value| -> Arc<PartialObjectMeta<Namespace>> {
+        Arc::new(decode(json!({"metadata": {"name": "one", "labels": labels}})))
+    };
+    let (plain, red) = (namespace(json!({})), namespace(json!({"team": "red"})));
+    let changed = |old: Option<&Arc<_>>, new: &Arc<_>| Change::Applied {
+        old: old.cloned(),
+        new: Arc::clone(new),
+    };
+    let rows = [
+        (changed(None, &plain), 1),
+        (changed(Some(&plain), &red), 1),
+        (changed(Some(&red), &plain), 1),
+        (changed(Some(&red), &red), 0),
+        (Change::Deleted { old: red.clone() }, 1),
+    ];
+    for (change, woken) in rows {
+        let keys = triggers::by_namespace(&change, &all);
+        assert_eq!(keys.len(), woken, "{change:?}");
+        assert!(keys.iter().all(|key| key.namespace == "red"), "{keys:?}");
+    }
+}
