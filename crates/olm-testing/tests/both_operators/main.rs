@@ -1,0 +1,189 @@
+//! Both operators on one cluster in memory, each a process of its own: from a Subscription to an operator that runs, through
+//! upgrades, to its end.
+//!
+//! Here and not with one of them, since neither knows the other. Tests play users, the registry and nobody else; the cluster
+//! brings its own controllers.
+
+#![allow(clippy::unwrap_used)] // For tests only.
+
+mod outside;
+mod world;
+
+use olm_testing::stage::story::{Interruption, Story, every_interruption, tell};
+use serde_json::{Value, json};
+
+use self::outside::versions;
+use self::world::Step::{Approve, Delete, Edit, LosePods, Put, Serve};
+use self::world::{Step, World};
+
+fn group(targets: &[&str]) -> Value {
+    let spec = match targets {
+        [] => json!({}),
+        targets => json!({"targetNamespaces": targets}),
+    };
+    json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"namespace": "ns", "name": "og"},
+        "spec": spec})
+}
+
+fn catalog() -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"namespace": "ns", "name": "cat"},
+        "spec": {"sourceType": "grpc", "image": "reg/cat:1"}})
+}
+
+fn subscription(approval: &str, starting: Option<&str>) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"namespace": "ns", "name": "demo"},
+        "spec": {"source": "cat", "sourceNamespace": "ns", "name": "demo", "channel": "stable", "startingCSV": starting,
+            "installPlanApproval": approval}})
+}
+
+/// Everything that leads to a first version.
+fn install(targets: &[&str], approval: &str) -> Vec<Step> {
+    vec![
+        Serve(versions(1)),
+        Put(group(targets)),
+        Put(catalog()),
+        Put(subscription(approval, None)),
+    ]
+}
+
+const REMOVAL: [Step; 2] = [
+    Delete("Subscription", "demo"),
+    Delete("ClusterServiceVersion", "demo.v2"),
+];
+
+fn whole_life() -> Vec<Step> {
+    let mut story = install(&["ns"], "Automatic");
+    story.push(Serve(versions(2)));
+    story.extend(REMOVAL);
+    story
+}
+
+fn stories() -> Vec<Story<Step>> {
+    let mut approved = install(&[], "Manual");
+    approved.extend([Approve, Serve(versions(2)), Approve]);
+    let mut repaired = install(&["ns"], "Automatic");
+    repaired.extend([
+        Delete("Deployment", "demo"),
+        Delete("ServiceAccount", "demo"),
+        LosePods,
+        Edit(
+            "OperatorGroup",
+            "og",
+            json!({"spec": {"targetNamespaces": ["ns", "other"]}}),
+        ),
+    ]);
+    vec![
+        ("whole life", whole_life()),
+        ("all namespaces, approved", approved),
+        ("repaired", repaired),
+    ]
+}
+
+fn after(story: &[Step]) -> World {
+    let mut world = World::new();
+    tell(&mut world, story);
+    world
+}
+
+#[test]
+fn a_subscription_becomes_a_running_operator_and_is_upgraded_and_removed() {
+    let mut world = after(&install(&["ns"], "Automatic"));
+    assert_eq!(world.phases(), ["demo.v1 Succeeded"]);
+    assert_eq!(world.only("InstallPlan")["status"]["phase"], "Complete");
+    assert_eq!(world.only("Subscription")["status"]["state"], "AtLatestKnown");
+    assert_eq!(world.only("OperatorGroup")["status"]["namespaces"], json!(["ns"]));
+    assert_eq!(world.image(), "demo:1");
+    assert_eq!(world.all("ClusterRoleBinding").len(), 1);
+
+    tell(&mut world, &[Serve(versions(2))]);
+    assert_eq!(world.phases(), ["demo.v2 Succeeded"]);
+    assert_eq!(world.only("Subscription")["status"]["installedCSV"], "demo.v2");
+    assert_eq!(world.image(), "demo:2");
+    let role = world.only("ClusterRole");
+    assert_eq!(
+        role["metadata"]["labels"]["olm.owner"], "demo.v2",
+        "that of demo.v1 is gone"
+    );
+
+    tell(&mut world, &REMOVAL);
+    for kind in [
+        "ClusterServiceVersion",
+        "Deployment",
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "OperatorCondition",
+    ] {
+        let left = world.all(kind);
+        let of_demo = left.iter().filter(|object| world::is_of_demo(object));
+        assert_eq!(of_demo.count(), 0, "{kind}: {left:#?}");
+    }
+    assert_eq!(
+        world.all("CustomResourceDefinition").len(),
+        1,
+        "what users made is not lost"
+    );
+}
+
+/// Neither operator writes for the other's sake once both are done.
+#[test]
+fn at_rest_neither_writes_not_even_when_both_are_new() {
+    for (name, story) in stories() {
+        let mut world = after(&story);
+        let writes = world.writes.len();
+        world.settle_for(600);
+        assert_eq!(
+            world.writes.len(),
+            writes,
+            "{name}: {:#?}",
+            &world.writes[writes..]
+        );
+        world.stage.kill();
+        world.settle_for(600);
+        let fresh = &world.writes[writes..];
+        // A new process connects to the catalog anew, and says since when.
+        let expected = |write: &String| write == "patch CatalogSource ns/cat status";
+        assert!(
+            fresh.len() <= 1 && fresh.iter().all(expected),
+            "{name}: {fresh:#?}"
+        );
+    }
+}
+
+/// Decision 0017: honest work is not slowed down, however long it goes on.
+#[test]
+fn an_upgrade_in_fifteen_steps_is_not_slowed_down() {
+    const STEPS: u32 = 15;
+    // Nobody waits for anything but answers, and for changes that come together.
+    const MOST_SECONDS: u32 = 2 * (STEPS + 1);
+    let mut world = after(&[Serve(versions(STEPS + 1)), Put(group(&["ns"])), Put(catalog())]);
+    world.put(subscription("Automatic", Some("demo.v1")));
+    let last = format!("demo.v{} Succeeded", STEPS + 1);
+    let mut seconds = 0;
+    while world.phases() != [last.as_str()] {
+        world.run_for(1);
+        seconds += 1;
+        assert!(seconds <= MOST_SECONDS, "{:?}", world.phases());
+    }
+    assert_eq!(world.all("InstallPlan").len(), 5, "the others are collected");
+    assert_eq!(world.paused(), 0, "{:#?}", world.events);
+    let told: Vec<&String> = world
+        .events
+        .iter()
+        .filter(|event| event.starts_with("ReconcileSlowedDown"))
+        .collect();
+    assert!(told.is_empty(), "{told:#?}");
+}
+
+#[test]
+fn one_operator_killed_after_any_write_changes_nothing_in_the_end() {
+    every_interruption::<World>("interruptions of both operators", stories(), Interruption::Kill);
+}
+
+#[test]
+fn an_answer_lost_to_one_of_them_changes_nothing_in_the_end() {
+    let what = "interruptions of both operators";
+    every_interruption::<World>(what, stories(), Interruption::LoseAnswer);
+}

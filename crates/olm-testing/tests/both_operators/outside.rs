@@ -1,0 +1,141 @@
+//! The registry server, and the bundle images of an operator `demo`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use catalog_operator::bundle_unpack::content::BundleFile;
+use catalog_operator::bundle_unpack::unpacker::BundleSource;
+use catalog_operator::bundle_unpack::{UnpackError, UnpackedBundle};
+use catalog_operator::catalog_source::connection::{Dial, Dialled, Endpoint};
+use catalog_operator::run;
+use catalog_operator::snapshots::CatalogReader;
+use go_compat::semver::Version;
+use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
+use olm_runtime::NamespacedName;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tonic::transport::{Channel, Endpoint as Target};
+
+/// What is outside of the cluster.
+#[derive(Default)]
+pub struct Outside {
+    entries: Mutex<Vec<BundleEntry>>,
+    open: Mutex<Vec<oneshot::Sender<()>>>,
+}
+
+impl Outside {
+    /// From now on the catalog has this content; open connections break.
+    pub fn serve(&self, entries: &[BundleEntry]) {
+        entries.clone_into(&mut self.entries.lock().unwrap());
+        self.open.lock().unwrap().clear();
+    }
+
+    /// As catalog-operator sees it.
+    pub fn of_operator(self: &Arc<Self>) -> run::Outside {
+        run::Outside {
+            dial: Arc::<Self>::clone(self),
+            catalogs: Arc::<Self>::clone(self),
+            bundles: Some(Arc::<Self>::clone(self)),
+        }
+    }
+}
+
+#[async_trait]
+impl Dial for Outside {
+    async fn connect(&self, _: &Endpoint) -> Result<Dialled, String> {
+        let (alive, lost) = oneshot::channel();
+        self.open.lock().unwrap().push(alive);
+        // Nobody speaks over it: what would be read is here.
+        Ok((Target::from_static("http://nowhere").connect_lazy(), lost))
+    }
+}
+
+#[async_trait]
+impl CatalogReader for Outside {
+    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
+        let entries = self.entries.lock().unwrap().clone();
+        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
+    }
+}
+
+#[async_trait]
+impl BundleSource for Outside {
+    async fn fetch(&self, image: &str, _: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
+        // A plan carries the digest along.
+        let image = image.trim_end_matches("@sha256:00");
+        let version: u32 = image.trim_start_matches("reg/demo:v").parse().unwrap();
+        Ok(UnpackedBundle {
+            image: format!("{image}@sha256:00"),
+            csv: csv(version),
+            objects: vec![BundleFile {
+                name: "crd.yaml".into(),
+                object: crd(),
+            }],
+        })
+    }
+}
+
+/// A channel `stable` with this many versions, each of which replaces the one before.
+pub fn versions(count: u32) -> Vec<BundleEntry> {
+    (1..=count).map(entry).collect()
+}
+
+fn entry(number: u32) -> BundleEntry {
+    let text = format!("{number}.0.0");
+    let property = |type_: &str, value: Value| EntryProperty::new(type_, value.to_string());
+    BundleEntry {
+        name: format!("demo.v{number}").into(),
+        package: "demo".into(),
+        channel: "stable".into(),
+        default_channel: true,
+        version: Version::parse(&text).ok(),
+        replaces: (number > 1).then(|| format!("demo.v{}", number - 1).into()),
+        skips: Arc::new([]),
+        skip_range: None,
+        properties: Arc::new([
+            property("olm.package", json!({"packageName": "demo", "version": text})),
+            property(
+                "olm.gvk",
+                json!({"group": "example.com", "version": "v1", "kind": "Demo"}),
+            ),
+        ]),
+        provided_apis: Arc::new([]),
+        required_apis: Arc::new([]),
+        bundle_path: Some(format!("reg/demo:v{number}").into()),
+        inline: None,
+        deprecation: None,
+    }
+}
+
+fn csv(number: u32) -> Value {
+    let modes = [
+        "OwnNamespace",
+        "SingleNamespace",
+        "MultiNamespace",
+        "AllNamespaces",
+    ];
+    let modes = modes.map(|mode| json!({"type": mode, "supported": true}));
+    let rights = |resource: &str| {
+        json!([{"serviceAccountName": "demo",
+            "rules": [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]}])
+    };
+    let deployment = json!({"name": "demo", "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "demo"}}, "template": {
+        "metadata": {"labels": {"app": "demo"}},
+        "spec": {"serviceAccountName": "demo", "containers": [{"name": "c", "image": format!("demo:{number}")}]},
+    }}});
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": format!("demo.v{number}")},
+        "spec": {"displayName": "Demo", "version": format!("{number}.0.0"), "installModes": modes,
+            "customresourcedefinitions": {"owned": [{"name": "demos.example.com", "version": "v1", "kind": "Demo"}]},
+            "install": {"strategy": "deployment", "spec": {"deployments": [deployment],
+                "permissions": rights("configmaps"), "clusterPermissions": rights("nodes")}}},
+    })
+}
+
+fn crd() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "demos.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "demos", "kind": "Demo"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
+}

@@ -1,0 +1,225 @@
+//! A cluster, both operators, and what happens to them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use catalog_operator::args::Args;
+use clap::Parser as _;
+use kube::Client;
+use olm_fbc::entry::BundleEntry;
+use olm_runtime::driver::{DriverStats, Runner};
+use olm_runtime::process;
+use olm_runtime::store::StoreSet;
+use olm_testing::stage::Stage;
+use olm_testing::stage::story::Told;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::outside::Outside;
+
+/// Something that happens.
+#[derive(Clone)]
+pub enum Step {
+    Put(Value),
+    Edit(&'static str, &'static str, Value),
+    Delete(&'static str, &'static str),
+    /// The catalog has this content from now on.
+    Serve(Vec<BundleEntry>),
+    /// Every plan is approved.
+    Approve,
+    /// The registry pods are gone.
+    LosePods,
+}
+
+/// Counters of every process so far.
+type Stats = Arc<Mutex<Vec<DriverStats>>>;
+
+pub struct World {
+    pub stage: Stage,
+    outside: Arc<Outside>,
+    stats: Stats,
+    /// Writes of both operators, in order.
+    pub writes: Vec<String>,
+    pub events: Vec<String>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let (outside, stats) = (Arc::<Outside>::default(), Stats::default());
+        let (of_catalogs, known) = (Arc::clone(&outside), Arc::clone(&stats));
+        let catalog_operator = move |client: Client| {
+            let outside = of_catalogs.of_operator();
+            let args = Args::parse_from(["catalog-operator", "--namespace", "olm"]);
+            let (set, start) = catalog_operator::run::controllers(args, &client, outside);
+            operate(client, set, start, Arc::clone(&known))
+        };
+        let known = Arc::clone(&stats);
+        let olm_operator = move |client: Client| {
+            let (set, start) = olm_operator::run::controllers(&client);
+            operate(client, set, start, Arc::clone(&known))
+        };
+        let stage = Stage::of(vec![
+            Box::new(move |client| Box::pin(catalog_operator(client))),
+            Box::new(move |client| Box::pin(olm_operator(client))),
+        ]);
+        let world = Self {
+            stage,
+            outside,
+            stats,
+            writes: Vec::new(),
+            events: Vec::new(),
+        };
+        for name in ["ns", "other", "olm"] {
+            world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+        }
+        world
+    }
+
+    pub fn put(&self, object: Value) {
+        self.stage.as_user(|cluster| cluster.put(object));
+    }
+
+    #[track_caller]
+    fn delete(&self, kind: &str, name: &str) {
+        let found = self.stage.as_user(|cluster| cluster.delete(kind, "ns", name));
+        assert!(found, "{kind} {name} exists");
+    }
+
+    #[track_caller]
+    fn edit(&self, kind: &str, name: &str, patch: &Value) {
+        let found = self
+            .stage
+            .as_user(|cluster| cluster.edit(kind, "ns", name, patch));
+        assert!(found, "{kind} {name} exists");
+    }
+
+    /// Objects of a kind, by name.
+    pub fn all(&self, kind: &str) -> Vec<Value> {
+        let objects = self.stage.cluster.objects();
+        let found = objects.iter().filter(|(key, _)| key.kind == kind);
+        found.map(|(_, object)| Value::clone(object)).collect()
+    }
+
+    /// The only object of a kind, of those that have to do with the demo.
+    #[track_caller]
+    pub fn only(&self, kind: &str) -> Value {
+        let mut found = self.all(kind);
+        if kind.starts_with("ClusterRole") {
+            found.retain(is_of_demo);
+        }
+        assert_eq!(found.len(), 1, "{kind}: {found:#?}");
+        found.remove(0)
+    }
+
+    /// Each ClusterServiceVersion and its phase.
+    pub fn phases(&self) -> Vec<String> {
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let csvs = self.all("ClusterServiceVersion");
+        csvs.iter()
+            .map(|csv| {
+                format!(
+                    "{} {}",
+                    text(&csv["metadata"]["name"]),
+                    text(&csv["status"]["phase"])
+                )
+            })
+            .collect()
+    }
+
+    /// What the demo runs.
+    pub fn image(&self) -> String {
+        let deployment = self.only("Deployment");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        container["image"].as_str().unwrap().to_owned()
+    }
+
+    /// How often a key had to pause, in all processes.
+    pub fn paused(&self) -> u64 {
+        self.stats.lock().unwrap().iter().map(DriverStats::paused).sum()
+    }
+
+    /// Runs for so many seconds.
+    pub fn run_for(&mut self, seconds: u64) {
+        self.stage.start();
+        self.stage.advance(Duration::from_secs(seconds));
+        self.take_log();
+    }
+
+    /// Runs for so many seconds and until nobody writes any more.
+    #[track_caller]
+    pub fn settle_for(&mut self, seconds: u64) {
+        self.run_for(seconds);
+        self.stage.settle();
+        self.take_log();
+    }
+
+    fn take_log(&mut self) {
+        let log = self.stage.cluster.take_log();
+        let own = |write: &String| !write.starts_with("kubernetes");
+        self.writes.extend(log.writes.into_iter().filter(own));
+        self.events.extend(log.events);
+    }
+}
+
+impl Told for World {
+    type Step = Step;
+
+    fn begin() -> Self {
+        Self::new()
+    }
+
+    fn stage(&mut self) -> &mut Stage {
+        &mut self.stage
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Put(object) => self.put(object.clone()),
+            Step::Edit(kind, name, patch) => self.edit(kind, name, patch),
+            Step::Delete(kind, name) => self.delete(kind, name),
+            Step::Serve(entries) => self.outside.serve(entries),
+            Step::Approve => {
+                for plan in self.all("InstallPlan") {
+                    let name = plan["metadata"]["name"].as_str().unwrap();
+                    self.edit("InstallPlan", name, &json!({"spec": {"approved": true}}));
+                }
+            }
+            Step::LosePods => {
+                for pod in self.all("Pod") {
+                    self.delete("Pod", pod["metadata"]["name"].as_str().unwrap());
+                }
+            }
+        }
+    }
+
+    fn rest(&mut self) {
+        self.settle_for(60);
+    }
+
+    fn go_on(&mut self, seconds: u64) {
+        self.settle_for(seconds);
+    }
+
+    fn own_writes(&self) -> usize {
+        self.writes.len()
+    }
+}
+
+/// What a ClusterServiceVersion of the demo brings or owns; not what belongs to the catalog or to the group.
+pub fn is_of_demo(object: &Value) -> bool {
+    object["metadata"]["name"]
+        .as_str()
+        .is_some_and(|name| name.starts_with("demo"))
+}
+
+/// An operator, until it is dropped.
+async fn operate(client: Client, set: StoreSet, start: impl FnOnce(&Runner) -> JoinSet<()>, stats: Stats) {
+    let mut watches = JoinSet::new();
+    let readiness = set.start(&mut watches);
+    let start = |runner: &Runner| {
+        stats.lock().unwrap().push(runner.stats.clone());
+        start(runner)
+    };
+    let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;
+    assert!(ended.is_ok(), "its controllers go on");
+}
