@@ -2,4 +2,4 @@
 
 #![allow(missing_docs, clippy::all)]
 
-include!("proto/server.rs");
+include!("service/server.rs");

@@ -1,4 +1,4 @@
-//! The code in `src/proto` is what `proto/registry.proto` says.
+//! The code in `src/proto` and `src/service` is what `proto/registry.proto` says.
 //!
 //! `OLM_UPDATE=1 cargo test -p olm-registry --test generated` writes it anew. No `protoc` is needed.
 
@@ -18,7 +18,7 @@ fn generate(builder: Builder, out: &Path) {
         .expect("code");
 }
 
-/// Name of the file in `src/proto` and its content.
+/// Name of the file in `src` and its content.
 fn generated() -> Vec<(&'static str, Vec<u8>)> {
     let dir = tempfile::tempdir().expect("folder");
     let messages = dir.path().join("messages");
@@ -42,17 +42,20 @@ fn generated() -> Vec<(&'static str, Vec<u8>)> {
         .expect("the contract compiles");
     vec![
         (
-            "messages.rs",
+            "proto/messages.rs",
             fs::read(messages.join("api.rs")).expect("messages"),
         ),
-        ("server.rs", fs::read(server.join("api.rs")).expect("server")),
-        ("descriptors.bin", compiler.encode_file_descriptor_set()),
+        (
+            "service/server.rs",
+            fs::read(server.join("api.rs")).expect("server"),
+        ),
+        ("proto/descriptors.bin", compiler.encode_file_descriptor_set()),
     ]
 }
 
 #[test]
 fn generated_code_is_fresh() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proto");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for (name, content) in generated() {
         let path: PathBuf = folder.join(name);
         if std::env::var_os("OLM_UPDATE").is_some() {
