@@ -1,7 +1,10 @@
 //! The connection to the API server.
 
+pub mod bounded;
+
 use std::time::Duration;
 
+use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use thiserror::Error;
 
@@ -31,7 +34,7 @@ pub enum ClientError {
 /// Connects with the kubeconfig at `path`, or else by `KUBECONFIG`, the in-cluster environment.
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could be made
-/// twice, and the driver repeats whole rounds anyway.
+/// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`].
 ///
 /// # Errors
 /// When no usable configuration is found; the text says what was tried.
@@ -50,5 +53,6 @@ pub async fn connect(path: Option<&str>) -> Result<Client, ClientError> {
         None => Config::infer().await.map_err(ClientError::Config)?,
     };
     config.default_retry = false;
-    Client::try_from(config).map_err(ClientError::Client)
+    let builder = ClientBuilder::try_from(config).map_err(ClientError::Client)?;
+    Ok(builder.with_layer(&bounded::BoundAnswers).build())
 }

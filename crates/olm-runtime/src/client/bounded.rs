@@ -1,0 +1,247 @@
+//! Bounds for what the API server answers.
+//!
+//! The server is trusted, but behind it others answer, too: whoever serves an aggregated API is asked what kinds it has. Tests hold
+//! the figures against `docs/reference/limits.md`.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use kube::client::Body;
+use tower::{BoxError, Layer, Service};
+
+/// The kinds of one API version.
+pub const DISCOVERY_BYTES: u64 = 16 << 20;
+/// One event of a watch: an object. Kubernetes stores none of more than a tenth of it.
+pub const EVENT_BYTES: u64 = 16 << 20;
+/// Any other answer: an object, or a page of a list.
+pub const ANSWER_BYTES: u64 = 256 << 20;
+
+/// Which bound an answer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Whole(u64),
+    /// Each line: watches never end.
+    Line(u64),
+}
+
+impl Bound {
+    fn of<B>(request: &Request<B>) -> Self {
+        let query = request.uri().query().unwrap_or_default();
+        if query.split('&').any(|it| matches!(it, "watch=true" | "watch=1")) {
+            return Self::Line(EVENT_BYTES);
+        }
+        // `/apis/<group>/<version>` at most; objects and lists are further down.
+        let segments = request.uri().path().split('/').filter(|it| !it.is_empty());
+        if segments.count() <= 3 {
+            Self::Whole(DISCOVERY_BYTES)
+        } else {
+            Self::Whole(ANSWER_BYTES)
+        }
+    }
+}
+
+/// Bounds the bodies of all answers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BoundAnswers;
+
+impl<S> Layer<S> for BoundAnswers {
+    type Service = Bounding<S>;
+
+    fn layer(&self, inner: S) -> Bounding<S> {
+        Bounding { inner }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Bounding<S> {
+    inner: S,
+}
+
+impl<S, B> Service<Request<Body>> for Bounding<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Bounded<B>>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let bound = Bound::of(&request);
+        let path = request.uri().path().to_owned();
+        let answer = self.inner.call(request);
+        answer
+            .map_ok(move |answer| {
+                answer.map(|body| Bounded {
+                    inner: body,
+                    bound,
+                    seen: 0,
+                    path,
+                })
+            })
+            .boxed()
+    }
+}
+
+/// A body that ends with an error where its bound is.
+#[derive(Debug)]
+pub(super) struct Bounded<B> {
+    inner: B,
+    bound: Bound,
+    /// Bytes of it, or of its present line.
+    seen: u64,
+    path: String,
+}
+
+/// An answer was too large.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer to {path} is larger than {bytes} bytes")]
+struct TooLarge {
+    path: String,
+    bytes: u64,
+}
+
+impl<B> Bounded<B> {
+    fn count(&mut self, data: &[u8]) -> Result<(), TooLarge> {
+        let length = |data: &[u8]| u64::try_from(data.len()).unwrap_or(u64::MAX);
+        let (limit, is_over) = match self.bound {
+            Bound::Whole(limit) => {
+                self.seen = self.seen.saturating_add(length(data));
+                (limit, self.seen > limit)
+            }
+            Bound::Line(limit) => {
+                let mut lines = data.split(|byte| *byte == b'\n');
+                let first = lines.next().map_or(0, length);
+                let first = self.seen.saturating_add(first);
+                // A chunk is far smaller than a line may be, so only the last line counts on.
+                self.seen = lines.next_back().map_or(first, length);
+                (limit, first.max(self.seen) > limit)
+            }
+        };
+        if is_over {
+            return Err(TooLarge {
+                path: self.path.clone(),
+                bytes: limit,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl<B> http_body::Body for Bounded<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = match ready!(Pin::new(&mut self.inner).poll_frame(context)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+            Some(Ok(frame)) => frame,
+        };
+        let counted = frame.data_ref().map_or(Ok(()), |data| self.count(data));
+        Poll::Ready(Some(counted.map(|()| frame).map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+    use kube::client::ClientBuilder;
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// Asks a server that answers with these chunks.
+    async fn ask(path: &str, chunks: Vec<Bytes>) -> Result<usize, String> {
+        let server = tower::service_fn(move |_: Request<Body>| {
+            let body = Chunks(chunks.clone().into());
+            async move { Ok::<_, BoxError>(Response::new(body)) }
+        });
+        let client = ClientBuilder::new(server, "default")
+            .with_layer(&BoundAnswers)
+            .build();
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = client.send(request).await.map_err(|error| error.to_string())?;
+        let mut body = answer.into_body();
+        let mut bytes = 0;
+        while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
+        {
+            bytes += frame
+                .map_err(|error| format!("{error:?}"))?
+                .data_ref()
+                .map_or(0, Bytes::len);
+        }
+        Ok(bytes)
+    }
+
+    /// Chunks, one after the other.
+    struct Chunks(std::collections::VecDeque<Bytes>);
+
+    impl http_body::Body for Chunks {
+        type Data = Bytes;
+        type Error = BoxError;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+            Poll::Ready(self.0.pop_front().map(|chunk| Ok(Frame::data(chunk))))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_given_up_and_a_watch_is_not() {
+        let endless = |byte: u8, count: usize| vec![Bytes::from(vec![byte; MIB]); count];
+        for (path, most) in [
+            ("/apis/example.com/v1", 16),
+            ("/apis/example.com/v1/namespaces/ns/demos/a", 256),
+            ("/api/v1/pods?watch=true", 16),
+        ] {
+            let most_bytes = most * MIB;
+            assert_eq!(ask(path, endless(b'a', most)).await, Ok(most_bytes), "{path}");
+            let error = ask(path, endless(b'a', most + 1)).await.unwrap_err();
+            assert!(error.contains("TooLarge"), "{path}: {error}");
+        }
+        let mut line = vec![b'a'; MIB];
+        line[MIB / 2] = b'\n';
+        let lines = vec![Bytes::from(line); 40];
+        assert_eq!(ask("/api/v1/pods?watch=true", lines).await, Ok(40 * MIB));
+    }
+
+    #[test]
+    fn the_page_has_these_figures() {
+        let page = include_str!("../../../../docs/reference/limits.md");
+        for (name, bytes) in [
+            ("DISCOVERY_BYTES", DISCOVERY_BYTES),
+            ("EVENT_BYTES", EVENT_BYTES),
+            ("ANSWER_BYTES", ANSWER_BYTES),
+        ] {
+            let row = format!("| `{name}` | {} MiB |", bytes >> 20);
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}
