@@ -1,6 +1,8 @@
 //! The little we need of a SAT engine, and `varisat` as that engine.
 
-use varisat::{ExtendFormula, Lit, Solver, Var};
+use std::io;
+
+use varisat::{ExtendFormula, Lit, ProofFormat, Solver, Var};
 
 use super::SolverError;
 
@@ -56,11 +58,45 @@ pub trait Sat {
     fn solve(&mut self, assumptions: &[Literal]) -> Result<Answer, SolverError>;
 }
 
-/// [`Sat`] by the `varisat` crate, a CDCL engine without time limits or randomness.
-#[derive(Default)]
+/// Bytes of proof that an engine may produce, which is what its work is measured by: each conclusion is written with all that it
+/// follows from. None of the questions of our tests takes 20 KiB; hostile ones reach it within
+/// seconds.
+pub const MOST_PROOF: u64 = 64 << 20;
+
+/// [`Sat`] by the `varisat` crate, a CDCL engine without randomness. It has no limit of its own and no way to be interrupted but
+/// one: it stops when its proof cannot be written. So the proof goes nowhere, and is refused from [`MOST_PROOF`] on. That counts
+/// work and no time, so that the same question has the same answer everywhere.
 pub struct Varisat {
     solver: Solver<'static>,
     variables: usize,
+}
+
+impl Default for Varisat {
+    fn default() -> Self {
+        let mut solver = Solver::new();
+        solver.write_proof(Effort { left: MOST_PROOF }, ProofFormat::Varisat);
+        Varisat { solver, variables: 0 }
+    }
+}
+
+/// Takes so much of a proof, and nothing after it.
+struct Effort {
+    left: u64,
+}
+
+impl io::Write for Effort {
+    fn write(&mut self, proof: &[u8]) -> io::Result<usize> {
+        let length = u64::try_from(proof.len()).unwrap_or(u64::MAX);
+        self.left = self
+            .left
+            .checked_sub(length)
+            .ok_or(io::ErrorKind::QuotaExceeded)?;
+        Ok(proof.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Sat for Varisat {
@@ -81,7 +117,13 @@ impl Sat for Varisat {
     fn solve(&mut self, assumptions: &[Literal]) -> Result<Answer, SolverError> {
         let assumptions: Vec<Lit> = assumptions.iter().copied().map(to_varisat).collect();
         self.solver.assume(&assumptions);
-        if self.solver.solve().map_err(|e| SolverError(e.to_string()))? {
+        let decided = self.solver.solve().map_err(|error| match error {
+            varisat::solver::SolverError::ProofIoError { .. } => SolverError(
+                "too many combinations of bundles contradict each other, the search was given up".to_owned(),
+            ),
+            other => SolverError(other.to_string()),
+        });
+        if decided? {
             let mut values = vec![false; self.variables];
             for lit in self.solver.model().unwrap_or_default() {
                 if let Some(value) = values.get_mut(lit.index()) {
@@ -105,5 +147,34 @@ fn from_varisat(lit: Lit) -> Literal {
     Literal {
         variable: lit.index(),
         positive: lit.is_positive(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many pigeons and one hole less: the engine would need years, and says so within its budget.
+    #[test]
+    fn a_question_that_takes_too_much_work_is_given_up() {
+        const PIGEONS: usize = 40;
+        let mut sat = Varisat::default();
+        let places: Vec<Vec<Literal>> = (0..PIGEONS)
+            .map(|_| (1..PIGEONS).map(|_| sat.variable()).collect())
+            .collect();
+        for pigeon in &places {
+            sat.clause(pigeon);
+        }
+        for (number, one) in places.iter().enumerate() {
+            for other in &places[..number] {
+                for (a, b) in one.iter().zip(other) {
+                    sat.clause(&[a.negated(), b.negated()]);
+                }
+            }
+        }
+        let began = std::time::Instant::now();
+        let error = sat.solve(&[]).unwrap_err();
+        assert!(error.to_string().contains("given up"), "{error}");
+        println!("given up after {:?}", began.elapsed());
     }
 }
