@@ -237,6 +237,10 @@ fn compile(target: &str, packages: &[&str]) -> anyhow::Result<()> {
             "-C target-feature=+crt-static -C relocation-model=static",
         )
         .stdin(Stdio::null());
+    // Kernels of that architecture have pages of 4, 16 or 64 KiB, and jemalloc works with all that are not larger than its own.
+    if std::env::consts::ARCH == "aarch64" {
+        command.env("JEMALLOC_SYS_WITH_LG_PAGE", "16");
+    }
     for program in packages {
         command.args(["--package", program]);
     }

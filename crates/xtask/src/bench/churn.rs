@@ -100,6 +100,11 @@ pub(super) fn run(options: &ChurnOptions) -> anyhow::Result<ExitCode> {
         std::thread::sleep(REST);
         Ok(())
     })?;
+    let left = destination.run(&["get", "crd", "-o", "name"])?;
+    let left = left.lines().filter(|name| name.contains("/things.churn-")).count();
+    if left > 0 {
+        progress.note(&format!("{left} definitions are still being deleted"));
+    }
     let rows = watched
         .into_iter()
         .map(|(program, before, peak, process)| {
@@ -202,7 +207,9 @@ fn turn(destination: &Destination, packages: &[String]) -> anyhow::Result<()> {
     let kinds = "subscription,csv,installplan";
     destination.run(&["delete", kinds, "--all", "-n", NAMESPACE, "--wait=true"])?;
     let definitions: Vec<String> = packages.iter().map(|name| definition(name)).collect();
-    let mut arguments = vec!["delete", "crd", "--wait=true"];
+    // No definition comes twice, and the API server sometimes takes minutes for one: its clean-up runs into a storage that is
+    // only just being made, and waits long before it tries again.
+    let mut arguments = vec!["delete", "crd", "--wait=false"];
     arguments.extend(definitions.iter().map(String::as_str));
     destination.run(&arguments)?;
     Ok(())
