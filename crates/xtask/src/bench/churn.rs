@@ -101,7 +101,10 @@ pub(super) fn run(options: &ChurnOptions) -> anyhow::Result<ExitCode> {
         Ok(())
     })?;
     let left = destination.run(&["get", "crd", "-o", "name"])?;
-    let left = left.lines().filter(|name| name.contains("/things.churn-")).count();
+    let left = left
+        .lines()
+        .filter(|name| name.contains("/things.churn-"))
+        .count();
     if left > 0 {
         progress.note(&format!("{left} definitions are still being deleted"));
     }
