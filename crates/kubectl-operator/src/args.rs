@@ -14,7 +14,7 @@ use olm_resolver::cluster_fit::KubernetesVersion;
     version,
     max_term_width = 100
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -22,7 +22,7 @@ pub struct Args {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Explain why subscriptions are not served or not upgraded, and what would change that
     ///
     /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
@@ -36,7 +36,7 @@ pub enum Command {
 
 /// Where the cluster is, and the namespace.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct ClusterArgs {
+pub(crate) struct ClusterArgs {
     /// Namespace to look at [default: that of the kubeconfig's context]
     #[arg(short, long)]
     pub namespace: Option<String>,
@@ -53,7 +53,7 @@ pub struct ClusterArgs {
 
 /// `explain`
 #[derive(Debug, ClapArgs)]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// Subscription to explain; all of the namespace if left out
     pub subscription: Option<String>,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub struct ExplainArgs {
 
 /// `plan`
 #[derive(Debug, ClapArgs)]
-pub struct PlanArgs {
+pub(crate) struct PlanArgs {
     /// File with objects to plan for as if they were applied: Subscriptions, ClusterServiceVersions, OperatorGroups and
     /// CatalogSources; - is stdin
     #[arg(short, long, value_name = "FILE")]
@@ -91,7 +91,7 @@ pub struct PlanArgs {
 
 /// How a plan is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// Step by step, for people
     Text,
     /// One JSON document with namespace, install and unsatisfiable

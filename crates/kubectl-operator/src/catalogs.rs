@@ -30,11 +30,11 @@ const REGISTRY_PORT: u16 = 50051;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Contents by catalog, or why there is none.
-pub type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
+pub(crate) type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
 
 /// What catalogs list, and where the rest is to be asked for.
 #[derive(Default)]
-pub struct Catalogs {
+pub(crate) struct Catalogs {
     /// What they list.
     pub contents: Contents,
     origins: BTreeMap<CatalogKey, Origin>,
@@ -47,7 +47,7 @@ enum Origin {
 
 impl Catalogs {
     /// The ClusterServiceVersion of something planned, as far as its catalog tells it.
-    pub async fn csv(&self, install: &Install) -> Option<Value> {
+    pub(crate) async fn csv(&self, install: &Install) -> Option<Value> {
         let Install {
             package,
             channel,
@@ -72,7 +72,7 @@ impl Catalogs {
 }
 
 /// Reads catalogs from a cluster. One that cannot be read is told so and holds up no other.
-pub async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalogs {
+pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalogs {
     let mut catalogs = Catalogs::default();
     for key in keys {
         let content = match tokio::time::timeout(PATIENCE, read_one(client, key)).await {
@@ -93,7 +93,7 @@ pub async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalogs {
 ///
 /// # Errors
 /// The directory is no valid catalog.
-pub fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> anyhow::Result<Catalogs> {
+pub(crate) fn from_directory(directory: &Path, keys: &BTreeSet<CatalogKey>) -> anyhow::Result<Catalogs> {
     let (index, fetched) = snapshot::of_directory(directory)?;
     fetched.skipped.iter().for_each(|text| printer::warning(text));
     let (index, content) = (Arc::new(index), Arc::new(Snapshot::from(&fetched.snapshot)));

@@ -14,7 +14,7 @@ use crate::args::ClusterArgs;
 use crate::printer;
 
 /// A cluster and the namespace to look at.
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub client: Client,
     pub namespace: String,
     server: String,
@@ -25,7 +25,7 @@ impl Cluster {
     ///
     /// # Errors
     /// There is no usable kubeconfig.
-    pub async fn connect(args: &ClusterArgs) -> anyhow::Result<Self> {
+    pub(crate) async fn connect(args: &ClusterArgs) -> anyhow::Result<Self> {
         let options = KubeConfigOptions {
             context: args.context.clone(),
             ..KubeConfigOptions::default()
@@ -58,7 +58,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Something cannot be listed.
-    pub async fn objects(&self, global: &str) -> anyhow::Result<Vec<Document>> {
+    pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<Vec<Document>> {
         let namespace = self.namespace.as_str();
         let mut objects = Vec::new();
         objects.extend(self.list::<Subscription>(namespace).await?);
@@ -72,7 +72,7 @@ impl Cluster {
     }
 
     /// The version of its Kubernetes. Only notes depend on it, so not to know it is told and holds nothing up.
-    pub async fn kubernetes(&self) -> Option<KubernetesVersion> {
+    pub(crate) async fn kubernetes(&self) -> Option<KubernetesVersion> {
         let answer = self.client.apiserver_version().await;
         let found = answer
             .map_err(|error| error.to_string())

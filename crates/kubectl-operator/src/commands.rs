@@ -13,7 +13,7 @@ use crate::args::{Args, Command};
 ///
 /// # Errors
 /// Whatever keeps it from an answer.
-pub fn run(args: Args) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()

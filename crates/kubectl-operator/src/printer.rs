@@ -8,7 +8,7 @@ use anyhow::Context as _;
 ///
 /// # Errors
 /// When stdout cannot be written to.
-pub fn data(text: &str) -> anyhow::Result<()> {
+pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to stdout"),
@@ -16,16 +16,16 @@ pub fn data(text: &str) -> anyhow::Result<()> {
 }
 
 /// Tells what belongs to the data but has no place in its format, on stderr.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {text}");
 }
 
 /// Tells something the user should know, on stderr.
-pub fn warning(text: &str) {
+pub(crate) fn warning(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
 /// Tells why the command failed, with the causes in one line.
-pub fn error(error: &anyhow::Error) {
+pub(crate) fn error(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "Error: {error:#}");
 }

@@ -10,9 +10,9 @@ use crate::commands::plan::PlanArgs;
 mod bundle;
 mod pflag;
 
-pub use pflag::{parse, upstream_text};
+pub(crate) use pflag::{parse, upstream_text};
 
-pub use bundle::{
+pub(crate) use bundle::{
     BundleBuildArgs, BundleCommand, BundleExtractArgs, BundleGenerateArgs, BundleUnpackArgs,
     BundleValidateArgs,
 };
@@ -23,7 +23,7 @@ const GLOBAL: &str = "Global options";
 /// CLI for catalogs of operators: make, check and serve file-based catalogs.
 #[derive(Debug, Parser)]
 #[command(name = "opm", version, disable_help_subcommand = false, max_term_width = 100)]
-pub struct Args {
+pub(crate) struct Args {
     /// Flags of every command.
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -34,7 +34,7 @@ pub struct Args {
 
 /// Flags of every command.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct GlobalArgs {
+pub(crate) struct GlobalArgs {
     /// Skip TLS certificate verification for container image registries
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub skip_tls_verify: bool,
@@ -54,7 +54,7 @@ pub struct GlobalArgs {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Generate various artifacts for file-based catalogs
     #[command(subcommand)]
     Generate(GenerateCommand),
@@ -108,7 +108,7 @@ pub enum Command {
 
 /// How documents are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// JSON documents, one after the other
     Json,
     /// YAML documents, each after `---`
@@ -123,7 +123,7 @@ pub(crate) const MIGRATIONS: &str = "Migrations, of which all up to the chosen l
 
 /// `opm init`
 #[derive(Debug, ClapArgs)]
-pub struct InitArgs {
+pub(crate) struct InitArgs {
     /// Name of the package
     pub package: String,
     /// The channel that subscriptions will default to if unspecified
@@ -142,7 +142,7 @@ pub struct InitArgs {
 
 /// `opm render`
 #[derive(Debug, ClapArgs)]
-pub struct RenderArgs {
+pub(crate) struct RenderArgs {
     /// catalog-image | catalog-directory | bundle-image | bundle-directory
     #[arg(required = true, value_name = "SOURCE")]
     pub sources: Vec<String>,
@@ -162,7 +162,7 @@ pub struct RenderArgs {
 
 /// `opm migrate`
 #[derive(Debug, ClapArgs)]
-pub struct MigrateArgs {
+pub(crate) struct MigrateArgs {
     /// Catalog image or directory
     #[arg(value_name = "CATALOG")]
     pub catalog: String,
@@ -179,7 +179,7 @@ pub struct MigrateArgs {
 
 /// `opm generate`
 #[derive(Debug, Subcommand)]
-pub enum GenerateCommand {
+pub(crate) enum GenerateCommand {
     /// Make a catalog from a directory of bundles
     ///
     /// Each directory below is a package: bundle directories, and a package.json with the package's name, default
@@ -194,7 +194,7 @@ pub enum GenerateCommand {
 
 /// `opm generate catalog`
 #[derive(Debug, ClapArgs)]
-pub struct GenerateCatalogArgs {
+pub(crate) struct GenerateCatalogArgs {
     /// Directory of a package, or of several
     pub directory: PathBuf,
     /// Image of each bundle. Variables: {{.Package}}, {{.Name}} and {{.Version}}
@@ -210,7 +210,7 @@ pub struct GenerateCatalogArgs {
 
 /// `opm generate dockerfile`
 #[derive(Debug, ClapArgs)]
-pub struct DockerfileArgs {
+pub(crate) struct DockerfileArgs {
     /// Directory of the catalog
     #[arg(value_name = "CATALOG_DIR")]
     pub directory: PathBuf,
@@ -235,7 +235,7 @@ pub(crate) const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
 
 /// `opm graph`
 #[derive(Debug, ClapArgs)]
-pub struct GraphArgs {
+pub(crate) struct GraphArgs {
     /// Catalog image or directory
     #[arg(value_name = "CATALOG")]
     pub catalog: String,
@@ -251,7 +251,7 @@ pub struct GraphArgs {
 
 /// How a graph is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum GraphFormat {
+pub(crate) enum GraphFormat {
     /// A picture
     Svg,
     /// For Graphviz
@@ -262,7 +262,7 @@ pub enum GraphFormat {
 
 /// `opm lint`
 #[derive(Debug, ClapArgs)]
-pub struct LintArgs {
+pub(crate) struct LintArgs {
     /// Directory of the catalog
     pub directory: PathBuf,
     /// Rules to leave out
@@ -275,7 +275,7 @@ pub struct LintArgs {
 
 /// `opm validate`
 #[derive(Debug, ClapArgs)]
-pub struct ValidateArgs {
+pub(crate) struct ValidateArgs {
     /// Directory of the catalog
     pub directory: PathBuf,
     /// Output format for validation results (json, yaml); without it faults go to stderr
@@ -290,11 +290,11 @@ pub struct ValidateArgs {
 }
 
 /// Where Kubernetes reads why a container ended.
-pub const DEFAULT_TERMINATION_LOG: &str = "/dev/termination-log";
+pub(crate) const DEFAULT_TERMINATION_LOG: &str = "/dev/termination-log";
 
 /// `opm serve`
 #[derive(Debug, ClapArgs)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// Directory of the catalog
     pub source_path: PathBuf,
     /// Port number to serve on
@@ -347,7 +347,7 @@ pub struct ServeArgs {
 
 /// `opm alpha`
 #[derive(Debug, Subcommand)]
-pub enum AlphaCommand {
+pub(crate) enum AlphaCommand {
     /// Operator bundle commands
     #[command(subcommand)]
     Bundle(BundleCommand),
@@ -372,7 +372,7 @@ pub enum AlphaCommand {
 
 /// `opm alpha list`
 #[derive(Debug, Subcommand)]
-pub enum ListCommand {
+pub(crate) enum ListCommand {
     /// List packages in a catalog
     Packages {
         /// Catalog image or directory
@@ -389,7 +389,7 @@ pub enum ListCommand {
 
 /// `opm alpha list channels|bundles`
 #[derive(Debug, ClapArgs)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Catalog image or directory
     #[arg(value_name = "CATALOG")]
     pub catalog: String,
@@ -399,7 +399,7 @@ pub struct ListArgs {
 
 /// `opm alpha render-graph`
 #[derive(Debug, ClapArgs)]
-pub struct RenderGraphArgs {
+pub(crate) struct RenderGraphArgs {
     /// Catalog images or directories
     #[arg(required = true, value_name = "CATALOG")]
     pub catalogs: Vec<String>,
@@ -422,7 +422,7 @@ pub struct RenderGraphArgs {
 
 /// `opm alpha render-template`
 #[derive(Debug, ClapArgs)]
-pub struct RenderTemplateArgs {
+pub(crate) struct RenderTemplateArgs {
     /// Type of the template
     #[arg(value_name = "TYPE")]
     pub kind: Option<String>,
@@ -438,7 +438,7 @@ pub struct RenderTemplateArgs {
 
 /// How a rendered template is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TemplateFormat {
+pub(crate) enum TemplateFormat {
     /// JSON documents, one after the other
     Json,
     /// YAML documents, each after `---`
@@ -449,7 +449,7 @@ pub enum TemplateFormat {
 
 /// `opm alpha convert-template`
 #[derive(Debug, Subcommand)]
-pub enum ConvertTemplateCommand {
+pub(crate) enum ConvertTemplateCommand {
     /// Generate a basic template from existing FBC
     Basic(ConvertTemplateArgs),
     /// Generate a substitutes template from existing FBC
@@ -458,7 +458,7 @@ pub enum ConvertTemplateCommand {
 
 /// `opm alpha convert-template basic|substitutes`
 #[derive(Debug, ClapArgs)]
-pub struct ConvertTemplateArgs {
+pub(crate) struct ConvertTemplateArgs {
     /// The catalog file; standard input without it or with '-'
     pub file: Option<String>,
     /// Output format
@@ -468,7 +468,7 @@ pub struct ConvertTemplateArgs {
 
 /// `opm alpha image`
 #[derive(Debug, Subcommand)]
-pub enum ImageCommand {
+pub(crate) enum ImageCommand {
     /// Make the image of a bundle directory (manifests/ and metadata/)
     ///
     /// The same files give the same digest every time. The file is an OCI layout in a tar archive.
@@ -488,7 +488,7 @@ pub enum ImageCommand {
 
 /// What both kinds of images need.
 #[derive(Debug, ClapArgs)]
-pub struct ImageArgs {
+pub(crate) struct ImageArgs {
     /// Directory of the bundle or catalog
     pub directory: PathBuf,
     /// Name and tag of the image
@@ -504,7 +504,7 @@ pub struct ImageArgs {
 
 /// `opm alpha image catalog`
 #[derive(Debug, ClapArgs)]
-pub struct CatalogImageArgs {
+pub(crate) struct CatalogImageArgs {
     /// What both kinds of images need.
     #[command(flatten)]
     pub image: ImageArgs,

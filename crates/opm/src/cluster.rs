@@ -11,7 +11,7 @@ use serde_json::Value;
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// An API server and the right to talk to it.
-pub struct Cluster {
+pub(crate) struct Cluster {
     client: Client,
     server: String,
     token: Option<String>,
@@ -33,7 +33,7 @@ impl Cluster {
     ///
     /// # Errors
     /// No cluster is named, or its files cannot be used.
-    pub fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let named = kubeconfig.map(Path::to_owned).or_else(|| {
             std::env::var_os("KUBECONFIG")
                 .filter(|path| !path.is_empty())
@@ -65,7 +65,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The server does not answer, or refuses; its message is kept.
-    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let url = format!("{}{path}", self.server);
         self.send(self.client.get(&url), &format!("get {path}")).await
     }
@@ -74,7 +74,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::get`].
-    pub async fn replace(&self, path: &str, object: &Value) -> anyhow::Result<()> {
+    pub(crate) async fn replace(&self, path: &str, object: &Value) -> anyhow::Result<()> {
         let url = format!("{}{path}", self.server);
         let request = self
             .client

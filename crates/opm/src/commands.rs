@@ -28,7 +28,7 @@ mod version;
 ///
 /// # Errors
 /// Whatever the command cannot do; the process then exits with 1.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     // Flags about registries contradict each other only where registries are asked.
     let settings = || Settings::new(&args.global);
     match args.command {

@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 
 /// A template with `{{.Package}}`, `{{.Name}}` and `{{.Version}}` in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageTemplate(Vec<Part>);
+pub(crate) struct ImageTemplate(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
@@ -17,7 +17,7 @@ enum Part {
 impl ImageTemplate {
     /// # Errors
     /// An action that is not closed, or is none of the three variables.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, tail)) = rest.split_once("{{") {
@@ -40,7 +40,7 @@ impl ImageTemplate {
     }
 
     /// The reference for a bundle.
-    pub fn fill(&self, package: &str, name: &str, version: &str) -> String {
+    pub(crate) fn fill(&self, package: &str, name: &str, version: &str) -> String {
         let text = |part: &Part| match part {
             Part::Text(text) => text.clone(),
             Part::Package => package.to_owned(),

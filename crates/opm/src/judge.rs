@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Judges with the types the operators decode with and the engine the resolver runs rules with, so that what passes here is
 /// installed and resolved there.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ByEngine;
+pub(crate) struct ByEngine;
 
 impl Judge for ByEngine {
     fn csv(&self, csv: &Value) -> Option<String> {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 ///
 /// # Errors
 /// When stdout cannot be written to.
-pub fn data(text: &str) -> anyhow::Result<()> {
+pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     stream(|out| out.write_all(text.as_bytes()))
 }
 
@@ -16,7 +16,7 @@ pub fn data(text: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When stdout cannot be written to.
-pub fn stream(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+pub(crate) fn stream(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -25,21 +25,21 @@ pub fn stream(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyho
 }
 
 /// Tells what was done, on stderr.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Tells something the user should know, on stderr.
-pub fn warning(text: &str) {
+pub(crate) fn warning(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
 /// An error with its causes in one line, as on stderr and in the termination log.
-pub fn error_text(error: &anyhow::Error) -> String {
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
     format!("{error:#}")
 }
 
 /// Tells why the command failed.
-pub fn error(error: &anyhow::Error) {
+pub(crate) fn error(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "Error: {}", error_text(error));
 }

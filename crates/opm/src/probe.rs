@@ -28,7 +28,7 @@ struct Probe {
 }
 
 /// Runs the probe; 0 serving, 1 wrong arguments, 2 cannot connect, 3 the request failed, 4 not serving.
-pub fn run(arguments: &[String]) -> ExitCode {
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let probe = match parse(arguments) {
         Ok(probe) => probe,
         Err(text) => return fail(INVALID_ARGUMENTS, &format!("{text}\n{USAGE}")),

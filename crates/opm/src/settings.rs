@@ -10,14 +10,14 @@ use crate::printer;
 
 /// How to reach registries.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     registries: RegistryConfig,
 }
 
 impl Settings {
     /// # Errors
     /// Flags that contradict each other.
-    pub fn new(global: &GlobalArgs) -> anyhow::Result<Self> {
+    pub(crate) fn new(global: &GlobalArgs) -> anyhow::Result<Self> {
         if global.skip_tls {
             printer::note(
                 "Flag --skip-tls has been deprecated, use --use-http and --skip-tls-verify instead",
@@ -50,7 +50,7 @@ impl Settings {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn with_root_ca(&self, path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn with_root_ca(&self, path: &Path) -> anyhow::Result<Self> {
         if !path.is_file() {
             bail!("failed to fetch root CA from {}", path.display());
         }
@@ -60,12 +60,10 @@ impl Settings {
     }
 
     /// Pulls, with the limits for catalogs.
-    pub fn puller(&self) -> Puller {
+    pub(crate) fn puller(&self) -> Puller {
         Puller::new(self.registries.clone()).with_limits(Limits::CATALOG)
     }
-
-    /// Pushes.
-    pub fn pusher(&self) -> Pusher {
+    pub(crate) fn pusher(&self) -> Pusher {
         Pusher::new(self.registries.clone())
     }
 
@@ -74,7 +72,7 @@ impl Settings {
     ///
     /// # Errors
     /// A file that exists, or a helper for this very registry, cannot be used.
-    pub fn credentials(&self, image: &Reference) -> anyhow::Result<Credentials> {
+    pub(crate) fn credentials(&self, image: &Reference) -> anyhow::Result<Credentials> {
         let mut credentials = Credentials::anonymous();
         for path in credential_files() {
             credentials.merge(Credentials::from_file_and_helpers(&path, image.registry())?);

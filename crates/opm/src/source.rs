@@ -15,19 +15,18 @@ use crate::printer;
 use crate::settings::Settings;
 
 /// Catalog image label: directory of the file-based catalog.
-pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+pub(crate) const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 /// Catalog image label of the times of SQLite.
 const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 /// Directories of a bundle where its labels name none.
-pub const MANIFESTS: &str = "manifests";
-pub const METADATA: &str = "metadata";
+pub(crate) const MANIFESTS: &str = "manifests";
+pub(crate) const METADATA: &str = "metadata";
 
 /// Where catalog objects come from.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// A directory with `manifests/` and `metadata/`.
     BundleDirectory(PathBuf),
-    /// Any other directory.
     CatalogDirectory(PathBuf),
     /// A catalog as a SQLite file.
     Database(PathBuf),
@@ -40,7 +39,7 @@ impl Source {
     ///
     /// # Errors
     /// A file that is no directory, or what is neither path nor complete image reference.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let path = Path::new(text);
         if path.is_dir() {
             let is_bundle = path.join(MANIFESTS).is_dir() && path.join(METADATA).is_dir();
@@ -70,7 +69,7 @@ impl Source {
     ///
     /// # Errors
     /// What cannot be read, named, and whatever `take` returns.
-    pub async fn read(
+    pub(crate) async fn read(
         &self,
         settings: &Settings,
         take: &mut impl FnMut(Blob) -> anyhow::Result<()>,
@@ -85,7 +84,7 @@ impl Source {
     ///
     /// # Errors
     /// What cannot be read, named.
-    pub async fn load(&self, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
+    pub(crate) async fn load(&self, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
         match self {
             Self::BundleDirectory(path) => Ok(vec![bundle_blob(&read_bundle_directory(path)?, "")?]),
             Self::CatalogDirectory(path) => load_catalog(path),
@@ -97,7 +96,7 @@ impl Source {
 
 /// What was named is a bundle where a catalog is needed.
 #[derive(Debug)]
-pub struct NotACatalog(String);
+pub(crate) struct NotACatalog(String);
 
 impl std::fmt::Display for NotACatalog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -111,7 +110,7 @@ impl std::error::Error for NotACatalog {}
 ///
 /// # Errors
 /// What cannot be read, named; [`NotACatalog`] for bundles.
-pub async fn load_catalog_reference(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
+pub(crate) async fn load_catalog_reference(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
     let rendering = || format!("render reference {text:?}");
     let source = Source::parse(text).with_context(rendering)?;
     if let Source::BundleDirectory(path) = &source {
@@ -132,7 +131,7 @@ pub async fn load_catalog_reference(text: &str, settings: &Settings) -> anyhow::
 ///
 /// # Errors
 /// Every fault.
-pub fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> {
+pub(crate) fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> {
     let mut checker = Checker::default();
     for (index, blob) in blobs.iter().enumerate() {
         let origin = Origin {
@@ -149,7 +148,7 @@ pub fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> {
 
 /// Brings bundles into the form rendering gives them: manifests and metadata after all other properties, related images by
 /// image.
-pub fn normalise(blobs: &mut [Blob]) {
+pub(crate) fn normalise(blobs: &mut [Blob]) {
     for blob in blobs {
         if let Blob::Bundle(bundle) = blob {
             bundle.properties.sort_by_key(|property| {
@@ -181,7 +180,7 @@ fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<
 }
 
 /// The blobs below a catalog directory.
-pub fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
+pub(crate) fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
     let mut blobs = Vec::new();
     read_catalog(directory, &mut |blob| {
         blobs.push(blob);
@@ -194,7 +193,7 @@ pub fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
 ///
 /// # Errors
 /// IO errors with their path, and what the directory lacks to be a bundle.
-pub fn read_bundle_directory(directory: &Path) -> anyhow::Result<BundleContent> {
+pub(crate) fn read_bundle_directory(directory: &Path) -> anyhow::Result<BundleContent> {
     let mut files = Vec::new();
     for folder in [MANIFESTS, METADATA] {
         for (name, path) in files_in(&directory.join(folder))? {
@@ -218,7 +217,7 @@ fn files_in(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
 }
 
 /// The blob of a bundle; what was odd about its files is told as warnings.
-pub fn bundle_blob(bundle: &BundleContent, image: &str) -> anyhow::Result<Blob> {
+pub(crate) fn bundle_blob(bundle: &BundleContent, image: &str) -> anyhow::Result<Blob> {
     for warning in &bundle.warnings {
         printer::warning(warning);
     }

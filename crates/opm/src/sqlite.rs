@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
 /// First bytes of a database.
-pub const MAGIC: &[u8] = b"SQLite format 3\0";
+pub(crate) const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Largest text taken from a database.
 const TEXT_BYTES: i32 = 64 << 20;
 
@@ -24,7 +24,7 @@ const TEXT_BYTES: i32 = 64 << 20;
 ///
 /// # Errors
 /// It cannot be opened, is no catalog, or holds values that cannot be.
-pub fn read(path: &Path) -> anyhow::Result<Vec<Blob>> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Blob>> {
     let database = Database::open(path).with_context(|| format!("database {}", path.display()))?;
     database
         .blobs()

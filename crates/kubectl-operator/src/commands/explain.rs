@@ -15,7 +15,7 @@ use crate::{Verdict, catalogs, printer};
 ///
 /// # Errors
 /// The cluster cannot be read, or does not have the Subscription.
-pub async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
+pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let global = &args.cluster.global_catalog_namespace;
     let cluster = Cluster::connect(&args.cluster).await?;
     let objects = Objects::of(cluster.objects(global).await?)?;

@@ -15,7 +15,7 @@ use crate::{Verdict, catalogs, printer};
 ///
 /// # Errors
 /// Objects or catalogs cannot be read, or do not say what to plan for.
-pub async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
+pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     let Asked {
         mut question,
         catalogs,

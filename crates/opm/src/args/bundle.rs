@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand};
 
 /// `opm alpha bundle`
 #[derive(Debug, Subcommand)]
-pub enum BundleCommand {
+pub(crate) enum BundleCommand {
     /// Build operator bundle image
     ///
     /// Generates metadata and Dockerfile, then has a container engine build the image.
@@ -29,7 +29,7 @@ pub enum BundleCommand {
 
 /// `opm alpha bundle generate`
 #[derive(Debug, ClapArgs)]
-pub struct BundleGenerateArgs {
+pub(crate) struct BundleGenerateArgs {
     /// The directory where bundle manifests for a specific version are located
     #[arg(short = 'd', long, value_name = "DIR")]
     pub directory: PathBuf,
@@ -52,7 +52,7 @@ pub struct BundleGenerateArgs {
 
 /// `opm alpha bundle build`
 #[derive(Debug, ClapArgs)]
-pub struct BundleBuildArgs {
+pub(crate) struct BundleBuildArgs {
     /// What is generated.
     #[command(flatten)]
     pub generate: BundleGenerateArgs,
@@ -69,7 +69,7 @@ pub struct BundleBuildArgs {
 
 /// `opm alpha bundle validate`
 #[derive(Debug, ClapArgs)]
-pub struct BundleValidateArgs {
+pub(crate) struct BundleValidateArgs {
     /// The path of a registry to pull from, image name and its tag that present the bundle image
     #[arg(short = 't', long)]
     pub tag: String,
@@ -83,7 +83,7 @@ pub struct BundleValidateArgs {
 
 /// `opm alpha bundle extract`
 #[derive(Debug, ClapArgs)]
-pub struct BundleExtractArgs {
+pub(crate) struct BundleExtractArgs {
     /// Path to the directory that holds manifests/ and metadata/; it is put in front of them as it is
     #[arg(short = 'm', long, value_name = "DIR", default_value = "/")]
     pub manifestsdir: String,
@@ -106,7 +106,7 @@ pub struct BundleExtractArgs {
 
 /// `opm alpha bundle unpack`
 #[derive(Debug, ClapArgs)]
-pub struct BundleUnpackArgs {
+pub(crate) struct BundleUnpackArgs {
     /// Name and tag of the bundle image
     pub image: String,
     /// Directory in which to unpack operator bundle content

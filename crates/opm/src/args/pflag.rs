@@ -12,7 +12,7 @@ use super::Args;
 ///
 /// # Errors
 /// As clap has them, with upstream's words in front where it has some.
-pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, Error> {
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, Error> {
     let command = repeatable(Args::command());
     let mut switches = Vec::new();
     collect_switches(&command, &mut switches);
@@ -72,7 +72,7 @@ fn truth(text: &str) -> Option<bool> {
 }
 
 /// What upstream says about a wrong command line, where scripts could look for it.
-pub fn upstream_text(error: &Error) -> Option<String> {
+pub(crate) fn upstream_text(error: &Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,

@@ -31,7 +31,7 @@ struct Entries {
     folders: BTreeSet<String>,
 }
 
-pub async fn run(command: &BundleCommand, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(command: &BundleCommand, settings: &Settings) -> anyhow::Result<()> {
     match command {
         BundleCommand::Generate(args) => generate::generate(args, true),
         BundleCommand::Build(args) => generate::build(args),

@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::args::Args;
 use crate::printer;
 
-pub fn run(shell: Shell) -> anyhow::Result<()> {
+pub(crate) fn run(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "opm", &mut script);
     printer::data(&String::from_utf8_lossy(&script))

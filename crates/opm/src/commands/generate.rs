@@ -14,7 +14,7 @@ use crate::source::CONFIGS_LABEL;
 
 mod catalog;
 
-pub fn run(command: &GenerateCommand) -> anyhow::Result<()> {
+pub(crate) fn run(command: &GenerateCommand) -> anyhow::Result<()> {
     match command {
         GenerateCommand::Catalog(args) => catalog::run(args),
         GenerateCommand::Dockerfile(args) => dockerfile(args),

@@ -8,7 +8,7 @@ use crate::printer;
 use crate::settings::Settings;
 use crate::source::{checked, load_catalog_reference};
 
-pub async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result<()> {
     let blobs = load_catalog_reference(&args.catalog, settings).await?;
     let model = checked(&blobs, &args.catalog)?;
     let Some(package) = model.packages.get(&args.package) else {

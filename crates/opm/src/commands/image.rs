@@ -22,7 +22,7 @@ const USER: u64 = 1001;
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const PORT: &str = "50051/tcp";
 
-pub async fn run(command: ImageCommand, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(command: ImageCommand, settings: &Settings) -> anyhow::Result<()> {
     match command {
         ImageCommand::Bundle(args) => finish(&bundle(&args.directory)?, &args, settings).await,
         ImageCommand::Catalog(args) => finish(&catalog(&args)?, &args.image, settings).await,

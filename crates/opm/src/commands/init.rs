@@ -10,7 +10,7 @@ use olm_fbc::schema::{Blob, Icon, Package};
 use super::render::print;
 use crate::args::InitArgs;
 
-pub fn run(args: &InitArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
     let description = match &args.description {
         Some(path) => {
             let bytes = std::fs::read(path);

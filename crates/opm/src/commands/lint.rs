@@ -9,7 +9,7 @@ use crate::judge::ByEngine;
 use crate::printer;
 
 /// Findings go to stdout; if there are any the command fails, so that it can guard a pipeline.
-pub fn run(args: &LintArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     let mut allowed = Vec::new();
     for name in &args.allow {
         let rule = Rule::parse(name).with_context(|| {

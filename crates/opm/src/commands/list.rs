@@ -12,7 +12,7 @@ use crate::printer;
 use crate::settings::Settings;
 use crate::source::{checked, load_catalog_reference};
 
-pub async fn run(command: &ListCommand, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(command: &ListCommand, settings: &Settings) -> anyhow::Result<()> {
     let (reference, package) = match command {
         ListCommand::Packages { catalog } => (catalog, None),
         ListCommand::Channels(args) | ListCommand::Bundles(args) => (

@@ -13,7 +13,7 @@ use crate::printer;
 use crate::settings::Settings;
 use crate::source::load_catalog_reference;
 
-pub async fn run(args: &MigrateArgs, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &MigrateArgs, settings: &Settings) -> anyhow::Result<()> {
     let level = migration_level(args.migrate_level.as_deref())?;
     let output = &args.output_dir;
     match fs::read_dir(output) {

@@ -24,7 +24,7 @@ const GLOBAL_NAMESPACE: &str = "olm";
 
 /// `opm plan`
 #[derive(Debug, Args)]
-pub struct PlanArgs {
+pub(crate) struct PlanArgs {
     /// Catalog directories, and files of objects (as with --filename)
     ///
     /// A directory stands for every catalog the objects name. To plan with several, write NAME/NAMESPACE=DIRECTORY for each.
@@ -69,7 +69,7 @@ enum Output {
 ///
 /// # Errors
 /// The catalog or the objects cannot be read, or do not say what to plan for.
-pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let Inputs { objects, catalogs } = read_inputs(args)?;
     let namespace = objects.namespace(args.namespace.as_deref())?;
     let Catalogs { contents, indexes } = read_catalogs(&catalogs, &objects.catalog_keys(&namespace))?;

@@ -12,7 +12,7 @@ use crate::printer;
 use crate::settings::Settings;
 use crate::source::{Source, normalise};
 
-pub async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Result<()> {
     let template = args
         .alpha_image_ref_template
         .as_deref()
@@ -44,7 +44,7 @@ pub async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// There is none of this name.
-pub fn migration_level(name: Option<&str>) -> anyhow::Result<Level> {
+pub(crate) fn migration_level(name: Option<&str>) -> anyhow::Result<Level> {
     Ok(match name {
         None | Some("") => Level::None,
         Some(name) => Level::parse(name)?,
@@ -52,7 +52,7 @@ pub fn migration_level(name: Option<&str>) -> anyhow::Result<Level> {
 }
 
 /// Gives a bundle without an image one.
-pub fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
+pub(crate) fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
     if !bundle.image.is_empty() {
         return;
     }
@@ -70,12 +70,12 @@ pub fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
 ///
 /// # Errors
 /// When stdout cannot be written to.
-pub fn print(blobs: &mut [Blob], format: Format) -> anyhow::Result<()> {
+pub(crate) fn print(blobs: &mut [Blob], format: Format) -> anyhow::Result<()> {
     printer::stream(|out| olm_fbc::render::write(blobs, format_of(format), out))
 }
 
 /// The format of a flag.
-pub fn format_of(format: Format) -> olm_fbc::render::Format {
+pub(crate) fn format_of(format: Format) -> olm_fbc::render::Format {
     match format {
         Format::Json => olm_fbc::render::Format::Json,
         Format::Yaml => olm_fbc::render::Format::Yaml,

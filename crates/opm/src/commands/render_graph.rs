@@ -7,7 +7,7 @@ use crate::printer;
 use crate::settings::Settings;
 use crate::source::load_catalog_reference;
 
-pub async fn run(args: &RenderGraphArgs, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &RenderGraphArgs, settings: &Settings) -> anyhow::Result<()> {
     let mut blobs = Vec::new();
     for catalog in &args.catalogs {
         blobs.extend(load_catalog_reference(catalog, settings).await?);

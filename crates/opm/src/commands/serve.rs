@@ -19,7 +19,7 @@ use crate::printer;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves; what ends it is also written to the termination log, where Kubernetes shows it in the pod's status.
-pub fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
     let level = if debug { Level::DEBUG } else { Level::INFO };
     tracing_subscriber::fmt()
         .with_max_level(level)
@@ -112,7 +112,7 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
 }
 
 /// Writes the cache in upstream's layout. A catalog whose names do not fit it is served from the index alone.
-pub fn write_for_upstream(index: &Index, catalog: &Path, cache_dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn write_for_upstream(index: &Index, catalog: &Path, cache_dir: &Path) -> anyhow::Result<()> {
     match upstream::write(index, catalog, cache_dir) {
         Err(error) if error.is_of_names() => {
             printer::warning(&format!("no cache for upstream's opm is written: {error}"));

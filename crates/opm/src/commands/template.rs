@@ -16,7 +16,7 @@ use crate::printer;
 use crate::settings::Settings;
 use crate::source::{Source, normalise};
 
-pub async fn render(args: &RenderTemplateArgs, settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> anyhow::Result<()> {
     let (kind, file) = kind_and_file(args)?;
     let level = migration_level(args.migrate_level.as_deref())?;
     let input = read_input(file)?;
@@ -89,7 +89,7 @@ async fn load_bundle(text: &str, settings: &Settings) -> anyhow::Result<Vec<Blob
     Ok(blobs)
 }
 
-pub fn convert(command: &ConvertTemplateCommand) -> anyhow::Result<()> {
+pub(crate) fn convert(command: &ConvertTemplateCommand) -> anyhow::Result<()> {
     let (kind, args) = match command {
         ConvertTemplateCommand::Basic(args) => (Kind::Basic, args),
         ConvertTemplateCommand::Substitutes(args) => (Kind::Substitutes, args),

@@ -10,7 +10,7 @@ use crate::args::ValidateArgs;
 use crate::printer;
 
 /// Nothing is printed for a valid catalog, unless a format is asked for.
-pub fn run(args: &ValidateArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
     let directory = args.directory.display().to_string();
     match std::fs::metadata(&args.directory) {
         Ok(found) if found.is_dir() => {}

@@ -3,7 +3,7 @@
 use crate::printer;
 
 /// In upstream's format, with the names Go has for systems and processors, as scripts cut the version out of it.
-pub fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let architecture = go_compat::platform::architecture();
     printer::data(&format!(
         "Version: version.Version{{OpmVersion:\"v{}\", GitCommit:\"\", BuildDate:\"\", GoOs:\"{}\", GoArch:\"{architecture}\"}}\n",

@@ -20,7 +20,7 @@ const GZIP: &str = "gzip+base64";
 const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
 const ANNOTATIONS_FILE: &str = "annotations.yaml";
 
-pub async fn run(args: &BundleExtractArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &BundleExtractArgs) -> anyhow::Result<()> {
     let cluster = Cluster::connect(args.kubeconfig.as_deref())?;
     let path = format!(
         "/api/v1/namespaces/{}/configmaps/{}",

@@ -20,7 +20,7 @@ const DOCKERFILE: &str = "bundle.Dockerfile";
 const ANNOTATIONS_FILE: &str = "annotations.yaml";
 
 /// Writes `metadata/annotations.yaml` beside the manifests (or both to the output directory) and `bundle.Dockerfile` here.
-pub fn generate(args: &BundleGenerateArgs, overwrite: bool) -> anyhow::Result<()> {
+pub(crate) fn generate(args: &BundleGenerateArgs, overwrite: bool) -> anyhow::Result<()> {
     let manifests = std::path::absolute(&args.directory).context("cannot find this directory")?;
     let manifests: PathBuf = manifests.components().collect();
     let Some(Entries { files, .. }) = read_directory(&manifests)? else {
@@ -247,7 +247,7 @@ fn relative(from: &Path, to: &Path) -> String {
 }
 
 /// Generates, then has a container engine build the image.
-pub fn build(args: &BundleBuildArgs) -> anyhow::Result<()> {
+pub(crate) fn build(args: &BundleBuildArgs) -> anyhow::Result<()> {
     let arguments: &[&str] = match args.image_builder.as_str() {
         "docker" | "podman" => &["build", "-f", DOCKERFILE, "-t", &args.tag, "."],
         "buildah" => &["bud", "--format=docker", "-f", DOCKERFILE, "-t", &args.tag, "."],

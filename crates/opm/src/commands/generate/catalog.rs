@@ -15,7 +15,7 @@ use crate::source::{bundle_blob, read_bundle_directory};
 /// File that says what bundles do not: default channel and upgrade edges.
 const PACKAGE_FILE: &str = "package.json";
 
-pub fn run(args: &GenerateCatalogArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &GenerateCatalogArgs) -> anyhow::Result<()> {
     let template = ImageTemplate::parse(&args.image_ref_template)?;
     let level = migration_level(args.migrate_level.as_deref())?;
     let mut blobs = Vec::new();
