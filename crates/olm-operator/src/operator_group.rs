@@ -17,6 +17,8 @@ pub mod triggers;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trigger_rows;
 
 use std::collections::BTreeSet;
 

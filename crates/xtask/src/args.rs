@@ -45,7 +45,7 @@ pub enum Command {
         #[arg(long)]
         step: Option<u8>,
     },
-    /// Take the rules of resolution and of catalogs away one by one, and tell whether tests notice
+    /// Take rules away one by one, and tell whether tests notice
     Mutants {
         /// Only rules whose name, test or crate contains this
         rule: Option<String>,

@@ -1,90 +1,118 @@
 //! `cargo xtask mutants`: whether the tests notice when a rule is taken away.
 //!
-//! `tests/mutations.yaml` of a crate says, rule by rule, which clause to remove. Each is tried on a copy of the workspace
-//! under `target/`, so that nobody who builds meanwhile meets it.
+//! `tests/mutations.yaml` of a crate says, rule by rule, which clause to remove. All are made in a copy of the workspace under
+//! `target/`, so that nobody who builds meanwhile meets them. Most become switches in one program of tests (see [`switches`]),
+//! so that trying one costs a run of the test that should notice it; the others are compiled one by one.
 
+mod list;
+mod switches;
+mod workshop;
+
+use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
-use serde::Deserialize;
+use anyhow::bail;
 
+use self::list::Mutation;
+use self::workshop::{Compiled, Number, Ran, Switches, Workshop};
+use crate::test::binaries::TestBinary;
 use crate::workspace;
 
 /// A crate with a list of mutations, and the tests that must notice them.
+#[derive(Debug)]
 struct Suite {
     package: &'static str,
-    tests: &'static [&'static str],
-    /// Left to `--long`: each mutation compiles a whole operator or runs minutes of tests.
+    /// Names of files in `tests`, or `lib`.
+    targets: &'static [&'static str],
+    /// Part of the names of the tests that count; all do if it is empty.
+    filter: &'static str,
+    /// Parts of the names of tests that take seconds, which are asked last.
+    slow: &'static [&'static str],
+    /// Left to `--long`.
     is_long: bool,
 }
 
 const SUITES: [Suite; 7] = [
     Suite {
         package: "olm-resolver",
-        tests: &["--test", "scenarios", "scenarios_come_out_as_written"],
+        targets: &["scenarios"],
+        filter: "scenarios_come_out_as_written",
+        slow: &[],
         is_long: false,
     },
     Suite {
         package: "olm-fbc",
-        tests: &["--no-fail-fast", "--lib", "--test", "checklist"],
+        targets: &["lib", "checklist"],
+        filter: "",
+        slow: &[],
         is_long: false,
     },
     Suite {
         package: "olm-registry",
-        tests: &["--no-fail-fast", "--test", "serve", "--test", "bounds"],
+        targets: &["serve", "bounds"],
+        filter: "",
+        slow: &[],
         is_long: false,
     },
     Suite {
         package: "olm-operator",
-        tests: &["--lib"],
+        targets: &["lib"],
+        filter: "",
+        slow: &[
+            "tests::laws::",
+            "the_published_upgrades",
+            "a_description_too_large",
+        ],
         is_long: true,
     },
     Suite {
         package: "catalog-operator",
-        tests: &["--lib"],
+        targets: &["lib"],
+        filter: "",
+        slow: &[],
         is_long: true,
     },
     Suite {
         package: "olm-runtime",
-        tests: &["--lib"],
+        targets: &["lib"],
+        filter: "",
+        slow: &[],
         is_long: true,
     },
     Suite {
         package: "olm-oci",
-        tests: &["--no-fail-fast", "--tests"],
+        targets: &["lib", "bounds", "faults", "registry"],
+        filter: "",
+        slow: &[],
         is_long: true,
     },
 ];
 
-/// A clause to take away.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Mutation {
-    /// The rule it belongs to.
-    rule: String,
-    /// Beginning of the name of the test that must fail; any test will do if there is none.
-    #[serde(default)]
-    test: String,
-    /// File below the crate's `src`.
-    file: String,
-    /// The clause as it stands there.
-    from: String,
-    /// What stands there without the rule.
-    to: String,
-}
-
 /// What the tests said.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    Noticed,
-    /// Tests failed, but not the one that should.
-    ByOthersOnly,
+    /// By this test; none in particular when they came to no end.
+    Noticed(String),
+    /// A test failed, but not the one that should.
+    ByOthersOnly(String),
     Unnoticed,
-    DoesNotCompile,
+    DoesNotCompile(String),
     NotFound,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Noticed(_) => "noticed",
+            Self::ByOthersOnly(_) => "BY OTHERS ONLY",
+            Self::Unnoticed => "UNNOTICED",
+            Self::DoesNotCompile(_) => "DOES NOT COMPILE",
+            Self::NotFound => "NOT FOUND",
+        })
+    }
 }
 
 /// How many mutations were tried and how many nobody noticed.
@@ -93,6 +121,8 @@ pub struct Score {
     known: usize,
     tried: usize,
     failed: usize,
+    /// Those of which the lists say that no test is known to notice.
+    open: usize,
 }
 
 impl Score {
@@ -104,15 +134,23 @@ impl Score {
 
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { known, tried, failed } = self;
-        write!(f, "mutations: {tried} of {known} tried, {failed} not noticed")
+        let Self {
+            known,
+            tried,
+            failed,
+            open,
+        } = self;
+        write!(
+            f,
+            "mutations: {tried} of {known} tried, {failed} not noticed; {open} more have no test that is known to notice"
+        )
     }
 }
 
 /// Tries every mutation, or those whose rule, test or crate contains `only`.
 ///
 /// # Errors
-/// The workspace cannot be copied or cargo not be run.
+/// The workspace cannot be copied, cargo not be run, or the tests fail without any mutation.
 pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
     let score = every(1, only)?;
     println!("{score}");
@@ -124,119 +162,198 @@ pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
 }
 
 /// Tries one in `share` of the mutations of each crate, always the same, of those whose rule, test or crate contains `only`.
+/// Those that are compiled for themselves are tried only if all are.
 ///
 /// # Errors
-/// The workspace cannot be copied or cargo not be run.
+/// The workspace cannot be copied, cargo not be run, or the tests fail without any mutation.
 pub fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
     let root = workspace::root();
-    let copy = root.join("target/mutants/workspace");
-    copy_workspace(&root, &copy)?;
+    let lists: Vec<Vec<Mutation>> = SUITES
+        .iter()
+        .map(|suite| list::read(&root, suite.package))
+        .collect::<Result<_, _>>()?;
+    let began = Instant::now();
+    let (workshop, switches, binaries) = prepare(&root, &lists)?;
+    println!("compiled in {} s", began.elapsed().as_secs());
     let mut score = Score {
         known: 0,
         tried: 0,
         failed: 0,
+        open: 0,
     };
-    for suite in &SUITES {
-        if suite.is_long && share > 1 {
-            println!(
-                "{:<17} {}: its mutations are tried by `--long`",
-                "LEFT OUT", suite.package
-            );
-            continue;
-        }
-        let list = format!("crates/{}/tests/mutations.yaml", suite.package);
-        let text = fs::read_to_string(root.join(&list)).with_context(|| format!("read {list}"))?;
-        let mutations: Vec<Mutation> =
-            serde_saphyr::from_str(&text).with_context(|| format!("read {list}"))?;
-        let wanted = |mutation: &&Mutation| {
+    for (place, (suite, mutations)) in SUITES.iter().zip(&lists).enumerate() {
+        let wanted = |(_, mutation): &(usize, &Mutation)| {
             only.is_none_or(|only| {
                 [mutation.rule.as_str(), &mutation.test, suite.package]
                     .iter()
                     .any(|text| text.contains(only))
             })
         };
-        let wanted: Vec<&Mutation> = mutations.iter().filter(wanted).collect();
+        let wanted: Vec<(usize, &Mutation)> = mutations.iter().enumerate().filter(wanted).collect();
+        let (open, wanted): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .partition(|(_, mutation)| mutation.open && only.is_none());
+        score.open += open.len();
         score.known += wanted.len();
-        for mutation in wanted.into_iter().step_by(share) {
-            let outcome = attempt(&copy, suite, mutation)?;
-            let word = match outcome {
-                Outcome::Noticed => "noticed",
-                Outcome::ByOthersOnly => "BY OTHERS ONLY",
-                Outcome::Unnoticed => "UNNOTICED",
-                Outcome::DoesNotCompile => "DOES NOT COMPILE",
-                Outcome::NotFound => "NOT FOUND",
-            };
-            score.tried += 1;
-            score.failed += usize::from(outcome != Outcome::Noticed);
-            println!("{word:<17} {}", mutation.rule);
+        if wanted.is_empty() {
+            continue;
         }
+        if suite.is_long && share > 1 {
+            println!(
+                "{:<17} {}: `--long` tries its mutations",
+                "LEFT OUT", suite.package
+            );
+            continue;
+        }
+        let (alone, switched): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .partition(|(number, _)| switches.alone.contains(&(place, *number)));
+        let began = Instant::now();
+        let mut trial = Trial::of(suite, binaries.clone())?;
+        for (number, mutation) in switched.into_iter().step_by(share) {
+            crate::interrupt::check()?;
+            let outcome = trial.judge(Some(&switches::id(suite.package, number)), mutation)?;
+            score.note(suite, mutation, &outcome);
+        }
+        for (_, mutation) in alone.into_iter().filter(|_| share == 1) {
+            crate::interrupt::check()?;
+            let outcome = try_alone(&workshop, &root, suite, mutation, &mut trial)?;
+            score.note(suite, mutation, &outcome);
+        }
+        println!("{:<17} {}: {} s", "", suite.package, began.elapsed().as_secs());
     }
     Ok(score)
 }
 
-/// Copies what git knows of, as it is on disk.
-fn copy_workspace(root: &Path, copy: &Path) -> anyhow::Result<()> {
-    let listed = Command::new("git")
-        .current_dir(root)
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .output()
-        .context("run git")?;
-    if !listed.status.success() {
-        bail!("git ls-files failed: {}", String::from_utf8_lossy(&listed.stderr));
-    }
-    let names = String::from_utf8(listed.stdout).context("names of files")?;
-    for name in names.split('\0').filter(|name| !name.is_empty()) {
-        let (from, to) = (root.join(name), copy.join(name));
-        let Ok(content) = fs::read(&from) else { continue };
-        // What is the same already keeps its time, so that cargo builds no more than it must.
-        if fs::read(&to).is_ok_and(|known| known == content) {
-            continue;
+impl Score {
+    fn note(&mut self, suite: &Suite, mutation: &Mutation, outcome: &Outcome) {
+        self.tried += 1;
+        self.failed += usize::from(!matches!(outcome, Outcome::Noticed(_)));
+        println!("{outcome:<17} {}: {}", suite.package, mutation.rule);
+        match outcome {
+            Outcome::Noticed(by) | Outcome::ByOthersOnly(by)
+                if mutation.test.is_empty() || !matches!(outcome, Outcome::Noticed(_)) =>
+            {
+                println!("{:<17} by {by}", "");
+            }
+            Outcome::DoesNotCompile(words) => println!("{words}"),
+            _ => {}
         }
-        if let Some(folder) = to.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-        }
-        fs::write(&to, content).with_context(|| format!("write {}", to.display()))?;
     }
-    Ok(())
 }
 
-fn attempt(copy: &Path, suite: &Suite, mutation: &Mutation) -> anyhow::Result<Outcome> {
-    let file: PathBuf = copy
-        .join("crates")
-        .join(suite.package)
-        .join("src")
-        .join(&mutation.file);
-    let Ok(original) = fs::read_to_string(&file) else {
+/// Compiles all mutations that can be as switches. Those of which the compiler complains are left out, and it is asked again.
+fn prepare(root: &Path, lists: &[Vec<Mutation>]) -> anyhow::Result<(Workshop, Switches, Vec<TestBinary>)> {
+    let mut alone = BTreeSet::<Number>::new();
+    loop {
+        let mut switches = Switches::without(alone.clone());
+        for (place, mutations) in lists.iter().enumerate() {
+            switches.add(root, place, mutations);
+        }
+        let workshop = Workshop::open(root, &switches)?;
+        match workshop.compile()? {
+            Compiled::Well(binaries) => return Ok((workshop, switches, binaries)),
+            Compiled::Badly(places, words) => {
+                let wrong = switches.wrong(&places);
+                if wrong.is_empty() {
+                    bail!("the tests do not compile:\n{words}");
+                }
+                for (place, number) in &wrong {
+                    println!(
+                        "no switch: {}: {} (say `alone: true`)",
+                        SUITES[*place].package, lists[*place][*number].rule
+                    );
+                }
+                alone.extend(wrong);
+            }
+        }
+    }
+}
+
+/// Tests of a suite that are run with one mutation or another.
+#[derive(Debug)]
+struct Trial<'a> {
+    suite: &'a Suite,
+    binaries: Vec<TestBinary>,
+    limit: Duration,
+}
+
+impl<'a> Trial<'a> {
+    /// Runs them without any first: what fails then proves nothing.
+    fn of(suite: &'a Suite, binaries: Vec<TestBinary>) -> anyhow::Result<Self> {
+        let mut trial = Self {
+            suite,
+            binaries,
+            limit: Duration::from_secs(1200),
+        };
+        let began = Instant::now();
+        match trial.run(None, "")? {
+            Ran::Well => {}
+            Ran::Badly(failed) => bail!("tests of {} fail without a mutation: {}", suite.package, failed),
+            Ran::Endlessly => bail!("tests of {} come to no end without a mutation", suite.package),
+        }
+        trial.limit = began.elapsed() * 5 + Duration::from_secs(60);
+        Ok(trial)
+    }
+
+    /// Runs those whose names contain `filter`, or all, the slow ones last.
+    fn run(&self, on: Option<&str>, filter: &str) -> anyhow::Result<Ran> {
+        let run = |arguments: &[&str]| workshop::run(self.suite, &self.binaries, on, arguments, self.limit);
+        let (filter, slow) = match (filter, self.suite.filter) {
+            ("", "") => (None, self.suite.slow),
+            ("", filter) | (filter, _) => (Some(filter), &[][..]),
+        };
+        let skipped = slow.iter().flat_map(|name| ["--skip", *name]);
+        let quick: Vec<&str> = filter.into_iter().chain(skipped).collect();
+        match run(&quick)? {
+            Ran::Well if !slow.is_empty() => run(slow),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Whether they notice: first the test that should, then all.
+    fn judge(&self, on: Option<&str>, mutation: &Mutation) -> anyhow::Result<Outcome> {
+        const NO_END: &str = "tests that come to no end";
+        if !mutation.test.is_empty() {
+            match self.run(on, &mutation.test)? {
+                Ran::Badly(failed) if failed.starts_with(&mutation.test) => {
+                    return Ok(Outcome::Noticed(failed));
+                }
+                Ran::Endlessly => return Ok(Outcome::Noticed(NO_END.to_owned())),
+                _ => {}
+            }
+        }
+        let by = match self.run(on, "")? {
+            Ran::Well => return Ok(Outcome::Unnoticed),
+            Ran::Badly(failed) => failed,
+            Ran::Endlessly => NO_END.to_owned(),
+        };
+        Ok(if mutation.test.is_empty() {
+            Outcome::Noticed(by)
+        } else {
+            Outcome::ByOthersOnly(by)
+        })
+    }
+}
+
+/// Compiles a mutation for itself and tries it.
+fn try_alone(
+    workshop: &Workshop,
+    root: &Path,
+    suite: &Suite,
+    mutation: &Mutation,
+    trial: &mut Trial<'_>,
+) -> anyhow::Result<Outcome> {
+    let Some(put_back) = workshop.take_away(root, suite.package, mutation)? else {
         return Ok(Outcome::NotFound);
     };
-    if !original.contains(&mutation.from) {
-        return Ok(Outcome::NotFound);
+    let compiled = workshop.compile();
+    put_back()?;
+    match compiled? {
+        Compiled::Badly(_, words) => Ok(Outcome::DoesNotCompile(words)),
+        Compiled::Well(binaries) => {
+            trial.binaries = binaries;
+            trial.judge(None, mutation)
+        }
     }
-    let write = |text: &str| fs::write(&file, text).with_context(|| format!("write {}", file.display()));
-    write(&original.replacen(&mutation.from, &mutation.to, 1))?;
-    let test = workspace::cargo()
-        .current_dir(copy)
-        // Packages of the copy have the names of ours: in a shared build folder each would be taken for the other.
-        .env("CARGO_TARGET_DIR", copy.with_file_name("build"))
-        .args(["test", "--quiet", "--package", suite.package])
-        .args(suite.tests)
-        .output();
-    write(&original)?;
-    let test = test.context("run cargo test")?;
-    if test.status.success() {
-        return Ok(Outcome::Unnoticed);
-    }
-    if String::from_utf8_lossy(&test.stderr).contains("could not compile") {
-        return Ok(Outcome::DoesNotCompile);
-    }
-    // Failed tests are listed by name, indented, with the modules they are in.
-    let failed = String::from_utf8_lossy(&test.stdout)
-        .lines()
-        .filter_map(|line| line.strip_prefix("    ")?.rsplit("::").next().map(str::to_owned))
-        .any(|name| name.starts_with(&mutation.test));
-    Ok(if failed || mutation.test.is_empty() {
-        Outcome::Noticed
-    } else {
-        Outcome::ByOthersOnly
-    })
 }

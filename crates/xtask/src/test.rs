@@ -6,7 +6,7 @@
 //! that want it for themselves one after the other. At the end stands where the time went, and last of all what each test
 //! program said of itself.
 
-mod binaries;
+pub(crate) mod binaries;
 mod runner;
 mod timing;
 

@@ -65,3 +65,6 @@ fn is_same_catalog(old: &CatalogSource, new: &CatalogSource) -> bool {
         && old.spec == new.spec
         && told(old) == told(new)
 }
+
+#[cfg(test)]
+mod tests;

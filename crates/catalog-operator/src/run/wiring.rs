@@ -121,3 +121,6 @@ fn connect_resolution(stores: &Stores, queues: &Queues) {
         );
     });
 }
+
+#[cfg(test)]
+mod tests;

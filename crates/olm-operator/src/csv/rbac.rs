@@ -10,6 +10,8 @@ pub mod objects;
 pub mod promotion;
 pub mod proof;
 pub mod replication;
+#[cfg(test)]
+mod rows;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -12,6 +12,7 @@ mod rights;
 mod status;
 mod transitions;
 mod triggers;
+mod unproven;
 mod upgrades;
 
 use serde_json::Value;

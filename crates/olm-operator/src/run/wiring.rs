@@ -162,3 +162,6 @@ fn connect_others(stores: &Stores, queues: &Queues) {
         add_all(&queue, [operator_condition::triggers::by_condition(change)]);
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,7 +96,7 @@ pub fn build(only: Option<&[String]>) -> anyhow::Result<Built> {
 
 impl Built {
     /// Takes in a line of cargo's messages.
-    fn note(&mut self, line: &str) {
+    pub fn note(&mut self, line: &str) {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
             return;
         };

@@ -222,3 +222,120 @@ fn a_namespace_that_comes_wakes_the_members_of_groups_that_target_it() {
     let other = applied(None, namespace("unrelated"));
     assert_eq!(names(triggers::by_namespace(&other, &groups, &all)), set(&[]));
 }
+
+/// What one field of an object changes is told by what it was before and is now.
+fn edited<K: serde::de::DeserializeOwned>(before: &Value, pointer: &str, value: Value) -> Change<K> {
+    let mut after = before.clone();
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    let parent = after.pointer_mut(parent).unwrap();
+    parent[field] = value;
+    applied(Some(decode(before.clone())), decode(after))
+}
+
+#[test]
+fn a_changed_chain_is_told_in_both_directions() {
+    let all = [typed(unrelated()), typed(csv("a", "")), typed(csv("c", "b"))];
+    let mut old = csv("b", "");
+    old["spec"]["customresourcedefinitions"] = json!({});
+    let replaces = edited::<ClusterServiceVersion>(&old, "/spec/replaces", json!("a"));
+    assert_eq!(names(triggers::by_csv(&replaces, &all)), set(&["a", "b", "c"]));
+    let owned = json!({"owned": [{"name": "demos.example.com", "version": "v1", "kind": "Demo"}]});
+    let owns = edited::<ClusterServiceVersion>(&old, "/spec/customresourcedefinitions", owned);
+    assert_eq!(names(triggers::by_csv(&owns, &all)), set(&["a", "b", "c"]));
+    old["status"] = json!({"phase": "Pending"});
+    let mut next = csv("n", "b");
+    next["spec"]["customresourcedefinitions"] = json!({});
+    let phase = edited::<ClusterServiceVersion>(&old, "/status/phase", json!("Succeeded"));
+    let chain = [typed(next), typed(unrelated())];
+    assert_eq!(names(triggers::by_csv(&phase, &chain)), set(&["b", "n"]));
+    let mut last = csv("l", "p");
+    last["spec"]["customresourcedefinitions"] = json!({});
+    let phase = edited::<ClusterServiceVersion>(&last, "/status", json!({"phase": "Succeeded"}));
+    let chain = [typed(csv("p", "")), typed(unrelated())];
+    assert_eq!(names(triggers::by_csv(&phase, &chain)), set(&["l", "p"]));
+}
+
+#[test]
+fn each_field_that_is_read_of_a_definition_is_news() {
+    let all = [typed(csv("a", ""))];
+    let before = crd("demos.example.com");
+    for (pointer, value) in [
+        ("/spec/versions", json!([{"name": "v1", "served": false}])),
+        ("/status/conditions", json!([])),
+        (
+            "/metadata/annotations",
+            json!({"operatorframework.io/installed-alongside-1": "ns/a"}),
+        ),
+        ("/metadata/uid", json!("another")),
+    ] {
+        let change = edited::<CustomResourceDefinition>(&before, pointer, value);
+        assert_eq!(names(triggers::by_crd(&change, &all)), set(&["a"]), "{pointer}");
+    }
+    let unread = edited::<CustomResourceDefinition>(&before, "/metadata/resourceVersion", json!("7"));
+    assert!(triggers::by_crd(&unread, &all).is_empty());
+}
+
+#[test]
+fn each_field_that_is_read_of_a_group_is_news() {
+    let all = [typed(csv("a", ""))];
+    let mut before = group("ns", "og", &["ns"]);
+    before["metadata"]["annotations"] = json!({});
+    before["status"] = json!({"namespaces": ["ns"], "lastUpdated": null});
+    for (pointer, value) in [
+        ("/spec/targetNamespaces", json!(["other"])),
+        (
+            "/metadata/annotations/olm.providedAPIs",
+            json!("Demo.v1.example.com"),
+        ),
+        ("/status/namespaces", json!(["ns", "other"])),
+        ("/status/serviceAccountRef", json!({"name": "one"})),
+        ("/metadata/uid", json!("another")),
+    ] {
+        let change = edited(&before, pointer, value);
+        assert_eq!(names(triggers::by_group(&change, &all)), set(&["a"]), "{pointer}");
+    }
+}
+
+#[test]
+fn a_namespace_that_goes_or_is_another_is_news() {
+    let mut targeting = group("ns", "og", &["far"]);
+    targeting["status"] = json!({"namespaces": ["far"], "lastUpdated": null});
+    let (groups, all) = ([Arc::new(decode(targeting))], [typed(csv("a", ""))]);
+    let before = json!({"metadata": {"name": "far", "uid": "one"}});
+    for (pointer, value) in [
+        ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
+        ("/metadata/uid", json!("another")),
+    ] {
+        let change = edited::<PartialObjectMeta<Namespace>>(&before, pointer, value);
+        assert_eq!(
+            names(triggers::by_namespace(&change, &groups, &all)),
+            set(&["a"]),
+            "{pointer}"
+        );
+    }
+}
+
+#[test]
+fn an_api_service_that_becomes_available_is_news() {
+    let mut needing = csv("a", "");
+    needing["spec"]["apiservicedefinitions"] =
+        json!({"required": [{"name": "x", "group": "example.org", "version": "v1", "kind": "X"}]});
+    let all = [typed(needing), typed(unrelated())];
+    let before = json!({"metadata": {"name": "v1.example.org", "uid": "one"}, "status": {"conditions": []}});
+    for (pointer, value) in [
+        (
+            "/status/conditions",
+            json!([{"type": "Available", "status": "True"}]),
+        ),
+        ("/metadata/uid", json!("another")),
+    ] {
+        let change = edited(&before, pointer, value);
+        assert_eq!(
+            names(triggers::by_api_service(&change, &all)),
+            set(&["a"]),
+            "{pointer}"
+        );
+    }
+    let unread = edited(&before, "/metadata/resourceVersion", json!("7"));
+    assert!(triggers::by_api_service(&unread, &all).is_empty());
+}

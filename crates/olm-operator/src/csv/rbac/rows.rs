@@ -1,0 +1,138 @@
+//! What counts as a right that is held and as a proof, field by field.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use olm_api::v1alpha1::InstallPlan;
+use olm_runtime::NamespacedName;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{csv::observe::reading::stored::is_spread, world::decode};
+
+fn wanted(scope: Scope) -> WantedRole {
+    WantedRole {
+        name: "r".into(),
+        promoted_name: "p".into(),
+        scope,
+        service_account: "demo".into(),
+        rules: decode(json!([rule()])),
+        rules_hash: String::new(),
+    }
+}
+
+fn rule() -> Value {
+    json!({"verbs": ["get"], "apiGroups": ["g"], "resources": ["r"], "resourceNames": ["n"]})
+}
+
+/// A role and its binding, of both scopes, after a change.
+fn held(scope: Scope, pointer: &str, value: Value) -> bool {
+    let kind = match scope {
+        Scope::Namespace => "Role",
+        Scope::Cluster => "ClusterRole",
+    };
+    let mut both = json!({
+        "role": {"metadata": {"namespace": "ns", "name": "r"}, "rules": [rule()]},
+        "binding": {"metadata": {"namespace": "ns", "name": "r"},
+            "roleRef": {"apiGroup": "", "kind": kind, "name": "r"},
+            "subjects": [{"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}]},
+    });
+    *both.pointer_mut(pointer).unwrap() = value;
+    let (role, binding) = (both["role"].take(), both["binding"].take());
+    let mut rbac = Rbac::default();
+    match scope {
+        Scope::Namespace => {
+            rbac.roles = vec![Arc::new(decode(role))];
+            rbac.role_bindings = vec![Arc::new(decode(binding))];
+        }
+        Scope::Cluster => {
+            rbac.cluster_roles = vec![Arc::new(decode(role))];
+            rbac.cluster_role_bindings = vec![Arc::new(decode(binding))];
+        }
+    }
+    is_held(&wanted(scope), "ns", &rbac)
+}
+
+#[test]
+fn a_right_is_held_with_exactly_these_rules_by_this_account() {
+    for scope in [Scope::Namespace, Scope::Cluster] {
+        assert!(held(scope, "/role/metadata/name", json!("r")), "{scope:?}");
+        for (pointer, value) in [
+            ("/role/rules/0/verbs", json!(["list"])),
+            ("/role/rules/0/apiGroups", json!(["other"])),
+            ("/role/rules/0/resources", json!(["other"])),
+            ("/role/rules/0/resourceNames", json!(["other"])),
+            ("/role/rules", json!([])),
+            ("/role/rules", json!([rule(), rule()])),
+            ("/role/metadata/name", json!("other")),
+            ("/binding/roleRef/name", json!("other")),
+            ("/binding/roleRef/kind", json!("Other")),
+            ("/binding/subjects", json!([])),
+            ("/binding/subjects/0/kind", json!("User")),
+            ("/binding/subjects/0/name", json!("other")),
+            ("/binding/subjects/0/namespace", json!("other")),
+        ] {
+            assert!(!held(scope, pointer, value), "{scope:?} {pointer}");
+        }
+    }
+}
+
+#[test]
+fn a_counterpart_is_elsewhere_says_where_it_came_from_and_whose_it_is() {
+    let csv = NamespacedName::new("ns", "a");
+    let is_counterpart = |field: &str, value: &str| {
+        let mut metadata = json!({"namespace": "far", "name": "r", "labels": {"olm.copiedFrom": "ns", "olm.owner": "a",
+            "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"}});
+        match field {
+            "namespace" => metadata[field] = json!(value),
+            label => metadata["labels"][label] = json!(value),
+        }
+        is_spread(&decode::<ObjectMeta>(metadata), &csv)
+    };
+    assert!(is_counterpart("namespace", "far"));
+    assert!(!is_counterpart("namespace", "ns"));
+    assert!(!is_counterpart("olm.copiedFrom", "other"));
+    assert!(!is_counterpart("olm.owner", "other"));
+    assert!(!is_counterpart("olm.owner.namespace", "other"));
+    assert!(!is_counterpart("olm.owner.kind", "Other"));
+}
+
+/// What is kept of a plan's only step.
+fn kept(phase: &str, status: &str, group: &str, manifest: &Value) -> Option<Option<String>> {
+    let step = json!({"resolving": "a", "status": status, "resource": {"sourceName": "", "sourceNamespace": "",
+        "group": group, "version": "v1", "kind": "Role", "name": "r", "manifest": manifest.to_string()}});
+    let mut plan: InstallPlan = decode(
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": {"namespace": "ns", "name": "p"},
+            "spec": {"clusterServiceVersionNames": [], "approval": "", "approved": true},
+            "status": {"phase": phase, "catalogSources": [], "plan": [step]}}),
+    );
+    crate::stores::prune_install_plan(&mut plan);
+    let status = plan.status.unwrap();
+    status.plan.first().map(|step| step.resource.manifest.clone())
+}
+
+#[test]
+fn a_step_proves_what_it_carried_once_it_was_carried_out() {
+    let role = json!({"kind": "Role", "rules": [rule()]});
+    let hash = recipe::rules_hash(&wanted(Scope::Namespace).rules).unwrap();
+    let nothing = Some(Some(String::new()));
+    assert_eq!(
+        kept("Complete", "Created", GROUP, &role),
+        Some(Some(hash.clone()))
+    );
+    assert_eq!(kept("Complete", "Present", GROUP, &role), Some(Some(hash)));
+    assert_eq!(kept("Complete", "Unknown", GROUP, &role), None);
+    assert_eq!(kept("Installing", "Created", GROUP, &role), None);
+    assert_eq!(kept("Failed", "Created", GROUP, &role), None);
+    assert_eq!(kept("Complete", "Created", "other", &role), None);
+    assert_eq!(kept("Complete", "Created", GROUP, &json!("no object")), nothing);
+    assert_eq!(
+        kept("Complete", "Created", GROUP, &json!({"kind": "Pod"})),
+        nothing
+    );
+    for reference in ["BundleImage", "ConfigMap"] {
+        assert_eq!(
+            kept("Complete", "Created", GROUP, &json!({"kind": reference})),
+            Some(None)
+        );
+    }
+}
