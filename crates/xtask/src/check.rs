@@ -69,6 +69,7 @@ const CHECKS: [Check; 8] = [
                     "clippy",
                     "--workspace",
                     "--all-targets",
+                    "--keep-going",
                     "--quiet",
                     "--",
                     "-D",

@@ -19,7 +19,7 @@ const UPDATE: &str = "OLM_UPDATE_GENERATED";
 pub fn run(check: bool) -> anyhow::Result<ExitCode> {
     let mut command = workspace::cargo();
     command
-        .args(["test", "--quiet", "--package", "olm-api", "--test", "crds", "--"])
+        .args(["test", "--quiet", "--workspace", "--test", "crds", "--"])
         .args(["--exact", "crd_manifests_are_fresh"])
         .env_remove(UPDATE);
     if !check {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 pub mod args;
 pub mod bench;
+mod binaries;
 pub mod catalog;
 pub mod check;
 pub mod checklist;

@@ -18,7 +18,7 @@ use anyhow::bail;
 
 use self::list::Mutation;
 use self::workshop::{Compiled, Number, Ran, Switches, Workshop};
-use crate::test::binaries::TestBinary;
+use crate::binaries::TestBinary;
 use crate::workspace;
 
 /// A crate with a list of mutations, and the tests that must notice them.

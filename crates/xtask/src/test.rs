@@ -6,7 +6,6 @@
 //! that want it for themselves one after the other. At the end stands where the time went, and last of all what each test
 //! program said of itself.
 
-pub(crate) mod binaries;
 mod runner;
 mod timing;
 
@@ -18,10 +17,10 @@ use std::thread;
 use anyhow::{Context as _, anyhow, bail};
 use serde::Deserialize;
 
-use self::binaries::{Built, TestBinary};
 use self::runner::{Job, Runner};
 use self::timing::{Part, Timing};
 use crate::args::TestOptions;
+use crate::binaries::{self, Built, TestBinary};
 use crate::cluster::{self, CLUSTER_VARIABLE, Cluster, UpOptions};
 use crate::kubectl::Destination;
 use crate::progress::Progress;

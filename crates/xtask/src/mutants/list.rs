@@ -88,7 +88,7 @@ mod tests {
     fn a_clause_is_found_where_it_is_meant() {
         let text = "fn a() { x(); }\nfn b() { x(); y(); }\n";
         assert_eq!(mutation("", "y();").place(text).unwrap(), 30..34);
-        assert_eq!(mutation("fn b()", "x();").place(text).unwrap(), 24..28);
+        assert_eq!(mutation("fn b()", "x();").place(text).unwrap(), 25..29);
         assert!(mutation("", "x();").place(text).is_err());
         assert!(mutation("", "z();").place(text).is_err());
         assert!(mutation("fn c()", "x();").place(text).is_err());

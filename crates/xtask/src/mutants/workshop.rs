@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::list::Mutation;
 use super::switches::{self, VARIABLE};
 use super::{SUITES, Suite};
-use crate::test::binaries::{Built, TestBinary};
+use crate::binaries::{Built, TestBinary};
 use crate::workspace;
 
 /// Cargo starts compilers of the workspace's own packages through this program, which does nothing else. What cargo builds so
@@ -40,7 +40,7 @@ pub(super) enum Compiled {
     /// Programs of tests.
     Well(Vec<TestBinary>),
     /// It failed: files below the copy and lines that are wrong, and the compiler's words.
-    Badly(Vec<(PathBuf, RangeInclusive<usize>)>, String),
+    Badly(Vec<Place>, String),
 }
 
 /// What became of a run of tests.
@@ -86,7 +86,7 @@ impl Switches {
     }
 
     /// Those whose switches the compiler complains of.
-    pub(super) fn wrong(&self, places: &[(PathBuf, RangeInclusive<usize>)]) -> BTreeSet<Number> {
+    pub(super) fn wrong(&self, places: &[Place]) -> BTreeSet<Number> {
         places
             .iter()
             .flat_map(|(file, lines)| self.at(file, lines))
@@ -229,8 +229,11 @@ impl Workshop {
     }
 }
 
+/// A file and lines of it, counted from one.
+type Place = (PathBuf, RangeInclusive<usize>);
+
 /// Of a line of cargo's messages that tells an error: files and lines, and its text.
-fn error_of(line: &str) -> Option<(Vec<(PathBuf, RangeInclusive<usize>)>, String)> {
+fn error_of(line: &str) -> Option<(Vec<Place>, String)> {
     let message: Value = serde_json::from_str(line).ok()?;
     let message = message
         .get("message")

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 
-use super::binaries::TestBinary;
 use super::timing::{Part, Timing};
+use crate::binaries::TestBinary;
 use crate::results::Results;
 
 /// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing and of tests
