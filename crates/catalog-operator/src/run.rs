@@ -244,7 +244,7 @@ impl Parts {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use olm_testing::turns::namespaces_take_turns;
 
     use super::*;
 
@@ -253,18 +253,7 @@ mod tests {
     async fn namespaces_take_turns_in_the_queues_of_catalogs_and_of_plans() {
         let queues = Queues::default();
         for queue in [queues.sources, queues.plans] {
-            for index in 0..100 {
-                queue.add(NamespacedName::new("flood", index.to_string()));
-            }
-            queue.add(NamespacedName::new("calm", "one"));
-            let mut taken = vec![queue.next().await, queue.next().await];
-            assert!(taken.iter().any(|key| key.namespace == "calm"), "{taken:?}");
-            while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
-                taken.push(key);
-            }
-            let of_flood = taken.iter().filter(|key| key.namespace == "flood").count();
-            assert_eq!(of_flood, WORKERS_OF_A_NAMESPACE);
-            assert!(of_flood < WORKERS);
+            namespaces_take_turns(&queue, WORKERS_OF_A_NAMESPACE, WORKERS).await;
         }
     }
 }

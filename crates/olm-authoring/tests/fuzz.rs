@@ -14,17 +14,17 @@ mod fuzzing;
 
 use std::path::PathBuf;
 
-use catalog_seeds::{LIMITS, WORDS, catalogs, changed_documents, check_rendering, files_of_the_corpus};
+use catalog_seeds::{
+    LIMITS, WORDS, catalogs, changed_documents, check_rendering, checked, files_of_the_corpus,
+};
 use fuzzing::Fuzz;
 use olm_authoring::bundle::BundleContent;
 use olm_authoring::bundle::check::{Optional, check_content, check_format};
 use olm_authoring::graph::{PackageGraph, to_svg};
 use olm_authoring::judge::ByShape;
 use olm_authoring::mermaid;
-use olm_fbc::load::Origin;
 use olm_fbc::render::Format;
 use olm_fbc::schema::Blob;
-use olm_fbc::validate::Checker;
 use olm_fbc::yaml::{self, Documents};
 
 #[test]
@@ -36,19 +36,7 @@ fn valid_catalogs_of_any_kind_are_drawn() {
         structured: Some(changed_documents),
     };
     fuzz.run(|input| {
-        let mut checker = Checker::default();
-        let mut blobs = Vec::new();
-        for (index, value) in Documents::with_limits(input, LIMITS).flatten().enumerate() {
-            let Ok(blob) = Blob::from_value(value) else {
-                continue;
-            };
-            let origin = Origin {
-                file: "f".into(),
-                document: index + 1,
-            };
-            checker.add(blob.clone(), &origin);
-            blobs.push(blob);
-        }
+        let (checker, blobs) = checked(input);
         let Ok(model) = checker.finish() else {
             return false;
         };

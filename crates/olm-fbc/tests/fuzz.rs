@@ -13,16 +13,13 @@ mod fuzzing;
 mod naive_range;
 
 use catalog_seeds::{
-    LIMITS, WORDS, beginnings, catalogs, changed_documents, check_rendering, files_of_the_corpus,
+    LIMITS, WORDS, beginnings, catalogs, changed_documents, check_rendering, checked, files_of_the_corpus,
 };
 use fuzzing::{Fuzz, Random};
 use go_compat::semver::{Range, Version};
 use olm_fbc::channel::Graph;
-use olm_fbc::load::Origin;
 use olm_fbc::release::Release;
 use olm_fbc::render::Format;
-use olm_fbc::schema::Blob;
-use olm_fbc::validate::Checker;
 use olm_fbc::yaml::{self, Documents};
 
 #[test]
@@ -55,20 +52,10 @@ fn catalogs_of_any_kind() {
         structured: Some(changed_documents),
     };
     fuzz.run(|input| {
-        let mut checker = Checker::default();
-        let mut blobs = Vec::new();
-        for (index, value) in Documents::with_limits(input, LIMITS).flatten().enumerate() {
-            let Ok(blob) = Blob::from_value(value) else {
-                continue;
-            };
-            check_rendering(&blob, Format::Json);
-            check_rendering(&blob, Format::Yaml);
-            let origin = Origin {
-                file: "f".into(),
-                document: index + 1,
-            };
-            checker.add(blob.clone(), &origin);
-            blobs.push(blob);
+        let (checker, blobs) = checked(input);
+        for blob in &blobs {
+            check_rendering(blob, Format::Json);
+            check_rendering(blob, Format::Yaml);
         }
         match checker.finish() {
             Ok(model) => {

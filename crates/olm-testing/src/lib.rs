@@ -7,3 +7,4 @@ pub mod long;
 pub mod patch;
 pub mod shared;
 pub mod stage;
+pub mod turns;

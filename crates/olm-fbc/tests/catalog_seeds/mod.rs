@@ -4,8 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
+use olm_fbc::load::Origin;
 use olm_fbc::render::{Format, write_blob};
 use olm_fbc::schema::Blob;
+use olm_fbc::validate::Checker;
 use olm_fbc::yaml::{self, Documents, Limits};
 use serde_json::Value;
 
@@ -94,6 +96,24 @@ pub fn small_catalogs_of_the_corpus() -> Vec<Vec<u8>> {
         text.into_bytes()
     });
     catalogs.filter(|text| text.len() < 60_000).collect()
+}
+
+/// The blobs of a catalog's text, and a checker that has taken them.
+pub fn checked(input: &[u8]) -> (Checker, Vec<Blob>) {
+    let mut checker = Checker::default();
+    let mut blobs = Vec::new();
+    for (index, value) in Documents::with_limits(input, LIMITS).flatten().enumerate() {
+        let Ok(blob) = Blob::from_value(value) else {
+            continue;
+        };
+        let origin = Origin {
+            file: "f".into(),
+            document: index + 1,
+        };
+        checker.add(blob.clone(), &origin);
+        blobs.push(blob);
+    }
+    (checker, blobs)
 }
 
 /// Some files of the corpus.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
-use olm_runtime::NamespacedName;
 use olm_runtime::store::Change;
+use olm_testing::turns::namespaces_take_turns;
 use serde_json::{Value, json};
 
 use super::*;
@@ -19,18 +19,7 @@ use crate::world::{World, csv, decode, deployment, group, namespace_object};
 async fn namespaces_take_turns_in_the_queues_of_csvs_groups_and_conditions() {
     let queues = Queues::default();
     for queue in [queues.csvs, queues.groups, queues.conditions] {
-        for index in 0..100 {
-            queue.add(NamespacedName::new("flood", index.to_string()));
-        }
-        queue.add(NamespacedName::new("calm", "one"));
-        let mut taken = vec![queue.next().await, queue.next().await];
-        assert!(taken.iter().any(|key| key.namespace == "calm"), "{taken:?}");
-        while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
-            taken.push(key);
-        }
-        let of_flood = taken.iter().filter(|key| key.namespace == "flood").count();
-        assert_eq!(of_flood, WORKERS_OF_A_NAMESPACE);
-        assert!(of_flood < WORKERS);
+        namespaces_take_turns(&queue, WORKERS_OF_A_NAMESPACE, WORKERS).await;
     }
 }
 

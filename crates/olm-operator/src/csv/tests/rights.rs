@@ -153,6 +153,21 @@ fn installed_in(targets: &[&str]) -> World {
 }
 
 /// A user who may only create ClusterServiceVersions gets nothing made, whatever the ClusterServiceVersion asks for.
+/// The ClusterServiceVersion asks for other rules, and its namespace has a Role with them.
+fn ask_for_secrets(world: &mut World) {
+    let wide = permission("demo", "", "secrets");
+    put_all(
+        world,
+        labelled("ns", &role_name("secrets"), wide["rules"].clone(), &[]),
+    );
+    world.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"spec": {"install": {"spec": {"permissions": [wide]}}}}),
+    );
+}
+
 #[test]
 fn arch_007_a_missing_account_or_right_is_told_and_never_made() {
     for targets in [&["ns"][..], &[]] {
@@ -335,17 +350,7 @@ fn new_rules_of_an_edited_csv_are_not_promoted() {
     succeeded(&world, "a");
     let before = rbac_outside(&world);
     world.by_hand = true;
-    let wide = permission("demo", "", "secrets");
-    put_all(
-        &mut world,
-        labelled("ns", &role_name("secrets"), wide["rules"].clone(), &[]),
-    );
-    world.edit(
-        "ClusterServiceVersion",
-        "ns",
-        "a",
-        json!({"spec": {"install": {"spec": {"permissions": [wide]}}}}),
-    );
+    ask_for_secrets(&mut world);
     world.settle_for(60);
     unmet(&world);
     assert_eq!(rbac_outside(&world), before);

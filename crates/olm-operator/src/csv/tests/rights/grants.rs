@@ -34,17 +34,7 @@ fn what_was_granted_once_counts_after_its_plan_is_gone_until_the_rules_change() 
         succeeded(&world, "a");
         assert_eq!(rbac_outside(&world).len(), 2, "{:?}", rbac_outside(&world));
 
-        let wide = permission("demo", "", "secrets");
-        put_all(
-            &mut world,
-            labelled("ns", &role_name("secrets"), wide["rules"].clone(), &[]),
-        );
-        world.edit(
-            "ClusterServiceVersion",
-            "ns",
-            "a",
-            json!({"spec": {"install": {"spec": {"permissions": [wide]}}}}),
-        );
+        ask_for_secrets(&mut world);
         world.settle_for(20);
         unmet(&world);
     }
