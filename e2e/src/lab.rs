@@ -23,6 +23,7 @@ pub struct Lab {
     destination: Destination,
     opm: Opm,
     opm_image: PathBuf,
+    stand_in_program: PathBuf,
 }
 
 impl Lab {
@@ -58,6 +59,7 @@ impl Lab {
             destination,
             opm: Opm::new(built.opm_program()),
             opm_image: built.opm_image(),
+            stand_in_program: built.stand_in_program(),
         })
     }
 
@@ -79,6 +81,11 @@ impl Lab {
     /// The image tar catalogs are built on.
     pub fn opm_image(&self) -> &Path {
         &self.opm_image
+    }
+
+    /// The static program that stands in for operators whose images cannot be had.
+    pub fn stand_in_program(&self) -> &Path {
+        &self.stand_in_program
     }
 
     /// A folder of the test `test` under `target/`, emptied.

@@ -47,6 +47,29 @@ pub struct BuiltImage {
     pub digest: String,
 }
 
+/// How the programs in images are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// As they are shipped.
+    Release,
+    /// The same but for optimising across crates, which takes minutes: for tests, which ask what programs do and not how fast.
+    Tested,
+}
+
+impl Profile {
+    /// Its name in `Cargo.toml`, and the folder of what it makes.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Tested => "tested",
+        }
+    }
+
+    fn programs(self) -> PathBuf {
+        workspace::target().join(target()).join(self.name())
+    }
+}
+
 /// What [`build`] made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Built {
@@ -60,6 +83,11 @@ impl Built {
     /// The static `opm`, which also runs on this machine.
     pub fn opm_program(&self) -> PathBuf {
         self.programs.join("opm")
+    }
+
+    /// The static program for images that stand in for those of others: they have nothing but it.
+    pub fn stand_in_program(&self) -> PathBuf {
+        self.programs.join(STAND_IN)
     }
 
     /// The `opm` image's tar.
@@ -98,7 +126,7 @@ impl Built {
 /// Those of reading or building.
 pub fn given_or_built(progress: &Progress) -> anyhow::Result<Built> {
     let Some(path) = std::env::var_os(VARIABLE) else {
-        return build(progress);
+        return build(Profile::Release, progress);
     };
     let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("{} is no list of images", path.display()))
@@ -112,22 +140,13 @@ fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-fn programs() -> PathBuf {
-    workspace::target().join(target()).join("release")
-}
-
-/// The static program that [`build`] makes for stand-in images.
-pub fn stand_in_program() -> PathBuf {
-    programs().join(STAND_IN)
-}
-
 /// Builds the programs and writes the images.
 ///
 /// # Errors
 /// When the compiler fails, a program is not static, or the certificate authorities are missing.
-pub fn build(progress: &Progress) -> anyhow::Result<Built> {
-    progress.stage("static programs built", || compile(&target(), &PROGRAMS))?;
-    write(progress, programs(), &[])
+pub fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
+    progress.stage("static programs built", || compile(profile, &PROGRAMS))?;
+    write(progress, profile.programs(), &[])
 }
 
 /// Writes images of `programs` as cargo builds them beside tests, together with the libraries they need: not what is
@@ -137,9 +156,12 @@ pub fn build(progress: &Progress) -> anyhow::Result<Built> {
 /// When a program is missing or cannot be copied.
 pub fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
     // Images of others have nothing but this one program.
-    progress.stage("static stand-in built", || compile(&target(), &[STAND_IN]))?;
+    progress.stage("static stand-in built", || compile(Profile::Tested, &[STAND_IN]))?;
     let copies = folder().join("programs");
     fs::create_dir_all(&copies)?;
+    let stand_in = Profile::Tested.programs().join(STAND_IN);
+    fs::copy(&stand_in, copies.join(STAND_IN))
+        .with_context(|| format!("cannot copy {}", stand_in.display()))?;
     let mut libraries = BTreeSet::new();
     for name in PROGRAMS.iter().filter(|name| **name != STAND_IN) {
         let program = programs
@@ -228,10 +250,17 @@ fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyho
 /// glibc is linked in, so that an image needs nothing but the program; naming the target keeps build
 /// scripts and procedural macros dynamic, which they must be. Without relocations at start the tables in a program stay
 /// pages of its file, instead of becoming memory of each process (1.6 MiB in the catalog operator).
-fn compile(target: &str, packages: &[&str]) -> anyhow::Result<()> {
+fn compile(profile: Profile, packages: &[&str]) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
-        .args(["build", "--quiet", "--release", "--target", target])
+        .args([
+            "build",
+            "--quiet",
+            "--profile",
+            profile.name(),
+            "--target",
+            &target(),
+        ])
         .env(
             "RUSTFLAGS",
             "-C target-feature=+crt-static -C relocation-model=static",

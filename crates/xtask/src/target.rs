@@ -60,7 +60,7 @@ pub fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
 /// When the build or a push fails.
 pub fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
-    let images = built::build(&progress)?;
+    let images = built::build(built::Profile::Release, &progress)?;
     if let Some(name) = &options.name {
         images.load(&Cluster::open(name)?, &progress)?;
     }
@@ -94,7 +94,7 @@ fn publish_ours(
     options: &TargetOptions,
     progress: &Progress,
 ) -> anyhow::Result<Built> {
-    let images = built::build(progress)?;
+    let images = built::build(built::Profile::Release, progress)?;
     progress.stage("images pushed", || {
         for image in &images.images {
             push(

@@ -195,7 +195,7 @@ fn compile(
     };
     let programs = || {
         timing.measure(Part::Compile, "programs for images, images", || {
-            images::build(progress)
+            images::build(profile(options), progress)
         })
     };
     let tests = || {
@@ -227,6 +227,15 @@ fn compile(
             .map_err(|_| anyhow!("building images panicked"))??;
         Ok((tests?, Some(programs)))
     })
+}
+
+/// The long form tests what is shipped.
+fn profile(options: &TestOptions) -> images::Profile {
+    if options.long {
+        images::Profile::Release
+    } else {
+        images::Profile::Tested
+    }
 }
 
 fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'static str, String)]) -> Job<'a> {
@@ -309,7 +318,7 @@ fn against_cluster(
         )?;
         let built = match built {
             Some(built) => built.clone(),
-            None => images::build(progress)?,
+            None => images::build(profile(options), progress)?,
         };
         built.load(&cluster, progress)?;
         deploy::deploy(&Destination::Embedded(cluster), &built, None, progress)?;

@@ -13,11 +13,11 @@ use crate::choice::{CHOICES, Candidate, SITES, Site};
 /// Pushes stand-ins, bundle images under the names the catalog has for them, and one catalog for each site.
 pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate]) -> anyhow::Result<()> {
     let folder = lab.folder("corpus")?;
-    let program = xtask::images::stand_in_program();
+    let program = lab.stand_in_program();
     let mut work: Vec<Box<dyn FnOnce() -> anyhow::Result<()> + Send + '_>> = Vec::new();
     let stand_ins = stand_in::plan(candidates.iter().flat_map(|candidate| &candidate.bundles))?;
     for (number, (image, stand_in)) in stand_ins.into_iter().enumerate() {
-        let (tar, program) = (folder.join(format!("stand-in-{number}.tar")), &program);
+        let tar = folder.join(format!("stand-in-{number}.tar"));
         work.push(Box::new(move || {
             stand_in.write(program, &tar)?;
             lab.cluster().load(&tar, &[image]).map(|_| ())

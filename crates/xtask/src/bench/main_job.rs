@@ -47,7 +47,7 @@ pub(super) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
     let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
-    let built = images::build(&progress)?;
+    let built = images::build(images::Profile::Release, &progress)?;
     built.load(&cluster, &progress)?;
     let destination = Destination::Embedded(cluster.clone());
     deploy::deploy(&destination, &built, None, &progress)?;
