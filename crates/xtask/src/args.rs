@@ -49,6 +49,9 @@ pub enum Command {
     Mutants {
         /// Only rules whose name, test or crate contains this
         rule: Option<String>,
+        /// Only one in so many of each crate, always the same
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        share: usize,
     },
     /// Check what holds for all of the code: dependencies, circles, formatting, lints, generated files, licences
     ///

@@ -41,7 +41,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Deploy(options) => target::deploy(&options),
         args::Command::Bench(options) => bench::run(&options),
         args::Command::Checklist { step } => checklist::run(step),
-        args::Command::Mutants { rule } => mutants::run(rule.as_deref()),
+        args::Command::Mutants { rule, share } => mutants::run(share, rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
         args::Command::Check => check::run(),
     }

@@ -31,8 +31,6 @@ struct Suite {
     filter: &'static str,
     /// Parts of the names of tests that take seconds, which are asked last.
     slow: &'static [&'static str],
-    /// Left to `--long`.
-    is_long: bool,
 }
 
 const SUITES: [Suite; 7] = [
@@ -41,21 +39,18 @@ const SUITES: [Suite; 7] = [
         targets: &["scenarios"],
         filter: "scenarios_come_out_as_written",
         slow: &[],
-        is_long: false,
     },
     Suite {
         package: "olm-fbc",
         targets: &["lib", "checklist"],
         filter: "",
         slow: &[],
-        is_long: false,
     },
     Suite {
         package: "olm-registry",
         targets: &["serve", "bounds"],
         filter: "",
         slow: &[],
-        is_long: false,
     },
     Suite {
         package: "olm-operator",
@@ -66,28 +61,24 @@ const SUITES: [Suite; 7] = [
             "the_published_upgrades",
             "a_description_too_large",
         ],
-        is_long: true,
     },
     Suite {
         package: "catalog-operator",
         targets: &["lib"],
         filter: "",
         slow: &[],
-        is_long: true,
     },
     Suite {
         package: "olm-runtime",
         targets: &["lib"],
         filter: "",
         slow: &[],
-        is_long: true,
     },
     Suite {
         package: "olm-oci",
         targets: &["lib", "bounds", "faults", "registry"],
         filter: "",
         slow: &[],
-        is_long: true,
     },
 ];
 
@@ -147,12 +138,13 @@ impl fmt::Display for Score {
     }
 }
 
-/// Tries every mutation, or those whose rule, test or crate contains `only`.
+/// Tries one in `share` of the mutations of each crate, always the same, of those whose rule, test or crate contains `only`.
+/// Those that are compiled for themselves are tried only if all are.
 ///
 /// # Errors
 /// The workspace cannot be copied, cargo not be run, or the tests fail without any mutation.
-pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
-    let score = every(1, only)?;
+pub fn run(share: usize, only: Option<&str>) -> anyhow::Result<ExitCode> {
+    let score = every(share.max(1), only)?;
     println!("{score}");
     Ok(if score.is_good() {
         ExitCode::SUCCESS
@@ -161,12 +153,7 @@ pub fn run(only: Option<&str>) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Tries one in `share` of the mutations of each crate, always the same, of those whose rule, test or crate contains `only`.
-/// Those that are compiled for themselves are tried only if all are.
-///
-/// # Errors
-/// The workspace cannot be copied, cargo not be run, or the tests fail without any mutation.
-pub fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
+fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
     let root = workspace::root();
     let lists: Vec<Vec<Mutation>> = SUITES
         .iter()
@@ -198,22 +185,31 @@ pub fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
         if wanted.is_empty() {
             continue;
         }
-        if suite.is_long && share > 1 {
-            println!(
-                "{:<17} {}: `--long` tries its mutations",
-                "LEFT OUT", suite.package
-            );
-            continue;
-        }
         let (alone, switched): (Vec<_>, Vec<_>) = wanted
             .into_iter()
             .partition(|(number, _)| switches.alone.contains(&(place, *number)));
         let began = Instant::now();
-        let mut trial = Trial::of(suite, binaries.clone())?;
-        for (number, mutation) in switched.into_iter().step_by(share) {
+        let switched: Vec<(usize, &Mutation)> = switched.into_iter().step_by(share).collect();
+        let mut tests: Vec<&str> = switched
+            .iter()
+            .map(|(_, mutation)| mutation.test.as_str())
+            .collect();
+        if share == 1 || tests.contains(&"") {
+            tests.clear();
+        }
+        let mut trial = Trial::of(suite, binaries.clone(), &tests)?;
+        for (number, mutation) in switched {
             crate::interrupt::check()?;
             let outcome = trial.judge(Some(&switches::id(suite.package, number)), mutation)?;
             score.note(suite, mutation, &outcome);
+        }
+        if share > 1 && !alone.is_empty() {
+            println!(
+                "{:<17} {}: {} that are compiled one by one; `cargo xtask mutants` tries them",
+                "LEFT OUT",
+                suite.package,
+                alone.len()
+            );
         }
         for (_, mutation) in alone.into_iter().filter(|_| share == 1) {
             crate::interrupt::check()?;
@@ -279,15 +275,15 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Runs them without any first: what fails then proves nothing.
-    fn of(suite: &'a Suite, binaries: Vec<TestBinary>) -> anyhow::Result<Self> {
+    /// Runs them without any first, or those of `tests` alone if it names some: what fails then proves nothing.
+    fn of(suite: &'a Suite, binaries: Vec<TestBinary>, tests: &[&str]) -> anyhow::Result<Self> {
         let mut trial = Self {
             suite,
             binaries,
             limit: Duration::from_secs(1200),
         };
         let began = Instant::now();
-        match trial.run(None, "")? {
+        match trial.run(None, tests)? {
             Ran::Well => {}
             Ran::Badly(failed) => bail!("tests of {} fail without a mutation: {}", suite.package, failed),
             Ran::Endlessly => bail!("tests of {} come to no end without a mutation", suite.package),
@@ -296,12 +292,15 @@ impl<'a> Trial<'a> {
         Ok(trial)
     }
 
-    /// Runs those whose names contain `filter`, or all, the slow ones last.
-    fn run(&self, on: Option<&str>, filter: &str) -> anyhow::Result<Ran> {
+    /// Runs those whose names contain one of `filters`, or all if there is none, the slow ones last.
+    fn run(&self, on: Option<&str>, filters: &[&str]) -> anyhow::Result<Ran> {
         let run = |arguments: &[&str]| workshop::run(self.suite, &self.binaries, on, arguments, self.limit);
-        let (filter, slow) = match (filter, self.suite.filter) {
-            ("", "") => (None, self.suite.slow),
-            ("", filter) | (filter, _) => (Some(filter), &[][..]),
+        if !filters.is_empty() {
+            return run(filters);
+        }
+        let (filter, slow) = match self.suite.filter {
+            "" => (None, self.suite.slow),
+            filter => (Some(filter), &[][..]),
         };
         let skipped = slow.iter().flat_map(|name| ["--skip", *name]);
         let quick: Vec<&str> = filter.into_iter().chain(skipped).collect();
@@ -315,7 +314,7 @@ impl<'a> Trial<'a> {
     fn judge(&self, on: Option<&str>, mutation: &Mutation) -> anyhow::Result<Outcome> {
         const NO_END: &str = "tests that come to no end";
         if !mutation.test.is_empty() {
-            match self.run(on, &mutation.test)? {
+            match self.run(on, &[&mutation.test])? {
                 Ran::Badly(failed) if failed.starts_with(&mutation.test) => {
                     return Ok(Outcome::Noticed(failed));
                 }
@@ -323,7 +322,7 @@ impl<'a> Trial<'a> {
                 _ => {}
             }
         }
-        let by = match self.run(on, "")? {
+        let by = match self.run(on, &[])? {
             Ran::Well => return Ok(Outcome::Unnoticed),
             Ran::Badly(failed) => failed,
             Ran::Endlessly => NO_END.to_owned(),

@@ -2,15 +2,16 @@
 //!
 //! # Expected flow
 //! Three compilers work side by side: cargo for the tests, cargo for the programs in images, Go for the cluster. Then come the
-//! checks of `cargo xtask check`, the tests that need no cluster, fuzzing, mutations, and the tests against the cluster: those that share it side by side, those
-//! that want it for themselves one after the other. At the end stands where the time went, and last of all what each test
+//! tests that need no cluster, fuzzing, and the tests against the cluster: those that share it side by side, those that want it
+//! for themselves one after the other; beside them, with what they leave of the processor, the checks of `cargo xtask check` and
+//! mutations. At the end stands where the time went, and last of all what each test
 //! program said of itself.
 
 mod runner;
 mod timing;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -24,7 +25,7 @@ use crate::binaries::{self, Built, TestBinary};
 use crate::cluster::{self, CLUSTER_VARIABLE, Cluster, UpOptions};
 use crate::kubectl::Destination;
 use crate::progress::Progress;
-use crate::{check, deploy, images, mutants, workspace};
+use crate::{deploy, images, workspace};
 
 /// Where the corpus and recorded answers are.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
@@ -100,12 +101,6 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         built.tests.iter().partition(|binary| binary.package == E2E);
     let mut passed = true;
     if !options.e2e_only {
-        progress.note("what holds for all of the code");
-        passed &= runner
-            .timing
-            .measure(Part::Run, "checks, compiling for lints included", || {
-                check::all(progress)
-            })?;
         progress.note("tests that need no cluster");
         let (fuzz, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
             unit.into_iter().partition(|binary| binary.target == FUZZ_TARGET);
@@ -113,10 +108,12 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         passed &= runner.in_turn(&jobs)?;
         passed &= documentation(runner)?;
         passed &= fuzzing(&fuzz, options, runner, progress)?;
-        passed &= mutations(options, runner, progress)?;
     }
-    if let Some(images) = images {
-        passed &= against_cluster(options, runner, progress, Some(&images), |environment| {
+    let Some(images) = images else {
+        return Ok(passed & of_the_code(options, runner, progress)?);
+    };
+    let cluster = || {
+        against_cluster(options, runner, progress, Some(&images), |environment| {
             let alone = Manifest::read()?.alone;
             let (last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
                 e2e.iter().partition(|binary| alone.contains(&binary.target));
@@ -138,8 +135,38 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
             let mut passed = runner.side_by_side(E2E_PROGRAMS, jobs(first))?;
             passed &= runner.in_turn(&jobs(in_order(last, &alone)))?;
             Ok(passed)
-        })?;
+        })
+    };
+    if options.e2e_only {
+        return cluster();
     }
+    thread::scope(|scope| {
+        let code = scope.spawn(|| of_the_code(options, runner, progress));
+        let cluster = cluster();
+        let code = code
+            .join()
+            .map_err(|_| anyhow!("a thread that runs checks panicked"))?;
+        Ok(passed & cluster? & code?)
+    })
+}
+
+/// The checks of all code, and mutations. Both compile, and tests against the cluster wait for pods most of the time: so this
+/// takes the processor when nobody else wants it.
+fn of_the_code(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+    let this = std::env::current_exe().context("where is this program?")?;
+    let beside = |arguments: &[&str]| {
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(&this).args(arguments);
+        command
+    };
+    progress.note("checks: what holds for all of the code");
+    let name = "checks, compiling for lints included";
+    let mut passed = runner.told_at_once(name, beside(&["check"]))?;
+    crate::interrupt::check()?;
+    progress.note("mutations: whether the tests notice when a rule is taken away");
+    let share = if options.long { 1 } else { SHARE };
+    let name = "mutations, compiling included";
+    passed &= runner.told_at_once(name, beside(&["mutants", "--share", &share.to_string()]))?;
     Ok(passed)
 }
 
@@ -284,23 +311,6 @@ fn fuzzing(
         })
         .collect();
     runner.in_turn(&jobs)
-}
-
-fn mutations(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
-    let share = if options.long { 1 } else { SHARE };
-    progress.note("mutations: whether the tests notice when a rule is taken away");
-    let score = runner
-        .timing
-        .measure(Part::Run, "mutations, compiling included", || {
-            mutants::every(share, None)
-        })?;
-    runner
-        .results
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .summaries
-        .push(score.to_string());
-    Ok(score.is_good())
 }
 
 /// Sets up the cluster with OLM on it, lets `tests` run with the environment that names it, and removes it.

@@ -12,9 +12,9 @@ use super::timing::{Part, Timing};
 use crate::binaries::TestBinary;
 use crate::results::Results;
 
-/// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing and of tests
-/// that do a share of what they could.
-const REPEATED: [&str; 2] = ["fuzz ", "short form:"];
+/// How the lines begin that are repeated at the end, because they tell how much was tried: those of fuzzing, of mutations and
+/// of tests that do a share of what they could.
+const REPEATED: [&str; 3] = ["fuzz ", "mutations:", "short form:"];
 
 /// What all test programs of a run share.
 #[derive(Debug)]
@@ -72,18 +72,7 @@ impl Runner<'_> {
             let mut passed = true;
             while let Some(job) = next() {
                 crate::interrupt::check()?;
-                let said = Mutex::new(format!("\n     Running {}\n", job.binary.name()));
-                let keep = |line: &str| {
-                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                    said.push_str(line);
-                    said.push('\n');
-                };
-                let outcome = self.run(&job.binary.name(), job.command(), &keep);
-                show(
-                    said.into_inner()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .trim_end(),
-                );
+                let outcome = self.told_at_once(&job.binary.name(), job.command());
                 passed &= outcome?;
             }
             Ok(passed)
@@ -98,6 +87,25 @@ impl Runner<'_> {
             }
             Ok(passed)
         })
+    }
+
+    /// Runs `command` and shows what it says when it is through. False when it failed.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn told_at_once(&self, name: &str, command: Command) -> anyhow::Result<bool> {
+        let said = Mutex::new(format!("\n     Running {name}\n"));
+        let outcome = self.run(name, command, &|line| {
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.push_str(line);
+            said.push('\n');
+        });
+        show(
+            said.into_inner()
+                .unwrap_or_else(PoisonError::into_inner)
+                .trim_end(),
+        );
+        outcome
     }
 
     /// Runs `command`, gives `shown` each line of it, and takes the lines in. False when it failed.
