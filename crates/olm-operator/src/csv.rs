@@ -1,7 +1,7 @@
 //! The ClusterServiceVersion controller: from requirements to a running operator, and on to its successor.
 //!
 //! # Expected flow
-//! `observe` reads stores (and, where it says so, the API server) into an [`observe::Observed`]; [`decide`] walks the
+//! `observe` reads stores (and, where it says so, the API server) into an [`observed::Observed`]; [`decide`] walks the
 //! phases as far as no effect is needed and plans the writes that are; the executor makes them; [`status`] tells what
 //! came of it, in one write.
 //!
@@ -15,12 +15,13 @@
 //! Only a failed read ends a round without a decision. Refused writes are told by [`status`].
 
 pub mod changeover;
+pub mod coverage;
 pub mod decide;
 pub mod deployment;
 pub mod health;
 pub mod install;
 pub mod observe;
-pub mod phase;
+pub mod observed;
 pub mod rbac;
 pub mod removal;
 pub mod replacement;
@@ -44,10 +45,7 @@ use olm_runtime::{
     plan::Plan,
 };
 
-use crate::csv::{
-    decide::walk::Verdict,
-    observe::{Observed, reading::Reader},
-};
+use crate::csv::{decide::walk::Verdict, observe::Reader, observed::Observed};
 
 /// Field manager of what an install applies.
 pub const FIELD_MANAGER: &str = "olm-operator/csv";

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     args::Args,
-    csv::{Csv, observe::reading::Reader},
+    csv::{Csv, observe::Reader},
     false_copy::FalseCopies,
     namespace::Namespaces,
     operator_condition::OperatorConditions,

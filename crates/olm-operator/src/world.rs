@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 pub use objects::*;
 
-use crate::{csv::observe::Kind, run};
+use crate::{csv::observed::Kind, run};
 
 /// Kind, namespace and name.
 pub type Key = (String, String, String);

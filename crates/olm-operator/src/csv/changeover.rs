@@ -23,7 +23,7 @@ use olm_runtime::plan::{Action, Guard, Identity, Propagation, Target};
 use serde_json::json;
 
 use crate::{
-    csv::{deployment::Built, install, observe::Observed, rbac::objects, replacement},
+    csv::{deployment::Built, install, observed::Observed, rbac::objects, replacement},
     owner,
 };
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Resource;
-use olm_api::condition::csv as reason;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
 
 use crate::csv::{
@@ -28,8 +28,7 @@ use crate::csv::{
     },
     health::Rollout,
     install,
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
     rbac, removal, replacement,
 };
 

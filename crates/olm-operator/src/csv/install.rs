@@ -10,7 +10,7 @@ use crate::{
         FIELD_MANAGER,
         deployment::{self, Built},
         health::{self, Problem, Rollout},
-        observe::Observed,
+        observed::Observed,
         rbac::{self, Grant, objects::identity},
     },
     owner,

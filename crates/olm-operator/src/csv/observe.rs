@@ -1,258 +1,334 @@
-//! Everything one decision about a ClusterServiceVersion reads, as values.
+//! Fills an [`Observed`] from the stores, and from the API server where the stores cannot know.
 //!
-//! [`reading`] fills these from the stores and, where it says so, from the API server; `decide`, `status` and the
-//! tests know nothing else.
+//! Live reads, each only in the state that needs it: the successor of one that is being replaced, before it is called
+//! gone; the Subscription of one whose first pods are due; the ReplicaSets of a Deployment that makes way; accounts and RBAC
+//! that OLM did not make; pods of an install that waits; what is left to remove; versions and kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
 
-pub mod reading;
+pub mod grants;
+mod pods;
+pub mod stored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    apps::v1::ReplicaSet,
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
-use olm_api::{api_key::ApiKey, v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
-use olm_runtime::plan::Target;
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
+use olm_api::{
+    labels,
+    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription},
+};
+use olm_runtime::{
+    NamespacedName, clock,
+    discovery::{Discovery, Served, deadline},
+    error::ObserveError,
+    key::is_path_segment,
+    plan::Target,
+};
+use tokio::time::Instant;
 
+use self::stored::{account_names, siblings};
+pub use self::stored::{configured, from_stores, read_account};
 use crate::{
     csv::{
-        deployment::overrides::Overrides,
-        phase::Phase,
-        rbac::coverage::{Binding, RoleKey},
+        changeover, health, install,
+        observed::{Kind, Leftover, Observed},
+        rbac::{self, Place},
+        replacement, requirements,
         strategy::Strategy,
     },
-    operator_group::{Group, intersection::NamespaceSet},
+    owner,
+    stores::Stores,
 };
 
-/// One ClusterServiceVersion and what decides its fate.
-#[derive(Debug, Clone)]
-pub struct Observed {
-    /// The object itself, pruned of what nobody reads.
-    pub csv: Arc<ClusterServiceVersion>,
-    /// The namespace is being deleted: nothing can be created in it any more.
-    pub namespace_terminating: bool,
-    /// Its install strategy, or why that cannot be used.
-    pub strategy: Result<Strategy, String>,
-    /// Namespaces its group targets, other than its own, in which something can be created.
-    pub open_targets: BTreeSet<String>,
-    /// The OperatorGroups of its namespace, by name.
-    pub groups: Vec<Group>,
-    /// The OperatorGroups of other namespaces that provide APIs.
-    pub foreign_groups: Vec<ForeignGroup>,
-    /// The other ClusterServiceVersions of its namespace, copies left out.
-    pub siblings: Vec<Sibling>,
-    /// OperatorCondition of the one it replaces.
-    pub previous_condition: Option<Arc<OperatorCondition>>,
-    /// Deployments of its namespace that carry its owner labels, by name.
-    pub deployments: BTreeMap<String, Arc<Deployment>>,
-    /// Deployments that are called like one of the strategy's and carry the owner labels of another, by name.
-    pub inherited: BTreeMap<String, Arc<Deployment>>,
-    /// ReplicaSets of Deployments that make way for others; `None` when nobody asked for them.
-    pub replica_sets: Option<Vec<ObjectMeta>>,
-    /// Name and uid of the ReplicaSets that stayed behind of Deployments that made way.
-    pub left_behind: BTreeMap<String, String>,
-    /// Why the pods of a Deployment do not run, by Deployment; read only while an install waits.
-    pub pod_troubles: BTreeMap<String, String>,
-    /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
-    pub subscription: Option<Result<Overrides, String>>,
-    /// What the cluster serves of the APIs it owns or needs.
-    pub cluster: Cluster,
-    /// The ServiceAccounts it names and that exist.
-    pub accounts: BTreeMap<String, Account>,
-    /// RBAC objects that concern it.
-    pub rbac: Rbac,
-    /// Roles and RoleBindings that steps of Complete InstallPlans of its namespace made for it.
-    pub planned: Vec<PlannedRbac>,
-    /// Rights that its narrowed group no longer covers have waited long enough for what was to replace them.
-    pub is_overdue: bool,
-    /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
-    pub leftovers: Vec<Leftover>,
+/// Pods of an install are looked at once it has waited this long.
+const POD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a round asks what the cluster serves; the rest counts as unknown and is asked for in the next one.
+const DISCOVERY_BUDGET: Duration = Duration::from_secs(10);
+
+/// Where observations come from.
+pub struct Reader {
+    /// The stores.
+    pub stores: Stores,
+    /// What the cluster serves.
+    pub discovery: Discovery,
+    /// For live reads.
+    pub client: Client,
 }
 
-/// Another OperatorGroup that provides APIs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ForeignGroup {
-    /// `namespace/name`.
-    pub key: String,
-    /// Where its operators work, its own namespace included.
-    pub targets: NamespaceSet,
-    /// What they provide.
-    pub provided: BTreeSet<ApiKey>,
-}
-
-/// Another ClusterServiceVersion of the namespace.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sibling {
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// What it replaces.
-    pub replaces: Option<String>,
-    /// Its phase.
-    pub phase: Phase,
-    /// Names of the CustomResourceDefinitions it owns.
-    pub owned_crds: BTreeSet<String>,
-    /// When it was created.
-    pub created: Option<Timestamp>,
-}
-
-impl Sibling {
-    /// True in phase Succeeded.
-    pub fn is_succeeded(&self) -> bool {
-        self.phase == Phase::Succeeded
-    }
-}
-
-/// What the cluster serves.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Cluster {
-    /// `gitVersion` of the API server, for example `v1.34.4`; empty when nobody asked.
-    pub server_version: String,
-    /// The CustomResourceDefinitions named by the ClusterServiceVersion that exist.
-    pub crds: BTreeMap<String, Crd>,
-    /// Kinds of the native and the required aggregated APIs that are served.
-    pub served: BTreeSet<Kind>,
-    /// Kinds of which nobody can tell at the moment whether they are served, and why.
-    pub unknown: BTreeMap<Kind, String>,
-    /// The required APIServices that exist, by name.
-    pub api_services: BTreeMap<String, ApiService>,
-}
-
-/// A kind of an API.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
-    /// Group, empty for the core.
-    pub group: String,
-    /// Version.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
-}
-
-/// A CustomResourceDefinition that exists.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Crd {
-    /// Its uid.
-    pub uid: String,
-    /// Versions that are served.
-    pub served: BTreeSet<String>,
-    /// Both `Established` and `NamesAccepted` are true.
-    pub established: bool,
-    /// `namespace/name` of the ClusterServiceVersions it was installed with.
-    pub alongside: BTreeSet<String>,
-}
-
-/// An APIService that exists.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ApiService {
-    /// Its uid.
-    pub uid: String,
-    /// Its condition `Available` is true.
-    pub available: bool,
-    /// Why it is not, in one word, if it says so.
-    pub reason: Option<String>,
-}
-
-/// A ServiceAccount that exists.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Account {
-    /// Uid and name of the ClusterServiceVersions that own it.
-    pub csv_owners: BTreeMap<String, String>,
-}
-
-/// A Role or RoleBinding that a step of a Complete InstallPlan made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedRbac {
-    /// Uid of the InstallPlan.
-    pub plan_uid: String,
-    /// `Role` or `RoleBinding`.
-    pub kind: String,
-    /// Name of the object.
-    pub name: String,
-    /// Permissions hash of the object the step carries; `None` when the step only refers to where its object is.
-    pub content: Option<String>,
-}
-
-/// RBAC objects that concern a ClusterServiceVersion.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rbac {
-    /// Roles with its owner labels in its namespace.
-    pub roles: Vec<Arc<Role>>,
-    /// RoleBindings with its owner labels in its namespace.
-    pub role_bindings: Vec<Arc<RoleBinding>>,
-    /// ClusterRoles with its owner labels.
-    pub cluster_roles: Vec<Arc<ClusterRole>>,
-    /// ClusterRoleBindings with its owner labels.
-    pub cluster_role_bindings: Vec<Arc<ClusterRoleBinding>>,
-    /// Roles with its owner labels that were made for it in other namespaces.
-    pub spread_roles: Vec<Arc<Role>>,
-    /// RoleBindings with its owner labels that were made for it in other namespaces.
-    pub spread_bindings: Vec<Arc<RoleBinding>>,
-    /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
-    pub granted_by_others: Option<Grants>,
-}
-
-/// Bindings of the namespace and of the cluster, and the roles they point to.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Grants {
-    /// Bindings that name one of the accounts.
-    pub bindings: Vec<Binding>,
-    /// The rules of the roles they point to.
-    pub roles: BTreeMap<RoleKey, Vec<PolicyRule>>,
-}
-
-/// An object that no garbage collection finds, because its owner is in a namespace and it is not in that one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Leftover {
-    /// The object.
-    pub target: Target,
-    /// Its uid.
-    pub uid: Option<String>,
-}
-
-impl Observed {
-    /// Name of the ClusterServiceVersion.
-    pub fn name(&self) -> &str {
-        self.csv.metadata.name.as_deref().unwrap_or_default()
+impl Reader {
+    /// Reads everything about one ClusterServiceVersion; `None` when it is gone or a copy.
+    ///
+    /// # Errors
+    /// When a live read fails.
+    pub async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        let Some(mut observed) = from_stores(&self.stores, key) else {
+            return Ok(None);
+        };
+        let now = clock::now();
+        observed.is_overdue = rbac::is_overdue(&observed, now);
+        self.read_live(&mut observed, now).await?;
+        Ok(Some(observed))
     }
 
-    /// Namespace of the ClusterServiceVersion.
-    pub fn namespace(&self) -> &str {
-        self.csv.metadata.namespace.as_deref().unwrap_or_default()
-    }
-
-    /// Uid of the ClusterServiceVersion.
-    pub fn uid(&self) -> &str {
-        self.csv.metadata.uid.as_deref().unwrap_or_default()
-    }
-
-    /// What it replaces, if it says so.
-    pub fn replaces(&self) -> Option<&str> {
-        self.csv.spec.replaces()
-    }
-
-    /// When it was created.
-    pub fn created(&self) -> Timestamp {
-        self.csv
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
-    }
-
-    /// The one OperatorGroup of the namespace; `None` when there is none or more than one.
-    pub fn group(&self) -> Option<&Group> {
-        match self.groups.as_slice() {
-            [group] => Some(group),
-            _ => None,
+    async fn read_live(&self, observed: &mut Observed, now: Timestamp) -> Result<(), ObserveError> {
+        if observed.csv.metadata.deletion_timestamp.is_some() {
+            observed.leftovers = self.leftovers(observed).await?;
+            return Ok(());
         }
+        if needs_siblings(observed) {
+            self.read_siblings(observed).await?;
+        }
+        self.read_served(observed).await?;
+        if let Ok(strategy) = observed.strategy.clone() {
+            self.read_accounts(observed, &strategy, observed.plan_grace(now).is_some())
+                .await?;
+            if needs_grants(observed, &strategy, now) {
+                let accounts: BTreeSet<&str> = observed.accounts.keys().map(String::as_str).collect();
+                let csv = NamespacedName::from_object(observed.csv.as_ref());
+                let namespaces = grant_namespaces(observed, &strategy);
+                let grants = grants::read(&self.client, &csv, &namespaces, &accounts).await?;
+                observed.rbac.granted_by_others = Some(grants);
+            }
+        }
+        if needs_subscription(observed) {
+            self.read_subscription(observed).await?;
+        }
+        if *observed.csv.phase() == Phase::InstallReady {
+            self.read_replica_sets(observed).await?;
+        }
+        if *observed.csv.phase() == Phase::Installing && observed.waited(now) > POD_PATIENCE {
+            // Only an explanation: without it the phase is still right.
+            match pods::read(&self.client, observed).await {
+                Ok(troubles) => observed.pod_troubles = troubles,
+                Err(error) => tracing::debug!(%error, "why pods do not run could not be read"),
+            }
+        }
+        Ok(())
     }
+
+    async fn read_served(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let csv = Arc::clone(&observed.csv);
+        let spec = &csv.spec;
+        if spec
+            .min_kube_version
+            .as_deref()
+            .is_some_and(|text| !text.is_empty())
+        {
+            observed.cluster.server_version = self.discovery.server_version().await?;
+        }
+        let began = Instant::now();
+        for ((group, version), kinds) in kinds_to_ask_for(observed) {
+            let answer = if began.elapsed() < DISCOVERY_BUDGET {
+                self.discovery
+                    .find_served(&group, &version, &borrowed(&kinds))
+                    .await
+            } else {
+                Served {
+                    trouble: Some("others take too long".to_owned()),
+                    ..Served::default()
+                }
+            };
+            for kind in kinds {
+                let is_served = answer.kinds.contains(&kind);
+                let kind = Kind {
+                    group: group.clone(),
+                    version: version.clone(),
+                    kind,
+                };
+                match &answer.trouble {
+                    _ if is_served => drop(observed.cluster.served.insert(kind)),
+                    Some(trouble) => drop(observed.cluster.unknown.insert(kind, trouble.clone())),
+                    None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The store holds the accounts that OLM made; one of the user's own, and `default`, is read live. While the steps
+    /// of an InstallPlan may still be coming, one that is not in the store is most likely just that.
+    async fn read_accounts(
+        &self,
+        observed: &mut Observed,
+        strategy: &Strategy,
+        young: bool,
+    ) -> Result<(), ObserveError> {
+        let namespace = observed.namespace().to_owned();
+        for name in account_names(strategy) {
+            let expected = young && name != rbac::DEFAULT_ACCOUNT;
+            if expected || observed.accounts.contains_key(name) || !is_path_segment(name) {
+                continue;
+            }
+            let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace);
+            let what = format!("ServiceAccount {namespace}/{name}");
+            if let Some(found) = deadline(&what, api.get_metadata_opt(name)).await? {
+                observed.accounts.insert(name.clone(), read_account(&found));
+            }
+        }
+        Ok(())
+    }
+
+    /// The watches of different kinds run apart, so a Subscription can be known later than what it brought.
+    async fn read_subscription(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let namespace = observed.namespace().to_owned();
+        let api: Api<Subscription> = Api::namespaced(self.client.clone(), &namespace);
+        let what = format!("the Subscriptions of namespace {namespace}");
+        let list = deadline(&what, api.list(&ListParams::default())).await?;
+        let list: Vec<_> = list.items.into_iter().map(Arc::new).collect();
+        observed.subscription = configured(&list, observed.name());
+        Ok(())
+    }
+
+    /// What a Deployment that makes way leaves running; ReplicaSets carry no mark of OLM's before that.
+    async fn read_replica_sets(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let pending = changeover::pending(observed);
+        if !pending.iter().any(changeover::Changeover::needs_replica_sets) {
+            return Ok(());
+        }
+        let namespace = observed.namespace().to_owned();
+        let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &namespace);
+        let what = format!("the ReplicaSets of namespace {namespace}");
+        let list = deadline(&what, api.list_metadata(&ListParams::default())).await?;
+        observed.replica_sets = Some(list.items.into_iter().map(|found| found.metadata).collect());
+        Ok(())
+    }
+
+    /// A list that is behind would make a replaced operator come back and fight its successor.
+    async fn read_siblings(&self, observed: &mut Observed) -> Result<(), ObserveError> {
+        let namespace = observed.namespace().to_owned();
+        let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), &namespace);
+        let originals = ListParams::default().labels(&format!("!{}", labels::COPIED_FROM));
+        let what = format!("the ClusterServiceVersions of namespace {namespace}");
+        let list = deadline(&what, api.list(&originals)).await?;
+        let list: Vec<_> = list.items.into_iter().map(Arc::new).collect();
+        observed.siblings = siblings(&list, observed.name());
+        Ok(())
+    }
+
+    /// What is left behind now is left for good, so the stores, which hold only what carries OLM's mark, are not asked.
+    async fn leftovers(&self, observed: &Observed) -> Result<Vec<Leftover>, ObserveError> {
+        // Nothing can carry a label with such a name, and asking for it is refused.
+        if observed.name().len() > owner::LONGEST_LABEL {
+            return Ok(Vec::new());
+        }
+        let selector = owner::selector(observed.namespace(), observed.name());
+        let mut found = self.labelled::<ClusterRoleBinding>(&selector).await?;
+        found.extend(self.labelled::<ClusterRole>(&selector).await?);
+        found.extend(self.labelled::<MutatingWebhookConfiguration>(&selector).await?);
+        found.extend(self.labelled::<ValidatingWebhookConfiguration>(&selector).await?);
+        let namespaced = format!("{selector},{}={}", labels::COPIED_FROM, observed.namespace());
+        found.extend(self.labelled::<RoleBinding>(&namespaced).await?);
+        found.extend(self.labelled::<Role>(&namespaced).await?);
+        Ok(found)
+    }
+
+    async fn labelled<K>(&self, selector: &str) -> Result<Vec<Leftover>, ObserveError>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        let what = format!("the {} with labels {selector}", K::plural(&()));
+        let list = deadline(&what, api.list_metadata(&ListParams::default().labels(selector))).await?;
+        let kind = ApiResource::erase::<K>(&());
+        Ok(list
+            .items
+            .iter()
+            .map(|item| Leftover {
+                target: Target::dynamic(kind.clone(), item.namespace().as_deref(), &item.name_any()),
+                uid: item.uid(),
+            })
+            .collect())
+    }
+}
+
+/// Groups and versions with those of their kinds whose presence only discovery tells. One whose APIService is missing or
+/// not available is not asked: it is not there, and behind it nobody answers.
+fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<String>> {
+    let spec = &observed.csv.spec;
+    let native = spec
+        .native_apis
+        .iter()
+        .map(|api| (&api.group, &api.version, &api.kind));
+    let is_available = |name: &str| {
+        observed
+            .cluster
+            .api_services
+            .get(name)
+            .is_some_and(|found| found.available)
+    };
+    let aggregated = spec
+        .required_api_services()
+        .iter()
+        .filter(|api| is_available(&requirements::api_service_name(api)))
+        .map(|api| (&api.group, &api.version, &api.kind));
+    let mut kinds: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    for (group, version, kind) in native.chain(aggregated) {
+        let of_version = kinds.entry((group.clone(), version.clone())).or_default();
+        of_version.insert(kind.clone());
+    }
+    kinds
+}
+
+fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
+/// True when a successor has to be looked for before it is called gone.
+pub fn needs_siblings(observed: &Observed) -> bool {
+    *observed.csv.phase() == Phase::Replacing
+        && replacement::next(observed.name(), &observed.siblings).is_none()
+}
+
+/// True when Deployments are about to be written and no Subscription is known that configures them: it is looked for, as
+/// pods that were made without their configuration would have to be made again.
+pub fn needs_subscription(observed: &Observed) -> bool {
+    let is_turn = match observed.csv.phase() {
+        Phase::None | Phase::Pending | Phase::Failed => {
+            requirements::evaluate(observed).is_ok_and(|found| found.met)
+        }
+        Phase::InstallReady | Phase::Installing | Phase::Succeeded => true,
+        _ => false,
+    };
+    observed.subscription.is_none()
+        && is_turn
+        && install::wanted(observed).iter().any(|built| {
+            let live = observed.deployments.get(&built.wanted.name);
+            live.is_none_or(|live| health::drift(&built.wanted, live).is_some())
+        })
+}
+
+/// True when RBAC that others made may be what a ClusterServiceVersion lacks.
+pub fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) -> bool {
+    let incomplete = |role| {
+        !rbac::is_held(role, observed.namespace(), &observed.rbac)
+            || !rbac::unproven(observed, role).is_empty()
+    };
+    !observed.plan_grace(now).is_some() && strategy.roles.iter().any(incomplete)
+}
+
+/// The namespaces whose RoleBindings may be what a ClusterServiceVersion lacks: its own, and the targets that nobody who may has
+/// granted its permissions to.
+pub fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTreeSet<String> {
+    let lacking = strategy
+        .roles
+        .iter()
+        .flat_map(|role| rbac::unproven(observed, role));
+    let mut namespaces: BTreeSet<String> = lacking
+        .filter_map(|place| match place {
+            Place::Namespace(name) => Some(name),
+            Place::Everywhere => None,
+        })
+        .collect();
+    namespaces.insert(observed.namespace().to_owned());
+    namespaces
 }

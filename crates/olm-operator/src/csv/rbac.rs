@@ -5,7 +5,6 @@
 //! written here are their counterparts for an operator that works elsewhere, too: [`promotion`] to ClusterRoles and
 //! [`replication`] to other namespaces, both only with a [`proof`] that somebody who may has granted the rights to this operator.
 
-pub mod coverage;
 pub mod objects;
 pub mod promotion;
 pub mod proof;
@@ -19,44 +18,17 @@ use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
 
-use olm_api::{condition::csv as reason, permission as recipe, v1alpha1::ClusterServiceVersion};
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use olm_runtime::plan::Action;
 
 use crate::csv::{
-    observe::{Observed, Rbac, reading::waited},
-    phase::Phase,
-    strategy::Permission,
+    observed::{Observed, Rbac},
+    strategy::{Scope, WantedRole},
 };
 
 /// API group of all RBAC kinds.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
-
-/// Where rights count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// In the namespace of the ClusterServiceVersion.
-    Namespace,
-    /// In the whole cluster.
-    Cluster,
-}
-
-/// A role and its binding, which have the same name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WantedRole {
-    /// Name of role and binding as an InstallPlan makes them.
-    pub name: String,
-    /// Name of the ClusterRole it is promoted to, of its counterparts in other namespaces, and of their bindings.
-    pub promoted_name: String,
-    /// Where it counts.
-    pub scope: Scope,
-    /// Who gets it.
-    pub service_account: String,
-    /// What it allows.
-    pub rules: Vec<PolicyRule>,
-    /// Hash of what it allows, for the label.
-    pub rules_hash: String,
-}
 
 /// The account every namespace has; nothing is ever made or awaited of it.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -132,7 +104,7 @@ pub fn is_overdue(observed: &Observed, now: Timestamp) -> bool {
                 reason::INSTALL_COMPONENT_FAILED | reason::INSTALL_COMPONENT_FAILED_NO_RETRY
             )
     );
-    is_refused && waited(observed, now) >= REVOCATION_GRACE
+    is_refused && observed.waited(now) >= REVOCATION_GRACE
 }
 
 /// Everything that was carried beyond the own namespace: of an operator that no group sends anywhere.
@@ -206,50 +178,6 @@ fn namespaced(observed: &Observed) -> impl Iterator<Item = &WantedRole> {
         .unwrap_or_default()
         .iter()
         .filter(|role| role.scope == Scope::Namespace)
-}
-
-/// The roles for these permissions, each once.
-///
-/// # Errors
-/// None in practice: names and hashes are made from the JSON of plain values.
-pub fn wanted_roles(
-    csv: &ClusterServiceVersion,
-    permissions: &[Permission],
-    cluster_permissions: &[Permission],
-) -> Result<Vec<WantedRole>, serde_json::Error> {
-    let name = csv.metadata.name.as_deref().unwrap_or_default();
-    let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
-    let scoped = |scope| move |permission| (scope, permission);
-    let all = permissions
-        .iter()
-        .map(scoped(Scope::Namespace))
-        .chain(cluster_permissions.iter().map(scoped(Scope::Cluster)));
-    let mut seen = BTreeSet::new();
-    let mut roles = Vec::new();
-    for (
-        scope,
-        Permission {
-            service_account,
-            rules,
-        },
-    ) in all
-    {
-        let role = match scope {
-            Scope::Namespace => recipe::role_name(name, service_account, rules)?,
-            Scope::Cluster => recipe::cluster_role_name(name, namespace, service_account, rules)?,
-        };
-        if seen.insert((scope, role.clone())) {
-            roles.push(WantedRole {
-                name: role,
-                promoted_name: recipe::promoted_role_name(name, namespace, service_account, rules)?,
-                scope,
-                service_account: service_account.clone(),
-                rules: rules.clone(),
-                rules_hash: recipe::rules_hash(rules)?,
-            });
-        }
-    }
-    Ok(roles)
 }
 
 /// True when role and binding exist, carry the owner labels, and allow exactly the wanted rules to the account.

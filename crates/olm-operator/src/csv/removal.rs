@@ -5,7 +5,7 @@ use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::{Action, Guard, Target};
 use serde_json::json;
 
-use crate::csv::observe::Observed;
+use crate::csv::observed::Observed;
 
 /// Writes that let a deleted ClusterServiceVersion go; none once the finalizer is off.
 pub fn actions(observed: &Observed) -> Vec<Action> {

@@ -5,7 +5,32 @@
 
 use std::collections::BTreeSet;
 
-use crate::csv::observe::Sibling;
+use jiff::Timestamp;
+use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
+
+/// Another ClusterServiceVersion of the namespace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sibling {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// What it replaces.
+    pub replaces: Option<String>,
+    /// Its phase.
+    pub phase: Phase,
+    /// Names of the CustomResourceDefinitions it owns.
+    pub owned_crds: BTreeSet<String>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+}
+
+impl Sibling {
+    /// True in phase Succeeded.
+    pub fn is_succeeded(&self) -> bool {
+        self.phase == Phase::Succeeded
+    }
+}
 
 /// The one this ClusterServiceVersion replaces, if it is still there.
 pub fn previous<'a>(name: &str, replaces: Option<&str>, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
@@ -21,7 +46,7 @@ pub fn next<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
         .min_by(|a, b| preference(a).cmp(&preference(b)))
 }
 
-fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<jiff::Timestamp>>, &str) {
+fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
     (
         !sibling.is_succeeded(),
         std::cmp::Reverse(sibling.created),
@@ -101,7 +126,6 @@ pub fn chain<'a>(name: &'a str, replaces: Option<&'a str>, siblings: &'a [Siblin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::csv::phase::Phase;
 
     fn sibling(name: &str, replaces: &str) -> Sibling {
         Sibling {

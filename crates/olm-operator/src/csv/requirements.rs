@@ -14,7 +14,7 @@ use olm_api::{
 };
 
 use crate::csv::{
-    observe::{Kind, Observed},
+    observed::{Kind, Observed},
     replacement,
 };
 

@@ -9,7 +9,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Resource;
 use olm_api::{
     condition::csv as reason,
-    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionCondition, ClusterServiceVersionStatus},
+    v1alpha1::{
+        ClusterServiceVersion, ClusterServiceVersionCondition, ClusterServiceVersionPhase as Phase,
+        ClusterServiceVersionStatus,
+    },
 };
 use olm_runtime::{
     condition::stored_time,
@@ -21,8 +24,7 @@ use olm_runtime::{
 use crate::csv::{
     decide::walk::{Position, Stage, Transition, Verdict},
     health, install,
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
     rbac::{self, objects::identity},
 };
 

@@ -1,11 +1,12 @@
 //! The install strategy as typed values, or why it cannot be used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{apps::v1::DeploymentSpec, rbac::v1::PolicyRule};
-use olm_api::v1alpha1::{ClusterServiceVersion, STRATEGY_DEPLOYMENT, StrategyDeploymentPermissions};
-
-use crate::csv::rbac::{self, WantedRole};
+use olm_api::{
+    permission as recipe,
+    v1alpha1::{ClusterServiceVersion, STRATEGY_DEPLOYMENT, StrategyDeploymentPermissions},
+};
 
 /// What an install puts in place.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -40,6 +41,32 @@ pub struct Permission {
     pub rules: Vec<PolicyRule>,
 }
 
+/// Where rights count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// In the namespace of the ClusterServiceVersion.
+    Namespace,
+    /// In the whole cluster.
+    Cluster,
+}
+
+/// A role and its binding, which have the same name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WantedRole {
+    /// Name of role and binding as an InstallPlan makes them.
+    pub name: String,
+    /// Name of the ClusterRole it is promoted to, of its counterparts in other namespaces, and of their bindings.
+    pub promoted_name: String,
+    /// Where it counts.
+    pub scope: Scope,
+    /// Who gets it.
+    pub service_account: String,
+    /// What it allows.
+    pub rules: Vec<PolicyRule>,
+    /// Hash of what it allows, for the label.
+    pub rules_hash: String,
+}
+
 /// Reads the strategy.
 ///
 /// # Errors
@@ -62,8 +89,7 @@ pub fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
     });
     let permissions = read_permissions(install.permissions())?;
     let cluster_permissions = read_permissions(install.cluster_permissions())?;
-    let roles =
-        rbac::wanted_roles(csv, &permissions, &cluster_permissions).map_err(|error| error.to_string())?;
+    let roles = wanted_roles(csv, &permissions, &cluster_permissions).map_err(|error| error.to_string())?;
     Ok(Strategy {
         deployments: deployments.collect::<Result<_, String>>()?,
         permissions,
@@ -82,6 +108,50 @@ fn read_permissions(permissions: &[StrategyDeploymentPermissions]) -> Result<Vec
             })
         })
         .collect()
+}
+
+/// The roles for these permissions, each once.
+///
+/// # Errors
+/// None in practice: names and hashes are made from the JSON of plain values.
+fn wanted_roles(
+    csv: &ClusterServiceVersion,
+    permissions: &[Permission],
+    cluster_permissions: &[Permission],
+) -> Result<Vec<WantedRole>, serde_json::Error> {
+    let name = csv.metadata.name.as_deref().unwrap_or_default();
+    let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
+    let scoped = |scope| move |permission| (scope, permission);
+    let all = permissions
+        .iter()
+        .map(scoped(Scope::Namespace))
+        .chain(cluster_permissions.iter().map(scoped(Scope::Cluster)));
+    let mut seen = BTreeSet::new();
+    let mut roles = Vec::new();
+    for (
+        scope,
+        Permission {
+            service_account,
+            rules,
+        },
+    ) in all
+    {
+        let role = match scope {
+            Scope::Namespace => recipe::role_name(name, service_account, rules)?,
+            Scope::Cluster => recipe::cluster_role_name(name, namespace, service_account, rules)?,
+        };
+        if seen.insert((scope, role.clone())) {
+            roles.push(WantedRole {
+                name: role,
+                promoted_name: recipe::promoted_role_name(name, namespace, service_account, rules)?,
+                scope,
+                service_account: service_account.clone(),
+                rules: rules.clone(),
+                rules_hash: recipe::rules_hash(rules)?,
+            });
+        }
+    }
+    Ok(roles)
 }
 
 /// Installing such an operator without these parts would look like success and be none.

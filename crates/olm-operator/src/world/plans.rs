@@ -7,7 +7,7 @@ use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
 
 use super::{Key, World, decode};
-use crate::csv::{rbac::Scope, strategy};
+use crate::csv::strategy::{self, Scope};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

@@ -8,10 +8,7 @@ use tokio::task::JoinSet;
 
 use super::World;
 use crate::{
-    csv::{
-        Csv,
-        observe::{Observed, reading::Reader},
-    },
+    csv::{Csv, observe::Reader, observed::Observed},
     namespace::Namespaces,
     operator_group::OperatorGroups,
     stores::Stores,

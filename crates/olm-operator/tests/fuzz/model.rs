@@ -148,10 +148,10 @@ impl Model {
     }
 
     fn round_of_csv(&mut self, schemas: &Schemas, key: &NamespacedName) {
-        let Some(observed) = csv::observe::reading::from_stores(&self.stores, key) else {
+        let Some(observed) = csv::observe::from_stores(&self.stores, key) else {
             return;
         };
-        let _ = csv::observe::reading::needs_subscription(&observed);
+        let _ = csv::observe::needs_subscription(&observed);
         let (plan, verdict) = csv::decide::decide(&observed, self.now);
         let outcomes = self.act(schemas, &plan);
         let update = csv::status::status(&observed, verdict, &outcomes, self.now);

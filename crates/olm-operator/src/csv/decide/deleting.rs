@@ -1,12 +1,11 @@
 //! Its successor has succeeded: the object goes; the finalizer sees to what it leaves behind.
 
-use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::plan::{Action, Target};
 
 use crate::csv::{
     decide::walk::{Stage, Step},
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
 };
 
 pub(super) fn step(observed: &Observed) -> Step {

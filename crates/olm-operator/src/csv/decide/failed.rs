@@ -4,7 +4,7 @@
 //! ClusterServiceVersion stays here as long as the cause does (`docs/reference/lifecycle.md`).
 
 use jiff::Timestamp;
-use olm_api::condition::csv as reason;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     decide::{
@@ -13,8 +13,7 @@ use crate::csv::{
     },
     health::{Problem, Rollout},
     install,
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
     replacement,
     requirements::{self, Requirements},
 };

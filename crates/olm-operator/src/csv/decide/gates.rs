@@ -12,7 +12,7 @@ use olm_api::{
     install_mode::{InstallModeError, check_install_modes},
     labels,
     v1::OperatorGroup,
-    v1alpha1::ClusterServiceVersion,
+    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
 };
 use olm_runtime::plan::{Action, Guard, Target};
 use serde_json::json;
@@ -21,8 +21,7 @@ use crate::{
     csv::{
         decide::walk::{Position, Transition},
         install,
-        observe::Observed,
-        phase::Phase,
+        observed::Observed,
     },
     operator_group::{
         Group, Targets,

@@ -1,13 +1,12 @@
 //! All requirements are met: the Deployments are put in place.
 
-use olm_api::condition::csv as reason;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     changeover,
     decide::walk::{Stage, Step, Transition},
     install,
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
 };
 
 pub(super) fn step(observed: &Observed) -> Step {

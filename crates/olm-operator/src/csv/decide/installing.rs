@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_api::condition::csv as reason;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     decide::walk::{Position, Step, Transition},
     health::{Problem, Rollout},
     install,
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
 };
 
 /// How long an install may take before it counts as failed.

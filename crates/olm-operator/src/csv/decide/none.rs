@@ -1,11 +1,8 @@
 //! A ClusterServiceVersion nobody has looked at yet.
 
-use olm_api::condition::csv as reason;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
-use crate::csv::{
-    decide::walk::{Step, Transition},
-    phase::Phase,
-};
+use crate::csv::decide::walk::{Step, Transition};
 
 pub(super) fn step() -> Step {
     Step::go(Transition::new(

@@ -5,14 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use olm_api::{
     condition::{csv as reason, requirement},
-    v1alpha1::RequirementStatus,
+    v1alpha1::{ClusterServiceVersionPhase as Phase, RequirementStatus},
 };
 use olm_runtime::plan::Requeue;
 
 use crate::csv::{
     decide::walk::{Position, Step, Transition},
-    observe::{Observed, reading::plan_grace},
-    phase::Phase,
+    observed::Observed,
     replacement,
     requirements::{self, Requirements},
     upgrade,
@@ -82,7 +81,7 @@ fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, position: &Position,
         };
     }
     if lacks_rights {
-        requeue = requeue.sooner(match plan_grace(observed, now) {
+        requeue = requeue.sooner(match observed.plan_grace(now) {
             Some(delay) => Requeue::After {
                 delay,
                 reason: "the steps of an InstallPlan make accounts and roles first",

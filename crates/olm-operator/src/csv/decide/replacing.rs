@@ -1,11 +1,10 @@
 //! A successor exists: wait until it has succeeded, then go. Chains are collected oldest first.
 
-use olm_api::condition::csv as reason;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     decide::walk::{Step, Transition},
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
     replacement::{self, Cycle},
 };
 

@@ -1,15 +1,14 @@
 //! The operator runs: notice when it no longer does, or when its successor has come.
 
 use jiff::Timestamp;
-use olm_api::condition::csv as reason;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     changeover,
     decide::walk::{Stage, Step, Transition},
     health::{Problem, Rollout},
     install,
-    observe::Observed,
-    phase::Phase,
+    observed::Observed,
     replacement,
     requirements::{self, Requirements},
 };

@@ -7,10 +7,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_api::v1alpha1::{ClusterServiceVersionStatus, RequirementStatus};
+use olm_api::v1alpha1::{
+    ClusterServiceVersionPhase as Phase, ClusterServiceVersionStatus, RequirementStatus,
+};
 use olm_runtime::plan::{Action, Plan, Requeue};
 
-use crate::csv::{install::Writes, phase::Phase, rbac::Place};
+use crate::csv::{install::Writes, rbac::Place};
 
 /// No walk is longer; reached only if two phases sent a ClusterServiceVersion back and forth.
 const LONGEST_WALK: usize = 12;

@@ -9,11 +9,7 @@ use olm_runtime::plan::{Action, Identity, Target, to_value};
 use serde::Serialize;
 
 use crate::{
-    csv::{
-        FIELD_MANAGER,
-        observe::Observed,
-        rbac::{self, WantedRole},
-    },
+    csv::{FIELD_MANAGER, observed::Observed, rbac, strategy::WantedRole},
     owner,
 };
 

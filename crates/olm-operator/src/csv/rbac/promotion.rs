@@ -12,12 +12,10 @@ use olm_api::{labels, permission};
 use olm_runtime::plan::{Action, Target};
 
 use crate::csv::{
-    observe::Observed,
-    rbac::{
-        Grant, Place, Scope, WantedRole,
-        coverage::{self, Binding},
-        namespaced, objects,
-    },
+    coverage::{self, Binding},
+    observed::Observed,
+    rbac::{Grant, Place, namespaced, objects},
+    strategy::{Scope, WantedRole},
 };
 
 /// True when ClusterRoles of this ClusterServiceVersion that are to stay allow all of it in every namespace.

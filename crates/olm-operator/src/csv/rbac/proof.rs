@@ -19,8 +19,10 @@ use olm_api::{
 };
 
 use crate::csv::{
-    observe::Observed,
-    rbac::{self, Scope, WantedRole, coverage, objects, promotion},
+    coverage,
+    observed::Observed,
+    rbac::{self, objects, promotion},
+    strategy::{Scope, WantedRole},
 };
 
 /// Start of the note's text; the name of the role follows.

@@ -15,8 +15,9 @@ use olm_runtime::plan::{Action, Target};
 
 use crate::{
     csv::{
-        observe::Observed,
-        rbac::{Grant, Place, WantedRole, is_bound, namespaced, objects, promotion},
+        observed::Observed,
+        rbac::{Grant, Place, is_bound, namespaced, objects, promotion},
+        strategy::WantedRole,
     },
     operator_group::Targets,
 };

@@ -1,12 +1,12 @@
 //! What counts as a right that is held and as a proof, field by field.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use olm_api::v1alpha1::InstallPlan;
+use olm_api::{permission as recipe, v1alpha1::InstallPlan};
 use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{csv::observe::reading::stored::is_spread, world::decode};
+use crate::{csv::observe::stored::is_spread, world::decode};
 
 fn wanted(scope: Scope) -> WantedRole {
     WantedRole {

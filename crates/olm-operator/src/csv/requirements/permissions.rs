@@ -12,9 +12,10 @@ use serde::Serialize;
 
 use super::{Row, row};
 use crate::csv::{
-    observe::Observed,
-    rbac::{self, Scope, WantedRole, coverage, proof},
-    strategy::{Permission, Strategy},
+    coverage,
+    observed::Observed,
+    rbac::{self, proof},
+    strategy::{Permission, Scope, Strategy, WantedRole},
 };
 
 /// One row an account, sorted by name; the rules of all its permissions hang below it.

@@ -1,5 +1,6 @@
 //! Whatever a ClusterServiceVersion holds, it gets a status; what others wrote beside ours is not lost.
 
+use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use std::sync::Arc;
 
 use olm_runtime::{
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{changed, installed, prepared, prepared_for, rests, succeeded};
 use crate::{
-    csv::{decide::decide, phase::Phase, status::status},
+    csv::{decide::decide, status::status},
     world::{World, csv, csv_key, decode, subscription},
 };
 

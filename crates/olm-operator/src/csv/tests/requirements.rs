@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{changed, installed, prepared, rests, succeeded};
 use crate::{
-    csv::{observe::Kind, requirements::evaluate},
+    csv::{observed::Kind, requirements::evaluate},
     world::{World, api_service, crd, csv, csv_key, group, permission},
 };
 

@@ -1,7 +1,10 @@
 //! The status itself: history, times, events.
 
 use jiff::Timestamp;
-use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionCondition};
+use olm_api::{
+    condition::csv as reason,
+    v1alpha1::{ClusterServiceVersionCondition, ClusterServiceVersionPhase as Phase},
+};
 use olm_runtime::outcome::Outcomes;
 use serde_json::Value;
 
@@ -9,8 +12,7 @@ use super::{installed, prepared};
 use crate::{
     csv::{
         decide::walk::{Transition, Verdict},
-        observe::Observed,
-        phase::Phase,
+        observed::Observed,
         status::status,
     },
     world::{World, crd, csv, csv_key, group},

@@ -3,10 +3,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
-use jiff::Timestamp;
 use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::ServiceAccount},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -18,11 +16,12 @@ use olm_api::{
 };
 use olm_runtime::{NamespacedName, store::Store};
 
-use super::super::{Account, ApiService, Cluster, Crd, ForeignGroup, Observed, PlannedRbac, Rbac, Sibling};
 use crate::{
     csv::{
         changeover,
         deployment::overrides::Overrides,
+        observed::{Account, ApiService, Cluster, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
+        replacement::Sibling,
         requirements,
         strategy::{self, Strategy},
     },
@@ -30,11 +29,6 @@ use crate::{
     owner,
     stores::{CustomResourceDefinition, Stores},
 };
-
-/// How long the steps of an InstallPlan get.
-const PLAN_GRACE: Duration = Duration::from_secs(15);
-/// How long a ClusterServiceVersion gets that no Subscription names (yet).
-const HAND_GRACE: Duration = Duration::from_secs(2);
 
 /// What the stores know; the rest is empty.
 pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
@@ -133,25 +127,6 @@ pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
     permissions
         .map(|permission| &permission.service_account)
         .collect()
-}
-
-/// How much longer the steps of an InstallPlan may still be making accounts and roles; `None` when they have had their time.
-///
-/// Until then what they make is not looked for by live reads. A creation time in the future, by a clock that is ahead, is no
-/// reason to wait.
-pub fn plan_grace(observed: &Observed, now: Timestamp) -> Option<Duration> {
-    let grace = if observed.subscription.is_some() {
-        PLAN_GRACE
-    } else {
-        HAND_GRACE
-    };
-    let age = Duration::try_from(now.duration_since(observed.created())).ok()?;
-    grace.checked_sub(age).filter(|left| !left.is_zero())
-}
-
-/// True while the steps of an InstallPlan may still be making accounts and roles.
-pub fn is_young(observed: &Observed, now: Timestamp) -> bool {
-    plan_grace(observed, now).is_some()
 }
 
 /// What completed plans have made for this ClusterServiceVersion; the store keeps only steps for Roles and their bindings, and of

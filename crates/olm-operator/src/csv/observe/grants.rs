@@ -11,8 +11,8 @@ use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError, key:
 
 use crate::{
     csv::{
-        observe::Grants,
-        rbac::coverage::{self, Binding, RoleKey},
+        coverage::{self, Binding, RoleKey},
+        observed::Grants,
     },
     owner,
 };

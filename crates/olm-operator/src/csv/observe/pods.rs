@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{Api, Client, ResourceExt, api::ListParams, core::Selector};
 use olm_runtime::{discovery::deadline, error::ObserveError};
 
-use crate::csv::observe::Observed;
+use crate::csv::observed::Observed;
 
 /// States every container passes through.
 const NORMAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
