@@ -18,6 +18,7 @@ pub mod changeover;
 pub mod coverage;
 pub mod decide;
 pub mod deployment;
+mod failure_cause;
 pub mod health;
 pub mod install;
 pub mod observe;
@@ -45,7 +46,7 @@ use olm_runtime::{
     plan::Plan,
 };
 
-use crate::csv::{decide::walk::Verdict, observe::Reader, observed::Observed};
+use crate::csv::{decide::transitions::Verdict, observe::Reader, observed::Observed};
 
 /// Field manager of what an install applies.
 pub const FIELD_MANAGER: &str = "olm-operator/csv";

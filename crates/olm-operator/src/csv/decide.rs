@@ -12,7 +12,7 @@ mod none;
 mod pending;
 mod replacing;
 mod succeeded;
-pub mod walk;
+pub mod transitions;
 
 use std::time::Duration;
 
@@ -24,8 +24,9 @@ use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
 use crate::csv::{
     decide::{
         gates::Gate,
-        walk::{Position, Stage, Step, Transition, Verdict, walk},
+        transitions::{Position, Stage, Step, Transition, Verdict, single_step, walk},
     },
+    failure_cause::FailureCause,
     health::Rollout,
     install,
     observed::Observed,
@@ -68,7 +69,11 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         ),
         Gate::Fail { transition, actions } => {
             let lost = withdrawal(observed, &position, &transition, now);
-            let (mut plan, verdict) = fail(position, now, transition, actions);
+            let closed = Step {
+                actions,
+                ..Step::go(transition)
+            };
+            let (mut plan, verdict) = single_step(position, now, closed);
             match lost {
                 Withdrawal::None => {}
                 Withdrawal::In(delay) => {
@@ -102,14 +107,7 @@ fn withdrawal(
     transition: &Transition,
     now: Timestamp,
 ) -> Withdrawal {
-    let is_of_group = matches!(
-        transition.reason,
-        reason::NO_OPERATOR_GROUP
-            | reason::TOO_MANY_OPERATOR_GROUPS
-            | reason::NO_TARGET_NAMESPACES
-            | reason::UNSUPPORTED_OPERATOR_GROUP
-    );
-    if !is_of_group {
+    if FailureCause::parse(transition.reason) != FailureCause::OperatorGroup {
         return Withdrawal::None;
     }
     let actions = rbac::withdrawals(observed);
@@ -154,16 +152,6 @@ pub(crate) fn install_ready_for_tests(observed: &Observed) -> Vec<Action> {
     install_ready::step(observed).actions
 }
 
-/// A closed gate ends the round in phase Failed, whatever the phase was.
-fn fail(position: Position, now: Timestamp, transition: Transition, actions: Vec<Action>) -> (Plan, Verdict) {
-    let mut closed = Some(Step {
-        go: Some(transition),
-        actions,
-        ..Step::default()
-    });
-    walk(position, now, |_| closed.take().unwrap_or_default())
-}
-
 /// Why the Deployments cannot be worked out: the Subscription's configuration cannot be used.
 fn unusable_config(observed: &Observed) -> Option<&str> {
     observed
@@ -198,8 +186,8 @@ fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
         Phase::Pending => pending::step(observed, position, now),
         Phase::InstallReady => install_ready::step(observed),
         Phase::Installing => installing::step(observed, position, now),
-        Phase::Succeeded => succeeded::step(observed, now),
-        Phase::Failed => failed::step(observed, position, now),
+        Phase::Succeeded => succeeded::step(observed),
+        Phase::Failed => failed::step(observed, position),
         Phase::Replacing => replacing::step(observed),
         Phase::Deleting => deleting::step(observed),
         // Declared by the API and never set; whoever wrote it has to take it back.

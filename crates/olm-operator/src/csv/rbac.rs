@@ -23,6 +23,7 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 use olm_runtime::plan::Action;
 
 use crate::csv::{
+    failure_cause::FailureCause,
     observed::{Observed, Rbac},
     strategy::{Scope, WantedRole},
 };
@@ -96,14 +97,12 @@ pub const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
 /// True when an install has waited so long that rights its group no longer covers go, whatever is lacking. Else who has writes
 /// refused in one target of a narrowed group keeps what the operator had everywhere.
 pub fn is_overdue(observed: &Observed, now: Timestamp) -> bool {
-    let is_refused = matches!(
-        (observed.csv.phase(), observed.csv.reason()),
-        (Phase::InstallReady, reason::INSTALL_WAITING)
-            | (
-                Phase::Failed,
-                reason::INSTALL_COMPONENT_FAILED | reason::INSTALL_COMPONENT_FAILED_NO_RETRY
-            )
-    );
+    let reason = observed.csv.reason();
+    let is_refused = match observed.csv.phase() {
+        Phase::InstallReady => reason == reason::INSTALL_WAITING,
+        Phase::Failed => FailureCause::parse(reason).is_refusal(),
+        _ => false,
+    };
     is_refused && observed.waited(now) >= REVOCATION_GRACE
 }
 

@@ -4,7 +4,7 @@ use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Pha
 use olm_runtime::plan::{Action, Target};
 
 use crate::csv::{
-    decide::walk::{Stage, Step},
+    decide::transitions::{Stage, Step},
     observed::Observed,
 };
 

@@ -3,14 +3,14 @@
 //! Unlike upstream, which leaves this phase on every event of its own writing and comes back at once, a
 //! ClusterServiceVersion stays here as long as the cause does (`docs/reference/lifecycle.md`).
 
-use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     decide::{
         installing,
-        walk::{Position, Stage, Step, Transition},
+        transitions::{Position, Stage, Step, Transition},
     },
+    failure_cause::FailureCause,
     health::{Problem, Rollout},
     install,
     observed::Observed,
@@ -18,7 +18,7 @@ use crate::csv::{
     requirements::{self, Requirements},
 };
 
-pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
+pub(super) fn step(observed: &Observed, position: &Position) -> Step {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings)
         && observed.group().is_some_and(|group| group.fail_forward)
     {
@@ -28,7 +28,8 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         );
         return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
     }
-    if let Some(message) = opened_gate(&position.reason) {
+    let cause = FailureCause::parse(&position.reason);
+    if let Some(message) = opened_gate(cause) {
         return Step::go(Transition::new(
             Phase::Pending,
             reason::REQUIREMENTS_UNKNOWN,
@@ -61,46 +62,47 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         );
         return Step::go(pending).with_requirements(rows);
     }
-    if position.reason == reason::OWNER_CONFLICT
+    if cause == FailureCause::OwnerConflict
         && let Some(conflict) = super::pending::owner_conflict(observed)
     {
         return Step::go(conflict).with_requirements(rows);
     }
-    components(observed, position, now).with_requirements(rows)
+    components(observed, cause).with_requirements(rows)
 }
 
 /// Why a gate that had failed this ClusterServiceVersion is open now; being here proves that it is.
-fn opened_gate(reason: &str) -> Option<&'static str> {
-    match reason {
-        reason::NO_TARGET_NAMESPACES
-        | reason::NO_OPERATOR_GROUP
-        | reason::TOO_MANY_OPERATOR_GROUPS
-        | reason::UNSUPPORTED_OPERATOR_GROUP
-        | reason::INVALID_INSTALL_MODES => Some("InstallModes now support target namespaces"),
-        reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT => {
-            Some("OperatorGroup no longer intersecting with conflicting owner")
+fn opened_gate(cause: FailureCause) -> Option<&'static str> {
+    match cause {
+        FailureCause::OperatorGroup | FailureCause::InstallModes => {
+            Some("InstallModes now support target namespaces")
         }
-        reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS => {
+        FailureCause::ApiConflict => Some("OperatorGroup no longer intersecting with conflicting owner"),
+        FailureCause::StaticApis => {
             Some("static OperatorGroup and intersecting groups now support providedAPIs")
         }
-        _ => None,
+        FailureCause::OwnerConflict
+        | FailureCause::Refused
+        | FailureCause::RefusedToAccount
+        | FailureCause::InstallCheck
+        | FailureCause::Other => None,
     }
 }
 
-fn components(observed: &Observed, position: &Position, _now: Timestamp) -> Step {
-    let gave_up = position.reason == reason::INSTALL_CHECK_FAILED;
+fn components(observed: &Observed, cause: FailureCause) -> Step {
     if let Some(error) = super::unusable_config(observed) {
-        return match position.reason.as_str() {
+        return Step::go(match cause {
             // The way through Pending would end here again.
-            reason::INSTALL_COMPONENT_FAILED => Step::go(Transition::new(
+            FailureCause::Refused => Transition::new(
                 Phase::Failed,
                 reason::INSTALL_COMPONENT_FAILED,
                 format!("install strategy failed: {error}"),
-            )),
-            _ => Step::go(super::bad_calculation()),
-        };
+            ),
+            _ => super::bad_calculation(),
+        });
     }
-    if let Some(step) = refused_before(observed, position) {
+    if cause.is_refusal()
+        && let Some(step) = retried_in_place(observed)
+    {
         return step;
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
@@ -117,7 +119,7 @@ fn components(observed: &Observed, position: &Position, _now: Timestamp) -> Step
             format!("install failed: {text}"),
         )),
         // The same Deployment applied again would wait again.
-        Problem::Waiting(_) if gave_up => Step::stay(),
+        Problem::Waiting(_) if cause == FailureCause::InstallCheck => Step::stay(),
         Problem::Waiting(text) | Problem::Missing(text) => pending(text),
         Problem::Outdated(text) => {
             let message = format!("installing: {text}");
@@ -130,13 +132,9 @@ fn components(observed: &Observed, position: &Position, _now: Timestamp) -> Step
     }
 }
 
-/// The API server refused a component: try the same again, in place. The driver's backoff spaces the attempts, and an
-/// attempt that fails as before writes no status.
-fn refused_before(observed: &Observed, position: &Position) -> Option<Step> {
-    let no_retry = position.reason == reason::INSTALL_COMPONENT_FAILED_NO_RETRY;
-    if !no_retry && position.reason != reason::INSTALL_COMPONENT_FAILED {
-        return None;
-    }
+/// What was refused is tried again where it failed. The driver's backoff spaces the attempts, and an attempt that fails as before
+/// writes no status. `None` when nothing is left to write.
+fn retried_in_place(observed: &Observed) -> Option<Step> {
     if super::install_ready::changeover(observed).is_some() {
         return Some(Step::go(Transition::new(
             Phase::InstallReady,

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::{
     csv::{
-        decide::walk::{Position, Transition},
+        decide::transitions::{Position, Transition},
         install,
         observed::Observed,
     },

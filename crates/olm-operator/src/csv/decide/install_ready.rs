@@ -4,7 +4,7 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 
 use crate::csv::{
     changeover,
-    decide::walk::{Stage, Step, Transition},
+    decide::transitions::{Stage, Step, Transition},
     install,
     observed::Observed,
 };

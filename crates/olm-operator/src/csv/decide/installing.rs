@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
-    decide::walk::{Position, Step, Transition},
+    decide::transitions::{Position, Step, Transition},
     health::{Problem, Rollout},
     install,
     observed::Observed,

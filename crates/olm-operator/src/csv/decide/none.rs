@@ -2,7 +2,7 @@
 
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
-use crate::csv::decide::walk::{Step, Transition};
+use crate::csv::decide::transitions::{Step, Transition};
 
 pub(super) fn step() -> Step {
     Step::go(Transition::new(

@@ -10,7 +10,7 @@ use olm_api::{
 use olm_runtime::plan::Requeue;
 
 use crate::csv::{
-    decide::walk::{Position, Step, Transition},
+    decide::transitions::{Position, Step, Transition},
     observed::Observed,
     replacement,
     requirements::{self, Requirements},

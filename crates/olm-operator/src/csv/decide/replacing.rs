@@ -3,7 +3,7 @@
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
-    decide::walk::{Step, Transition},
+    decide::transitions::{Step, Transition},
     observed::Observed,
     replacement::{self, Cycle},
 };

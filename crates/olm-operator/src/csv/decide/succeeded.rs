@@ -1,11 +1,10 @@
 //! The operator runs: notice when it no longer does, or when its successor has come.
 
-use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     changeover,
-    decide::walk::{Stage, Step, Transition},
+    decide::transitions::{Stage, Step, Transition},
     health::{Problem, Rollout},
     install,
     observed::Observed,
@@ -13,7 +12,7 @@ use crate::csv::{
     requirements::{self, Requirements},
 };
 
-pub(super) fn step(observed: &Observed, now: Timestamp) -> Step {
+pub(super) fn step(observed: &Observed) -> Step {
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
@@ -31,7 +30,7 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> Step {
     };
     if undetermined {
         // An operator that runs is not failed for an answer that did not come.
-        return super::pending::ask_again(health(observed, now)).with_requirements(rows);
+        return super::pending::ask_again(health(observed)).with_requirements(rows);
     }
     if !met {
         let failed = Transition::new(
@@ -41,10 +40,10 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> Step {
         );
         return Step::go(failed).with_requirements(rows);
     }
-    health(observed, now).with_requirements(rows)
+    health(observed).with_requirements(rows)
 }
 
-fn health(observed: &Observed, _now: Timestamp) -> Step {
+fn health(observed: &Observed) -> Step {
     if super::unusable_config(observed).is_some() {
         return Step::go(super::bad_calculation());
     }

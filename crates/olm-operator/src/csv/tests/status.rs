@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{installed, prepared};
 use crate::{
     csv::{
-        decide::walk::{Transition, Verdict},
+        decide::transitions::{Transition, Verdict},
         observed::Observed,
         status::status,
     },

@@ -1,4 +1,4 @@
-//! The walk through the phases: where a ClusterServiceVersion stands, one step, and what the steps add up to.
+//! Transitions between the phases: where a ClusterServiceVersion stands, one step, and what the steps of a round add up to.
 //!
 //! Several transitions that need no effect in between are walked in one round, so that they cost one status write;
 //! each keeps its own entry in the history and its own event. The walk ends at the first step that has to write
@@ -14,11 +14,11 @@ use olm_runtime::plan::{Action, Plan, Requeue};
 
 use crate::csv::{install::Writes, rbac::Place};
 
-/// No walk is longer; reached only if two phases sent a ClusterServiceVersion back and forth.
-const LONGEST_WALK: usize = 12;
+/// Of one round; reached only if two phases sent a ClusterServiceVersion back and forth.
+const MAX_TRANSITIONS: usize = 12;
 
-/// Bytes of a message, the mark of the cut aside.
-const LONGEST_MESSAGE: usize = 4096;
+/// Of a transition, the mark of the cut aside.
+const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// A change of phase, reason or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +36,8 @@ impl Transition {
     /// an object that is too large is refused with its status.
     pub fn new(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
         let mut message = message.into();
-        if message.len() > LONGEST_MESSAGE {
-            message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        if message.len() > MAX_MESSAGE_BYTES {
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
             message.push('…');
         }
         Self {
@@ -194,40 +194,71 @@ pub struct Verdict {
     pub requirements: Option<Vec<RequirementStatus>>,
 }
 
-/// Walks from `position` as far as no effect is needed; `step` answers for one position.
-pub fn walk(
-    mut position: Position,
-    now: Timestamp,
-    mut step: impl FnMut(&Position) -> Step,
-) -> (Plan, Verdict) {
-    let mut plan = Plan::default();
-    let mut verdict = Verdict::default();
-    while verdict.transitions.len() < LONGEST_WALK {
-        let Step {
-            go,
-            actions,
-            grants,
-            stage,
-            then,
-            requeue,
-            requirements,
-        } = step(&position);
-        plan.requeue = requeue;
-        verdict.requirements = requirements.or(verdict.requirements);
-        let go = go.filter(|transition| !position.is_at(transition));
-        let moved = go.is_some();
-        if let Some(transition) = go {
-            position.follow(&transition, now);
-            verdict.transitions.push(transition);
-        }
-        if !actions.is_empty() || !moved {
-            plan.actions = actions;
-            plan.independent = grants.len();
-            verdict.grants = grants;
-            verdict.stage = stage;
-            verdict.then = then.filter(|transition| !position.is_at(transition));
-            break;
+/// Asks `step` at `position`, and at each position that follows, as far as nothing has to be written in between.
+pub fn walk(position: Position, now: Timestamp, step: impl Fn(&Position) -> Step) -> (Plan, Verdict) {
+    let mut walk = Walk::from(position, now);
+    loop {
+        let mut next = step(&walk.position);
+        let moved = walk.follow(&mut next);
+        if !moved || !next.actions.is_empty() || walk.transitions.len() >= MAX_TRANSITIONS {
+            return walk.end(next);
         }
     }
-    (plan, verdict)
+}
+
+/// One step from `position`; where it leads to is looked at in another round.
+pub fn single_step(position: Position, now: Timestamp, mut step: Step) -> (Plan, Verdict) {
+    let mut walk = Walk::from(position, now);
+    walk.follow(&mut step);
+    walk.end(step)
+}
+
+/// A walk so far.
+struct Walk {
+    position: Position,
+    now: Timestamp,
+    /// Each leads to another position than the one before.
+    transitions: Vec<Transition>,
+    /// As the last step that looked at them found them.
+    requirements: Option<Vec<RequirementStatus>>,
+}
+
+impl Walk {
+    fn from(position: Position, now: Timestamp) -> Self {
+        Self {
+            position,
+            now,
+            transitions: Vec::new(),
+            requirements: None,
+        }
+    }
+
+    /// Goes where the step goes; false when it stays.
+    fn follow(&mut self, step: &mut Step) -> bool {
+        self.requirements = step.requirements.take().or(self.requirements.take());
+        let Some(transition) = step.go.take().filter(|go| !self.position.is_at(go)) else {
+            return false;
+        };
+        self.position.follow(&transition, self.now);
+        self.transitions.push(transition);
+        true
+    }
+
+    /// What the last step writes, and what is told of all of them.
+    fn end(self, last: Step) -> (Plan, Verdict) {
+        let plan = Plan {
+            actions: last.actions,
+            independent: last.grants.len(),
+            requeue: last.requeue,
+            ..Plan::default()
+        };
+        let verdict = Verdict {
+            then: last.then.filter(|transition| !self.position.is_at(transition)),
+            transitions: self.transitions,
+            stage: last.stage,
+            grants: last.grants,
+            requirements: self.requirements,
+        };
+        (plan, verdict)
+    }
 }
