@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Client, ResourceExt};
+use kube::{Client, ResourceExt, core::Selector};
 use olm_api::{
     api_key::{ApiSet, parse_api_set},
     install_mode::NAMESPACE_ALL,
@@ -41,9 +41,7 @@ use olm_runtime::{
 };
 
 use crate::{
-    operator_group::{
-        decide::Verdict, intersection::NamespaceSet, observe::Observed, targets::NamespaceLabels,
-    },
+    operator_group::{decide::Verdict, intersection::NamespaceSet, observe::Observed, targets::Selection},
     stores::Stores,
 };
 
@@ -84,8 +82,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Reads a group; the labels of all namespaces tell whether it selects anything.
-    pub fn read(group: &OperatorGroup, namespaces: &[NamespaceLabels]) -> Self {
+    /// Reads a group; `matches_any` tells whether there is a namespace with such labels.
+    pub fn read(group: &OperatorGroup, matches_any: impl FnOnce(&Selector) -> bool) -> Self {
         let resolved = || -> BTreeSet<String> {
             group
                 .status
@@ -94,9 +92,11 @@ impl Group {
                 .cloned()
                 .collect()
         };
-        let targets = match targets::select(&group.spec, namespaces) {
+        let targets = match Selection::read(&group.spec) {
             Err(text) => Targets::Invalid(text),
-            Ok(selected) if selected.is_empty() => Targets::Namespaces(selected),
+            Ok(Selection::Labels(selector)) if !matches_any(&selector) => {
+                Targets::Namespaces(BTreeSet::new())
+            }
             Ok(_) if resolved().is_empty() => Targets::Unresolved,
             Ok(_) => Targets::Namespaces(resolved()),
         };

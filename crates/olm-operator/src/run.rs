@@ -11,7 +11,10 @@ use tokio::task::JoinSet;
 
 use crate::{
     args::Args,
-    csv::{Csv, observe::Reader},
+    csv::{
+        Csv,
+        observe::{Reader, accounts::KnownAccounts},
+    },
     false_copy::FalseCopies,
     namespace::Namespaces,
     operator_condition::OperatorConditions,
@@ -74,17 +77,25 @@ pub fn controllers(client: &kube::Client) -> (StoreSet, impl FnOnce(&Runner) -> 
     let stores = Stores::register(&mut set, client);
     let queues = Queues::default();
     wiring::connect(&stores, &queues);
+    let accounts = KnownAccounts::follow(&stores.account_news);
     let client = client.clone();
     (set, move |runner: &Runner| {
-        start(runner, &stores, &queues, client)
+        start(runner, &stores, &queues, client, accounts)
     })
 }
 
-fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client) -> JoinSet<()> {
+fn start(
+    runner: &Runner,
+    stores: &Stores,
+    queues: &Queues,
+    client: kube::Client,
+    accounts: KnownAccounts,
+) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     let reader = Reader {
         stores: stores.clone(),
         discovery: Discovery::new(client.clone()),
+        accounts,
         client: client.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);

@@ -48,29 +48,34 @@ pub fn invalid_rule(rule: &PolicyRule) -> Option<&'static str> {
     None
 }
 
+/// True when the binding gives its role to the account, by name or by a group of it.
+pub fn is_bound(account: Account<'_>, binding: &Binding) -> bool {
+    let within = binding.namespace.as_deref();
+    let mut subjects = binding.subjects.iter();
+    subjects.any(|subject| names(subject, account, within))
+}
+
+/// The role a binding gives.
+pub fn role_of(binding: &Binding) -> RoleKey {
+    let is_namespaced = binding.role.kind == "Role";
+    let namespace = binding.namespace.clone().filter(|_| is_namespaced);
+    (namespace, binding.role.name.clone())
+}
+
 /// The roles that the account holds through these bindings; with a namespace RoleBindings there count too.
 pub fn roles_of<'a>(
     account: Account<'a>,
     namespace: Option<&'a str>,
     bindings: &'a [Binding],
 ) -> impl Iterator<Item = RoleKey> + 'a {
-    bindings.iter().filter_map(move |binding| {
-        let in_scope = match &binding.namespace {
-            None => true,
-            Some(bound) => namespace == Some(bound.as_str()),
-        };
-        let applies = in_scope
-            && binding
-                .subjects
-                .iter()
-                .any(|subject| names(subject, account, binding.namespace.as_deref()));
-        let role_namespace = if binding.role.kind == "Role" {
-            binding.namespace.clone()
-        } else {
-            None
-        };
-        applies.then(|| (role_namespace, binding.role.name.clone()))
-    })
+    let in_scope = move |binding: &&Binding| match &binding.namespace {
+        None => true,
+        Some(bound) => namespace == Some(bound.as_str()),
+    };
+    let bound = bindings.iter().filter(in_scope);
+    bound
+        .filter(move |binding| is_bound(account, binding))
+        .map(role_of)
 }
 
 /// The rules the account holds: those of all its roles that are known.

@@ -4,6 +4,7 @@
 //! gone; the Subscription of one whose first pods are due; the ReplicaSets of a Deployment that makes way; accounts and RBAC
 //! that OLM did not make; pods of an install that waits; what is left to remove; versions and kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
 
+pub(crate) mod accounts;
 pub mod grants;
 mod pods;
 pub mod stored;
@@ -18,7 +19,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
     apps::v1::ReplicaSet,
-    core::v1::ServiceAccount,
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
@@ -35,13 +35,16 @@ use olm_runtime::{
 };
 use tokio::time::Instant;
 
-use self::stored::{account_names, siblings};
-pub use self::stored::{configured, from_stores, read_account};
+pub use self::stored::{configured, from_stores};
+use self::{
+    accounts::KnownAccounts,
+    stored::{account_names, siblings},
+};
 use crate::{
     csv::{
         changeover, health, install,
         observed::{Kind, Leftover, Observed},
-        rbac::{self, Place},
+        rbac::{self, Place, proof},
         replacement, requirements,
         strategy::Strategy,
     },
@@ -61,6 +64,8 @@ pub struct Reader {
     pub stores: Stores,
     /// What the cluster serves.
     pub discovery: Discovery,
+    /// Accounts that OLM did not make.
+    pub(crate) accounts: KnownAccounts,
     /// For live reads.
     pub client: Client,
 }
@@ -93,11 +98,7 @@ impl Reader {
             self.read_accounts(observed, &strategy, observed.plan_grace(now).is_some())
                 .await?;
             if needs_grants(observed, &strategy, now) {
-                let accounts: BTreeSet<&str> = observed.accounts.keys().map(String::as_str).collect();
-                let csv = NamespacedName::from_object(observed.csv.as_ref());
-                let namespaces = grant_namespaces(observed, &strategy);
-                let grants = grants::read(&self.client, &csv, &namespaces, &accounts).await?;
-                observed.rbac.granted_by_others = Some(grants);
+                self.read_grants(observed, &strategy).await?;
             }
         }
         if needs_subscription(observed) {
@@ -169,11 +170,28 @@ impl Reader {
             if expected || observed.accounts.contains_key(name) || !is_path_segment(name) {
                 continue;
             }
-            let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace);
-            let what = format!("ServiceAccount {namespace}/{name}");
-            if let Some(found) = deadline(&what, api.get_metadata_opt(name)).await? {
-                observed.accounts.insert(name.clone(), read_account(&found));
+            let key = NamespacedName::new(&namespace, name);
+            if let Some(found) = self.accounts.read(&self.client, &key).await? {
+                observed.accounts.insert(name.clone(), found);
             }
+        }
+        Ok(())
+    }
+
+    /// Bindings of namespaces first; those of the cluster only when these do not give all that is lacking.
+    async fn read_grants(&self, observed: &mut Observed, strategy: &Strategy) -> Result<(), ObserveError> {
+        let accounts: BTreeSet<String> = observed.accounts.keys().cloned().collect();
+        let reading = grants::Reading {
+            client: &self.client,
+            csv: NamespacedName::from_object(observed.csv.as_ref()),
+            accounts: &accounts,
+            namespaces: grant_namespaces(observed, strategy),
+        };
+        let mut grants = reading.in_namespaces().await?;
+        observed.rbac.granted_by_others = Some(grants.clone());
+        if lacks_rights(observed, strategy) {
+            reading.add_cluster_wide(&mut grants).await?;
+            observed.rbac.granted_by_others = Some(grants);
         }
         Ok(())
     }
@@ -313,7 +331,17 @@ pub fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) ->
         !rbac::is_held(role, observed.namespace(), &observed.rbac)
             || !rbac::unproven(observed, role).is_empty()
     };
-    !observed.plan_grace(now).is_some() && strategy.roles.iter().any(incomplete)
+    observed.plan_grace(now).is_none() && strategy.roles.iter().any(incomplete)
+}
+
+/// True when neither its own RBAC nor what has been read of others' gives a ClusterServiceVersion all it asks for.
+fn lacks_rights(observed: &Observed, strategy: &Strategy) -> bool {
+    strategy.roles.iter().any(|role| {
+        let by_others = |rule| proof::is_covered_by_others(observed, role.scope, &role.service_account, rule);
+        let is_given =
+            rbac::is_held(role, observed.namespace(), &observed.rbac) || role.rules.iter().all(by_others);
+        !is_given || !rbac::unproven(observed, role).is_empty()
+    })
 }
 
 /// The namespaces whose RoleBindings may be what a ClusterServiceVersion lacks: its own, and the targets that nobody who may has

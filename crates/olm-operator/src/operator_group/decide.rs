@@ -12,7 +12,7 @@ use olm_api::{
 use olm_runtime::plan::{Action, Guard, Plan, Target};
 use serde_json::json;
 
-use crate::operator_group::{observe::Observed, provided_apis, targets};
+use crate::operator_group::{observe::Observed, provided_apis, targets::Selection};
 
 /// What the status is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,9 @@ pub struct Verdict {
 
 /// Targets and condition for the status, and the list of provided APIs freed of what nobody provides.
 pub fn decide(observed: &Observed) -> (Plan, Verdict) {
-    let selected = targets::select(&observed.group.spec, &observed.namespaces);
+    let selection = Selection::read(&observed.group.spec);
+    let namespaces = observed.namespaces.iter().map(AsRef::as_ref);
+    let selected = selection.map(|selection| selection.names(namespaces));
     if let Err(error) = &selected {
         tracing::info!(group = %observed.group.name_any(), %error, "OperatorGroup selects nothing that makes sense");
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ObjectReference, ServiceAccount};
-use kube::{Api, Client, Resource, ResourceExt};
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference, ServiceAccount};
+use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     api_key::{ApiSet, provided_apis},
     v1::OperatorGroup,
@@ -11,7 +11,7 @@ use olm_api::{
 };
 use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError, key::is_path_segment};
 
-use crate::{operator_group::targets::NamespaceLabels, stores::Stores};
+use crate::{operator_group::targets::Selection, stores::Stores};
 
 /// One OperatorGroup and what decides about it.
 #[derive(Debug, Clone)]
@@ -20,8 +20,8 @@ pub struct Observed {
     pub group: Arc<OperatorGroup>,
     /// There are others in its namespace.
     pub ambiguous: bool,
-    /// All namespaces.
-    pub namespaces: Vec<NamespaceLabels>,
+    /// All namespaces of the cluster when the group selects them by labels, else none.
+    pub namespaces: Vec<Arc<PartialObjectMeta<Namespace>>>,
     /// The ClusterServiceVersions of its namespace, copies left out.
     pub members: Vec<Member>,
     /// The account whose rights limit installs.
@@ -104,10 +104,14 @@ async fn account(client: &Client, namespace: &str, name: &str) -> Result<Account
 pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let group = stores.groups.get_key(key)?;
     let members = stores.csvs.list_in(&key.namespace);
+    let namespaces = match Selection::read(&group.spec) {
+        Ok(Selection::Labels(_)) => stores.namespaces.list(),
+        Ok(Selection::Names(_) | Selection::All) | Err(_) => Vec::new(),
+    };
     Some(Observed {
         group,
         ambiguous: stores.groups.list_in(&key.namespace).len() > 1,
-        namespaces: namespaces(stores),
+        namespaces,
         members: members
             .iter()
             .filter(|csv| !csv.is_copied())
@@ -115,15 +119,4 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             .collect(),
         account: Account::Unnamed,
     })
-}
-
-/// The namespaces of the cluster with their labels.
-pub fn namespaces(stores: &Stores) -> Vec<NamespaceLabels> {
-    let all = stores.namespaces.list();
-    all.iter()
-        .map(|namespace| NamespaceLabels {
-            name: namespace.name_any(),
-            labels: namespace.labels().clone(),
-        })
-        .collect()
 }

@@ -1,42 +1,63 @@
 //! Which namespaces an OperatorGroup selects (`docs/reference/operator-groups.md`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use kube::core::{Selector, SelectorExt};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    ResourceExt,
+    core::{PartialObjectMeta, Selector, SelectorExt},
+};
 use olm_api::{install_mode::NAMESPACE_ALL, v1::OperatorGroupSpec};
 
-/// A namespace, as a selector sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NamespaceLabels {
-    /// Its name.
-    pub name: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
+/// What an OperatorGroup's spec selects namespaces by.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Selection {
+    /// Their names, whether they exist or not.
+    Names(BTreeSet<String>),
+    /// All there are.
+    All,
+    /// Their labels.
+    Labels(Selector),
 }
 
-/// The selected namespaces: an explicit list wins over a selector, and no selector selects all.
-///
-/// # Errors
-/// For people: what in the spec makes no sense.
-pub fn select(spec: &OperatorGroupSpec, namespaces: &[NamespaceLabels]) -> Result<BTreeSet<String>, String> {
-    if !spec.target_namespaces.is_empty() {
-        if spec.target_namespaces.iter().any(String::is_empty) {
-            return Err(format!(
-                "TargetNamespaces cannot contain NamespaceAll: [{}]",
-                spec.target_namespaces.join(" ")
-            ));
+impl Selection {
+    /// Reads the spec: an explicit list wins over a selector, and no selector selects all.
+    ///
+    /// # Errors
+    /// For people: what in the spec makes no sense.
+    pub(crate) fn read(spec: &OperatorGroupSpec) -> Result<Self, String> {
+        if !spec.target_namespaces.is_empty() {
+            if spec.target_namespaces.iter().any(String::is_empty) {
+                return Err(format!(
+                    "TargetNamespaces cannot contain NamespaceAll: [{}]",
+                    spec.target_namespaces.join(" ")
+                ));
+            }
+            return Ok(Self::Names(spec.target_namespaces.iter().cloned().collect()));
         }
-        return Ok(spec.target_namespaces.iter().cloned().collect());
+        let selector = spec.selector.clone().unwrap_or_default();
+        let selector = Selector::try_from(selector).map_err(|error| format!("spec.selector: {error}"))?;
+        if selector.selects_all() {
+            return Ok(Self::All);
+        }
+        Ok(Self::Labels(selector))
     }
-    let selector = spec.selector.clone().unwrap_or_default();
-    let selector = Selector::try_from(selector).map_err(|error| format!("spec.selector: {error}"))?;
-    if selector.selects_all() {
-        return Ok(BTreeSet::from([NAMESPACE_ALL.to_owned()]));
+
+    /// The selected names; `""` alone for all. Only a selection by labels looks at `namespaces`.
+    pub(crate) fn names<'a>(
+        self,
+        namespaces: impl IntoIterator<Item = &'a PartialObjectMeta<Namespace>>,
+    ) -> BTreeSet<String> {
+        match self {
+            Self::Names(names) => names,
+            Self::All => BTreeSet::from([NAMESPACE_ALL.to_owned()]),
+            Self::Labels(selector) => namespaces
+                .into_iter()
+                .filter(|namespace| selector.matches(namespace.labels()))
+                .map(ResourceExt::name_any)
+                .collect(),
+        }
     }
-    let matching = namespaces
-        .iter()
-        .filter(|namespace| selector.matches(&namespace.labels));
-    Ok(matching.map(|namespace| namespace.name.clone()).collect())
 }
 
 #[cfg(test)]
@@ -45,12 +66,10 @@ mod tests {
 
     use super::*;
 
-    fn namespaces() -> Vec<NamespaceLabels> {
-        let namespace = |name: &str, team: &str| NamespaceLabels {
-            name: name.into(),
-            labels: BTreeMap::from([("team".to_owned(), team.to_owned())]),
-        };
-        vec![namespace("b", "x"), namespace("a", "x"), namespace("c", "y")]
+    fn namespaces() -> [PartialObjectMeta<Namespace>; 3] {
+        [("b", "x"), ("a", "x"), ("c", "y")].map(|(name, team)| {
+            serde_json::from_value(json!({"metadata": {"name": name, "labels": {"team": team}}})).unwrap()
+        })
     }
 
     #[track_caller]
@@ -59,7 +78,8 @@ mod tests {
         let expected = expected
             .map(|names| names.iter().map(|name| (*name).to_owned()).collect())
             .map_err(str::to_owned);
-        assert_eq!(select(&spec, &namespaces()), expected);
+        let selected = Selection::read(&spec).map(|selection| selection.names(&namespaces()));
+        assert_eq!(selected, expected);
     }
 
     #[test]

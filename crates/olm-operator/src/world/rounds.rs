@@ -8,7 +8,11 @@ use tokio::task::JoinSet;
 
 use super::World;
 use crate::{
-    csv::{Csv, observe::Reader, observed::Observed},
+    csv::{
+        Csv,
+        observe::{Reader, accounts::KnownAccounts},
+        observed::Observed,
+    },
     namespace::Namespaces,
     operator_group::OperatorGroups,
     stores::Stores,
@@ -84,6 +88,7 @@ fn reader(stores: Stores, client: kube::Client) -> Reader {
     Reader {
         stores,
         discovery,
+        accounts: KnownAccounts::default(),
         client,
     }
 }

@@ -1,13 +1,14 @@
 //! RBAC that OLM did not make, read from the API server: the bindings that reach some accounts, and their roles.
 //!
 //! Read only when a ClusterServiceVersion's own roles are incomplete, and never kept: all RBAC of a cluster would be
-//! most of this process's memory.
+//! most of this process's memory. For the same reason long lists are read a page at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeSet, fmt::Debug};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
-use kube::{Api, Client, api::ListParams};
+use kube::{Api, Client, Resource, api::ListParams};
 use olm_runtime::{NamespacedName, discovery::deadline, error::ObserveError, key::is_path_segment};
+use serde::de::DeserializeOwned;
 
 use crate::{
     csv::{
@@ -17,129 +18,147 @@ use crate::{
     owner,
 };
 
-/// More namespaces than these are not asked one by one.
+/// More namespaces than these are not asked one by one, round after round, but all at once.
 const ASKED_ONE_BY_ONE: usize = 8;
-/// RoleBindings in a page of all.
+/// Bindings in a page of all.
 const PAGE_SIZE: u32 = 500;
 
-/// Reads what is granted to `accounts`, which are in the namespace of `csv`, in `namespaces` and in the whole cluster.
-///
-/// # Errors
-/// When a read fails.
-pub(super) async fn read(
-    client: &Client,
-    csv: &NamespacedName,
-    namespaces: &BTreeSet<String>,
-    accounts: &BTreeSet<&str>,
-) -> Result<Grants, ObserveError> {
-    if accounts.is_empty() {
-        return Ok(Grants::default());
+/// What is looked for.
+pub(super) struct Reading<'a> {
+    pub(super) client: &'a Client,
+    /// The ClusterServiceVersion.
+    pub(super) csv: NamespacedName,
+    /// Names of its ServiceAccounts.
+    pub(super) accounts: &'a BTreeSet<String>,
+    /// Where their rights are to count.
+    pub(super) namespaces: BTreeSet<String>,
+}
+
+impl Reading<'_> {
+    /// What RoleBindings of the namespaces grant.
+    ///
+    /// # Errors
+    /// When a read fails.
+    pub(super) async fn in_namespaces(&self) -> Result<Grants, ObserveError> {
+        let mut grants = Grants::default();
+        if self.accounts.is_empty() {
+            return Ok(grants);
+        }
+        let mut found = Vec::new();
+        if self.namespaces.len() <= ASKED_ONE_BY_ONE {
+            for namespace in &self.namespaces {
+                let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+                let what = format!("the RoleBindings of namespace {namespace}");
+                found.extend(self.relevant(api, &what, of_role_binding).await?);
+            }
+        } else {
+            let all = Api::all(self.client.clone());
+            found = self.relevant(all, "the RoleBindings", of_role_binding).await?;
+            found.retain(|binding| {
+                let namespace = binding.namespace.as_ref();
+                namespace.is_some_and(|namespace| self.namespaces.contains(namespace))
+            });
+        }
+        self.add(&mut grants, found).await?;
+        Ok(grants)
     }
-    let namespace = csv.namespace.as_str();
-    let local = role_bindings(client, namespaces).await?;
-    let cluster: Api<ClusterRoleBinding> = Api::all(client.clone());
-    let global = deadline("the ClusterRoleBindings", cluster.list(&ListParams::default())).await?;
-    let bindings = bindings(csv, local, global.items);
-    let held: BTreeSet<RoleKey> = accounts
-        .iter()
-        .flat_map(|name| {
-            let account = coverage::Account { namespace, name };
-            let bindings = bindings.as_slice();
-            namespaces
-                .iter()
-                .flat_map(move |within| coverage::roles_of(account, Some(within), bindings))
+
+    /// Adds what ClusterRoleBindings grant.
+    ///
+    /// # Errors
+    /// When a read fails.
+    pub(super) async fn add_cluster_wide(&self, grants: &mut Grants) -> Result<(), ObserveError> {
+        if self.accounts.is_empty() {
+            return Ok(());
+        }
+        let all = Api::all(self.client.clone());
+        let found = self
+            .relevant(all, "the ClusterRoleBindings", of_cluster_role_binding)
+            .await?;
+        self.add(grants, found).await
+    }
+
+    /// The bindings of a list that give one of the accounts a role and will stay: those made for another ClusterServiceVersion go
+    /// with it, and counting them would let this one lose its rights in the middle of an upgrade.
+    async fn relevant<K>(
+        &self,
+        api: Api<K>,
+        what: &str,
+        read: fn(K) -> Binding,
+    ) -> Result<Vec<Binding>, ObserveError>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let mut found = Vec::new();
+        let mut page = ListParams::default().limit(PAGE_SIZE);
+        loop {
+            let list = deadline(what, api.list(&page)).await?;
+            let staying = list.items.into_iter();
+            let staying = staying.filter(|object| !owner::is_of_another(object.meta(), &self.csv));
+            found.extend(staying.map(read).filter(|binding| self.concerns(binding)));
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page.continue_token = Some(token),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    fn concerns(&self, binding: &Binding) -> bool {
+        self.accounts.iter().any(|name| {
+            let namespace = self.csv.namespace.as_str();
+            coverage::is_bound(coverage::Account { namespace, name }, binding)
         })
-        .collect();
-    let mut roles = BTreeMap::new();
-    for key in held {
-        if let Some(rules) = rules(client, csv, &key).await? {
-            roles.insert(key, rules);
-        }
     }
-    Ok(Grants { bindings, roles })
-}
 
-/// The RoleBindings of these namespaces. Many namespaces are not asked one by one, round after round, but all in one list, of which
-/// a page is in memory at a time.
-async fn role_bindings(
-    client: &Client,
-    namespaces: &BTreeSet<String>,
-) -> Result<Vec<RoleBinding>, ObserveError> {
-    let mut found = Vec::new();
-    if namespaces.len() <= ASKED_ONE_BY_ONE {
-        for namespace in namespaces {
-            let namespaced: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
-            let what = format!("the RoleBindings of namespace {namespace}");
-            let list = deadline(&what, namespaced.list(&ListParams::default())).await?;
-            found.extend(list.items);
+    /// Adds bindings, and the rules of the roles they point to.
+    async fn add(&self, grants: &mut Grants, bindings: Vec<Binding>) -> Result<(), ObserveError> {
+        let mut roles: BTreeSet<RoleKey> = bindings.iter().map(coverage::role_of).collect();
+        roles.retain(|key| !grants.roles.contains_key(key));
+        for key in roles {
+            if let Some(rules) = self.rules(&key).await? {
+                grants.roles.insert(key, rules);
+            }
         }
-        return Ok(found);
+        grants.bindings.extend(bindings);
+        Ok(())
     }
-    let all: Api<RoleBinding> = Api::all(client.clone());
-    let mut page = ListParams::default().limit(PAGE_SIZE);
-    loop {
-        let list = deadline("the RoleBindings", all.list(&page)).await?;
-        let within = list.items.into_iter().filter(|binding| {
-            let namespace = binding.metadata.namespace.as_ref();
-            namespace.is_some_and(|namespace| namespaces.contains(namespace))
-        });
-        found.extend(within);
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page.continue_token = Some(token),
-            None => return Ok(found),
+
+    async fn rules(&self, (namespace, name): &RoleKey) -> Result<Option<Vec<PolicyRule>>, ObserveError> {
+        // A binding may name anything; what cannot be asked for grants nothing.
+        if !is_path_segment(name) {
+            return Ok(None);
         }
+        let (metadata, rules) = match namespace {
+            Some(namespace) => {
+                let api: Api<Role> = Api::namespaced(self.client.clone(), namespace);
+                let role = deadline(&format!("Role {namespace}/{name}"), api.get_opt(name)).await?;
+                let Some(role) = role else { return Ok(None) };
+                (role.metadata, role.rules)
+            }
+            None => {
+                let api: Api<ClusterRole> = Api::all(self.client.clone());
+                let role = deadline(&format!("ClusterRole {name}"), api.get_opt(name)).await?;
+                let Some(role) = role else { return Ok(None) };
+                (role.metadata, role.rules)
+            }
+        };
+        let stays = !owner::is_of_another(&metadata, &self.csv);
+        Ok(stays.then(|| rules.unwrap_or_default()))
     }
 }
 
-/// The bindings that will stay: those made for another ClusterServiceVersion go with it, and counting them would let
-/// this one lose its rights in the middle of an upgrade.
-pub fn bindings(
-    csv: &NamespacedName,
-    local: Vec<RoleBinding>,
-    global: Vec<ClusterRoleBinding>,
-) -> Vec<Binding> {
-    let local = local
-        .into_iter()
-        .filter(|binding| !owner::is_of_another(&binding.metadata, csv))
-        .map(|binding| Binding {
-            namespace: binding.metadata.namespace,
-            role: binding.role_ref,
-            subjects: binding.subjects.unwrap_or_default(),
-        });
-    let global = global
-        .into_iter()
-        .filter(|binding| !owner::is_of_another(&binding.metadata, csv))
-        .map(|binding| Binding {
-            namespace: None,
-            role: binding.role_ref,
-            subjects: binding.subjects.unwrap_or_default(),
-        });
-    local.chain(global).collect()
+fn of_role_binding(binding: RoleBinding) -> Binding {
+    Binding {
+        namespace: binding.metadata.namespace,
+        role: binding.role_ref,
+        subjects: binding.subjects.unwrap_or_default(),
+    }
 }
 
-async fn rules(
-    client: &Client,
-    csv: &NamespacedName,
-    (namespace, name): &RoleKey,
-) -> Result<Option<Vec<PolicyRule>>, ObserveError> {
-    // A binding may name anything; what cannot be asked for grants nothing.
-    if !is_path_segment(name) {
-        return Ok(None);
+fn of_cluster_role_binding(binding: ClusterRoleBinding) -> Binding {
+    Binding {
+        namespace: None,
+        role: binding.role_ref,
+        subjects: binding.subjects.unwrap_or_default(),
     }
-    let (metadata, rules) = match namespace {
-        Some(namespace) => {
-            let api: Api<Role> = Api::namespaced(client.clone(), namespace);
-            let role = deadline(&format!("Role {namespace}/{name}"), api.get_opt(name)).await?;
-            let Some(role) = role else { return Ok(None) };
-            (role.metadata, role.rules)
-        }
-        None => {
-            let api: Api<ClusterRole> = Api::all(client.clone());
-            let role = deadline(&format!("ClusterRole {name}"), api.get_opt(name)).await?;
-            let Some(role) = role else { return Ok(None) };
-            (role.metadata, role.rules)
-        }
-    };
-    let stays = !owner::is_of_another(&metadata, csv);
-    Ok(stays.then(|| rules.unwrap_or_default()))
 }

@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::ServiceAccount},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Resource, ResourceExt,
+    core::{PartialObjectMeta, SelectorExt},
 };
-use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     labels,
     v1alpha1::{ClusterServiceVersion, Subscription, SubscriptionConfig},
@@ -20,7 +20,8 @@ use crate::{
     csv::{
         changeover,
         deployment::overrides::Overrides,
-        observed::{Account, ApiService, Cluster, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
+        observe::accounts::read_account,
+        observed::{ApiService, Cluster, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
         replacement::Sibling,
         requirements,
         strategy::{self, Strategy},
@@ -33,12 +34,13 @@ use crate::{
 /// What the stores know; the rest is empty.
 pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
-    let namespaces = operator_group::observe::namespaces(stores);
-    let groups = stores.groups.list_in(&key.namespace);
-    let groups: Vec<Group> = groups
-        .iter()
-        .map(|group| Group::read(group, &namespaces))
-        .collect();
+    let groups = stores.groups.list_in(&key.namespace).into_iter().map(|group| {
+        Group::read(&group, |selector| {
+            let matching = |namespace: &PartialObjectMeta<_>| selector.matches(namespace.labels());
+            !stores.namespaces.list_where(matching).is_empty()
+        })
+    });
+    let groups: Vec<Group> = groups.collect();
     let replaces = csv.spec.replaces().filter(|replaces| *replaces != key.name);
     let strategy = strategy::read(&csv);
     let deployments = owned(stores.deployments.list_in(&key.namespace), key);
@@ -281,15 +283,6 @@ fn read_crd(found: &CustomResourceDefinition) -> Crd {
         alongside: annotations
             .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
             .map(|(_, value)| value.clone())
-            .collect(),
-    }
-}
-
-/// What the metadata of a ServiceAccount tells of its owners.
-pub fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> Account {
-    Account {
-        csv_owners: owner::references(&found.metadata)
-            .map(|owner| (owner.uid.clone(), owner.name.clone()))
             .collect(),
     }
 }

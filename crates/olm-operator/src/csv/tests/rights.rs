@@ -1,6 +1,7 @@
 //! No right comes into being because a ClusterServiceVersion, or a label, says so.
 
 mod grants;
+mod reads;
 mod taking_back;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,121 @@
+//! What a round asks the API server for besides the stores: nothing where it can be known, and no more than it needs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use olm_testing::cluster::Verb;
+
+use super::*;
+use crate::world::service_account;
+
+/// What another round of the demo reads, by verb and kind. Watches are none.
+fn reads_of_a_round(world: &mut World) -> BTreeMap<String, usize> {
+    let reads = Arc::<Mutex<BTreeMap<String, usize>>>::default();
+    let seen = Arc::clone(&reads);
+    world.cluster.on_request(move |request| {
+        if matches!(request.verb, Verb::Get | Verb::List) {
+            let read = format!("{} {}", request.verb.text(), request.kind.kind);
+            *seen.lock().unwrap().entry(read).or_default() += 1;
+        }
+        None
+    });
+    let touch = json!({"metadata": {"labels": {"touched": world.now.to_string()}}});
+    world.edit("ClusterServiceVersion", "ns", "a", touch);
+    world.settle_for(1);
+    world.cluster.clear_hooks();
+    std::mem::take(&mut *reads.lock().unwrap())
+}
+
+fn counted(reads: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    let reads = reads.iter();
+    reads.map(|(read, count)| ((*read).to_owned(), *count)).collect()
+}
+
+/// Takes OLM's labels off, as if somebody had made the object by hand.
+fn by_hand(objects: [Value; 2]) -> [Value; 2] {
+    objects.map(|mut object| {
+        object["metadata"]["labels"] = json!({});
+        object
+    })
+}
+
+#[test]
+fn a_csv_that_runs_reads_nothing() {
+    let mut world = prepared_for(&["ns"]).with(csv("a", ""));
+    world.settle_for(20);
+    succeeded(&world, "a");
+    assert_eq!(reads_of_a_round(&mut world), counted(&[]));
+}
+
+#[test]
+fn an_account_that_olm_did_not_make_is_read_once_until_it_changes() {
+    let mut csv = demo();
+    csv["spec"]["install"]["spec"]["permissions"] = json!([permission("default", "", "configmaps")]);
+    let mut world = prepared_for(&["ns"]).with(service_account("default")).with(csv);
+    world.settle_for(20);
+    succeeded(&world, "a");
+    assert_eq!(reads_of_a_round(&mut world), counted(&[]));
+
+    let edit = json!({"metadata": {"labels": {"edited": "true"}}});
+    world.edit("ServiceAccount", "ns", "default", edit);
+    world.settle_for(1);
+    assert_eq!(
+        reads_of_a_round(&mut world),
+        counted(&[("get ServiceAccount", 1)])
+    );
+    assert_eq!(reads_of_a_round(&mut world), counted(&[]));
+
+    // After a list that it is not in, it is gone.
+    world.cluster.hold("ServiceAccount");
+    world.delete("ServiceAccount", "ns", "default");
+    world.settle();
+    world.cluster.forget_history();
+    world.cluster.release("ServiceAccount");
+    world.settle_for(60);
+    let read = reads_of_a_round(&mut world);
+    assert!(read.contains_key("get ServiceAccount"), "{read:?}");
+    assert_eq!(message(&world), "Service account does not exist");
+}
+
+#[test]
+fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
+    let rules = permission("demo", "", "configmaps")["rules"].clone();
+    let mut world = prepared_for(&["ns"]);
+    world.by_hand = true;
+    world.put(account());
+    put_all(&mut world, by_hand(labelled("ns", "mine", rules.clone(), &[])));
+    let mut others = by_hand(labelled("ns", "others", rules, &[]));
+    others[1]["subjects"][0]["name"] = json!("other");
+    put_all(&mut world, others);
+    world.put(demo());
+    world.settle_for(20);
+    succeeded(&world, "a");
+    // One made by hand, and that of its OperatorCondition.
+    assert_eq!(
+        reads_of_a_round(&mut world),
+        counted(&[("list RoleBinding", 1), ("get Role", 2)])
+    );
+
+    let cluster_rules = json!([permission("demo", "example.com", "demos")["rules"][0]]);
+    put_all(&mut world, by_hand(labelled("", "wide", cluster_rules, &[])));
+    let asked = csv("a", "")["spec"]["install"]["spec"].clone();
+    world.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"spec": {"install": {"spec": asked}}}),
+    );
+    world.settle_for(20);
+    succeeded(&world, "a");
+    assert_eq!(
+        reads_of_a_round(&mut world),
+        counted(&[
+            ("list RoleBinding", 1),
+            ("get Role", 2),
+            ("list ClusterRoleBinding", 1),
+            ("get ClusterRole", 1),
+        ])
+    );
+}
