@@ -76,7 +76,7 @@ pub struct Args {
 
 impl Args {
     /// What is wrong with flags that are fine one by one.
-    pub fn complaint(&self) -> Option<String> {
+    pub fn usage_error(&self) -> Option<String> {
         if self.tls_cert.is_empty() != self.tls_key.is_empty() {
             return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
         }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(args.namespace, "olm");
         assert!(args.debug);
         assert_eq!(args.interval, Duration::from_secs(600));
-        assert_eq!(args.complaint(), None);
+        assert_eq!(args.usage_error(), None);
         assert!(args.without_effect().is_empty());
         assert!(!parse(&["--debug=false"]).debug);
         assert_eq!(parse(&["--interval=-1s"]).interval, Duration::from_secs(900));
@@ -156,19 +156,19 @@ mod tests {
 
     #[test]
     fn a_list_of_namespaces_is_refused_and_an_empty_entry_means_all() {
-        assert_eq!(parse(&["--watchedNamespaces=a,"]).complaint(), None);
-        let complaint = parse(&["--watchedNamespaces=a,b"]).complaint().unwrap();
+        assert_eq!(parse(&["--watchedNamespaces=a,"]).usage_error(), None);
+        let error = parse(&["--watchedNamespaces=a,b"]).usage_error().unwrap();
         assert!(
-            complaint.contains("--watchedNamespaces=a,b is not supported"),
-            "{complaint}"
+            error.contains("--watchedNamespaces=a,b is not supported"),
+            "{error}"
         );
     }
 
     #[test]
     fn a_certificate_without_its_key_is_refused() {
-        let complaint = parse(&["--tls-cert=/c"]).complaint().unwrap();
+        let error = parse(&["--tls-cert=/c"]).usage_error().unwrap();
         assert_eq!(
-            complaint,
+            error,
             "both --tls-key and --tls-crt must be provided for TLS to be enabled"
         );
     }

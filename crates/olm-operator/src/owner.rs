@@ -8,7 +8,7 @@ use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
 
 /// Bytes a label's value takes at most.
-pub const LONGEST_LABEL: usize = 63;
+pub const MAX_LABEL_BYTES: usize = 63;
 
 /// Labels of everything made for `csv`: the three owner labels and the mark of the filtered caches.
 pub fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {

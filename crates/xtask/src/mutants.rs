@@ -57,7 +57,7 @@ const SUITES: [Suite; 7] = [
         targets: &["lib"],
         filter: "",
         slow: &[
-            "tests::laws::",
+            "tests::properties::",
             "the_published_upgrades",
             "a_description_too_large",
         ],

@@ -1,7 +1,7 @@
 //! Does a set of granted RBAC rules cover what an operator asks for?
 //!
 //! The semantics are those of the API server's own authorizer (`docs/reference/lifecycle.md`), with two
-//! knowing differences from upstream: a grant on `*/sub` covers `any/sub`, and a service account's groups count, because
+//! deliberate differences from upstream: a grant on `*/sub` covers `any/sub`, and a service account's groups count, because
 //! the API server would let both through.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const KIND_USER: &str = "User";
 
 /// The account a rule is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Account<'a> {
+pub struct AccountName<'a> {
     /// Namespace of the account.
     pub namespace: &'a str,
     /// Name of the account.
@@ -49,7 +49,7 @@ pub fn invalid_rule(rule: &PolicyRule) -> Option<&'static str> {
 }
 
 /// True when the binding gives its role to the account, by name or by a group of it.
-pub fn is_bound(account: Account<'_>, binding: &Binding) -> bool {
+pub fn is_bound(account: AccountName<'_>, binding: &Binding) -> bool {
     let within = binding.namespace.as_deref();
     let mut subjects = binding.subjects.iter();
     subjects.any(|subject| names(subject, account, within))
@@ -64,7 +64,7 @@ pub fn role_of(binding: &Binding) -> RoleKey {
 
 /// The roles that the account holds through these bindings; with a namespace RoleBindings there count too.
 pub fn roles_of<'a>(
-    account: Account<'a>,
+    account: AccountName<'a>,
     namespace: Option<&'a str>,
     bindings: &'a [Binding],
 ) -> impl Iterator<Item = RoleKey> + 'a {
@@ -80,7 +80,7 @@ pub fn roles_of<'a>(
 
 /// The rules the account holds: those of all its roles that are known.
 pub fn granted<'a>(
-    account: Account<'a>,
+    account: AccountName<'a>,
     namespace: Option<&'a str>,
     bindings: &'a [Binding],
     roles: &'a BTreeMap<RoleKey, Vec<PolicyRule>>,
@@ -141,7 +141,7 @@ fn allows_url(rule: &PolicyRule, url: &str) -> bool {
         })
 }
 
-fn names(subject: &Subject, account: Account<'_>, binding_namespace: Option<&str>) -> bool {
+fn names(subject: &Subject, account: AccountName<'_>, binding_namespace: Option<&str>) -> bool {
     match subject.kind.as_str() {
         KIND_SERVICE_ACCOUNT => {
             let namespace = subject
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn bindings_count_in_their_scope_only() {
-        let account = Account {
+        let account = AccountName {
             namespace: "ns",
             name: "sa",
         };

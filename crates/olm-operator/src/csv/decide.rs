@@ -1,7 +1,7 @@
 //! What is to happen to a ClusterServiceVersion: checks common to all phases, then one match on the phase.
 //!
 //! Everything here is pure. The phases are told in `docs/reference/lifecycle.md`; each has its
-//! own file, and each knowing difference from upstream is told where it is made.
+//! own file, and each deliberate difference from upstream is told where it is made.
 
 mod deleting;
 mod failed;
@@ -24,7 +24,7 @@ use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
 use crate::csv::{
     decide::{
         gates::Gate,
-        transitions::{Position, Stage, Step, Transition, Verdict, single_step, walk},
+        transitions::{PhaseStep, Position, Stage, Transition, Verdict, single_step, walk},
     },
     failure_cause::FailureCause,
     health::Rollout,
@@ -69,9 +69,9 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         ),
         Gate::Fail { transition, actions } => {
             let lost = withdrawal(observed, &position, &transition, now);
-            let closed = Step {
+            let closed = PhaseStep {
                 actions,
-                ..Step::go(transition)
+                ..PhaseStep::go(transition)
             };
             let (mut plan, verdict) = single_step(position, now, closed);
             match lost {
@@ -171,16 +171,16 @@ fn bad_calculation() -> Transition {
 
 /// An operator that runs and was refused rights somewhere makes way for its successor like any other that runs: whoever can have
 /// writes refused in one namespace must not stop upgrades.
-fn replaced_while_refused(observed: &Observed) -> Option<Step> {
+fn replaced_while_refused(observed: &Observed) -> Option<PhaseStep> {
     let next = replacement::next(observed.name(), &observed.siblings)?;
     let runs = install::problem(observed, Rollout::MayProgress).is_none();
     (runs && install::lacking_rights(observed).is_some()).then(|| {
         let message = format!("being replaced by csv: {}", next.name);
-        Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
+        PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
     })
 }
 
-fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
+fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     match position.phase {
         Phase::None => none::step(),
         Phase::Pending => pending::step(observed, position, now),
@@ -191,6 +191,6 @@ fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
         Phase::Replacing => replacing::step(observed),
         Phase::Deleting => deleting::step(observed),
         // Declared by the API and never set; whoever wrote it has to take it back.
-        Phase::Unknown | Phase::Other(_) => Step::stay(),
+        Phase::Unknown | Phase::Other(_) => PhaseStep::stay(),
     }
 }

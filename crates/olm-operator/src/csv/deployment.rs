@@ -16,7 +16,7 @@ use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::to_value;
 
 use crate::{
-    csv::{deployment::overrides::Overrides, health::Wanted, strategy::StrategyDeployment},
+    csv::{deployment::overrides::Overrides, health::WantedDeployment, strategy::StrategyDeployment},
     owner,
 };
 
@@ -29,7 +29,7 @@ pub struct Built {
     /// The Deployment.
     pub deployment: Deployment,
     /// What the live one is compared with.
-    pub wanted: Wanted,
+    pub wanted: WantedDeployment,
 }
 
 /// The Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`).
@@ -48,7 +48,7 @@ pub fn build(
         .map(|overrides| overrides.annotations.clone())
         .filter(|own| !own.is_empty());
     let uid = csv.metadata.uid.clone().unwrap_or_default();
-    let wanted = Wanted {
+    let wanted = WantedDeployment {
         name: entry.name.clone(),
         hash,
         annotations,

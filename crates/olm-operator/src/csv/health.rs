@@ -13,7 +13,7 @@ use crate::owner;
 
 /// What is wrong with the first Deployment that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
+pub enum DeploymentProblem {
     /// It is not there, or not ours.
     Missing(String),
     /// It is not the wanted one, and applying it again helps.
@@ -26,7 +26,7 @@ pub enum Problem {
 
 /// A Deployment of the install strategy: what it should look like.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct WantedDeployment {
     /// Name of the Deployment.
     pub name: String,
     /// Hash of the wanted spec.
@@ -49,20 +49,24 @@ pub enum Rollout {
 }
 
 /// The first problem of a Deployment, or `None` when it is the wanted one and runs.
-pub fn check(wanted: &Wanted, live: Option<&Deployment>, rollout: Rollout) -> Option<Problem> {
+pub fn check(
+    wanted: &WantedDeployment,
+    live: Option<&Deployment>,
+    rollout: Rollout,
+) -> Option<DeploymentProblem> {
     let Some(live) = live else {
-        return Some(Problem::Missing(format!(
+        return Some(DeploymentProblem::Missing(format!(
             "missing deployment with name={}",
             wanted.name
         )));
     };
     drift(wanted, live)
-        .map(Problem::Outdated)
+        .map(DeploymentProblem::Outdated)
         .or_else(|| unhealthy(live, rollout))
 }
 
 /// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from.
-pub fn drift(wanted: &Wanted, live: &Deployment) -> Option<String> {
+pub fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
     let name = &wanted.name;
     let found = live
         .metadata
@@ -110,11 +114,11 @@ pub fn drift(wanted: &Wanted, live: &Deployment) -> Option<String> {
     })
 }
 
-fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<Problem> {
+fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
     let name = live.metadata.name.as_deref().unwrap_or_default();
     let status = live.status.clone().unwrap_or_default();
     let waiting = |what: String| {
-        Some(Problem::Waiting(format!(
+        Some(DeploymentProblem::Waiting(format!(
             "waiting for deployment {name} to become ready: {what}"
         )))
     };
@@ -132,7 +136,7 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<Problem> {
         ));
     }
     if condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")) {
-        return Some(Problem::Stuck(format!(
+        return Some(DeploymentProblem::Stuck(format!(
             "deployment {name} not ready before timeout: deployment \"{name}\" exceeded its progress deadline"
         )));
     }
@@ -177,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    fn wanted() -> Wanted {
-        Wanted {
+    fn wanted() -> WantedDeployment {
+        WantedDeployment {
             name: "d".into(),
             hash: "h1".into(),
             annotations: BTreeMap::from([("a".to_owned(), "1".to_owned())]),
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_live(labels: Value, annotations: Value, status: Value, expected: Option<Problem>) {
+    fn check_live(labels: Value, annotations: Value, status: Value, expected: Option<DeploymentProblem>) {
         let live = live(labels, annotations, status);
         assert_eq!(check(&wanted(), Some(&live), Rollout::MustBeComplete), expected);
     }
@@ -221,13 +225,15 @@ mod tests {
     fn a_missing_deployment_is_named() {
         assert_eq!(
             check(&wanted(), None, Rollout::MustBeComplete),
-            Some(Problem::Missing("missing deployment with name=d".into()))
+            Some(DeploymentProblem::Missing(
+                "missing deployment with name=d".into()
+            ))
         );
     }
 
     #[test]
     fn drift_is_told_by_hash_then_by_annotations() {
-        let outdated = |text: &str| Some(Problem::Outdated(text.to_owned()));
+        let outdated = |text: &str| Some(DeploymentProblem::Outdated(text.to_owned()));
         let fine = json!({"a": "1"});
         check_live(
             json!({}),
@@ -272,7 +278,7 @@ mod tests {
     #[test]
     fn health_is_told_in_the_words_of_the_deployment() {
         let waiting = |text: &str| {
-            Some(Problem::Waiting(format!(
+            Some(DeploymentProblem::Waiting(format!(
                 "waiting for deployment d to become ready: {text}"
             )))
         };
@@ -295,7 +301,7 @@ mod tests {
             ),
             (
                 json!({"observedGeneration": 2, "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]}),
-                Some(Problem::Stuck(
+                Some(DeploymentProblem::Stuck(
                     "deployment d not ready before timeout: deployment \"d\" exceeded its progress deadline"
                         .into(),
                 )),
@@ -312,7 +318,7 @@ mod tests {
         orphan.metadata.owner_references.as_mut().unwrap()[0].uid = "old".into();
         assert_eq!(
             check(&wanted(), Some(&orphan), Rollout::MustBeComplete),
-            Some(Problem::Outdated(
+            Some(DeploymentProblem::Outdated(
                 "deployment d is not owned by this ClusterServiceVersion".into()
             ))
         );
@@ -325,7 +331,7 @@ mod tests {
             json!({"olm.deployment-spec-hash": "h0"}),
             json!({"a": "1"}),
             stuck,
-            Some(Problem::Outdated(
+            Some(DeploymentProblem::Outdated(
                 "deployment changed old hash=h0, new hash=h1".into(),
             )),
         );
@@ -338,7 +344,7 @@ mod tests {
         assert_eq!(check(&wanted(), Some(&live), Rollout::MayProgress), None);
         assert!(matches!(
             check(&wanted(), Some(&live), Rollout::MustBeComplete),
-            Some(Problem::Waiting(_))
+            Some(DeploymentProblem::Waiting(_))
         ));
     }
 

@@ -9,7 +9,7 @@ use crate::{
     csv::{
         FIELD_MANAGER,
         deployment::{self, Built},
-        health::{self, Problem, Rollout},
+        health::{self, DeploymentProblem, Rollout},
         observed::Observed,
         rbac::{self, Grant, objects::identity},
     },
@@ -21,11 +21,11 @@ const ORPHAN_GRACE_SECONDS: u32 = 1;
 
 /// The first problem found, and the Deployment that has it.
 #[derive(Debug, PartialEq)]
-pub struct Found {
+pub struct FoundProblem {
     /// Name of the Deployment.
     pub deployment: String,
     /// What is wrong with it.
-    pub problem: Problem,
+    pub problem: DeploymentProblem,
 }
 
 /// The Deployments of the strategy as they should be; none when the strategy or the configuration cannot be used, which
@@ -46,24 +46,27 @@ pub fn wanted(observed: &Observed) -> Vec<Built> {
 }
 
 /// The first problem of the install, in the order of the strategy; problems that an install solves come first.
-pub fn problem(observed: &Observed, rollout: Rollout) -> Option<Found> {
+pub fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProblem> {
     let mut first = None;
     for built in wanted(observed) {
         let live = observed.deployments.get(&built.wanted.name).map(AsRef::as_ref);
         if let Some(problem) = health::check(&built.wanted, live, rollout) {
-            let found = Found {
+            let found = FoundProblem {
                 deployment: built.wanted.name,
                 problem,
             };
-            if matches!(found.problem, Problem::Missing(_) | Problem::Outdated(_)) {
+            if matches!(
+                found.problem,
+                DeploymentProblem::Missing(_) | DeploymentProblem::Outdated(_)
+            ) {
                 return Some(found);
             }
             first.get_or_insert(found);
         }
     }
-    let orphan = orphans(observed).next().map(|orphan| Found {
+    let orphan = orphans(observed).next().map(|orphan| FoundProblem {
         deployment: orphan.name_any(),
-        problem: Problem::Outdated(format!(
+        problem: DeploymentProblem::Outdated(format!(
             "deployment {} is not part of the install strategy any more",
             orphan.name_any()
         )),
@@ -81,7 +84,7 @@ pub fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
 
 /// What an install has to write.
 #[derive(Debug, Default, PartialEq)]
-pub struct Writes {
+pub struct InstallWrites {
     /// Rights in the namespaces the group targets, each for itself.
     pub grants: Vec<Grant>,
     /// The Deployments that are not as they should be, the end of those that fell out of the strategy, and rights that are no
@@ -89,7 +92,7 @@ pub struct Writes {
     pub rest: Vec<Action>,
 }
 
-impl Writes {
+impl InstallWrites {
     /// True when all is as it should be.
     pub fn is_empty(&self) -> bool {
         self.grants.is_empty() && self.rest.is_empty()
@@ -97,8 +100,8 @@ impl Writes {
 }
 
 /// The writes that give and take rights elsewhere, for an operator whose Deployments are as they should be.
-pub fn reach(observed: &Observed) -> Writes {
-    Writes {
+pub fn grant_in_targets(observed: &Observed) -> InstallWrites {
+    InstallWrites {
         grants: rbac::grants(observed),
         rest: rbac::revocations(observed),
     }
@@ -112,7 +115,7 @@ pub fn lacking_rights(observed: &Observed) -> Option<String> {
 }
 
 /// What an install has to write.
-pub fn writes(observed: &Observed) -> Writes {
+pub fn writes(observed: &Observed) -> InstallWrites {
     let mut actions = Vec::new();
     for Built { deployment, wanted } in wanted(observed) {
         let live = observed.deployments.get(&wanted.name);
@@ -132,7 +135,7 @@ pub fn writes(observed: &Observed) -> Writes {
         propagation: Propagation::Foreground,
         identity: identity(observed),
     }));
-    let mut writes = reach(observed);
+    let mut writes = grant_in_targets(observed);
     actions.append(&mut writes.rest);
     writes.rest = actions;
     writes

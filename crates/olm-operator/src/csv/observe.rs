@@ -236,7 +236,7 @@ impl Reader {
     /// What is left behind now is left for good, so the stores, which hold only what carries OLM's mark, are not asked.
     async fn leftovers(&self, observed: &Observed) -> Result<Vec<Leftover>, ObserveError> {
         // Nothing can carry a label with such a name, and asking for it is refused.
-        if observed.name().len() > owner::LONGEST_LABEL {
+        if observed.name().len() > owner::MAX_LABEL_BYTES {
             return Ok(Vec::new());
         }
         let selector = owner::selector(observed.namespace(), observed.name());

@@ -67,9 +67,9 @@ pub struct Observed {
     /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
     pub subscription: Option<Result<Overrides, String>>,
     /// What the cluster serves of the APIs it owns or needs.
-    pub cluster: Cluster,
+    pub cluster: ClusterApis,
     /// The ServiceAccounts it names and that exist.
-    pub accounts: BTreeMap<String, Account>,
+    pub accounts: BTreeMap<String, FoundAccount>,
     /// RBAC objects that concern it.
     pub rbac: Rbac,
     /// Roles and RoleBindings that steps of Complete InstallPlans of its namespace made for it.
@@ -93,7 +93,7 @@ pub struct ForeignGroup {
 
 /// What the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Cluster {
+pub struct ClusterApis {
     /// `gitVersion` of the API server, for example `v1.34.4`; empty when nobody asked.
     pub server_version: String,
     /// The CustomResourceDefinitions named by the ClusterServiceVersion that exist.
@@ -143,7 +143,7 @@ pub struct ApiService {
 
 /// A ServiceAccount that exists.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Account {
+pub struct FoundAccount {
     /// Uid and name of the ClusterServiceVersions that own it.
     pub csv_owners: BTreeMap<String, String>,
 }
@@ -173,16 +173,16 @@ pub struct Rbac {
     /// ClusterRoleBindings with its owner labels.
     pub cluster_role_bindings: Vec<Arc<ClusterRoleBinding>>,
     /// Roles with its owner labels that were made for it in other namespaces.
-    pub spread_roles: Vec<Arc<Role>>,
+    pub replicated_roles: Vec<Arc<Role>>,
     /// RoleBindings with its owner labels that were made for it in other namespaces.
-    pub spread_bindings: Vec<Arc<RoleBinding>>,
+    pub replicated_bindings: Vec<Arc<RoleBinding>>,
     /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
-    pub granted_by_others: Option<Grants>,
+    pub granted_by_others: Option<ForeignGrants>,
 }
 
 /// Bindings of the namespace and of the cluster, and the roles they point to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Grants {
+pub struct ForeignGrants {
     /// Bindings that name one of the accounts.
     pub bindings: Vec<Binding>,
     /// The rules of the roles they point to.

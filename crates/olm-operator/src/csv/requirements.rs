@@ -19,7 +19,7 @@ use crate::csv::{
 };
 
 /// Bytes of all rows together; the largest of 580 published operators have a tenth of that.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_ROWS_BYTES: usize = 256 << 10;
 
 /// What is required, and whether all of it is there.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ pub fn evaluate(observed: &Observed) -> Result<Requirements, String> {
 
 /// An object that is too large is refused together with its status; rows can be as large as the whole description.
 fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<RequirementStatus> {
-    let mut left = MOST_BYTES;
+    let mut left = MAX_ROWS_BYTES;
     let (mut kept, mut omitted) = (Vec::new(), 0_usize);
     for mut row in rows {
         let parts = row.dependents.len();

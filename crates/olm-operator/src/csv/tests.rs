@@ -5,7 +5,7 @@ mod changeover;
 mod false_copies;
 mod gates;
 mod install;
-mod laws;
+mod properties;
 mod refusals;
 mod requirements;
 mod rights;

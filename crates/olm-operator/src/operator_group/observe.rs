@@ -25,12 +25,12 @@ pub struct Observed {
     /// The ClusterServiceVersions of its namespace, copies left out.
     pub members: Vec<Member>,
     /// The account whose rights limit installs.
-    pub account: Account,
+    pub account: GroupAccount,
 }
 
 /// The ServiceAccount that a group names.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Account {
+pub enum GroupAccount {
     /// None.
     #[default]
     Unnamed,
@@ -80,16 +80,16 @@ pub async fn observe(
     Ok(Some(observed))
 }
 
-async fn account(client: &Client, namespace: &str, name: &str) -> Result<Account, ObserveError> {
+async fn account(client: &Client, namespace: &str, name: &str) -> Result<GroupAccount, ObserveError> {
     if !is_path_segment(name) {
-        return Ok(Account::Missing(name.to_owned()));
+        return Ok(GroupAccount::Missing(name.to_owned()));
     }
     let api: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let what = format!("ServiceAccount {namespace}/{name}");
     let Some(found) = deadline(&what, api.get_metadata_opt(name)).await? else {
-        return Ok(Account::Missing(name.to_owned()));
+        return Ok(GroupAccount::Missing(name.to_owned()));
     };
-    Ok(Account::Found(Box::new(ObjectReference {
+    Ok(GroupAccount::Found(Box::new(ObjectReference {
         api_version: Some(ServiceAccount::api_version(&()).into_owned()),
         kind: Some(ServiceAccount::kind(&()).into_owned()),
         namespace: Some(namespace.to_owned()),
@@ -117,6 +117,6 @@ pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
             .filter(|csv| !csv.is_copied())
             .map(|csv| Member::read(csv))
             .collect(),
-        account: Account::Unnamed,
+        account: GroupAccount::Unnamed,
     })
 }

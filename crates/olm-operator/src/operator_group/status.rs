@@ -15,7 +15,7 @@ use olm_runtime::{
 
 use crate::operator_group::{
     decide::Verdict,
-    observe::{Account, Observed},
+    observe::{GroupAccount, Observed},
 };
 
 /// The status write, if anything in it changes.
@@ -60,10 +60,10 @@ pub fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUp
 
 /// The account as whom installs are made. Only once the status refers to the one that the spec names is anything written for the
 /// group's members, so an account that is gone is not referred to any more.
-fn account(status: &mut OperatorGroupStatus, account: &Account, now: Timestamp) {
+fn account(status: &mut OperatorGroupStatus, account: &GroupAccount, now: Timestamp) {
     let wanted = match account {
-        Account::Found(found) => Some(found.as_ref()),
-        Account::Unnamed | Account::Missing(_) => None,
+        GroupAccount::Found(found) => Some(found.as_ref()),
+        GroupAccount::Unnamed | GroupAccount::Missing(_) => None,
     };
     // Which version of it was seen first stays: no edit of the account is news.
     let same = |known: &ObjectReference| {
@@ -81,7 +81,7 @@ fn account(status: &mut OperatorGroupStatus, account: &Account, now: Timestamp) 
         status.service_account_ref = wanted.cloned();
         status.last_updated = Some(stored_time(now));
     }
-    if let Account::Missing(name) = account {
+    if let GroupAccount::Missing(name) = account {
         let missing = Condition {
             type_: types::SERVICE_ACCOUNT.to_owned(),
             status: condition::TRUE.to_owned(),

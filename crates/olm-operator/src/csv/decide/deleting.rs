@@ -4,16 +4,16 @@ use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Pha
 use olm_runtime::plan::{Action, Target};
 
 use crate::csv::{
-    decide::transitions::{Stage, Step},
+    decide::transitions::{PhaseStep, Stage},
     observed::Observed,
 };
 
-pub(super) fn step(observed: &Observed) -> Step {
+pub(super) fn step(observed: &Observed) -> PhaseStep {
     // The phase is written before the object goes, so that whoever watches sees why.
     if *observed.csv.phase() != Phase::Deleting {
-        return Step::stay();
+        return PhaseStep::stay();
     }
     let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
     let delete = Action::delete(target, Some(observed.uid().to_owned()));
-    Step::act(Stage::Removal, vec![delete], None)
+    PhaseStep::act(Stage::Removal, vec![delete], None)
 }

@@ -8,17 +8,17 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 use crate::csv::{
     decide::{
         installing,
-        transitions::{Position, Stage, Step, Transition},
+        transitions::{PhaseStep, Position, Stage, Transition},
     },
     failure_cause::FailureCause,
-    health::{Problem, Rollout},
+    health::{DeploymentProblem, Rollout},
     install,
     observed::Observed,
     replacement,
     requirements::{self, Requirements},
 };
 
-pub(super) fn step(observed: &Observed, position: &Position) -> Step {
+pub(super) fn step(observed: &Observed, position: &Position) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings)
         && observed.group().is_some_and(|group| group.fail_forward)
     {
@@ -26,11 +26,11 @@ pub(super) fn step(observed: &Observed, position: &Position) -> Step {
             "Fail Forward is enabled, allowing Failed csv to be replaced by csv: {}",
             next.name
         );
-        return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+        return PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
     }
     let cause = FailureCause::parse(&position.reason);
     if let Some(message) = opened_gate(cause) {
-        return Step::go(Transition::new(
+        return PhaseStep::go(Transition::new(
             Phase::Pending,
             reason::REQUIREMENTS_UNKNOWN,
             message,
@@ -48,11 +48,11 @@ pub(super) fn step(observed: &Observed, position: &Position) -> Step {
         rows,
     } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
-        Err(error) => return Step::go(super::pending::invalid_strategy(&error)),
+        Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
     if undetermined {
         // The way through Pending would end there, and come back when the answer does.
-        return super::pending::ask_again(Step::stay()).with_requirements(rows);
+        return super::pending::ask_again(PhaseStep::stay()).with_requirements(rows);
     }
     if !met {
         let pending = Transition::new(
@@ -60,12 +60,12 @@ pub(super) fn step(observed: &Observed, position: &Position) -> Step {
             reason::REQUIREMENTS_NOT_MET,
             "requirements not met",
         );
-        return Step::go(pending).with_requirements(rows);
+        return PhaseStep::go(pending).with_requirements(rows);
     }
     if cause == FailureCause::OwnerConflict
         && let Some(conflict) = super::pending::owner_conflict(observed)
     {
-        return Step::go(conflict).with_requirements(rows);
+        return PhaseStep::go(conflict).with_requirements(rows);
     }
     components(observed, cause).with_requirements(rows)
 }
@@ -88,9 +88,9 @@ fn opened_gate(cause: FailureCause) -> Option<&'static str> {
     }
 }
 
-fn components(observed: &Observed, cause: FailureCause) -> Step {
+fn components(observed: &Observed, cause: FailureCause) -> PhaseStep {
     if let Some(error) = super::unusable_config(observed) {
-        return Step::go(match cause {
+        return PhaseStep::go(match cause {
             // The way through Pending would end here again.
             FailureCause::Refused => Transition::new(
                 Phase::Failed,
@@ -106,24 +106,24 @@ fn components(observed: &Observed, cause: FailureCause) -> Step {
         return step;
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
-        return Step::go(installing::succeeded_or_lacking(observed));
+        return PhaseStep::go(installing::succeeded_or_lacking(observed));
     };
     let pending = |text: &str| {
         let message = format!("installing: {text}");
-        Step::go(Transition::new(Phase::Pending, reason::NEEDS_REINSTALL, message))
+        PhaseStep::go(Transition::new(Phase::Pending, reason::NEEDS_REINSTALL, message))
     };
     match &found.problem {
-        Problem::Stuck(text) => Step::go(Transition::new(
+        DeploymentProblem::Stuck(text) => PhaseStep::go(Transition::new(
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
             format!("install failed: {text}"),
         )),
         // The same Deployment applied again would wait again.
-        Problem::Waiting(_) if cause == FailureCause::InstallCheck => Step::stay(),
-        Problem::Waiting(text) | Problem::Missing(text) => pending(text),
-        Problem::Outdated(text) => {
+        DeploymentProblem::Waiting(_) if cause == FailureCause::InstallCheck => PhaseStep::stay(),
+        DeploymentProblem::Waiting(text) | DeploymentProblem::Missing(text) => pending(text),
+        DeploymentProblem::Outdated(text) => {
             let message = format!("installing: {text}");
-            Step::go(Transition::new(
+            PhaseStep::go(Transition::new(
                 Phase::InstallReady,
                 reason::NEEDS_REINSTALL,
                 message,
@@ -134,9 +134,9 @@ fn components(observed: &Observed, cause: FailureCause) -> Step {
 
 /// What was refused is tried again where it failed. The driver's backoff spaces the attempts, and an attempt that fails as before
 /// writes no status. `None` when nothing is left to write.
-fn retried_in_place(observed: &Observed) -> Option<Step> {
+fn retried_in_place(observed: &Observed) -> Option<PhaseStep> {
     if super::install_ready::changeover(observed).is_some() {
-        return Some(Step::go(Transition::new(
+        return Some(PhaseStep::go(Transition::new(
             Phase::InstallReady,
             reason::NEEDS_REINSTALL,
             "installing: a deployment has to be replaced",
@@ -151,5 +151,5 @@ fn retried_in_place(observed: &Observed) -> Option<Step> {
         reason::INSTALL_SUCCEEDED,
         "waiting for install components to report healthy",
     );
-    Some(Step::install(Stage::Install, writes, Some(then)))
+    Some(PhaseStep::install(Stage::Install, writes, Some(then)))
 }

@@ -4,12 +4,12 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 
 use crate::csv::{
     changeover,
-    decide::transitions::{Stage, Step, Transition},
+    decide::transitions::{PhaseStep, Stage, Transition},
     install,
     observed::Observed,
 };
 
-pub(super) fn step(observed: &Observed) -> Step {
+pub(super) fn step(observed: &Observed) -> PhaseStep {
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
@@ -18,7 +18,7 @@ pub(super) fn step(observed: &Observed) -> Step {
     }
     if let Some(error) = super::unusable_config(observed) {
         let message = format!("install strategy failed: {error}");
-        return Step::go(Transition::new(
+        return PhaseStep::go(Transition::new(
             Phase::Failed,
             reason::INSTALL_COMPONENT_FAILED,
             message,
@@ -34,20 +34,20 @@ pub(super) fn step(observed: &Observed) -> Step {
     );
     let writes = install::writes(observed);
     if writes.is_empty() {
-        return Step::go(then);
+        return PhaseStep::go(then);
     }
-    Step::install(Stage::Install, writes, Some(then))
+    PhaseStep::install(Stage::Install, writes, Some(then))
 }
 
 /// Deployments that have to make way first, and what that takes.
-pub(super) fn changeover(observed: &Observed) -> Option<Step> {
+pub(super) fn changeover(observed: &Observed) -> Option<PhaseStep> {
     let pending = changeover::pending(observed);
     let message = pending.first()?.message();
     let replaced = Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, message);
     let actions = pending.iter().flat_map(|one| one.actions(observed));
-    Some(Step {
+    Some(PhaseStep {
         actions: actions.collect(),
         stage: Stage::Install,
-        ..Step::go(replaced)
+        ..PhaseStep::go(replaced)
     })
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
-    decide::transitions::{Position, Step, Transition},
-    health::{Problem, Rollout},
+    decide::transitions::{PhaseStep, Position, Transition},
+    health::{DeploymentProblem, Rollout},
     install,
     observed::Observed,
 };
@@ -17,31 +17,33 @@ pub const INSTALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How often the pods of a waiting install are looked at; they are not watched.
 const POD_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a Deployment controller gets to answer before its silence is told.
-const QUIET: Duration = Duration::from_secs(2);
+const DEPLOYMENT_DEBOUNCE: Duration = Duration::from_secs(2);
 
-pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
+pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
     if super::unusable_config(observed).is_some() {
-        return Step::go(super::bad_calculation());
+        return PhaseStep::go(super::bad_calculation());
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
-        return Step::go(succeeded_or_lacking(observed));
+        return PhaseStep::go(succeeded_or_lacking(observed));
     };
     match found.problem {
-        Problem::Stuck(text) => Step::go(Transition::new(
+        DeploymentProblem::Stuck(text) => PhaseStep::go(Transition::new(
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
             format!("install failed: {text}"),
         )),
         // Upstream lets a Deployment that vanished here run into the timeout; putting it back is what it will do then.
-        Problem::Outdated(text) | Problem::Missing(text) => Step::go(Transition::new(
-            Phase::InstallReady,
-            reason::INSTALL_WAITING,
-            format!("installing: {text}"),
-        )),
-        Problem::Waiting(text) => waiting(observed, position, now, &found.deployment, &text),
+        DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => {
+            PhaseStep::go(Transition::new(
+                Phase::InstallReady,
+                reason::INSTALL_WAITING,
+                format!("installing: {text}"),
+            ))
+        }
+        DeploymentProblem::Waiting(text) => waiting(observed, position, now, &found.deployment, &text),
     }
 }
 
@@ -66,7 +68,13 @@ fn succeeded() -> Transition {
     )
 }
 
-fn waiting(observed: &Observed, position: &Position, now: Timestamp, deployment: &str, text: &str) -> Step {
+fn waiting(
+    observed: &Observed,
+    position: &Position,
+    now: Timestamp,
+    deployment: &str,
+    text: &str,
+) -> PhaseStep {
     let trouble = observed.pod_troubles.get(deployment);
     let mut detail = trouble.map(|trouble| format!("; {trouble}")).unwrap_or_default();
     if !observed.left_behind.is_empty() {
@@ -75,18 +83,21 @@ fn waiting(observed: &Observed, position: &Position, now: Timestamp, deployment:
     let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
     let Some(left) = INSTALL_TIMEOUT.checked_sub(waited).filter(|left| !left.is_zero()) else {
         let message = format!("install timeout: {text}{detail}");
-        return Step::go(Transition::new(
+        return PhaseStep::go(Transition::new(
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
             message,
         ));
     };
     let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
-    if since_update < QUIET && install::is_just_changed(observed, deployment) {
-        return Step::stay().again(QUIET, "the Deployment controller has not answered yet");
+    if since_update < DEPLOYMENT_DEBOUNCE && install::is_just_changed(observed, deployment) {
+        return PhaseStep::stay().again(
+            DEPLOYMENT_DEBOUNCE,
+            "the Deployment controller has not answered yet",
+        );
     }
     let message = format!("installing: {text}{detail}");
-    Step::go(Transition::new(
+    PhaseStep::go(Transition::new(
         Phase::Installing,
         reason::INSTALL_WAITING,
         message,

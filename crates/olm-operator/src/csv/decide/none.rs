@@ -2,10 +2,10 @@
 
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
-use crate::csv::decide::transitions::{Step, Transition};
+use crate::csv::decide::transitions::{PhaseStep, Transition};
 
-pub(super) fn step() -> Step {
-    Step::go(Transition::new(
+pub(super) fn step() -> PhaseStep {
+    PhaseStep::go(Transition::new(
         Phase::Pending,
         reason::REQUIREMENTS_UNKNOWN,
         "requirements not yet checked",

@@ -10,7 +10,7 @@ use olm_api::{
 use olm_runtime::plan::Requeue;
 
 use crate::csv::{
-    decide::transitions::{Position, Step, Transition},
+    decide::transitions::{PhaseStep, Position, Transition},
     observed::Observed,
     replacement,
     requirements::{self, Requirements},
@@ -18,22 +18,22 @@ use crate::csv::{
 };
 
 /// How long the predecessor gets to notice its successor before that is told as a wait.
-const QUIET: Duration = Duration::from_secs(2);
+const PREDECESSOR_DEBOUNCE: Duration = Duration::from_secs(2);
 /// How often kinds that are not served yet are asked for again.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
 /// How often accounts and RBAC that OLM did not make are asked for at first.
-const SHORTEST_RIGHTS_INTERVAL: Duration = Duration::from_secs(2);
+const MIN_RIGHTS_INTERVAL: Duration = Duration::from_secs(2);
 /// How often accounts and RBAC that OLM did not make are asked for after minutes of waiting.
-const LONGEST_RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
-pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> Step {
+pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     let (name, siblings) = (observed.name(), observed.siblings.as_slice());
     let previous = replacement::previous(name, observed.replaces(), siblings);
     if previous.is_some()
         && let Err(error) = upgrade::check(observed.previous_condition.as_deref())
     {
         let message = format!("operator is not upgradeable: {error}");
-        return Step::go(Transition::new(
+        return PhaseStep::go(Transition::new(
             Phase::Pending,
             reason::OPERATOR_CONDITION_NOT_UPGRADEABLE,
             message,
@@ -44,18 +44,18 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     }
     let Requirements { met, rows, .. } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
-        Err(error) => return Step::go(invalid_strategy(&error)),
+        Err(error) => return PhaseStep::go(invalid_strategy(&error)),
     };
     if !met {
         return unmet(observed, rows, position, now);
     }
     if let Some(conflict) = owner_conflict(observed) {
-        return Step::go(conflict).with_requirements(rows);
+        return PhaseStep::go(conflict).with_requirements(rows);
     }
     if let Some(previous) = previous.filter(|previous| previous.phase != Phase::Replacing) {
         return wait_for(previous.name.as_str(), &previous.phase, position, now).with_requirements(rows);
     }
-    Step::go(Transition::new(
+    PhaseStep::go(Transition::new(
         Phase::InstallReady,
         reason::ALL_REQUIREMENTS_MET,
         "all requirements found, attempting install",
@@ -64,7 +64,12 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
 }
 
 /// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0015).
-fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, position: &Position, now: Timestamp) -> Step {
+fn unmet(
+    observed: &Observed,
+    rows: Vec<RequirementStatus>,
+    position: &Position,
+    now: Timestamp,
+) -> PhaseStep {
     let pending = Transition::new(
         Phase::Pending,
         reason::REQUIREMENTS_NOT_MET,
@@ -92,20 +97,20 @@ fn unmet(observed: &Observed, rows: Vec<RequirementStatus>, position: &Position,
             },
         });
     }
-    Step {
+    PhaseStep {
         requeue,
-        ..Step::go(pending).with_requirements(rows)
+        ..PhaseStep::go(pending).with_requirements(rows)
     }
 }
 
 /// How long until rights made by hand are looked for again: often at first, when somebody may be at it.
 fn rights_interval(position: &Position, now: Timestamp) -> Duration {
     let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
-    (waited / 4).clamp(SHORTEST_RIGHTS_INTERVAL, LONGEST_RIGHTS_INTERVAL)
+    (waited / 4).clamp(MIN_RIGHTS_INTERVAL, MAX_RIGHTS_INTERVAL)
 }
 
 /// The same, asked again after a while.
-pub(super) fn ask_again(step: Step) -> Step {
+pub(super) fn ask_again(step: PhaseStep) -> PhaseStep {
     step.again(
         DISCOVERY_INTERVAL,
         "kinds that the cluster serves are not watched",
@@ -119,15 +124,15 @@ fn asks_discovery(observed: &Observed) -> bool {
 }
 
 /// Upstream leaves reason and message as they were here, so that nobody sees what is waited for.
-fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) -> Step {
+fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) -> PhaseStep {
     let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
-    if since_update < QUIET {
-        return Step::stay().again(QUIET, "the predecessor is about to be replaced");
+    if since_update < PREDECESSOR_DEBOUNCE {
+        return PhaseStep::stay().again(PREDECESSOR_DEBOUNCE, "the predecessor is about to be replaced");
     }
     let message = format!(
         "all requirements found, waiting for csv {previous} to be in phase Replacing (it is in {phase})"
     );
-    Step::go(Transition::new(
+    PhaseStep::go(Transition::new(
         Phase::Pending,
         reason::ALL_REQUIREMENTS_MET,
         message,
@@ -135,12 +140,12 @@ fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) 
 }
 
 /// What the install strategy cannot be used for, as a step to phase Failed.
-pub(super) fn unusable_strategy(observed: &Observed) -> Option<Step> {
+pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
     observed
         .strategy
         .as_ref()
         .err()
-        .map(|error| Step::go(invalid_strategy(error)))
+        .map(|error| PhaseStep::go(invalid_strategy(error)))
 }
 
 pub(super) fn invalid_strategy(error: &str) -> Transition {

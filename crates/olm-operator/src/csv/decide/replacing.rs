@@ -3,15 +3,15 @@
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
-    decide::transitions::{Step, Transition},
+    decide::transitions::{PhaseStep, Transition},
     observed::Observed,
     replacement::{self, Cycle},
 };
 
-pub(super) fn step(observed: &Observed) -> Step {
+pub(super) fn step(observed: &Observed) -> PhaseStep {
     let (name, siblings) = (observed.name(), observed.siblings.as_slice());
     if replacement::previous(name, observed.replaces(), siblings).is_some() {
-        return Step::stay();
+        return PhaseStep::stay();
     }
     let Some(next) = replacement::next(name, siblings) else {
         // Upstream stays here for ever when the successor is deleted; this one runs on and is repaired again. That no
@@ -22,9 +22,9 @@ pub(super) fn step(observed: &Observed) -> Step {
             reason::NEEDS_REINSTALL,
             "marked as replacement, but no replacement CSV found in cluster",
         );
-        return Step {
+        return PhaseStep {
             then: Some(pending),
-            ..Step::default()
+            ..PhaseStep::default()
         };
     };
     let running = if observed.group().is_some_and(|group| group.fail_forward) {
@@ -32,16 +32,16 @@ pub(super) fn step(observed: &Observed) -> Step {
             Ok(last) => last.unwrap_or(next).is_succeeded(),
             Err(Cycle(seen)) => {
                 let message = format!("csv {}/{seen} has already been seen", observed.namespace());
-                return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+                return PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
             }
         }
     } else {
         replacement::succeeded(name, siblings).is_some()
     };
     if !running {
-        return Step::stay();
+        return PhaseStep::stay();
     }
-    Step::go(Transition::new(
+    PhaseStep::go(Transition::new(
         Phase::Deleting,
         reason::REPLACED,
         "has been replaced by a newer ClusterServiceVersion that has successfully installed.",

@@ -4,21 +4,21 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 
 use crate::csv::{
     changeover,
-    decide::transitions::{Stage, Step, Transition},
-    health::{Problem, Rollout},
+    decide::transitions::{PhaseStep, Stage, Transition},
+    health::{DeploymentProblem, Rollout},
     install,
     observed::Observed,
     replacement,
     requirements::{self, Requirements},
 };
 
-pub(super) fn step(observed: &Observed) -> Step {
+pub(super) fn step(observed: &Observed) -> PhaseStep {
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
         let message = format!("being replaced by csv: {}", next.name);
-        return Step::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+        return PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
     }
     let Requirements {
         met,
@@ -26,7 +26,7 @@ pub(super) fn step(observed: &Observed) -> Step {
         rows,
     } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
-        Err(error) => return Step::go(super::pending::invalid_strategy(&error)),
+        Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
     if undetermined {
         // An operator that runs is not failed for an answer that did not come.
@@ -38,36 +38,36 @@ pub(super) fn step(observed: &Observed) -> Step {
             reason::REQUIREMENTS_NOT_MET,
             "requirements no longer met",
         );
-        return Step::go(failed).with_requirements(rows);
+        return PhaseStep::go(failed).with_requirements(rows);
     }
     health(observed).with_requirements(rows)
 }
 
-fn health(observed: &Observed) -> Step {
+fn health(observed: &Observed) -> PhaseStep {
     if super::unusable_config(observed).is_some() {
-        return Step::go(super::bad_calculation());
+        return PhaseStep::go(super::bad_calculation());
     }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
-        let mut writes = install::reach(observed);
+        let mut writes = install::grant_in_targets(observed);
         writes.rest.extend(changeover::clean_up(observed));
-        return Step::install(Stage::Grants, writes, None);
+        return PhaseStep::install(Stage::Grants, writes, None);
     };
     let (phase, reason, message) = match found.problem {
-        Problem::Stuck(text) => (
+        DeploymentProblem::Stuck(text) => (
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
             format!("install failed: {text}"),
         ),
-        Problem::Outdated(text) => (
+        DeploymentProblem::Outdated(text) => (
             Phase::InstallReady,
             reason::COMPONENT_UNHEALTHY,
             format!("installing: {text}"),
         ),
-        Problem::Missing(text) | Problem::Waiting(text) => (
+        DeploymentProblem::Missing(text) | DeploymentProblem::Waiting(text) => (
             Phase::Failed,
             reason::COMPONENT_UNHEALTHY,
             format!("installing: {text}"),
         ),
     };
-    Step::go(Transition::new(phase, reason, message))
+    PhaseStep::go(Transition::new(phase, reason, message))
 }

@@ -12,7 +12,7 @@ use olm_api::v1alpha1::{
 };
 use olm_runtime::plan::{Action, Plan, Requeue};
 
-use crate::csv::{install::Writes, rbac::Place};
+use crate::csv::{install::InstallWrites, rbac::Place};
 
 /// Of one round; reached only if two phases sent a ClusterServiceVersion back and forth.
 const MAX_TRANSITIONS: usize = 12;
@@ -111,7 +111,7 @@ pub enum Stage {
 
 /// What one phase says at one position.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct PhaseStep {
     /// Where to go before anything is written.
     pub go: Option<Transition>,
     /// What to write; ends the walk.
@@ -128,7 +128,7 @@ pub struct Step {
     pub requirements: Option<Vec<RequirementStatus>>,
 }
 
-impl Step {
+impl PhaseStep {
     /// Nothing to do until something changes.
     pub fn stay() -> Self {
         Self::default()
@@ -142,7 +142,7 @@ impl Step {
         }
     }
 
-    /// Writes, and on once they went through.
+    /// InstallWrites, and on once they went through.
     pub fn act(stage: Stage, actions: Vec<Action>, then: Option<Transition>) -> Self {
         Self {
             stage,
@@ -152,9 +152,9 @@ impl Step {
         }
     }
 
-    /// Writes of an install, and on once they went through.
-    pub fn install(stage: Stage, writes: Writes, then: Option<Transition>) -> Self {
-        let Writes { grants, rest } = writes;
+    /// InstallWrites of an install, and on once they went through.
+    pub fn install(stage: Stage, writes: InstallWrites, then: Option<Transition>) -> Self {
+        let InstallWrites { grants, rest } = writes;
         let (places, mut actions): (Vec<Place>, Vec<Action>) = grants
             .into_iter()
             .map(|grant| (grant.place, grant.action))
@@ -195,7 +195,7 @@ pub struct Verdict {
 }
 
 /// Asks `step` at `position`, and at each position that follows, as far as nothing has to be written in between.
-pub fn walk(position: Position, now: Timestamp, step: impl Fn(&Position) -> Step) -> (Plan, Verdict) {
+pub fn walk(position: Position, now: Timestamp, step: impl Fn(&Position) -> PhaseStep) -> (Plan, Verdict) {
     let mut walk = Walk::from(position, now);
     loop {
         let mut next = step(&walk.position);
@@ -207,7 +207,7 @@ pub fn walk(position: Position, now: Timestamp, step: impl Fn(&Position) -> Step
 }
 
 /// One step from `position`; where it leads to is looked at in another round.
-pub fn single_step(position: Position, now: Timestamp, mut step: Step) -> (Plan, Verdict) {
+pub fn single_step(position: Position, now: Timestamp, mut step: PhaseStep) -> (Plan, Verdict) {
     let mut walk = Walk::from(position, now);
     walk.follow(&mut step);
     walk.end(step)
@@ -234,7 +234,7 @@ impl Walk {
     }
 
     /// Goes where the step goes; false when it stays.
-    fn follow(&mut self, step: &mut Step) -> bool {
+    fn follow(&mut self, step: &mut PhaseStep) -> bool {
         self.requirements = step.requirements.take().or(self.requirements.take());
         let Some(transition) = step.go.take().filter(|go| !self.position.is_at(go)) else {
             return false;
@@ -245,7 +245,7 @@ impl Walk {
     }
 
     /// What the last step writes, and what is told of all of them.
-    fn end(self, last: Step) -> (Plan, Verdict) {
+    fn end(self, last: PhaseStep) -> (Plan, Verdict) {
         let plan = Plan {
             actions: last.actions,
             independent: last.grants.len(),

@@ -1,6 +1,6 @@
 //! What a Subscription's `spec.config` changes in the pods of an operator.
 //!
-//! The rules per field are told in `docs/reference/lifecycle.md`. Two knowing differences from upstream: an
+//! The rules per field are told in `docs/reference/lifecycle.md`. Two deliberate differences from upstream: an
 //! empty `podAntiAffinity` clears that part only, and a variable named twice keeps its last value once.
 
 use std::collections::BTreeMap;

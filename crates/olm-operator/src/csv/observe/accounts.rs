@@ -17,7 +17,7 @@ use olm_runtime::{
     store::{Heard, News},
 };
 
-use crate::{csv::observed::Account, owner};
+use crate::{csv::observed::FoundAccount, owner};
 
 /// Accounts that were found; a clone is another handle to the same.
 #[derive(Clone, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct KnownAccounts {
 
 #[derive(Default)]
 struct State {
-    known: BTreeMap<NamespacedName, Account>,
+    known: BTreeMap<NamespacedName, FoundAccount>,
     /// How often something was heard: an answer that was asked for before may be older than that.
     heard: u64,
 }
@@ -62,7 +62,7 @@ impl KnownAccounts {
         &self,
         client: &Client,
         key: &NamespacedName,
-    ) -> Result<Option<Account>, ObserveError> {
+    ) -> Result<Option<FoundAccount>, ObserveError> {
         let asked_at = {
             let state = self.state();
             if let Some(known) = state.known.get(key) {
@@ -89,8 +89,8 @@ impl KnownAccounts {
 }
 
 /// What the metadata of a ServiceAccount tells of its owners.
-pub(super) fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> Account {
-    Account {
+pub(super) fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> FoundAccount {
+    FoundAccount {
         csv_owners: owner::references(&found.metadata)
             .map(|owner| (owner.uid.clone(), owner.name.clone()))
             .collect(),

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     csv::{
         coverage::{self, Binding, RoleKey},
-        observed::Grants,
+        observed::ForeignGrants,
     },
     owner,
 };
@@ -39,8 +39,8 @@ impl Reading<'_> {
     ///
     /// # Errors
     /// When a read fails.
-    pub(super) async fn in_namespaces(&self) -> Result<Grants, ObserveError> {
-        let mut grants = Grants::default();
+    pub(super) async fn in_namespaces(&self) -> Result<ForeignGrants, ObserveError> {
+        let mut grants = ForeignGrants::default();
         if self.accounts.is_empty() {
             return Ok(grants);
         }
@@ -67,7 +67,7 @@ impl Reading<'_> {
     ///
     /// # Errors
     /// When a read fails.
-    pub(super) async fn add_cluster_wide(&self, grants: &mut Grants) -> Result<(), ObserveError> {
+    pub(super) async fn add_cluster_wide(&self, grants: &mut ForeignGrants) -> Result<(), ObserveError> {
         if self.accounts.is_empty() {
             return Ok(());
         }
@@ -106,12 +106,12 @@ impl Reading<'_> {
     fn concerns(&self, binding: &Binding) -> bool {
         self.accounts.iter().any(|name| {
             let namespace = self.csv.namespace.as_str();
-            coverage::is_bound(coverage::Account { namespace, name }, binding)
+            coverage::is_bound(coverage::AccountName { namespace, name }, binding)
         })
     }
 
     /// Adds bindings, and the rules of the roles they point to.
-    async fn add(&self, grants: &mut Grants, bindings: Vec<Binding>) -> Result<(), ObserveError> {
+    async fn add(&self, grants: &mut ForeignGrants, bindings: Vec<Binding>) -> Result<(), ObserveError> {
         let mut roles: BTreeSet<RoleKey> = bindings.iter().map(coverage::role_of).collect();
         roles.retain(|key| !grants.roles.contains_key(key));
         for key in roles {

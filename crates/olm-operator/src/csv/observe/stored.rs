@@ -21,7 +21,7 @@ use crate::{
         changeover,
         deployment::overrides::Overrides,
         observe::accounts::read_account,
-        observed::{ApiService, Cluster, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
+        observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
         replacement::Sibling,
         requirements,
         strategy::{self, Strategy},
@@ -167,8 +167,8 @@ pub fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrid
     found.map(|found| overrides(found))
 }
 
-fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> Cluster {
-    let mut cluster = Cluster::default();
+fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
+    let mut cluster = ClusterApis::default();
     let spec = &csv.spec;
     for description in spec.owned_crds().iter().chain(spec.required_crds()) {
         let found = stores.crds.get_key(&NamespacedName::cluster(&description.name));
@@ -237,15 +237,15 @@ fn own_rbac(stores: &Stores, key: &NamespacedName) -> Rbac {
         role_bindings: owned(stores.role_bindings.list_in(&key.namespace), key),
         cluster_roles: owned_anywhere(&stores.cluster_roles, key),
         cluster_role_bindings: owned_anywhere(&stores.cluster_role_bindings, key),
-        spread_roles: spread(&stores.roles, key),
-        spread_bindings: spread(&stores.role_bindings, key),
+        replicated_roles: replicated(&stores.roles, key),
+        replicated_bindings: replicated(&stores.role_bindings, key),
         granted_by_others: None,
     }
 }
 
 /// Only what says that it was made for the namespace it is in: nobody else's object with these labels is touched.
-fn spread<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
-    store.list_where(|object| is_spread(object.meta(), key))
+fn replicated<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
+    store.list_where(|object| is_replica(object.meta(), key))
 }
 
 fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Arc<K>> {
@@ -253,7 +253,7 @@ fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Ar
 }
 
 /// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion.
-pub fn is_spread(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
+pub fn is_replica(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let copied_from = metadata
         .labels
         .as_ref()

@@ -99,7 +99,7 @@ fn metadata(observed: &Observed, name: &str, hash: &str) -> ObjectMeta {
     }
 }
 
-/// Writes `object` with the rights that count for this ClusterServiceVersion.
+/// InstallWrites `object` with the rights that count for this ClusterServiceVersion.
 pub(super) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
     Action::Apply {
         target,

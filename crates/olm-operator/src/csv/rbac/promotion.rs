@@ -42,7 +42,7 @@ pub(super) fn is_held_by(observed: &Observed, role: &WantedRole, cluster_roles: 
             subjects: binding.subjects.clone().unwrap_or_default(),
         })
         .collect();
-    let account = coverage::Account {
+    let account = coverage::AccountName {
         namespace: observed.namespace(),
         name: &role.service_account,
     };
@@ -115,16 +115,16 @@ fn is_of_plan(observed: &Observed, role: &ClusterRole) -> bool {
 
 /// Takes back what was promoted and is no longer wanted.
 pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
-    take_back(observed, |role| is_unwanted(observed, role))
+    revoke_where(observed, |role| is_unwanted(observed, role))
 }
 
 /// Takes back all that was promoted.
 pub(super) fn withdraw(observed: &Observed) -> Vec<Action> {
-    take_back(observed, |role| !is_of_plan(observed, role) && is_promoted(role))
+    revoke_where(observed, |role| !is_of_plan(observed, role) && is_promoted(role))
 }
 
 /// First goes the binding, without which the ClusterRole grants nothing.
-fn take_back(observed: &Observed, goes: impl Fn(&ClusterRole) -> bool) -> Vec<Action> {
+fn revoke_where(observed: &Observed, goes: impl Fn(&ClusterRole) -> bool) -> Vec<Action> {
     let going = observed.rbac.cluster_roles.iter().filter(|role| goes(role));
     going
         .flat_map(|role| {

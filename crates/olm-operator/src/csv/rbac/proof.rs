@@ -126,7 +126,7 @@ fn is_covered(observed: &Observed, namespace: Option<&str>, account: &str, rule:
     let Some(grants) = &observed.rbac.granted_by_others else {
         return false;
     };
-    let account = coverage::Account {
+    let account = coverage::AccountName {
         namespace: observed.namespace(),
         name: account,
     };

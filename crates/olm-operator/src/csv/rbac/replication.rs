@@ -24,8 +24,8 @@ use crate::{
 
 /// True when counterparts give the account these rights in `namespace`.
 pub(super) fn holds_in(observed: &Observed, role: &WantedRole, namespace: &str) -> bool {
-    let roles = within(&observed.rbac.spread_roles, namespace);
-    let bindings = within(&observed.rbac.spread_bindings, namespace);
+    let roles = within(&observed.rbac.replicated_roles, namespace);
+    let bindings = within(&observed.rbac.replicated_bindings, namespace);
     is_bound(role, observed.namespace(), &roles, &bindings)
 }
 
@@ -41,8 +41,8 @@ fn within<K: Resource>(objects: &[Arc<K>], namespace: &str) -> Vec<Arc<K>> {
 ///
 /// A counterpart with upstream's name, which is the Role's own, is put right under that name.
 pub(super) fn replicate_to_target(observed: &Observed, wanted: &WantedRole, namespace: &str) -> Vec<Grant> {
-    let roles = within(&observed.rbac.spread_roles, namespace);
-    let bindings = within(&observed.rbac.spread_bindings, namespace);
+    let roles = within(&observed.rbac.replicated_roles, namespace);
+    let bindings = within(&observed.rbac.replicated_bindings, namespace);
     let stands = |name: &str| {
         roles.iter().any(|role| role.name_any() == name) || bindings.iter().any(|it| it.name_any() == name)
     };
@@ -94,7 +94,7 @@ pub(super) fn revoke(observed: &Observed) -> Vec<Action> {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         !targets.contains(namespace) || !names.contains(object.name.as_deref().unwrap_or_default())
     };
-    take_back(observed, goes)
+    revoke_where(observed, goes)
 }
 
 /// Takes back counterparts in namespaces that are no targets any more.
@@ -102,22 +102,22 @@ pub(super) fn revoke_outside(observed: &Observed) -> Vec<Action> {
     let Some(Targets::Namespaces(targets)) = observed.group().map(|group| &group.targets) else {
         return Vec::new();
     };
-    take_back(observed, |object| {
+    revoke_where(observed, |object| {
         !targets.contains(object.namespace.as_deref().unwrap_or_default())
     })
 }
 
 /// Takes back all counterparts.
 pub(super) fn withdraw(observed: &Observed) -> Vec<Action> {
-    take_back(observed, |_| true)
+    revoke_where(observed, |_| true)
 }
 
-fn take_back(observed: &Observed, goes: impl Fn(&ObjectMeta) -> bool) -> Vec<Action> {
-    let bindings = observed.rbac.spread_bindings.iter();
+fn revoke_where(observed: &Observed, goes: impl Fn(&ObjectMeta) -> bool) -> Vec<Action> {
+    let bindings = observed.rbac.replicated_bindings.iter();
     let bindings = bindings
         .filter(|it| goes(&it.metadata))
         .map(|it| remove(it.as_ref()));
-    let roles = observed.rbac.spread_roles.iter();
+    let roles = observed.rbac.replicated_roles.iter();
     let roles = roles
         .filter(|it| goes(&it.metadata))
         .map(|it| remove(it.as_ref()));

@@ -6,7 +6,7 @@ use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{csv::observe::stored::is_spread, world::decode};
+use crate::{csv::observe::stored::is_replica, world::decode};
 
 fn wanted(scope: Scope) -> WantedRole {
     WantedRole {
@@ -85,7 +85,7 @@ fn a_counterpart_is_elsewhere_says_where_it_came_from_and_whose_it_is() {
             "namespace" => metadata[field] = json!(value),
             label => metadata["labels"][label] = json!(value),
         }
-        is_spread(&decode::<ObjectMeta>(metadata), &csv)
+        is_replica(&decode::<ObjectMeta>(metadata), &csv)
     };
     assert!(is_counterpart("namespace", "far"));
     assert!(!is_counterpart("namespace", "ns"));

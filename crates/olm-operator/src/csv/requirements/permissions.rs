@@ -98,7 +98,7 @@ fn add_permission(
         status.dependents.push(dependent(scope, rule, satisfied));
     }
     match carried.filter(|_| works_elsewhere(observed)) {
-        Some(role) => add_reach(observed, role, status),
+        Some(role) => add_rights_in_targets(observed, role, status),
         None => keep_note(observed, carried, status),
     }
 }
@@ -117,7 +117,7 @@ fn works_elsewhere(observed: &Observed) -> bool {
 }
 
 /// An operator that works elsewhere needs its namespaced permissions there. Upstream does not tell when it lacks them.
-fn add_reach(observed: &Observed, role: &WantedRole, status: &mut RequirementStatus) {
+fn add_rights_in_targets(observed: &Observed, role: &WantedRole, status: &mut RequirementStatus) {
     let unproven = rbac::unproven(observed, role);
     if !unproven.is_empty() {
         let message = format!(

@@ -1,4 +1,4 @@
-//! Laws that hold for every fixture: rest is rest, and a process killed anywhere ends in the same place.
+//! Properties that hold for every story: rest is rest, and a process killed anywhere ends in the same place.
 
 use olm_testing::stage::{
     Stage,
