@@ -12,19 +12,19 @@ use go_compat::duration::{self, Signed};
 pub struct Args {
     /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
     #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<String>,
+    pub(crate) kubeconfig: Option<String>,
     /// Namespace this operator runs in.
     #[arg(long, default_value = "", env = "OPERATOR_NAMESPACE")]
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// Comma separated namespaces to watch; empty, or an empty entry, means all. Only all is supported.
     #[arg(long = "watchedNamespaces", default_value = "", value_name = "LIST")]
-    pub watched_namespaces: String,
+    pub(crate) watched_namespaces: String,
     /// Accepted for compatibility: everything wakes by watches, nothing is polled.
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = parse_interval, allow_hyphen_values = true)]
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// Where /healthz and /readyz are served.
     #[arg(long = "health-addr", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
-    pub health_addr: SocketAddr,
+    pub(crate) health_addr: SocketAddr,
     /// Log what each round does.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
     pub debug: bool,
@@ -37,32 +37,32 @@ pub struct Args {
         default_value = "",
         value_name = "LIST"
     )]
-    pub protected_copied_csv_namespaces: String,
+    pub(crate) protected_copied_csv_namespaces: String,
     /// ClusterOperator to report on. Accepted, not used yet.
     #[arg(long = "writeStatusName", default_value = "", value_name = "NAME")]
-    pub write_status_name: String,
+    pub(crate) write_status_name: String,
     /// ClusterOperator fed from the package server's ClusterServiceVersion. Accepted, not used yet.
     #[arg(
         long = "writePackageServerStatusName",
         default_value = "",
         value_name = "NAME"
     )]
-    pub write_package_server_status_name: String,
+    pub(crate) write_package_server_status_name: String,
     /// Certificate for metrics. Accepted, not used yet.
     #[arg(long = "tls-cert", default_value = "", value_name = "FILE")]
-    pub tls_cert: String,
+    pub(crate) tls_cert: String,
     /// Key for metrics. Accepted, not used yet.
     #[arg(long = "tls-key", default_value = "", value_name = "FILE")]
-    pub tls_key: String,
+    pub(crate) tls_key: String,
     /// CA bundle for client certificates. Accepted, not used yet.
     #[arg(long = "client-ca", default_value = "", value_name = "FILE")]
-    pub client_ca: String,
+    pub(crate) client_ca: String,
     /// Accepted for compatibility, does nothing.
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
-    pub profiling: bool,
+    pub(crate) profiling: bool,
     /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
-    pub feature_gates: String,
+    pub(crate) feature_gates: String,
     /// Accepted for compatibility, does nothing; see `--debug` and OLM_LOG.
     #[arg(
         short = 'v',
@@ -71,7 +71,7 @@ pub struct Args {
         default_value = "0",
         value_name = "LEVEL"
     )]
-    pub verbosity: String,
+    pub(crate) verbosity: String,
 }
 
 impl Args {

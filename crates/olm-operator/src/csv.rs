@@ -14,23 +14,23 @@
 //! # Errors
 //! Only a failed read ends a round without a decision. Refused writes are told by [`status`].
 
-pub mod changeover;
-pub mod coverage;
-pub mod decide;
-pub mod deployment;
+pub(crate) mod changeover;
+pub(crate) mod coverage;
+pub(crate) mod decide;
+pub(crate) mod deployment;
 mod failure_cause;
-pub mod health;
-pub mod install;
-pub mod observe;
-pub mod observed;
-pub mod rbac;
-pub mod removal;
-pub mod replacement;
-pub mod requirements;
-pub mod status;
-pub mod strategy;
-pub mod triggers;
-pub mod upgrade;
+pub(crate) mod health;
+pub(crate) mod install;
+pub(crate) mod observe;
+pub(crate) mod observed;
+pub(crate) mod rbac;
+pub(crate) mod removal;
+pub(crate) mod replacement;
+pub(crate) mod requirements;
+pub(crate) mod status;
+pub(crate) mod strategy;
+pub(crate) mod triggers;
+pub(crate) mod upgrade;
 
 #[cfg(test)]
 mod tests;
@@ -49,12 +49,11 @@ use olm_runtime::{
 use crate::csv::{decide::transitions::Verdict, observe::Reader, observed::Observed};
 
 /// Field manager of what an install applies.
-pub const FIELD_MANAGER: &str = "olm-operator/csv";
+pub(crate) const FIELD_MANAGER: &str = "olm-operator/csv";
 
-/// The controller.
-pub struct Csv {
+pub(crate) struct Csv {
     /// Where observations come from.
-    pub reader: Reader,
+    pub(crate) reader: Reader,
 }
 
 #[async_trait]

@@ -6,7 +6,7 @@
 //!
 //! The store behind this reads metadata and keeps only what has both, so copies cost no memory here.
 
-pub mod triggers;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 
@@ -31,10 +31,8 @@ const REASON: &str = "LabelRemoved";
 
 type Metadata = PartialObjectMeta<ClusterServiceVersion>;
 
-/// The controller.
-pub struct FalseCopies {
-    /// What it reads.
-    pub stores: Stores,
+pub(crate) struct FalseCopies {
+    pub(crate) stores: Stores,
 }
 
 #[async_trait]
@@ -68,7 +66,7 @@ fn about(found: &Metadata) -> ObjectReference {
 }
 
 /// The label comes off; the controllers of ClusterServiceVersions go on from there.
-pub fn decide(found: &Metadata) -> Plan {
+pub(crate) fn decide(found: &Metadata) -> Plan {
     let target =
         Target::of::<ClusterServiceVersion>(&found.namespace().unwrap_or_default(), &found.name_any());
     let guard = Guard {

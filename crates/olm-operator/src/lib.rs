@@ -8,12 +8,14 @@
 #![cfg_attr(test, allow(clippy::needless_pass_by_value))]
 
 pub mod args;
-pub mod csv;
-pub mod false_copy;
-pub mod namespace;
-pub mod operator_condition;
-pub mod operator_group;
-pub mod owner;
+mod csv;
+mod false_copy;
+mod namespace;
+mod operator_condition;
+mod operator_group;
+mod owner;
+#[doc(hidden)]
+pub mod rounds;
 pub mod run;
 pub mod stores;
 #[cfg(test)]

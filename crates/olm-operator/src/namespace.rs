@@ -2,7 +2,7 @@
 //!
 //! Webhooks select namespaces by it. Groups that target all namespaces leave no label (`docs/reference/operator-groups.md`).
 
-pub mod triggers;
+pub(crate) mod triggers;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,17 +27,14 @@ use crate::{operator_group::is_all, stores::Stores};
 
 /// A namespace and the groups.
 #[derive(Debug, Clone)]
-pub struct Observed {
-    /// The namespace.
-    pub namespace: Arc<PartialObjectMeta<Namespace>>,
+pub(crate) struct Observed {
+    pub(crate) namespace: Arc<PartialObjectMeta<Namespace>>,
     /// Uids of the groups that target it by name.
-    pub group_uids: Vec<String>,
+    pub(crate) group_uids: Vec<String>,
 }
 
-/// The controller.
-pub struct Namespaces {
-    /// What it reads.
-    pub stores: Stores,
+pub(crate) struct Namespaces {
+    pub(crate) stores: Stores,
 }
 
 #[async_trait]
@@ -66,7 +63,7 @@ impl Reconciler for Namespaces {
 }
 
 /// Reads stores; nothing else.
-pub fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+pub(crate) fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let namespace = stores.namespaces.get_key(key)?;
     let groups = stores.groups.list();
     let targeting = groups.iter().filter(|group| targets_by_name(group, &key.name));
@@ -77,18 +74,18 @@ pub fn observe(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
 }
 
 /// True when the group's status names the namespace.
-pub fn targets_by_name(group: &OperatorGroup, namespace: &str) -> bool {
+pub(crate) fn targets_by_name(group: &OperatorGroup, namespace: &str) -> bool {
     targeted(group).any(|target| target == namespace)
 }
 
 /// The namespaces a group targets by name.
-pub fn targeted(group: &OperatorGroup) -> impl Iterator<Item = &String> {
+pub(crate) fn targeted(group: &OperatorGroup) -> impl Iterator<Item = &String> {
     let targets = group.status.as_ref().map_or(&[][..], |status| &status.namespaces);
     targets.iter().filter(move |_| !is_all(targets.iter()))
 }
 
 /// Sets missing labels and removes those of other groups; labels of others stay.
-pub fn decide(observed: &Observed) -> Plan {
+pub(crate) fn decide(observed: &Observed) -> Plan {
     if observed.namespace.metadata.deletion_timestamp.is_some() {
         return Plan::default();
     }

@@ -9,9 +9,9 @@
 //!
 //! Unlike upstream the variable `OPERATOR_CONDITION_NAME` is set by the install alone: two writers would fight.
 
-pub mod decide;
-pub mod status;
-pub mod triggers;
+pub(crate) mod decide;
+pub(crate) mod status;
+pub(crate) mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -41,40 +41,35 @@ use crate::stores::Stores;
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// Field manager of what this controller applies.
-pub const FIELD_MANAGER: &str = "olm-operator/operator-condition";
+pub(crate) const FIELD_MANAGER: &str = "olm-operator/operator-condition";
 
 /// Everything that is called like one ClusterServiceVersion.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
-    /// Namespace of it all.
-    pub namespace: String,
-    /// Name of it all.
-    pub name: String,
+pub(crate) struct Observed {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     /// The namespace is being deleted.
-    pub namespace_terminating: bool,
+    pub(crate) namespace_terminating: bool,
     /// The ClusterServiceVersion, unless it is a copy.
-    pub csv: Option<Arc<ClusterServiceVersion>>,
-    /// Its OperatorCondition.
-    pub condition: Option<Arc<OperatorCondition>>,
+    pub(crate) csv: Option<Arc<ClusterServiceVersion>>,
+    pub(crate) condition: Option<Arc<OperatorCondition>>,
     /// The Role for that.
-    pub role: Option<Arc<Role>>,
+    pub(crate) role: Option<Arc<Role>>,
     /// The RoleBinding for that.
-    pub binding: Option<Arc<RoleBinding>>,
+    pub(crate) binding: Option<Arc<RoleBinding>>,
 }
 
 /// What `decide` found besides what is to be written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// What has the name that is needed and is not ours, `Role ns/a`.
-    pub taken: Option<String>,
+    pub(crate) taken: Option<String>,
 }
 
-/// The controller.
-pub struct OperatorConditions {
-    /// What it reads.
-    pub stores: Stores,
+pub(crate) struct OperatorConditions {
+    pub(crate) stores: Stores,
     /// For what others made under our names.
-    pub client: Client,
+    pub(crate) client: Client,
 }
 
 #[async_trait]
@@ -139,7 +134,7 @@ fn is_settled(observed: &Observed, now: Timestamp) -> bool {
 }
 
 /// Reads stores; nothing else.
-pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let namespace = stores
         .namespaces
         .get_key(&NamespacedName::cluster(&key.namespace));

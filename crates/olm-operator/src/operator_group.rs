@@ -8,12 +8,12 @@
 //! # Guarantees
 //! One status write a round, none when nothing changed; fields of others in the status are kept.
 
-pub mod decide;
-pub mod intersection;
-pub mod observe;
-pub mod status;
-pub mod targets;
-pub mod triggers;
+pub(crate) mod decide;
+pub(crate) mod intersection;
+pub(crate) mod observe;
+pub(crate) mod status;
+pub(crate) mod targets;
+pub(crate) mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ use crate::{
 
 /// Where the operators of a group work, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Targets {
+pub(crate) enum Targets {
     /// The group selects namespaces, and its status does not say so yet.
     Unresolved,
     /// What the group selects makes no sense; for people.
@@ -58,32 +58,29 @@ pub enum Targets {
 
 /// An OperatorGroup as its members see it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
+pub(crate) struct Group {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
     /// Its resourceVersion, the precondition of a change to its list of APIs.
-    pub resource_version: Option<String>,
+    pub(crate) resource_version: Option<String>,
     /// Where its operators work.
-    pub targets: Targets,
+    pub(crate) targets: Targets,
     /// The list of provided APIs is the user's.
-    pub static_apis: bool,
-    /// Failed operators may be upgraded.
-    pub fail_forward: bool,
-    /// The account whose rights limit installs.
-    pub service_account: Option<String>,
+    pub(crate) static_apis: bool,
+    /// Failed operators may be upgraded (`upgradeStrategy`).
+    pub(crate) fail_forward: bool,
+    /// The account whose rights limit installs; `None` when OLM writes with its own.
+    pub(crate) service_account: Option<String>,
     /// True while the status does not name that account (yet): nothing is written for members until it does.
-    pub awaits_service_account: bool,
+    pub(crate) awaits_service_account: bool,
     /// APIs its operators provide, as listed.
-    pub provided: ApiSet,
+    pub(crate) provided: ApiSet,
 }
 
 impl Group {
     /// Reads a group; `matches_any` tells whether there is a namespace with such labels.
-    pub fn read(group: &OperatorGroup, matches_any: impl FnOnce(&Selector) -> bool) -> Self {
+    pub(crate) fn read(group: &OperatorGroup, matches_any: impl FnOnce(&Selector) -> bool) -> Self {
         let resolved = || -> BTreeSet<String> {
             group
                 .status
@@ -120,12 +117,12 @@ impl Group {
     }
 
     /// True when the operators of this group work in all namespaces.
-    pub fn targets_all(&self) -> bool {
+    pub(crate) fn targets_all(&self) -> bool {
         matches!(&self.targets, Targets::Namespaces(targets) if is_all(targets.iter()))
     }
 
     /// The targets as they count for intersection with other groups.
-    pub fn intersection(&self) -> NamespaceSet {
+    pub(crate) fn intersection(&self) -> NamespaceSet {
         match &self.targets {
             Targets::Namespaces(targets) => NamespaceSet::of_group(&self.namespace, targets.iter().cloned()),
             Targets::Unresolved | Targets::Invalid(_) => NamespaceSet::default(),
@@ -134,12 +131,12 @@ impl Group {
 }
 
 /// True for the one name that means all namespaces.
-pub fn is_all<'a>(mut targets: impl Iterator<Item = &'a String>) -> bool {
+pub(crate) fn is_all<'a>(mut targets: impl Iterator<Item = &'a String>) -> bool {
     targets.next().is_some_and(|first| first == NAMESPACE_ALL) && targets.next().is_none()
 }
 
 /// APIs a group lists as provided.
-pub fn provided_apis(group: &OperatorGroup) -> ApiSet {
+pub(crate) fn provided_apis(group: &OperatorGroup) -> ApiSet {
     group
         .annotations()
         .get(labels::PROVIDED_APIS)
@@ -147,12 +144,10 @@ pub fn provided_apis(group: &OperatorGroup) -> ApiSet {
         .unwrap_or_default()
 }
 
-/// The controller.
-pub struct OperatorGroups {
-    /// What it reads.
-    pub stores: Stores,
+pub(crate) struct OperatorGroups {
+    pub(crate) stores: Stores,
     /// For the accounts that groups name.
-    pub client: Client,
+    pub(crate) client: Client,
 }
 
 #[async_trait]

@@ -8,10 +8,10 @@ use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
 
 /// Bytes a label's value takes at most.
-pub const MAX_LABEL_BYTES: usize = 63;
+pub(crate) const MAX_LABEL_BYTES: usize = 63;
 
 /// Labels of everything made for `csv`: the three owner labels and the mark of the filtered caches.
-pub fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
+pub(crate) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     let name = csv.metadata.name.clone().unwrap_or_default();
     let namespace = csv.metadata.namespace.clone().unwrap_or_default();
     BTreeMap::from([
@@ -24,7 +24,7 @@ pub fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
 
 /// Reference to `csv` as the owner of an object of its namespace: not its controller, and not in the way of a
 /// foreground deletion.
-pub fn reference(csv: &ClusterServiceVersion) -> OwnerReference {
+pub(crate) fn reference(csv: &ClusterServiceVersion) -> OwnerReference {
     OwnerReference {
         api_version: ClusterServiceVersion::api_version(&()).into_owned(),
         kind: ClusterServiceVersion::kind(&()).into_owned(),
@@ -36,7 +36,7 @@ pub fn reference(csv: &ClusterServiceVersion) -> OwnerReference {
 }
 
 /// Label selector for the objects of a ClusterServiceVersion.
-pub fn selector(namespace: &str, name: &str) -> String {
+pub(crate) fn selector(namespace: &str, name: &str) -> String {
     format!(
         "{}={name},{}={namespace},{}={}",
         labels::OWNER,
@@ -47,7 +47,7 @@ pub fn selector(namespace: &str, name: &str) -> String {
 }
 
 /// The ClusterServiceVersion named by the owner labels, if all three are there.
-pub fn labelled(metadata: &ObjectMeta) -> Option<NamespacedName> {
+pub(crate) fn labelled(metadata: &ObjectMeta) -> Option<NamespacedName> {
     let found = metadata.labels.as_ref()?;
     (found.get(labels::OWNER_KIND)? == labels::OWNER_KIND_CSV)
         .then(|| {
@@ -60,12 +60,12 @@ pub fn labelled(metadata: &ObjectMeta) -> Option<NamespacedName> {
 }
 
 /// True when the owner labels name this ClusterServiceVersion.
-pub fn is_labelled(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {
+pub(crate) fn is_labelled(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {
     labelled(metadata).is_some_and(|owner| owner.namespace == namespace && owner.name == name)
 }
 
 /// True when the object was made for ClusterServiceVersions, and not for this one: it goes when they go.
-pub fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
+pub(crate) fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let labelled = labelled(metadata);
     let mut names = references(metadata).map(|owner| owner.name.as_str()).peekable();
     if labelled.is_none() && names.peek().is_none() {
@@ -75,7 +75,7 @@ pub fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
 }
 
 /// The owner references that point to ClusterServiceVersions.
-pub fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &OwnerReference> {
+pub(crate) fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &OwnerReference> {
     let group = ClusterServiceVersion::group(&());
     let kind = ClusterServiceVersion::kind(&());
     metadata.owner_references.iter().flatten().filter(move |owner| {

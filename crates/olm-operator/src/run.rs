@@ -29,17 +29,13 @@ const WORKERS_OF_A_NAMESPACE: usize = 2;
 
 /// The queues of the controllers.
 #[derive(Clone)]
-pub struct Queues {
-    /// ClusterServiceVersions.
-    pub csvs: Queue<olm_runtime::NamespacedName>,
+pub(crate) struct Queues {
+    pub(crate) csvs: Queue<olm_runtime::NamespacedName>,
     /// ClusterServiceVersions that pass for copies.
-    pub false_copies: Queue<olm_runtime::NamespacedName>,
-    /// OperatorGroups.
-    pub groups: Queue<olm_runtime::NamespacedName>,
-    /// OperatorConditions.
-    pub conditions: Queue<olm_runtime::NamespacedName>,
-    /// Namespaces.
-    pub namespaces: Queue<olm_runtime::NamespacedName>,
+    pub(crate) false_copies: Queue<olm_runtime::NamespacedName>,
+    pub(crate) groups: Queue<olm_runtime::NamespacedName>,
+    pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
+    pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
 }
 
 impl Default for Queues {

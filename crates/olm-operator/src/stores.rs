@@ -19,7 +19,7 @@ use olm_api::{
 };
 use olm_runtime::store::{News, Store, StoreSet, Watch};
 
-pub use custom_resource_definition::CustomResourceDefinition;
+pub(crate) use custom_resource_definition::CustomResourceDefinition;
 
 /// Everything this binary watches.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub struct Stores {
     /// ClusterServiceVersions, copies left out.
     pub csvs: Store<ClusterServiceVersion>,
     /// ClusterServiceVersions with the label of copies and with the finalizer that no copy has.
-    pub false_copies: Store<PartialObjectMeta<ClusterServiceVersion>>,
+    pub(crate) false_copies: Store<PartialObjectMeta<ClusterServiceVersion>>,
     /// OperatorGroups.
     pub groups: Store<OperatorGroup>,
     /// OperatorConditions.
@@ -35,34 +35,31 @@ pub struct Stores {
     /// Subscriptions.
     pub subscriptions: Store<Subscription>,
     /// InstallPlans: of Complete ones the steps for Roles and RoleBindings, nothing of others.
-    pub install_plans: Store<InstallPlan>,
+    pub(crate) install_plans: Store<InstallPlan>,
     /// Deployments that OLM made.
     pub deployments: Store<Deployment>,
     /// ReplicaSets that OLM marked: what Deployments that made way for others left behind.
-    pub replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
+    pub(crate) replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
     /// ServiceAccounts that OLM made.
-    pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
+    pub(crate) accounts: Store<PartialObjectMeta<ServiceAccount>>,
     /// News of all ServiceAccounts: those that OperatorGroups name carry no mark of OLM's.
-    pub account_news: News<ServiceAccount>,
-    /// Roles that OLM made.
-    pub roles: Store<Role>,
+    pub(crate) account_news: News<ServiceAccount>,
+    pub(crate) roles: Store<Role>,
     /// RoleBindings that OLM made.
-    pub role_bindings: Store<RoleBinding>,
+    pub(crate) role_bindings: Store<RoleBinding>,
     /// ClusterRoles that OLM made.
-    pub cluster_roles: Store<ClusterRole>,
+    pub(crate) cluster_roles: Store<ClusterRole>,
     /// ClusterRoleBindings that OLM made.
-    pub cluster_role_bindings: Store<ClusterRoleBinding>,
+    pub(crate) cluster_role_bindings: Store<ClusterRoleBinding>,
     /// CustomResourceDefinitions, without their schemas.
-    pub crds: Store<CustomResourceDefinition>,
-    /// APIServices.
-    pub api_services: Store<APIService>,
-    /// Namespaces.
-    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+    pub(crate) crds: Store<CustomResourceDefinition>,
+    pub(crate) api_services: Store<APIService>,
+    pub(crate) namespaces: Store<PartialObjectMeta<Namespace>>,
 }
 
 impl Stores {
     /// Registers all watches in `set`; they start with the set.
-    pub fn register(set: &mut StoreSet, client: &Client) -> Self {
+    pub(crate) fn register(set: &mut StoreSet, client: &Client) -> Self {
         Self {
             csvs: set.add(
                 Watch::new(client)

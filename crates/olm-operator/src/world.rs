@@ -25,42 +25,41 @@ use olm_testing::{
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-pub use objects::*;
+pub(crate) use objects::*;
 
 use crate::{csv::observed::Kind, run};
 
 /// Kind, namespace and name.
-pub type Key = (String, String, String);
+pub(crate) type Key = (String, String, String);
 
 /// The model of a cluster, with an operator that starts when something is to settle.
-pub struct World {
-    pub stage: Stage,
-    pub cluster: FakeCluster,
+pub(crate) struct World {
+    pub(crate) stage: Stage,
+    pub(crate) cluster: FakeCluster,
     /// Changes up to this version are in `log`.
     seen: u64,
     refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
     /// What the cluster holds, as of the last call.
-    pub objects: BTreeMap<Key, Value>,
-    pub now: Timestamp,
-    pub server_version: String,
-    pub served: BTreeSet<Kind>,
+    pub(crate) objects: BTreeMap<Key, Value>,
+    pub(crate) now: Timestamp,
+    pub(crate) server_version: String,
+    pub(crate) served: BTreeSet<Kind>,
     /// Deployments that never become available, and how they say so.
-    pub sick: BTreeMap<String, Value>,
+    pub(crate) sick: BTreeMap<String, Value>,
     /// Kinds whose writes are refused, but for their statuses: `Role` everywhere, `Role one` in namespace `one`.
-    pub refused: BTreeMap<String, FailureClass>,
+    pub(crate) refused: BTreeMap<String, FailureClass>,
     /// ClusterServiceVersions come by themselves, without an InstallPlan that makes accounts and RBAC.
-    pub by_hand: bool,
+    pub(crate) by_hand: bool,
     /// Every write, in order.
-    pub writes: Vec<String>,
+    pub(crate) writes: Vec<String>,
     /// Every phase a ClusterServiceVersion was seen in.
-    pub log: Vec<String>,
-    /// Every event.
-    pub events: Vec<String>,
+    pub(crate) log: Vec<String>,
+    pub(crate) events: Vec<String>,
 }
 
 impl World {
     /// A cluster with namespace `ns`; the operator is not started yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let stage = Stage::new(Box::new(|client| Box::pin(operate(client))));
         let cluster = stage.cluster.clone();
         let refusing = Arc::default();
@@ -86,14 +85,14 @@ impl World {
     }
 
     /// The same with one more object.
-    pub fn with(mut self, object: Value) -> Self {
+    pub(crate) fn with(mut self, object: Value) -> Self {
         self.put(object);
         self
     }
 
     /// Puts an object in as it stands, with uid, version and time where they are missing. A ClusterServiceVersion comes with a
     /// completed InstallPlan, unless they come by hand.
-    pub fn put(&mut self, object: Value) {
+    pub(crate) fn put(&mut self, object: Value) {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let csv = (object["kind"] == "ClusterServiceVersion" && !self.by_hand)
             .then(|| NamespacedName::new(text("namespace"), text("name")));
@@ -103,30 +102,30 @@ impl World {
         }
     }
 
-    pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<&Value> {
         self.objects.get(&(kind.into(), namespace.into(), name.into()))
     }
 
     #[track_caller]
-    pub fn edit(&mut self, kind: &str, namespace: &str, name: &str, patch: Value) {
+    pub(crate) fn edit(&mut self, kind: &str, namespace: &str, name: &str, patch: Value) {
         let found = self.as_user(|cluster| cluster.edit(kind, namespace, name, &patch));
         assert!(found, "{kind} {namespace}/{name} exists");
     }
 
     /// Deployments have ReplicaSets from now on.
-    pub fn make_replica_sets(&mut self) {
+    pub(crate) fn make_replica_sets(&mut self) {
         self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.replica_sets = true));
     }
 
     /// Deletes an object as a user would.
     #[track_caller]
-    pub fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
         let found = self.as_user(|cluster| cluster.delete(kind, namespace, name));
         assert!(found, "{kind} {namespace}/{name} exists");
     }
 
     /// `phase reason: message` of a ClusterServiceVersion of `ns`.
-    pub fn status(&self, name: &str) -> String {
+    pub(crate) fn status(&self, name: &str) -> String {
         let Some(csv) = self.get("ClusterServiceVersion", "ns", name) else {
             return "gone".into();
         };
@@ -134,7 +133,7 @@ impl World {
         format!("{} {}: {}", text("phase"), text("reason"), text("message"))
     }
 
-    pub fn names(&self, kind: &str) -> Vec<String> {
+    pub(crate) fn names(&self, kind: &str) -> Vec<String> {
         self.objects
             .keys()
             .filter(|key| key.0 == kind)
@@ -143,7 +142,7 @@ impl World {
     }
 
     /// Everything that outlives a run: what two runs are compared by.
-    pub fn normalised(&self) -> Normal {
+    pub(crate) fn normalised(&self) -> Normal {
         normal::normalised(&self.cluster.objects())
     }
 
@@ -151,7 +150,7 @@ impl World {
 
     /// Runs the operator until nobody writes any more; waits of a second and more are not waited for.
     #[track_caller]
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.hand_in();
         self.stage.settle();
         self.take_out();
@@ -159,27 +158,27 @@ impl World {
 
     /// Settles after every wait of ours is over.
     #[track_caller]
-    pub fn settle_long(&mut self) {
+    pub(crate) fn settle_long(&mut self) {
         self.settle_for(21);
     }
 
     /// Settles after a while.
     #[track_caller]
-    pub fn settle_for(&mut self, seconds: u64) {
+    pub(crate) fn settle_for(&mut self, seconds: u64) {
         self.stage.start();
         self.advance(seconds);
         self.settle();
     }
 
     /// Time goes by; an operator that runs goes on.
-    pub fn advance(&mut self, seconds: u64) {
+    pub(crate) fn advance(&mut self, seconds: u64) {
         self.hand_in();
         self.stage.advance(Duration::from_secs(seconds));
         self.take_out();
     }
 
     /// Kills the operator; what settles next starts a new one.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.stage.kill();
     }
 
@@ -304,11 +303,11 @@ fn lines(change: &Seen) -> Vec<String> {
 }
 
 #[track_caller]
-pub fn decode<K: serde::de::DeserializeOwned>(value: Value) -> K {
+pub(crate) fn decode<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
 /// Key of a ClusterServiceVersion of `ns`.
-pub fn csv_key(name: &str) -> NamespacedName {
+pub(crate) fn csv_key(name: &str) -> NamespacedName {
     NamespacedName::new("ns", name)
 }

@@ -29,15 +29,15 @@ use crate::{
 
 /// A Deployment to be replaced, or on its way out.
 #[derive(Debug)]
-pub struct Changeover<'a> {
+pub(crate) struct Changeover<'a> {
     /// The old one.
-    pub old: &'a Deployment,
+    pub(crate) old: &'a Deployment,
     /// The new one.
     new: Built,
 }
 
 /// The Deployments that have to make way, in the order of the strategy.
-pub fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
+pub(crate) fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
     let all = install::wanted(observed).into_iter();
     all.filter_map(|new| {
         let name = &new.wanted.name;
@@ -50,7 +50,7 @@ pub fn pending(observed: &Observed) -> Vec<Changeover<'_>> {
 
 impl Changeover<'_> {
     /// True while the API server is about to remove the old one.
-    pub fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.old.metadata.deletion_timestamp.is_some()
     }
 
@@ -66,12 +66,12 @@ impl Changeover<'_> {
     }
 
     /// True when the ReplicaSets of the old one have to be known before it goes.
-    pub fn needs_replica_sets(&self) -> bool {
+    pub(crate) fn needs_replica_sets(&self) -> bool {
         !self.is_leaving() && !self.recreates()
     }
 
     /// What is happening, for people.
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let pods = if self.recreates() {
             "the old pods stop first, as its strategy is Recreate"
         } else {
@@ -87,7 +87,7 @@ impl Changeover<'_> {
     }
 
     /// What has to be written for the old one to go; nothing while it is going, or before its ReplicaSets are known.
-    pub fn actions(&self, observed: &Observed) -> Vec<Action> {
+    pub(crate) fn actions(&self, observed: &Observed) -> Vec<Action> {
         if self.is_leaving() {
             return Vec::new();
         }
@@ -119,7 +119,7 @@ impl Changeover<'_> {
 }
 
 /// What earlier changeovers left running; asked for when the install is healthy.
-pub fn clean_up(observed: &Observed) -> Vec<Action> {
+pub(crate) fn clean_up(observed: &Observed) -> Vec<Action> {
     let left = observed.left_behind.iter();
     left.map(|(name, uid)| {
         Action::delete(
@@ -131,7 +131,7 @@ pub fn clean_up(observed: &Observed) -> Vec<Action> {
 }
 
 /// True for what a changeover of this ClusterServiceVersion marked and that no Deployment has taken up since.
-pub fn is_left_behind(metadata: &ObjectMeta) -> bool {
+pub(crate) fn is_left_behind(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_none() && controller(metadata).is_none()
 }
 

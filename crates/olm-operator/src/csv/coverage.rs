@@ -15,29 +15,26 @@ const KIND_USER: &str = "User";
 
 /// The account a rule is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AccountName<'a> {
-    /// Namespace of the account.
-    pub namespace: &'a str,
-    /// Name of the account.
-    pub name: &'a str,
+pub(crate) struct AccountName<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
 }
 
 /// A binding reduced to what decides whether it applies.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Binding {
+pub(crate) struct Binding {
     /// Namespace of a RoleBinding, `None` for a ClusterRoleBinding.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// The role it points to.
-    pub role: RoleRef,
-    /// Who gets it.
-    pub subjects: Vec<Subject>,
+    pub(crate) role: RoleRef,
+    pub(crate) subjects: Vec<Subject>,
 }
 
 /// A role's place: `(None, name)` for a ClusterRole, `(Some(namespace), name)` for a Role.
-pub type RoleKey = (Option<String>, String);
+pub(crate) type RoleKey = (Option<String>, String);
 
 /// Why a rule of a ClusterServiceVersion cannot be a policy rule at all; `None` when it can.
-pub fn invalid_rule(rule: &PolicyRule) -> Option<&'static str> {
+pub(crate) fn invalid_rule(rule: &PolicyRule) -> Option<&'static str> {
     if rule.verbs.is_empty() {
         return Some("policy rule must have at least one verb");
     }
@@ -49,21 +46,21 @@ pub fn invalid_rule(rule: &PolicyRule) -> Option<&'static str> {
 }
 
 /// True when the binding gives its role to the account, by name or by a group of it.
-pub fn is_bound(account: AccountName<'_>, binding: &Binding) -> bool {
+pub(crate) fn is_bound(account: AccountName<'_>, binding: &Binding) -> bool {
     let within = binding.namespace.as_deref();
     let mut subjects = binding.subjects.iter();
     subjects.any(|subject| names(subject, account, within))
 }
 
 /// The role a binding gives.
-pub fn role_of(binding: &Binding) -> RoleKey {
+pub(crate) fn role_of(binding: &Binding) -> RoleKey {
     let is_namespaced = binding.role.kind == "Role";
     let namespace = binding.namespace.clone().filter(|_| is_namespaced);
     (namespace, binding.role.name.clone())
 }
 
 /// The roles that the account holds through these bindings; with a namespace RoleBindings there count too.
-pub fn roles_of<'a>(
+pub(crate) fn roles_of<'a>(
     account: AccountName<'a>,
     namespace: Option<&'a str>,
     bindings: &'a [Binding],
@@ -79,7 +76,7 @@ pub fn roles_of<'a>(
 }
 
 /// The rules the account holds: those of all its roles that are known.
-pub fn granted<'a>(
+pub(crate) fn granted<'a>(
     account: AccountName<'a>,
     namespace: Option<&'a str>,
     bindings: &'a [Binding],
@@ -94,7 +91,7 @@ pub fn granted<'a>(
 /// True when every combination of verb, group, resource and name (or URL) of `asked` is allowed by some granted rule.
 ///
 /// Wildcards in `asked` are literal: `*` is only covered by `*`.
-pub fn covers(granted: &[&PolicyRule], asked: &PolicyRule) -> bool {
+pub(crate) fn covers(granted: &[&PolicyRule], asked: &PolicyRule) -> bool {
     let is_url = is_set(&asked.non_resource_urls);
     asked.verbs.iter().all(|verb| {
         if is_url {

@@ -12,7 +12,7 @@ mod none;
 mod pending;
 mod replacing;
 mod succeeded;
-pub mod transitions;
+pub(crate) mod transitions;
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::csv::{
 };
 
 /// What is to be written, and what the status is to say.
-pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     if observed.csv.metadata.deletion_timestamp.is_some() {
         let plan = Plan {
             actions: removal::actions(observed),

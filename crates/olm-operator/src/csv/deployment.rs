@@ -1,6 +1,6 @@
 //! The Deployment of an install: what the author wrote, marked as ours, with the Subscription's configuration.
 
-pub mod overrides;
+pub(crate) mod overrides;
 
 use std::collections::BTreeMap;
 
@@ -25,15 +25,14 @@ const REVISION_HISTORY_LIMIT: i32 = 1;
 
 /// A Deployment to apply, and what tells whether the live one is it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Built {
-    /// The Deployment.
-    pub deployment: Deployment,
+pub(crate) struct Built {
+    pub(crate) deployment: Deployment,
     /// What the live one is compared with.
-    pub wanted: WantedDeployment,
+    pub(crate) wanted: WantedDeployment,
 }
 
 /// The Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`).
-pub fn build(
+pub(crate) fn build(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,
     overrides: Option<&Overrides>,
@@ -117,7 +116,7 @@ fn spec_hash(spec: &DeploymentSpec) -> String {
 ///
 /// What kubectl noted for itself is left out: it is the whole ClusterServiceVersion once more, and upstream's copy of
 /// it restarts the operator on every `kubectl apply`.
-pub fn projected_annotations(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
+pub(crate) fn projected_annotations(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     let all = csv.metadata.annotations.iter().flatten();
     all.filter(|(key, _)| *key != labels::LAST_APPLIED_CONFIGURATION)
         .map(|(key, value)| (key.clone(), value.clone()))

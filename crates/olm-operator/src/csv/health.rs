@@ -13,7 +13,7 @@ use crate::owner;
 
 /// What is wrong with the first Deployment that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeploymentProblem {
+pub(crate) enum DeploymentProblem {
     /// It is not there, or not ours.
     Missing(String),
     /// It is not the wanted one, and applying it again helps.
@@ -26,22 +26,21 @@ pub enum DeploymentProblem {
 
 /// A Deployment of the install strategy: what it should look like.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WantedDeployment {
-    /// Name of the Deployment.
-    pub name: String,
+pub(crate) struct WantedDeployment {
+    pub(crate) name: String,
     /// Hash of the wanted spec.
-    pub hash: String,
+    pub(crate) hash: String,
     /// Annotations its pods must carry.
-    pub annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
     /// Labels the author gives it; they are no part of the hash.
-    pub labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// Uid of the ClusterServiceVersion that must own it.
-    pub owner_uid: String,
+    pub(crate) owner_uid: String,
 }
 
 /// How strict the health check is about a rollout in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rollout {
+pub(crate) enum Rollout {
     /// The new pods must all be there (a fresh install).
     MustBeComplete,
     /// Available is enough: somebody restarted or rescheduled pods of a running operator.
@@ -49,7 +48,7 @@ pub enum Rollout {
 }
 
 /// The first problem of a Deployment, or `None` when it is the wanted one and runs.
-pub fn check(
+pub(crate) fn check(
     wanted: &WantedDeployment,
     live: Option<&Deployment>,
     rollout: Rollout,
@@ -66,7 +65,7 @@ pub fn check(
 }
 
 /// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from.
-pub fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
+pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
     let name = &wanted.name;
     let found = live
         .metadata
@@ -162,7 +161,7 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
 
 /// True while the Deployment controller has not answered to the last change yet; it does within milliseconds, so this
 /// state alone is not worth telling.
-pub fn is_just_changed(live: &Deployment) -> bool {
+pub(crate) fn is_just_changed(live: &Deployment) -> bool {
     let status = live.status.as_ref();
     let observed = status.and_then(|status| status.observed_generation).unwrap_or(0);
     let conditions = status

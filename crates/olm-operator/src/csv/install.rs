@@ -21,16 +21,14 @@ const ORPHAN_GRACE_SECONDS: u32 = 1;
 
 /// The first problem found, and the Deployment that has it.
 #[derive(Debug, PartialEq)]
-pub struct FoundProblem {
-    /// Name of the Deployment.
-    pub deployment: String,
-    /// What is wrong with it.
-    pub problem: DeploymentProblem,
+pub(crate) struct FoundProblem {
+    pub(crate) deployment: String,
+    pub(crate) problem: DeploymentProblem,
 }
 
 /// The Deployments of the strategy as they should be; none when the strategy or the configuration cannot be used, which
 /// the phases tell before they ask.
-pub fn wanted(observed: &Observed) -> Vec<Built> {
+pub(crate) fn wanted(observed: &Observed) -> Vec<Built> {
     let Ok(strategy) = &observed.strategy else {
         return Vec::new();
     };
@@ -46,7 +44,7 @@ pub fn wanted(observed: &Observed) -> Vec<Built> {
 }
 
 /// The first problem of the install, in the order of the strategy; problems that an install solves come first.
-pub fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProblem> {
+pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProblem> {
     let mut first = None;
     for built in wanted(observed) {
         let live = observed.deployments.get(&built.wanted.name).map(AsRef::as_ref);
@@ -75,7 +73,7 @@ pub fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProblem> {
 }
 
 /// True while the Deployment controller has not answered to the last change of this Deployment.
-pub fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
+pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
     observed
         .deployments
         .get(deployment)
@@ -84,23 +82,23 @@ pub fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
 
 /// What an install has to write.
 #[derive(Debug, Default, PartialEq)]
-pub struct InstallWrites {
+pub(crate) struct InstallWrites {
     /// Rights in the namespaces the group targets, each for itself.
-    pub grants: Vec<Grant>,
+    pub(crate) grants: Vec<Grant>,
     /// The Deployments that are not as they should be, the end of those that fell out of the strategy, and rights that are no
     /// longer wanted, one after the other.
-    pub rest: Vec<Action>,
+    pub(crate) rest: Vec<Action>,
 }
 
 impl InstallWrites {
     /// True when all is as it should be.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.grants.is_empty() && self.rest.is_empty()
     }
 }
 
 /// The writes that give and take rights elsewhere, for an operator whose Deployments are as they should be.
-pub fn grant_in_targets(observed: &Observed) -> InstallWrites {
+pub(crate) fn grant_in_targets(observed: &Observed) -> InstallWrites {
     InstallWrites {
         grants: rbac::grants(observed),
         rest: rbac::revocations(observed),
@@ -108,14 +106,14 @@ pub fn grant_in_targets(observed: &Observed) -> InstallWrites {
 }
 
 /// What still has to be granted, for people; `None` when the operator has its rights wherever it works.
-pub fn lacking_rights(observed: &Observed) -> Option<String> {
+pub(crate) fn lacking_rights(observed: &Observed) -> Option<String> {
     let grants = rbac::grants(observed);
     let places = rbac::describe_places(grants.iter().map(|grant| &grant.place));
     (!grants.is_empty()).then(|| format!("rights are missing {places}"))
 }
 
 /// What an install has to write.
-pub fn writes(observed: &Observed) -> InstallWrites {
+pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     let mut actions = Vec::new();
     for Built { deployment, wanted } in wanted(observed) {
         let live = observed.deployments.get(&wanted.name);
@@ -159,7 +157,7 @@ fn orphans(observed: &Observed) -> impl Iterator<Item = &Deployment> {
 }
 
 /// The Deployments of this ClusterServiceVersion go, because it must not run here.
-pub fn withdraw(observed: &Observed) -> Vec<Action> {
+pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
     observed
         .deployments
         .values()

@@ -5,9 +5,9 @@
 //! that OLM did not make; pods of an install that waits; what is left to remove; versions and kinds the cluster serves (remembered by `Discovery`). A ClusterServiceVersion that runs as it should needs none.
 
 pub(crate) mod accounts;
-pub mod grants;
+pub(crate) mod grants;
 mod pods;
-pub mod stored;
+pub(crate) mod stored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,7 +35,7 @@ use olm_runtime::{
 };
 use tokio::time::Instant;
 
-pub use self::stored::{configured, from_stores};
+pub(crate) use self::stored::{configured, from_stores};
 use self::{
     accounts::KnownAccounts,
     stored::{account_names, siblings},
@@ -59,15 +59,14 @@ const POD_PATIENCE: Duration = Duration::from_secs(5);
 const DISCOVERY_BUDGET: Duration = Duration::from_secs(10);
 
 /// Where observations come from.
-pub struct Reader {
-    /// The stores.
-    pub stores: Stores,
+pub(crate) struct Reader {
+    pub(crate) stores: Stores,
     /// What the cluster serves.
-    pub discovery: Discovery,
+    pub(crate) discovery: Discovery,
     /// Accounts that OLM did not make.
     pub(crate) accounts: KnownAccounts,
     /// For live reads.
-    pub client: Client,
+    pub(crate) client: Client,
 }
 
 impl Reader {
@@ -75,7 +74,7 @@ impl Reader {
     ///
     /// # Errors
     /// When a live read fails.
-    pub async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+    pub(crate) async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let Some(mut observed) = from_stores(&self.stores, key) else {
             return Ok(None);
         };
@@ -302,14 +301,14 @@ fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
 }
 
 /// True when a successor has to be looked for before it is called gone.
-pub fn needs_siblings(observed: &Observed) -> bool {
+pub(crate) fn needs_siblings(observed: &Observed) -> bool {
     *observed.csv.phase() == Phase::Replacing
         && replacement::next(observed.name(), &observed.siblings).is_none()
 }
 
 /// True when Deployments are about to be written and no Subscription is known that configures them: it is looked for, as
 /// pods that were made without their configuration would have to be made again.
-pub fn needs_subscription(observed: &Observed) -> bool {
+pub(crate) fn needs_subscription(observed: &Observed) -> bool {
     let is_turn = match observed.csv.phase() {
         Phase::None | Phase::Pending | Phase::Failed => {
             requirements::evaluate(observed).is_ok_and(|found| found.met)
@@ -326,7 +325,7 @@ pub fn needs_subscription(observed: &Observed) -> bool {
 }
 
 /// True when RBAC that others made may be what a ClusterServiceVersion lacks.
-pub fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) -> bool {
+pub(crate) fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timestamp) -> bool {
     let incomplete = |role| {
         !rbac::is_held(role, observed.namespace(), &observed.rbac)
             || !rbac::unproven(observed, role).is_empty()
@@ -346,7 +345,7 @@ fn lacks_rights(observed: &Observed, strategy: &Strategy) -> bool {
 
 /// The namespaces whose RoleBindings may be what a ClusterServiceVersion lacks: its own, and the targets that nobody who may has
 /// granted its permissions to.
-pub fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTreeSet<String> {
+pub(crate) fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTreeSet<String> {
     let lacking = strategy
         .roles
         .iter()

@@ -37,190 +37,175 @@ const HAND_GRACE: Duration = Duration::from_secs(2);
 
 /// One ClusterServiceVersion and what decides its fate.
 #[derive(Debug, Clone)]
-pub struct Observed {
+pub(crate) struct Observed {
     /// The object itself, pruned of what nobody reads.
-    pub csv: Arc<ClusterServiceVersion>,
+    pub(crate) csv: Arc<ClusterServiceVersion>,
     /// The namespace is being deleted: nothing can be created in it any more.
-    pub namespace_terminating: bool,
+    pub(crate) namespace_terminating: bool,
     /// Its install strategy, or why that cannot be used.
-    pub strategy: Result<Strategy, String>,
+    pub(crate) strategy: Result<Strategy, String>,
     /// Namespaces its group targets, other than its own, in which something can be created.
-    pub open_targets: BTreeSet<String>,
+    pub(crate) open_targets: BTreeSet<String>,
     /// The OperatorGroups of its namespace, by name.
-    pub groups: Vec<Group>,
+    pub(crate) groups: Vec<Group>,
     /// The OperatorGroups of other namespaces that provide APIs.
-    pub foreign_groups: Vec<ForeignGroup>,
+    pub(crate) foreign_groups: Vec<ForeignGroup>,
     /// The other ClusterServiceVersions of its namespace, copies left out.
-    pub siblings: Vec<Sibling>,
+    pub(crate) siblings: Vec<Sibling>,
     /// OperatorCondition of the one it replaces.
-    pub previous_condition: Option<Arc<OperatorCondition>>,
+    pub(crate) previous_condition: Option<Arc<OperatorCondition>>,
     /// Deployments of its namespace that carry its owner labels, by name.
-    pub deployments: BTreeMap<String, Arc<Deployment>>,
+    pub(crate) deployments: BTreeMap<String, Arc<Deployment>>,
     /// Deployments that are called like one of the strategy's and carry the owner labels of another, by name.
-    pub inherited: BTreeMap<String, Arc<Deployment>>,
+    pub(crate) inherited: BTreeMap<String, Arc<Deployment>>,
     /// ReplicaSets of Deployments that make way for others; `None` when nobody asked for them.
-    pub replica_sets: Option<Vec<ObjectMeta>>,
+    pub(crate) replica_sets: Option<Vec<ObjectMeta>>,
     /// Name and uid of the ReplicaSets that stayed behind of Deployments that made way.
-    pub left_behind: BTreeMap<String, String>,
+    pub(crate) left_behind: BTreeMap<String, String>,
     /// Why the pods of a Deployment do not run, by Deployment; read only while an install waits.
-    pub pod_troubles: BTreeMap<String, String>,
+    pub(crate) pod_troubles: BTreeMap<String, String>,
     /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
-    pub subscription: Option<Result<Overrides, String>>,
+    pub(crate) subscription: Option<Result<Overrides, String>>,
     /// What the cluster serves of the APIs it owns or needs.
-    pub cluster: ClusterApis,
+    pub(crate) cluster: ClusterApis,
     /// The ServiceAccounts it names and that exist.
-    pub accounts: BTreeMap<String, FoundAccount>,
+    pub(crate) accounts: BTreeMap<String, FoundAccount>,
     /// RBAC objects that concern it.
-    pub rbac: Rbac,
+    pub(crate) rbac: Rbac,
     /// Roles and RoleBindings that steps of Complete InstallPlans of its namespace made for it.
-    pub planned: Vec<PlannedRbac>,
+    pub(crate) planned: Vec<PlannedRbac>,
     /// Rights that its narrowed group no longer covers have waited long enough for what was to replace them.
-    pub is_overdue: bool,
+    pub(crate) is_overdue: bool,
     /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
-    pub leftovers: Vec<Leftover>,
+    pub(crate) leftovers: Vec<Leftover>,
 }
 
 /// Another OperatorGroup that provides APIs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ForeignGroup {
-    /// `namespace/name`.
-    pub key: String,
+pub(crate) struct ForeignGroup {
     /// Where its operators work, its own namespace included.
-    pub targets: NamespaceSet,
-    /// What they provide.
-    pub provided: BTreeSet<ApiKey>,
+    pub(crate) targets: NamespaceSet,
+    pub(crate) provided: BTreeSet<ApiKey>,
 }
 
 /// What the cluster serves.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ClusterApis {
+pub(crate) struct ClusterApis {
     /// `gitVersion` of the API server, for example `v1.34.4`; empty when nobody asked.
-    pub server_version: String,
+    pub(crate) server_version: String,
     /// The CustomResourceDefinitions named by the ClusterServiceVersion that exist.
-    pub crds: BTreeMap<String, Crd>,
+    pub(crate) crds: BTreeMap<String, Crd>,
     /// Kinds of the native and the required aggregated APIs that are served.
-    pub served: BTreeSet<Kind>,
+    pub(crate) served: BTreeSet<Kind>,
     /// Kinds of which nobody can tell at the moment whether they are served, and why.
-    pub unknown: BTreeMap<Kind, String>,
+    pub(crate) unknown: BTreeMap<Kind, String>,
     /// The required APIServices that exist, by name.
-    pub api_services: BTreeMap<String, ApiService>,
+    pub(crate) api_services: BTreeMap<String, ApiService>,
 }
 
 /// A kind of an API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// Group, empty for the core.
-    pub group: String,
-    /// Version.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
 }
 
 /// A CustomResourceDefinition that exists.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Crd {
-    /// Its uid.
-    pub uid: String,
+pub(crate) struct Crd {
+    pub(crate) uid: String,
     /// Versions that are served.
-    pub served: BTreeSet<String>,
+    pub(crate) served: BTreeSet<String>,
     /// Both `Established` and `NamesAccepted` are true.
-    pub established: bool,
+    pub(crate) established: bool,
     /// `namespace/name` of the ClusterServiceVersions it was installed with.
-    pub alongside: BTreeSet<String>,
+    pub(crate) alongside: BTreeSet<String>,
 }
 
 /// An APIService that exists.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ApiService {
-    /// Its uid.
-    pub uid: String,
+pub(crate) struct ApiService {
+    pub(crate) uid: String,
     /// Its condition `Available` is true.
-    pub available: bool,
+    pub(crate) available: bool,
     /// Why it is not, in one word, if it says so.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// A ServiceAccount that exists.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FoundAccount {
+pub(crate) struct FoundAccount {
     /// Uid and name of the ClusterServiceVersions that own it.
-    pub csv_owners: BTreeMap<String, String>,
+    pub(crate) csv_owners: BTreeMap<String, String>,
 }
 
 /// A Role or RoleBinding that a step of a Complete InstallPlan made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedRbac {
-    /// Uid of the InstallPlan.
-    pub plan_uid: String,
+pub(crate) struct PlannedRbac {
+    pub(crate) plan_uid: String,
     /// `Role` or `RoleBinding`.
-    pub kind: String,
-    /// Name of the object.
-    pub name: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
     /// Permissions hash of the object the step carries; `None` when the step only refers to where its object is.
-    pub content: Option<String>,
+    pub(crate) content: Option<String>,
 }
 
 /// RBAC objects that concern a ClusterServiceVersion.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rbac {
+pub(crate) struct Rbac {
     /// Roles with its owner labels in its namespace.
-    pub roles: Vec<Arc<Role>>,
+    pub(crate) roles: Vec<Arc<Role>>,
     /// RoleBindings with its owner labels in its namespace.
-    pub role_bindings: Vec<Arc<RoleBinding>>,
+    pub(crate) role_bindings: Vec<Arc<RoleBinding>>,
     /// ClusterRoles with its owner labels.
-    pub cluster_roles: Vec<Arc<ClusterRole>>,
+    pub(crate) cluster_roles: Vec<Arc<ClusterRole>>,
     /// ClusterRoleBindings with its owner labels.
-    pub cluster_role_bindings: Vec<Arc<ClusterRoleBinding>>,
+    pub(crate) cluster_role_bindings: Vec<Arc<ClusterRoleBinding>>,
     /// Roles with its owner labels that were made for it in other namespaces.
-    pub replicated_roles: Vec<Arc<Role>>,
+    pub(crate) replicated_roles: Vec<Arc<Role>>,
     /// RoleBindings with its owner labels that were made for it in other namespaces.
-    pub replicated_bindings: Vec<Arc<RoleBinding>>,
+    pub(crate) replicated_bindings: Vec<Arc<RoleBinding>>,
     /// What others granted its accounts, read from the API server when its own RBAC is incomplete.
-    pub granted_by_others: Option<ForeignGrants>,
+    pub(crate) granted_by_others: Option<ForeignGrants>,
 }
 
 /// Bindings of the namespace and of the cluster, and the roles they point to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ForeignGrants {
+pub(crate) struct ForeignGrants {
     /// Bindings that name one of the accounts.
-    pub bindings: Vec<Binding>,
+    pub(crate) bindings: Vec<Binding>,
     /// The rules of the roles they point to.
-    pub roles: BTreeMap<RoleKey, Vec<PolicyRule>>,
+    pub(crate) roles: BTreeMap<RoleKey, Vec<PolicyRule>>,
 }
 
 /// An object that no garbage collection finds, because its owner is in a namespace and it is not in that one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Leftover {
-    /// The object.
-    pub target: Target,
-    /// Its uid.
-    pub uid: Option<String>,
+pub(crate) struct Leftover {
+    pub(crate) target: Target,
+    pub(crate) uid: Option<String>,
 }
 
 impl Observed {
-    /// Name of the ClusterServiceVersion.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.csv.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Namespace of the ClusterServiceVersion.
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.csv.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Uid of the ClusterServiceVersion.
-    pub fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         self.csv.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// What it replaces, if it says so.
-    pub fn replaces(&self) -> Option<&str> {
+    pub(crate) fn replaces(&self) -> Option<&str> {
         self.csv.spec.replaces()
     }
 
-    /// When it was created.
-    pub fn created(&self) -> Timestamp {
+    pub(crate) fn created(&self) -> Timestamp {
         self.csv
             .metadata
             .creation_timestamp
@@ -229,7 +214,7 @@ impl Observed {
     }
 
     /// The one OperatorGroup of the namespace; `None` when there is none or more than one.
-    pub fn group(&self) -> Option<&Group> {
+    pub(crate) fn group(&self) -> Option<&Group> {
         match self.groups.as_slice() {
             [group] => Some(group),
             _ => None,
@@ -237,7 +222,7 @@ impl Observed {
     }
 
     /// How long the present phase has lasted.
-    pub fn waited(&self, now: Timestamp) -> Duration {
+    pub(crate) fn waited(&self, now: Timestamp) -> Duration {
         let status = self.csv.status.as_ref();
         let since = status.and_then(|status| status.last_transition_time.as_ref());
         let since = since.map_or(self.created(), |time| time.0);
@@ -248,7 +233,7 @@ impl Observed {
     ///
     /// Until then what they make is not looked for by live reads. A creation time in the future, by a clock that is ahead, is no
     /// reason to wait.
-    pub fn plan_grace(&self, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn plan_grace(&self, now: Timestamp) -> Option<Duration> {
         let grace = if self.subscription.is_some() {
             PLAN_GRACE
         } else {

@@ -5,10 +5,10 @@
 //! written here are their counterparts for an operator that works elsewhere, too: [`promotion`] to ClusterRoles and
 //! [`replication`] to other namespaces, both only with a [`proof`] that somebody who may has granted the rights to this operator.
 
-pub mod objects;
-pub mod promotion;
-pub mod proof;
-pub mod replication;
+pub(crate) mod objects;
+pub(crate) mod promotion;
+pub(crate) mod proof;
+pub(crate) mod replication;
 #[cfg(test)]
 mod rows;
 
@@ -29,14 +29,14 @@ use crate::csv::{
 };
 
 /// API group of all RBAC kinds.
-pub const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The account every namespace has; nothing is ever made or awaited of it.
-pub const DEFAULT_ACCOUNT: &str = "default";
+pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
 /// Where rights of a namespaced permission have to hold beyond the namespace of the ClusterServiceVersion.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub(crate) enum Place {
     /// In every namespace.
     Everywhere,
     /// In this one.
@@ -45,15 +45,13 @@ pub enum Place {
 
 /// A write that gives rights at a place. A refusal at one place stops no other.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grant {
-    /// Where.
-    pub place: Place,
-    /// The write.
-    pub action: Action,
+pub(crate) struct Grant {
+    pub(crate) place: Place,
+    pub(crate) action: Action,
 }
 
 /// The places for people: `in all namespaces`, or `in namespaces a, b`.
-pub fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
+pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
     let places: BTreeSet<&Place> = places.into_iter().collect();
     if places.contains(&Place::Everywhere) {
         return "in all namespaces".to_owned();
@@ -74,7 +72,7 @@ pub fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -> Strin
 }
 
 /// What has to be written so that an operator has its rights wherever its group sends it, beyond its own namespace.
-pub fn grants(observed: &Observed) -> Vec<Grant> {
+pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
     namespaced(observed)
         .filter(|role| proof::find(observed, role).is_some())
         .flat_map(|role| {
@@ -92,11 +90,11 @@ pub fn grants(observed: &Observed) -> Vec<Grant> {
 
 /// How long rights that a group no longer covers wait for those that are to replace them, and rights beyond the own namespace for
 /// the group to come back.
-pub const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
+pub(crate) const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
 
 /// True when an install has waited so long that rights its group no longer covers go, whatever is lacking. Else who has writes
 /// refused in one target of a narrowed group keeps what the operator had everywhere.
-pub fn is_overdue(observed: &Observed, now: Timestamp) -> bool {
+pub(crate) fn is_overdue(observed: &Observed, now: Timestamp) -> bool {
     let reason = observed.csv.reason();
     let is_refused = match observed.csv.phase() {
         Phase::InstallReady => reason == reason::INSTALL_WAITING,
@@ -107,7 +105,7 @@ pub fn is_overdue(observed: &Observed, now: Timestamp) -> bool {
 }
 
 /// Everything that was carried beyond the own namespace: of an operator that no group sends anywhere.
-pub fn withdrawals(observed: &Observed) -> Vec<Action> {
+pub(crate) fn withdrawals(observed: &Observed) -> Vec<Action> {
     let mut actions = promotion::withdraw(observed);
     actions.extend(replication::withdraw(observed));
     actions
@@ -115,7 +113,7 @@ pub fn withdrawals(observed: &Observed) -> Vec<Action> {
 
 /// Counterparts that are no longer wanted. None as long as rights are lacking anywhere: what an operator has is taken away only
 /// after what it is to have instead has been seen, or has been refused for long.
-pub fn revocations(observed: &Observed) -> Vec<Action> {
+pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     let narrowed = observed.group().is_some_and(|group| !group.targets_all());
     if observed.is_overdue && narrowed && observed.strategy.is_ok() {
         let mut actions = promotion::revoke(observed);
@@ -134,7 +132,7 @@ pub fn revocations(observed: &Observed) -> Vec<Action> {
 }
 
 /// The places where the rights of a namespaced permission have to hold and do not.
-pub fn lacking(observed: &Observed, role: &WantedRole) -> Vec<Place> {
+pub(crate) fn lacking(observed: &Observed, role: &WantedRole) -> Vec<Place> {
     let Some(group) = observed.group() else {
         return Vec::new();
     };
@@ -160,7 +158,7 @@ pub fn lacking(observed: &Observed, role: &WantedRole) -> Vec<Place> {
 }
 
 /// The places where a permission has to hold, does not, and will not be made to: nobody who may has granted it there.
-pub fn unproven(observed: &Observed, role: &WantedRole) -> Vec<Place> {
+pub(crate) fn unproven(observed: &Observed, role: &WantedRole) -> Vec<Place> {
     if role.scope == Scope::Cluster || proof::find(observed, role).is_some() {
         return Vec::new();
     }
@@ -182,7 +180,7 @@ fn namespaced(observed: &Observed) -> impl Iterator<Item = &WantedRole> {
 /// True when role and binding exist, carry the owner labels, and allow exactly the wanted rules to the account.
 ///
 /// The rules themselves are compared, not the hash label: a Role that somebody narrowed by hand does not hold.
-pub fn is_held(wanted: &WantedRole, namespace: &str, rbac: &Rbac) -> bool {
+pub(crate) fn is_held(wanted: &WantedRole, namespace: &str, rbac: &Rbac) -> bool {
     match wanted.scope {
         Scope::Namespace => is_bound(wanted, namespace, &rbac.roles, &rbac.role_bindings),
         Scope::Cluster => rbac.cluster_roles.iter().any(|role| {
@@ -214,7 +212,7 @@ fn is_bound(
 }
 
 /// True when both allow the same, rule by rule; empty and absent lists mean the same.
-pub fn same_rules(live: Option<&[PolicyRule]>, wanted: &[PolicyRule]) -> bool {
+pub(crate) fn same_rules(live: Option<&[PolicyRule]>, wanted: &[PolicyRule]) -> bool {
     let live = live.unwrap_or_default();
     live.len() == wanted.len()
         && live

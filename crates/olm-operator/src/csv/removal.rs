@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::csv::observed::Observed;
 
 /// InstallWrites that let a deleted ClusterServiceVersion go; none once the finalizer is off.
-pub fn actions(observed: &Observed) -> Vec<Action> {
+pub(crate) fn actions(observed: &Observed) -> Vec<Action> {
     let finalizers = observed.csv.finalizers();
     if !finalizers
         .iter()

@@ -10,36 +10,35 @@ use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 
 /// Another ClusterServiceVersion of the namespace.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sibling {
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// What it replaces.
-    pub replaces: Option<String>,
-    /// Its phase.
-    pub phase: Phase,
+pub(crate) struct Sibling {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) replaces: Option<String>,
+    pub(crate) phase: Phase,
     /// Names of the CustomResourceDefinitions it owns.
-    pub owned_crds: BTreeSet<String>,
-    /// When it was created.
-    pub created: Option<Timestamp>,
+    pub(crate) owned_crds: BTreeSet<String>,
+    pub(crate) created: Option<Timestamp>,
 }
 
 impl Sibling {
     /// True in phase Succeeded.
-    pub fn is_succeeded(&self) -> bool {
+    pub(crate) fn is_succeeded(&self) -> bool {
         self.phase == Phase::Succeeded
     }
 }
 
 /// The one this ClusterServiceVersion replaces, if it is still there.
-pub fn previous<'a>(name: &str, replaces: Option<&str>, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
+pub(crate) fn previous<'a>(
+    name: &str,
+    replaces: Option<&str>,
+    siblings: &'a [Sibling],
+) -> Option<&'a Sibling> {
     let replaces = replaces.filter(|replaces| !replaces.is_empty() && *replaces != name)?;
     siblings.iter().find(|sibling| sibling.name == replaces)
 }
 
 /// The one that replaces `name`: of several the one that has succeeded, else the newest, else the first by name.
-pub fn next<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
+pub(crate) fn next<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
     siblings
         .iter()
         .filter(|sibling| sibling.name != name && sibling.replaces.as_deref() == Some(name))
@@ -56,13 +55,13 @@ fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<Timestamp>>,
 
 /// The chain runs in a circle; the name is the one met twice.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Cycle(pub String);
+pub(crate) struct Cycle(pub String);
 
 /// The last one of the chain that begins with the replacement of `name`.
 ///
 /// # Errors
 /// When a name is met twice.
-pub fn last<'a>(name: &str, siblings: &'a [Sibling]) -> Result<Option<&'a Sibling>, Cycle> {
+pub(crate) fn last<'a>(name: &str, siblings: &'a [Sibling]) -> Result<Option<&'a Sibling>, Cycle> {
     let mut seen = BTreeSet::from([name]);
     let mut found = None;
     let mut at = name;
@@ -77,7 +76,7 @@ pub fn last<'a>(name: &str, siblings: &'a [Sibling]) -> Result<Option<&'a Siblin
 }
 
 /// The first one of the chain behind `name` that has succeeded.
-pub fn succeeded<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
+pub(crate) fn succeeded<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
     let mut seen = BTreeSet::from([name]);
     let mut at = name;
     while let Some(following) = next(at, siblings).filter(|following| seen.insert(&following.name)) {
@@ -90,7 +89,11 @@ pub fn succeeded<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling>
 }
 
 /// Names of everything this one replaces, directly or through others; without itself.
-pub fn ancestors<'a>(name: &str, replaces: Option<&'a str>, siblings: &'a [Sibling]) -> BTreeSet<&'a str> {
+pub(crate) fn ancestors<'a>(
+    name: &str,
+    replaces: Option<&'a str>,
+    siblings: &'a [Sibling],
+) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut at = replaces;
     while let Some(sibling) = at.and_then(|at| siblings.iter().find(|sibling| sibling.name == at)) {
@@ -103,7 +106,11 @@ pub fn ancestors<'a>(name: &str, replaces: Option<&'a str>, siblings: &'a [Sibli
 }
 
 /// Names of the whole chain: this one, what it replaces and what replaces it, directly or through others.
-pub fn chain<'a>(name: &'a str, replaces: Option<&'a str>, siblings: &'a [Sibling]) -> BTreeSet<&'a str> {
+pub(crate) fn chain<'a>(
+    name: &'a str,
+    replaces: Option<&'a str>,
+    siblings: &'a [Sibling],
+) -> BTreeSet<&'a str> {
     let mut chain = ancestors(name, replaces, siblings);
     chain.insert(name);
     loop {

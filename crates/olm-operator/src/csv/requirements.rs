@@ -23,20 +23,20 @@ const MAX_ROWS_BYTES: usize = 256 << 10;
 
 /// What is required, and whether all of it is there.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Requirements {
+pub(crate) struct Requirements {
     /// Everything is there.
-    pub met: bool,
+    pub(crate) met: bool,
     /// Not everything is there, and it is only unknown whether the rest is: who serves it does not answer.
-    pub undetermined: bool,
+    pub(crate) undetermined: bool,
     /// One row a requirement.
-    pub rows: Vec<RequirementStatus>,
+    pub(crate) rows: Vec<RequirementStatus>,
 }
 
 /// Looks at all requirements.
 ///
 /// # Errors
 /// For people: what in the ClusterServiceVersion makes no sense.
-pub fn evaluate(observed: &Observed) -> Result<Requirements, String> {
+pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     let strategy = observed.strategy.as_ref().map_err(Clone::clone)?;
     let mut rows: Vec<Row> = min_kube_version(observed).into_iter().collect();
     rows.extend(crds(observed));
@@ -227,7 +227,7 @@ fn api_services(observed: &Observed) -> Vec<Row> {
 }
 
 /// The name of an APIService is derived from version and group.
-pub fn api_service_name(description: &ApiServiceDescription) -> String {
+pub(crate) fn api_service_name(description: &ApiServiceDescription) -> String {
     format!("{}.{}", description.version, description.group)
 }
 

@@ -38,7 +38,12 @@ const STATUS_DEBOUNCE: Duration = Duration::from_secs(2);
 const POLICY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The status write, its events, and when to look again.
-pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+pub(crate) fn status(
+    observed: &Observed,
+    verdict: Verdict,
+    outcomes: &Outcomes,
+    now: Timestamp,
+) -> StatusUpdate {
     let Verdict {
         mut transitions,
         then,

@@ -10,40 +10,36 @@ use olm_api::{
 
 /// What an install puts in place.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Strategy {
+pub(crate) struct Strategy {
     /// Deployments, in the author's order.
-    pub deployments: Vec<StrategyDeployment>,
+    pub(crate) deployments: Vec<StrategyDeployment>,
     /// Rights in the target namespaces.
-    pub permissions: Vec<Permission>,
+    pub(crate) permissions: Vec<Permission>,
     /// Rights in the whole cluster.
-    pub cluster_permissions: Vec<Permission>,
+    pub(crate) cluster_permissions: Vec<Permission>,
     /// The roles these rights make, each once.
-    pub roles: Vec<WantedRole>,
+    pub(crate) roles: Vec<WantedRole>,
 }
 
 /// A Deployment of the strategy.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct StrategyDeployment {
-    /// Its name.
-    pub name: String,
+pub(crate) struct StrategyDeployment {
+    pub(crate) name: String,
     /// Its spec as the author wrote it.
-    pub spec: DeploymentSpec,
-    /// Its labels.
-    pub label: BTreeMap<String, String>,
+    pub(crate) spec: DeploymentSpec,
+    pub(crate) label: BTreeMap<String, String>,
 }
 
 /// The rights of one ServiceAccount.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Permission {
-    /// The account.
-    pub service_account: String,
-    /// What it may do.
-    pub rules: Vec<PolicyRule>,
+pub(crate) struct Permission {
+    pub(crate) service_account: String,
+    pub(crate) rules: Vec<PolicyRule>,
 }
 
 /// Where rights count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// In the namespace of the ClusterServiceVersion.
     Namespace,
     /// In the whole cluster.
@@ -52,26 +48,23 @@ pub enum Scope {
 
 /// A role and its binding, which have the same name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WantedRole {
+pub(crate) struct WantedRole {
     /// Name of role and binding as an InstallPlan makes them.
-    pub name: String,
+    pub(crate) name: String,
     /// Name of the ClusterRole it is promoted to, of its counterparts in other namespaces, and of their bindings.
-    pub promoted_name: String,
-    /// Where it counts.
-    pub scope: Scope,
-    /// Who gets it.
-    pub service_account: String,
-    /// What it allows.
-    pub rules: Vec<PolicyRule>,
+    pub(crate) promoted_name: String,
+    pub(crate) scope: Scope,
+    pub(crate) service_account: String,
+    pub(crate) rules: Vec<PolicyRule>,
     /// Hash of what it allows, for the label.
-    pub rules_hash: String,
+    pub(crate) rules_hash: String,
 }
 
 /// Reads the strategy.
 ///
 /// # Errors
 /// For people: what in the ClusterServiceVersion cannot be used, and where.
-pub fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
+pub(crate) fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
     let install = &csv.spec.install;
     if install.strategy != STRATEGY_DEPLOYMENT {
         return Err("unrecognized install strategy".to_owned());

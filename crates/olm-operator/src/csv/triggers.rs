@@ -23,7 +23,7 @@ use olm_runtime::{NamespacedName, store::Change};
 use crate::{csv::requirements::api_service_name, operator_group, owner, stores::CustomResourceDefinition};
 
 /// A set of keys.
-pub type Keys = BTreeSet<NamespacedName>;
+pub(crate) type Keys = BTreeSet<NamespacedName>;
 
 type Csvs = [Arc<ClusterServiceVersion>];
 
@@ -37,7 +37,7 @@ fn select(csvs: &Csvs, test: impl Fn(&ClusterServiceVersion) -> bool) -> Keys {
 
 /// A ClusterServiceVersion itself; its predecessor and successors, and those that own one of its
 /// CustomResourceDefinitions, when its phase, its chain or its existence changed.
-pub fn by_csv(change: &Change<ClusterServiceVersion>, in_namespace: &Csvs) -> Keys {
+pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>, in_namespace: &Csvs) -> Keys {
     let own = change.object();
     let mut keys = Keys::from([key(own)]);
     if let Change::Applied { old: Some(old), new } = change
@@ -64,7 +64,7 @@ fn owned_crds(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
 }
 
 /// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now.
-pub fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
+pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
     let mut keys = Keys::new();
     for version in change.versions() {
         let metadata = version.meta();
@@ -78,7 +78,7 @@ pub fn by_owned<K: Resource>(change: &Change<K>) -> Keys {
 }
 
 /// A Deployment: those it was made for, and, when it goes, those that wait for its name.
-pub fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) -> Keys {
+pub(crate) fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) -> Keys {
     let mut keys = by_owned(change);
     let stays = change.object().metadata.deletion_timestamp.is_none();
     if matches!(change, Change::Applied { .. }) && stays {
@@ -96,7 +96,7 @@ pub fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) -> Keys {
 }
 
 /// A ServiceAccount: those that give it rights.
-pub fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespace: &Csvs) -> Keys {
+pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespace: &Csvs) -> Keys {
     let name = change.object().name_any();
     let mut keys = by_owned(change);
     keys.extend(select(in_namespace, |csv| {
@@ -108,7 +108,7 @@ pub fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespa
 }
 
 /// A CustomResourceDefinition: those that own or need it, in all namespaces.
-pub fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> Keys {
+pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
         && old.status == new.status
@@ -125,7 +125,7 @@ pub fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> Keys {
 }
 
 /// An APIService: those that need it, in all namespaces.
-pub fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
+pub(crate) fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.status == new.status
         && old.metadata.uid == new.metadata.uid
@@ -142,13 +142,13 @@ pub fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
 }
 
 /// An OperatorCondition: the one it belongs to is not concerned, but those that replace it are.
-pub fn by_condition(change: &Change<OperatorCondition>, in_namespace: &Csvs) -> Keys {
+pub(crate) fn by_condition(change: &Change<OperatorCondition>, in_namespace: &Csvs) -> Keys {
     let name = change.object().name_any();
     select(in_namespace, |csv| csv.spec.replaces() == Some(name.as_str()))
 }
 
 /// A Subscription whose configuration or whose ClusterServiceVersion changed.
-pub fn by_subscription(change: &Change<Subscription>) -> Keys {
+pub(crate) fn by_subscription(change: &Change<Subscription>) -> Keys {
     let named = |subscription: &Subscription| {
         let status = subscription.status.clone().unwrap_or_default();
         [status.installed_csv, status.current_csv]
@@ -167,7 +167,7 @@ pub fn by_subscription(change: &Change<Subscription>) -> Keys {
 }
 
 /// An InstallPlan whose steps for Roles changed, as its store keeps them: those the steps were for.
-pub fn by_install_plan(change: &Change<InstallPlan>) -> Keys {
+pub(crate) fn by_install_plan(change: &Change<InstallPlan>) -> Keys {
     let steps = |plan: &InstallPlan| {
         plan.status
             .as_ref()
@@ -189,7 +189,7 @@ pub fn by_install_plan(change: &Change<InstallPlan>) -> Keys {
 }
 
 /// An OperatorGroup: the members, and whoever provides an API that it lists or listed.
-pub fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
+pub(crate) fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
         && old.metadata.annotations == new.metadata.annotations
@@ -211,7 +211,7 @@ pub fn by_group(change: &Change<OperatorGroup>, csvs: &Csvs) -> Keys {
 }
 
 /// A namespace that came or is on its way out: the members of the groups that target it.
-pub fn by_namespace(
+pub(crate) fn by_namespace(
     change: &Change<PartialObjectMeta<Namespace>>,
     groups: &[Arc<OperatorGroup>],
     csvs: &Csvs,

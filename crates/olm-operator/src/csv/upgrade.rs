@@ -9,7 +9,7 @@ use olm_api::{
 ///
 /// # Errors
 /// For people: why the upgrade has to wait (`docs/reference/lifecycle.md`).
-pub fn check(previous: Option<&OperatorCondition>) -> Result<(), String> {
+pub(crate) fn check(previous: Option<&OperatorCondition>) -> Result<(), String> {
     let Some(previous) = previous else { return Ok(()) };
     if let Some(found) = previous
         .spec

@@ -5,7 +5,9 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 use olm_runtime::{NamespacedName, store::Change};
 
 /// One that has come into sight with the label and the finalizer, or stays so.
-pub fn by_false_copy(change: &Change<PartialObjectMeta<ClusterServiceVersion>>) -> Option<NamespacedName> {
+pub(crate) fn by_false_copy(
+    change: &Change<PartialObjectMeta<ClusterServiceVersion>>,
+) -> Option<NamespacedName> {
     match change {
         Change::Applied { new, .. } => Some(NamespacedName::from_object(new.as_ref())),
         Change::Deleted { .. } => None,

@@ -10,7 +10,7 @@ use olm_runtime::{NamespacedName, store::Change};
 use crate::namespace::targeted;
 
 /// A namespace whose labels changed: itself.
-pub fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>) -> Option<NamespacedName> {
+pub(crate) fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>) -> Option<NamespacedName> {
     match change {
         Change::Applied { old: Some(old), new } if old.labels() == new.labels() => None,
         Change::Applied { new, .. } => Some(NamespacedName::from_object(new.as_ref())),
@@ -19,7 +19,7 @@ pub fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>) -> Option<Nam
 }
 
 /// A group: the namespaces it targeted before or targets now.
-pub fn by_group(change: &Change<OperatorGroup>) -> BTreeSet<NamespacedName> {
+pub(crate) fn by_group(change: &Change<OperatorGroup>) -> BTreeSet<NamespacedName> {
     if let Change::Applied { old: Some(old), new } = change
         && targeted(old).eq(targeted(new))
     {

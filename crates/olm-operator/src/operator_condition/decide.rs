@@ -28,7 +28,7 @@ const TAKEN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 const DEFAULT_ACCOUNT: &str = "default";
 
 /// The OperatorCondition as its ClusterServiceVersion wants it, then the rights to write it.
-pub fn decide(observed: &Observed) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
     if observed.namespace_terminating {
         return Default::default();
     }

@@ -13,7 +13,7 @@ use crate::operator_condition::{Observed, Verdict};
 const NAME_TAKEN: &str = "NameTaken";
 
 /// The status write, if a reported condition has not been taken over yet.
-pub fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
+pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
     let Some(condition) = &observed.condition else {
         return StatusUpdate::default();
     };

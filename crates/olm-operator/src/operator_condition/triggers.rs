@@ -5,7 +5,7 @@ use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::{NamespacedName, store::Change};
 
 /// A ClusterServiceVersion that came, or whose spec changed.
-pub fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<NamespacedName> {
+pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<NamespacedName> {
     match change {
         Change::Applied { old: Some(old), new }
             if old.metadata.generation == new.metadata.generation && old.uid() == new.uid() =>
@@ -18,12 +18,12 @@ pub fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<NamespacedName> 
 }
 
 /// An OperatorCondition itself.
-pub fn by_condition(change: &Change<OperatorCondition>) -> NamespacedName {
+pub(crate) fn by_condition(change: &Change<OperatorCondition>) -> NamespacedName {
     NamespacedName::from_object(change.object().as_ref())
 }
 
 /// A Role or RoleBinding that an OperatorCondition owns.
-pub fn by_owned<K: Resource>(change: &Change<K>) -> Option<NamespacedName> {
+pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Option<NamespacedName> {
     let object = change.object();
     let kind = OperatorCondition::kind(&());
     let owners = object.meta().owner_references.iter().flatten();

@@ -16,15 +16,15 @@ use crate::operator_group::{observe::Observed, provided_apis, targets::Selection
 
 /// What the status is to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// The targets; `None` leaves what is there, because the spec makes no sense.
-    pub namespaces: Option<BTreeSet<String>>,
+    pub(crate) namespaces: Option<BTreeSet<String>>,
     /// There are several groups in the namespace.
-    pub ambiguous: bool,
+    pub(crate) ambiguous: bool,
 }
 
 /// Targets and condition for the status, and the list of provided APIs freed of what nobody provides.
-pub fn decide(observed: &Observed) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
     let selection = Selection::read(&observed.group.spec);
     let namespaces = observed.namespaces.iter().map(AsRef::as_ref);
     let selected = selection.map(|selection| selection.names(namespaces));

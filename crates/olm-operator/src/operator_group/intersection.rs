@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 
 /// A set of target namespaces. "All namespaces" is exactly `{""}`; a set that holds `""` beside others is not "all".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NamespaceSet(BTreeSet<String>);
+pub(crate) struct NamespaceSet(BTreeSet<String>);
 
 impl NamespaceSet {
     /// The set of these names.
-    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
     }
 
     /// The targets of a group as they count for intersection: its own namespace is added, unless there are no targets
     /// or they are "all".
-    pub fn of_group<S: Into<String>>(own: &str, targets: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn of_group<S: Into<String>>(own: &str, targets: impl IntoIterator<Item = S>) -> Self {
         let mut set = Self::new(targets);
         if set.0.first().is_some_and(|first| !first.is_empty()) {
             set.0.insert(own.to_owned());
@@ -25,12 +25,12 @@ impl NamespaceSet {
     }
 
     /// True for `{""}`.
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.0.len() == 1 && self.0.contains("")
     }
 
     /// True when the two share a namespace; "all" shares one with every set that is not empty.
-    pub fn intersects(&self, other: &Self) -> bool {
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
         match (self.is_all(), other.is_all()) {
             (true, _) => !other.0.is_empty(),
             (_, true) => !self.0.is_empty(),
@@ -41,7 +41,7 @@ impl NamespaceSet {
 
 /// What a group's list of provided APIs has to become before one of its ClusterServiceVersions may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApiIntersection {
+pub(crate) enum ApiIntersection {
     /// The list holds the ClusterServiceVersion's APIs and nobody else provides them.
     NoConflict,
     /// The APIs have to be added to the list.
@@ -53,7 +53,11 @@ pub enum ApiIntersection {
 }
 
 /// Compares the APIs of a ClusterServiceVersion with its own group's list and with those of all intersecting groups.
-pub fn reconcile_apis<T: Ord>(csv: &BTreeSet<T>, own: &BTreeSet<T>, others: &BTreeSet<T>) -> ApiIntersection {
+pub(crate) fn reconcile_apis<T: Ord>(
+    csv: &BTreeSet<T>,
+    own: &BTreeSet<T>,
+    others: &BTreeSet<T>,
+) -> ApiIntersection {
     match (csv.is_disjoint(others), csv.is_subset(own)) {
         (true, true) => ApiIntersection::NoConflict,
         (true, false) => ApiIntersection::Add,

@@ -15,22 +15,21 @@ use crate::{operator_group::targets::Selection, stores::Stores};
 
 /// One OperatorGroup and what decides about it.
 #[derive(Debug, Clone)]
-pub struct Observed {
-    /// The object itself.
-    pub group: Arc<OperatorGroup>,
+pub(crate) struct Observed {
+    pub(crate) group: Arc<OperatorGroup>,
     /// There are others in its namespace.
-    pub ambiguous: bool,
+    pub(crate) ambiguous: bool,
     /// All namespaces of the cluster when the group selects them by labels, else none.
-    pub namespaces: Vec<Arc<PartialObjectMeta<Namespace>>>,
+    pub(crate) namespaces: Vec<Arc<PartialObjectMeta<Namespace>>>,
     /// The ClusterServiceVersions of its namespace, copies left out.
-    pub members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
     /// The account whose rights limit installs.
-    pub account: GroupAccount,
+    pub(crate) account: GroupAccount,
 }
 
 /// The ServiceAccount that a group names.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum GroupAccount {
+pub(crate) enum GroupAccount {
     /// None.
     #[default]
     Unnamed,
@@ -42,18 +41,16 @@ pub enum GroupAccount {
 
 /// A ClusterServiceVersion as a provider of APIs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Member {
+pub(crate) struct Member {
     /// APIs it owns; none when its description names none properly.
-    pub provides: ApiSet,
-    /// Its phase.
-    pub phase: Phase,
+    pub(crate) provides: ApiSet,
+    pub(crate) phase: Phase,
     /// It is on its way out.
-    pub deleting: bool,
+    pub(crate) deleting: bool,
 }
 
 impl Member {
-    /// Reads a ClusterServiceVersion.
-    pub fn read(csv: &ClusterServiceVersion) -> Self {
+    pub(crate) fn read(csv: &ClusterServiceVersion) -> Self {
         Self {
             provides: provided_apis(&csv.spec).unwrap_or_default(),
             phase: csv.phase().clone(),
@@ -66,7 +63,7 @@ impl Member {
 ///
 /// # Errors
 /// When that read fails.
-pub async fn observe(
+pub(crate) async fn observe(
     stores: &Stores,
     client: &Client,
     key: &NamespacedName,
@@ -101,7 +98,7 @@ async fn account(client: &Client, namespace: &str, name: &str) -> Result<GroupAc
 }
 
 /// What the stores know.
-pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let group = stores.groups.get_key(key)?;
     let members = stores.csvs.list_in(&key.namespace);
     let namespaces = match Selection::read(&group.spec) {

@@ -19,7 +19,7 @@ use crate::operator_group::{
 };
 
 /// The status write, if anything in it changes.
-pub fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate {
+pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate {
     let group = &observed.group;
     let old = group.status.clone().unwrap_or_default();
     let mut new = old.clone();

@@ -13,7 +13,7 @@ use olm_runtime::{
 use crate::operator_group::observe::Member;
 
 /// A group itself, and the others of its namespace: their number decides about a condition.
-pub fn by_group(
+pub(crate) fn by_group(
     change: &Change<OperatorGroup>,
     in_namespace: &[Arc<OperatorGroup>],
 ) -> BTreeSet<NamespacedName> {
@@ -26,7 +26,7 @@ pub fn by_group(
 }
 
 /// A namespace that appears, goes or is labelled anew: every group that selects by labels.
-pub fn by_namespace(
+pub(crate) fn by_namespace(
     change: &Change<PartialObjectMeta<Namespace>>,
     groups: &[Arc<OperatorGroup>],
 ) -> BTreeSet<NamespacedName> {
@@ -43,7 +43,7 @@ pub fn by_namespace(
 }
 
 /// A ClusterServiceVersion whose APIs, phase or existence changed: the groups of its namespace.
-pub fn by_csv(
+pub(crate) fn by_csv(
     change: &Change<ClusterServiceVersion>,
     in_namespace: &[Arc<OperatorGroup>],
 ) -> BTreeSet<NamespacedName> {
@@ -60,7 +60,10 @@ pub fn by_csv(
 
 /// A ServiceAccount: of `naming`, the groups that name an account, those that name this one. After a list all of them, since one
 /// that went meanwhile is not in it.
-pub fn by_account(heard: &Heard<ServiceAccount>, naming: &[Arc<OperatorGroup>]) -> BTreeSet<NamespacedName> {
+pub(crate) fn by_account(
+    heard: &Heard<ServiceAccount>,
+    naming: &[Arc<OperatorGroup>],
+) -> BTreeSet<NamespacedName> {
     let is_concerned = |group: &OperatorGroup| match heard {
         Heard::Listed => true,
         Heard::Changed(change) => {

@@ -9,57 +9,56 @@ use serde::Deserialize;
 
 /// What is read of a CustomResourceDefinition.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct CustomResourceDefinition {
+pub(crate) struct CustomResourceDefinition {
     /// Its metadata.
     #[serde(default)]
-    pub metadata: ObjectMeta,
+    pub(crate) metadata: ObjectMeta,
     /// Its versions.
     #[serde(default)]
-    pub spec: Spec,
+    pub(crate) spec: Spec,
     /// How the API server took it.
     #[serde(default)]
-    pub status: Option<Status>,
+    pub(crate) status: Option<Status>,
 }
 
 /// Part of the spec.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// Versions of the API.
     #[serde(default)]
-    pub versions: Vec<Version>,
+    pub(crate) versions: Vec<Version>,
 }
 
 /// Part of a version.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Version {
-    /// Its name.
-    pub name: String,
+pub(crate) struct Version {
+    pub(crate) name: String,
     /// Whether it is served.
     #[serde(default)]
-    pub served: bool,
+    pub(crate) served: bool,
 }
 
 /// Part of the status.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Status {
+pub(crate) struct Status {
     /// Its conditions.
     #[serde(default)]
-    pub conditions: Option<Vec<Condition>>,
+    pub(crate) conditions: Option<Vec<Condition>>,
 }
 
 /// Part of a condition.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Condition {
+pub(crate) struct Condition {
     /// What it is about.
     #[serde(rename = "type")]
-    pub type_: String,
+    pub(crate) type_: String,
     /// True, False or Unknown.
-    pub status: String,
+    pub(crate) status: String,
 }
 
 impl CustomResourceDefinition {
     /// Drops what nobody reads.
-    pub fn prune(&mut self) {
+    pub(crate) fn prune(&mut self) {
         self.metadata.labels = None;
         if let Some(annotations) = &mut self.metadata.annotations {
             annotations.retain(|key, _| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
@@ -67,7 +66,7 @@ impl CustomResourceDefinition {
     }
 
     /// True when the condition of this type is true.
-    pub fn is_true(&self, type_: &str) -> bool {
+    pub(crate) fn is_true(&self, type_: &str) -> bool {
         let conditions = self
             .status
             .iter()

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-pub fn namespace_object(name: &str) -> Value {
+pub(crate) fn namespace_object(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}})
 }
 
 /// An OperatorGroup of `namespace` that targets these; none for all namespaces.
-pub fn group(namespace: &str, name: &str, targets: &[&str]) -> Value {
+pub(crate) fn group(namespace: &str, name: &str, targets: &[&str]) -> Value {
     let spec = if targets.is_empty() {
         json!({})
     } else {
@@ -18,12 +18,12 @@ pub fn group(namespace: &str, name: &str, targets: &[&str]) -> Value {
 }
 
 /// A ServiceAccount of `ns` that its user made.
-pub fn service_account(name: &str) -> Value {
+pub(crate) fn service_account(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": name}})
 }
 
 /// A ClusterServiceVersion with one Deployment, one owned CustomResourceDefinition and rights of both kinds.
-pub fn csv(name: &str, replaces: &str) -> Value {
+pub(crate) fn csv(name: &str, replaces: &str) -> Value {
     let modes = [
         "OwnNamespace",
         "SingleNamespace",
@@ -47,12 +47,12 @@ pub fn csv(name: &str, replaces: &str) -> Value {
     })
 }
 
-pub fn permission(account: &str, group: &str, resource: &str) -> Value {
+pub(crate) fn permission(account: &str, group: &str, resource: &str) -> Value {
     json!({"serviceAccountName": account, "rules": [{"verbs": ["*"], "apiGroups": [group], "resources": [resource]}]})
 }
 
 /// An entry of an install strategy.
-pub fn deployment(name: &str, image: &str) -> Value {
+pub(crate) fn deployment(name: &str, image: &str) -> Value {
     json!({"name": name, "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": {
         "metadata": {"labels": {"app": name}},
         "spec": {"serviceAccountName": "demo", "containers": [{"name": "c", "image": image}]},
@@ -60,21 +60,21 @@ pub fn deployment(name: &str, image: &str) -> Value {
 }
 
 /// A CustomResourceDefinition that the API server has taken.
-pub fn crd(name: &str) -> Value {
+pub(crate) fn crd(name: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
         "spec": {"versions": [{"name": "v1", "served": true}]},
         "status": {"conditions": [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]}})
 }
 
 /// A Subscription whose InstallPlan makes `csv`.
-pub fn subscription(csv: &str, config: Value) -> Value {
+pub(crate) fn subscription(csv: &str, config: Value) -> Value {
     json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"namespace": "ns", "name": "sub"},
         "spec": {"source": "cat", "sourceNamespace": "ns", "name": "demo", "config": config},
         "status": {"currentCSV": csv, "lastUpdated": null}})
 }
 
-pub fn api_service(name: &str, available: &str) -> Value {
+pub(crate) fn api_service(name: &str, available: &str) -> Value {
     json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
         "status": {"conditions": [{"type": "Available", "status": available}]}})
 }

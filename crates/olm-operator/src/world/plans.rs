@@ -13,7 +13,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 impl World {
     /// A completed InstallPlan `install-<name>` with what the ClusterServiceVersion describes, and what its steps made.
-    pub fn install_plan(&mut self, csv: &NamespacedName) {
+    pub(crate) fn install_plan(&mut self, csv: &NamespacedName) {
         let Some(object) = self.get("ClusterServiceVersion", &csv.namespace, &csv.name) else {
             return;
         };
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// What is missing of completed plans comes back, as the operator that carries them out sees to.
-    pub fn restore_plans(&mut self) {
+    pub(crate) fn restore_plans(&mut self) {
         let plans: Vec<Value> = self
             .objects
             .iter()

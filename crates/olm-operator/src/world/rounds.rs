@@ -20,7 +20,7 @@ use crate::{
 
 impl World {
     /// One round of the ClusterServiceVersion controller. An operator that runs is killed before.
-    pub fn round_of_csv(&mut self, key: &NamespacedName) {
+    pub(crate) fn round_of_csv(&mut self, key: &NamespacedName) {
         let key = key.clone();
         self.with_stores(async move |stores, client, executor| {
             let reader = reader(stores, client);
@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Rounds of the controllers that a ClusterServiceVersion's own waits for, but none of its own.
-    pub fn settle_namespace_and_group(&mut self) {
+    pub(crate) fn settle_namespace_and_group(&mut self) {
         for _ in 0..2 {
             self.with_stores(async |stores, client, executor| {
                 let groups = OperatorGroups {
@@ -55,13 +55,13 @@ impl World {
     }
 
     /// What a round of the ClusterServiceVersion controller would see now.
-    pub fn observe(&mut self, key: &NamespacedName) -> Option<Observed> {
+    pub(crate) fn observe(&mut self, key: &NamespacedName) -> Option<Observed> {
         let key = key.clone();
         self.with_stores(async move |stores, client, _| reader(stores, client).observe(&key).await.unwrap())
     }
 
     /// Carries out a plan. An operator that runs is killed before.
-    pub fn act(&mut self, plan: Plan) -> Outcomes {
+    pub(crate) fn act(&mut self, plan: Plan) -> Outcomes {
         self.with_stores(async move |_, _, executor| executor.act(&plan).await)
     }
 

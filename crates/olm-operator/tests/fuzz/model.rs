@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use olm_operator::{
-    csv, namespace, operator_condition, operator_group,
+    rounds,
     stores::{self, Stores},
 };
 use olm_runtime::{
     NamespacedName,
+    driver::StatusUpdate,
     outcome::{Outcome, Outcomes, outcomes_for_tests},
     plan::{Action, Plan},
 };
@@ -148,49 +149,35 @@ impl Model {
     }
 
     fn round_of_csv(&mut self, schemas: &Schemas, key: &NamespacedName) {
-        let Some(observed) = csv::observe::from_stores(&self.stores, key) else {
-            return;
-        };
-        let _ = csv::observe::needs_subscription(&observed);
-        let (plan, verdict) = csv::decide::decide(&observed, self.now);
-        let outcomes = self.act(schemas, &plan);
-        let update = csv::status::status(&observed, verdict, &outcomes, self.now);
-        for event in &update.events {
-            assert!(!event.reason.is_empty());
-        }
-        self.act(
-            schemas,
-            &Plan {
-                actions: update.patch.into_iter().collect(),
-                ..Plan::default()
-            },
-        );
+        let (stores, now) = (self.stores.clone(), self.now);
+        let update = rounds::of_csv(&stores, key, now, |plan| self.act(schemas, plan));
+        self.write_status(schemas, update);
     }
 
     fn round_of_group(&mut self, schemas: &Schemas, key: &NamespacedName) {
-        let Some(observed) = operator_group::observe::from_stores(&self.stores, key) else {
-            return;
+        let (stores, now) = (self.stores.clone(), self.now);
+        let update = rounds::of_group(&stores, key, now, |plan| self.act(schemas, plan));
+        self.write_status(schemas, update);
+    }
+
+    fn write_status(&mut self, schemas: &Schemas, update: Option<StatusUpdate>) {
+        let Some(update) = update else { return };
+        for event in &update.events {
+            assert!(!event.reason.is_empty());
+        }
+        let plan = Plan {
+            actions: update.patch.into_iter().collect(),
+            ..Plan::default()
         };
-        let (plan, verdict) = operator_group::decide::decide(&observed);
         self.act(schemas, &plan);
-        let update = operator_group::status::status(&observed, verdict, self.now);
-        self.act(
-            schemas,
-            &Plan {
-                actions: update.patch.into_iter().collect(),
-                ..Plan::default()
-            },
-        );
     }
 
     fn round_of_condition(&mut self, key: &NamespacedName) {
-        if let Some(observed) = operator_condition::from_stores(&self.stores, key) {
-            let (plan, verdict) = operator_condition::decide::decide(&observed);
+        let _ = rounds::of_condition(&self.stores, key, |plan| {
             let _ = plan.to_string();
-            let _ = operator_condition::status::status(&observed, &verdict);
-        }
-        let _ = namespace::observe(&self.stores, &NamespacedName::cluster(&key.namespace))
-            .map(|observed| namespace::decide(&observed));
+            outcomes_for_tests(plan.actions.iter().map(|_| Outcome::Kept).collect())
+        });
+        let _ = rounds::of_namespace(&self.stores, &key.namespace);
     }
 
     fn act(&mut self, schemas: &Schemas, plan: &Plan) -> Outcomes {

@@ -13,7 +13,7 @@ use crate::csv::{
 };
 
 /// How long an install may take before it counts as failed.
-pub const INSTALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+pub(crate) const INSTALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How often the pods of a waiting install are looked at; they are not watched.
 const POD_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a Deployment controller gets to answer before its silence is told.

@@ -22,19 +22,17 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// A change of phase, reason or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transition {
-    /// The phase to be in.
-    pub phase: Phase,
+pub(crate) struct Transition {
+    pub(crate) phase: Phase,
     /// Why, as one word.
-    pub reason: &'static str,
-    /// Why, for people.
-    pub message: String,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
 }
 
 impl Transition {
     /// A transition to `phase`. A message that quotes more than fits is cut: the history repeats it up to twenty times, and
     /// an object that is too large is refused with its status.
-    pub fn new(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MAX_MESSAGE_BYTES {
             message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
@@ -50,22 +48,21 @@ impl Transition {
 
 /// Where a ClusterServiceVersion stands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Position {
-    /// Its phase.
-    pub phase: Phase,
+pub(crate) struct Position {
+    pub(crate) phase: Phase,
     /// The reason of its status.
-    pub reason: String,
+    pub(crate) reason: String,
     /// The message of its status.
-    pub message: String,
+    pub(crate) message: String,
     /// When the phase was entered.
-    pub since: Timestamp,
+    pub(crate) since: Timestamp,
     /// When the status was last written.
-    pub updated: Timestamp,
+    pub(crate) updated: Timestamp,
 }
 
 impl Position {
     /// Where the stored status says it stands; times that are missing read as `created`.
-    pub fn stored(status: &ClusterServiceVersionStatus, created: Timestamp) -> Self {
+    pub(crate) fn stored(status: &ClusterServiceVersionStatus, created: Timestamp) -> Self {
         Self {
             phase: status.phase.clone(),
             reason: status.reason.clone().unwrap_or_default(),
@@ -97,7 +94,7 @@ impl Position {
 
 /// What the writes of a round are for; decides how a failed one is told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Membership in the OperatorGroup: metadata, provided APIs, finalizer.
     #[default]
     Membership,
@@ -111,31 +108,31 @@ pub enum Stage {
 
 /// What one phase says at one position.
 #[derive(Debug, Default)]
-pub struct PhaseStep {
+pub(crate) struct PhaseStep {
     /// Where to go before anything is written.
-    pub go: Option<Transition>,
+    pub(crate) go: Option<Transition>,
     /// What to write; ends the walk.
-    pub actions: Vec<Action>,
+    pub(crate) actions: Vec<Action>,
     /// Where the first of the writes, one by one, grant rights; these stand each for themselves.
-    pub grants: Vec<Place>,
+    pub(crate) grants: Vec<Place>,
     /// What the writes are for.
-    pub stage: Stage,
+    pub(crate) stage: Stage,
     /// Where to go once all is written.
-    pub then: Option<Transition>,
+    pub(crate) then: Option<Transition>,
     /// When to look again if nothing changes.
-    pub requeue: Requeue,
+    pub(crate) requeue: Requeue,
     /// The requirements as they are, if they were looked at.
-    pub requirements: Option<Vec<RequirementStatus>>,
+    pub(crate) requirements: Option<Vec<RequirementStatus>>,
 }
 
 impl PhaseStep {
     /// Nothing to do until something changes.
-    pub fn stay() -> Self {
+    pub(crate) fn stay() -> Self {
         Self::default()
     }
 
     /// On to the next position.
-    pub fn go(transition: Transition) -> Self {
+    pub(crate) fn go(transition: Transition) -> Self {
         Self {
             go: Some(transition),
             ..Self::default()
@@ -143,7 +140,7 @@ impl PhaseStep {
     }
 
     /// InstallWrites, and on once they went through.
-    pub fn act(stage: Stage, actions: Vec<Action>, then: Option<Transition>) -> Self {
+    pub(crate) fn act(stage: Stage, actions: Vec<Action>, then: Option<Transition>) -> Self {
         Self {
             stage,
             actions,
@@ -153,7 +150,7 @@ impl PhaseStep {
     }
 
     /// InstallWrites of an install, and on once they went through.
-    pub fn install(stage: Stage, writes: InstallWrites, then: Option<Transition>) -> Self {
+    pub(crate) fn install(stage: Stage, writes: InstallWrites, then: Option<Transition>) -> Self {
         let InstallWrites { grants, rest } = writes;
         let (places, mut actions): (Vec<Place>, Vec<Action>) = grants
             .into_iter()
@@ -167,13 +164,13 @@ impl PhaseStep {
     }
 
     /// The same, looked at again after a while.
-    pub fn again(mut self, delay: Duration, reason: &'static str) -> Self {
+    pub(crate) fn again(mut self, delay: Duration, reason: &'static str) -> Self {
         self.requeue = Requeue::After { delay, reason };
         self
     }
 
     /// The same, with the requirements it is based on.
-    pub fn with_requirements(mut self, rows: Vec<RequirementStatus>) -> Self {
+    pub(crate) fn with_requirements(mut self, rows: Vec<RequirementStatus>) -> Self {
         self.requirements = Some(rows);
         self
     }
@@ -181,21 +178,25 @@ impl PhaseStep {
 
 /// What a round concluded, for `status`.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// Transitions that need no write to go through.
-    pub transitions: Vec<Transition>,
+    pub(crate) transitions: Vec<Transition>,
     /// Transition that follows when all writes went through.
-    pub then: Option<Transition>,
+    pub(crate) then: Option<Transition>,
     /// What the writes are for.
-    pub stage: Stage,
+    pub(crate) stage: Stage,
     /// Where the first of the writes, one by one, grant rights.
-    pub grants: Vec<Place>,
+    pub(crate) grants: Vec<Place>,
     /// The requirements as they are, if they were looked at.
-    pub requirements: Option<Vec<RequirementStatus>>,
+    pub(crate) requirements: Option<Vec<RequirementStatus>>,
 }
 
 /// Asks `step` at `position`, and at each position that follows, as far as nothing has to be written in between.
-pub fn walk(position: Position, now: Timestamp, step: impl Fn(&Position) -> PhaseStep) -> (Plan, Verdict) {
+pub(crate) fn walk(
+    position: Position,
+    now: Timestamp,
+    step: impl Fn(&Position) -> PhaseStep,
+) -> (Plan, Verdict) {
     let mut walk = Walk::from(position, now);
     loop {
         let mut next = step(&walk.position);
@@ -207,7 +208,7 @@ pub fn walk(position: Position, now: Timestamp, step: impl Fn(&Position) -> Phas
 }
 
 /// One step from `position`; where it leads to is looked at in another round.
-pub fn single_step(position: Position, now: Timestamp, mut step: PhaseStep) -> (Plan, Verdict) {
+pub(crate) fn single_step(position: Position, now: Timestamp, mut step: PhaseStep) -> (Plan, Verdict) {
     let mut walk = Walk::from(position, now);
     walk.follow(&mut step);
     walk.end(step)

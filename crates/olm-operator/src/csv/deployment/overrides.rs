@@ -12,29 +12,29 @@ use k8s_openapi::api::core::v1::{
 
 /// The part of a Subscription's configuration that goes into pods, as written by the user.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Overrides {
+pub(crate) struct Overrides {
     /// Variables for every container; replace by name, else appended.
-    pub env: Vec<EnvVar>,
+    pub(crate) env: Vec<EnvVar>,
     /// Sources of variables; appended unless an equal one is there.
-    pub env_from: Vec<EnvFromSource>,
+    pub(crate) env_from: Vec<EnvFromSource>,
     /// Volumes; replace by name, else appended.
-    pub volumes: Vec<Volume>,
+    pub(crate) volumes: Vec<Volume>,
     /// Mounts for every container; replace by volume name, else appended.
-    pub volume_mounts: Vec<VolumeMount>,
+    pub(crate) volume_mounts: Vec<VolumeMount>,
     /// Tolerations; appended unless an equal one is there.
-    pub tolerations: Vec<Toleration>,
+    pub(crate) tolerations: Vec<Toleration>,
     /// Resources of every container, replaced whole.
-    pub resources: Option<ResourceRequirements>,
+    pub(crate) resources: Option<ResourceRequirements>,
     /// Node selector, replaced whole; an empty one clears.
-    pub node_selector: Option<BTreeMap<String, String>>,
+    pub(crate) node_selector: Option<BTreeMap<String, String>>,
     /// Affinity, replaced part by part.
-    pub affinity: Option<Affinity>,
+    pub(crate) affinity: Option<Affinity>,
     /// Annotations of Deployment and pods, for keys that are not there yet.
-    pub annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 /// Applies the overrides to a pod; annotations are the caller's.
-pub fn apply(overrides: &Overrides, pod: &mut PodSpec) {
+pub(crate) fn apply(overrides: &Overrides, pod: &mut PodSpec) {
     for container in &mut pod.containers {
         merge_env(container, &overrides.env);
         merge_env_from(container, &overrides.env_from);
@@ -55,7 +55,7 @@ pub fn apply(overrides: &Overrides, pod: &mut PodSpec) {
 
 /// Sets variables by name: replaces in place, else appends. A name that stands twice keeps its first place and its
 /// last value, because server-side apply refuses a list with one key twice.
-pub fn merge_env(container: &mut Container, wanted: &[EnvVar]) {
+pub(crate) fn merge_env(container: &mut Container, wanted: &[EnvVar]) {
     let mut merged: Vec<EnvVar> = Vec::new();
     let present = container.env.take().unwrap_or_default();
     for variable in present.into_iter().chain(wanted.iter().cloned()) {

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// What the stores know; the rest is empty.
-pub fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
+pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
     let groups = stores.groups.list_in(&key.namespace).into_iter().map(|group| {
         Group::read(&group, |selector| {
@@ -153,7 +153,7 @@ fn planned(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<PlannedRbac> {
 }
 
 /// What the one of `all` that names the ClusterServiceVersion `csv` configures; `None` without such a Subscription.
-pub fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrides, String>> {
+pub(crate) fn configured(all: &[Arc<Subscription>], csv: &str) -> Option<Result<Overrides, String>> {
     let named = |name: &Option<String>| name.as_deref() == Some(csv);
     let status = |subscription: &Subscription| subscription.status.clone().unwrap_or_default();
     // `installedCSV` comes late; the configuration must be there from the first pod on.
@@ -223,7 +223,6 @@ fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {
             let own = group.namespace().unwrap_or_default();
             let targets = group.status.iter().flat_map(|status| &status.namespaces).cloned();
             (!provided.is_empty()).then(|| ForeignGroup {
-                key: format!("{own}/{}", group.name_any()),
                 targets: NamespaceSet::of_group(&own, targets),
                 provided,
             })
@@ -253,7 +252,7 @@ fn owned_anywhere<K: Resource>(store: &Store<K>, key: &NamespacedName) -> Vec<Ar
 }
 
 /// True for a counterpart in another namespace of something that belongs to this ClusterServiceVersion.
-pub fn is_replica(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
+pub(crate) fn is_replica(metadata: &ObjectMeta, csv: &NamespacedName) -> bool {
     let copied_from = metadata
         .labels
         .as_ref()

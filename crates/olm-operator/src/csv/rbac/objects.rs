@@ -112,7 +112,7 @@ pub(super) fn apply(observed: &Observed, target: Target, object: &impl Serialize
 /// In whose name the parts of an operator are written: the account its OperatorGroup names, else our own.
 ///
 /// The account of the group's spec counts even before its status names it; the gates hold every write back until then.
-pub fn identity(observed: &Observed) -> Identity {
+pub(crate) fn identity(observed: &Observed) -> Identity {
     let account = observed.group().and_then(|group| group.service_account.clone());
     match account {
         Some(name) => Identity::ServiceAccount {

@@ -30,13 +30,13 @@ const NOTE: &str = "made by an InstallPlan: ";
 
 /// That a permission was granted to this operator by somebody who may.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proof {
+pub(crate) struct Proof {
     /// Uid of the InstallPlan, if it was one.
-    pub plan_uid: Option<String>,
+    pub(crate) plan_uid: Option<String>,
 }
 
 /// The first proof there is for a namespaced permission.
-pub fn find(observed: &Observed, role: &WantedRole) -> Option<Proof> {
+pub(crate) fn find(observed: &Observed, role: &WantedRole) -> Option<Proof> {
     by_plan(observed, role)
         .or_else(|| by_note(observed, role))
         .or_else(|| by_promoted(observed, role))
@@ -65,7 +65,7 @@ fn by_plan(observed: &Observed, role: &WantedRole) -> Option<Proof> {
 }
 
 /// The grant that the status notes.
-pub fn by_note(observed: &Observed, role: &WantedRole) -> Option<Proof> {
+pub(crate) fn by_note(observed: &Observed, role: &WantedRole) -> Option<Proof> {
     let status = observed.csv.status.as_ref()?;
     let text = format!("{NOTE}{}", role.name);
     let accounts = status
@@ -85,12 +85,12 @@ fn is_account(row: &RequirementStatus, name: &str) -> bool {
 }
 
 /// True for a note of a grant.
-pub fn is_note(dependent: &DependentStatus) -> bool {
+pub(crate) fn is_note(dependent: &DependentStatus) -> bool {
     dependent.group == rbac::GROUP && dependent.kind == "Role" && dependent.status == requirement::SATISFIED
 }
 
 /// The note for the status.
-pub fn note(role: &WantedRole, proof: Proof) -> DependentStatus {
+pub(crate) fn note(role: &WantedRole, proof: Proof) -> DependentStatus {
     DependentStatus {
         group: rbac::GROUP.to_owned(),
         version: "v1".to_owned(),
@@ -108,7 +108,11 @@ fn by_promoted(observed: &Observed, role: &WantedRole) -> Option<Proof> {
 }
 
 /// True when RBAC that was read from the API server allows it all to the account: in a namespace, else everywhere.
-pub fn is_granted_by_others(observed: &Observed, wanted: &WantedRole, namespace: Option<&str>) -> bool {
+pub(crate) fn is_granted_by_others(
+    observed: &Observed,
+    wanted: &WantedRole,
+    namespace: Option<&str>,
+) -> bool {
     observed.rbac.granted_by_others.is_some()
         && wanted
             .rules
@@ -117,7 +121,12 @@ pub fn is_granted_by_others(observed: &Observed, wanted: &WantedRole, namespace:
 }
 
 /// True when RBAC that was read from the API server allows `rule` to the account in the scope of a permission.
-pub fn is_covered_by_others(observed: &Observed, scope: Scope, account: &str, rule: &PolicyRule) -> bool {
+pub(crate) fn is_covered_by_others(
+    observed: &Observed,
+    scope: Scope,
+    account: &str,
+    rule: &PolicyRule,
+) -> bool {
     let namespace = (scope == Scope::Namespace).then(|| observed.namespace());
     is_covered(observed, namespace, account, rule)
 }

@@ -14,7 +14,7 @@ use crate::{
 
 /// Something that happens to a cluster.
 #[derive(Clone)]
-pub enum Step {
+pub(crate) enum Step {
     Put(Value),
     Edit(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),

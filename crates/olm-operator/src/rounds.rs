@@ -1,0 +1,51 @@
+//! Single rounds over stores alone, for models of a cluster outside of this crate (`tests/fuzz`): what only the API server could
+//! tell is not there.
+
+use olm_runtime::{NamespacedName, Timestamp, driver::StatusUpdate, outcome::Outcomes, plan::Plan};
+
+use crate::{csv, namespace, operator_condition, operator_group, stores::Stores};
+
+/// A round of the ClusterServiceVersion controller; `act` carries out its plan. `None` when there is nothing to look at.
+pub fn of_csv(
+    stores: &Stores,
+    key: &NamespacedName,
+    now: Timestamp,
+    act: impl FnOnce(&Plan) -> Outcomes,
+) -> Option<StatusUpdate> {
+    let observed = csv::observe::from_stores(stores, key)?;
+    csv::observe::needs_subscription(&observed);
+    let (plan, verdict) = csv::decide::decide(&observed, now);
+    let outcomes = act(&plan);
+    Some(csv::status::status(&observed, verdict, &outcomes, now))
+}
+
+/// A round of the OperatorGroup controller; `act` carries out its plan. `None` when there is nothing to look at.
+pub fn of_group(
+    stores: &Stores,
+    key: &NamespacedName,
+    now: Timestamp,
+    act: impl FnOnce(&Plan) -> Outcomes,
+) -> Option<StatusUpdate> {
+    let observed = operator_group::observe::from_stores(stores, key)?;
+    let (plan, verdict) = operator_group::decide::decide(&observed);
+    act(&plan);
+    Some(operator_group::status::status(&observed, verdict, now))
+}
+
+/// A round of the OperatorCondition controller; `act` carries out its plan. `None` when there is nothing to look at.
+pub fn of_condition(
+    stores: &Stores,
+    key: &NamespacedName,
+    act: impl FnOnce(&Plan) -> Outcomes,
+) -> Option<StatusUpdate> {
+    let observed = operator_condition::from_stores(stores, key)?;
+    let (plan, verdict) = operator_condition::decide::decide(&observed);
+    act(&plan);
+    Some(operator_condition::status::status(&observed, &verdict))
+}
+
+/// What a round of the Namespace controller would write. `None` when there is nothing to look at.
+pub fn of_namespace(stores: &Stores, name: &str) -> Option<Plan> {
+    let observed = namespace::observe(stores, &NamespacedName::cluster(name))?;
+    Some(namespace::decide(&observed))
+}
