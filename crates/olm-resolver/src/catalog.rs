@@ -196,7 +196,7 @@ impl Snapshot {
 
     /// Entries that stand in their channel's chain and pass the test, most preferred first.
     pub(crate) fn candidates(&self, predicate: &Predicate) -> Found {
-        let passes = |&index: &usize| self.in_chain[index] && predicate.test(&self.entries[index]);
+        let passes = |&index: &usize| self.in_chain[index] && self.entries[index].meets(predicate);
         match self.seeds(predicate) {
             Some(seeds) if !has_rule(predicate) => Ok(seeds.iter().copied().filter(passes).collect()),
             seeds => self.look_through(predicate, seeds),
@@ -216,7 +216,7 @@ impl Snapshot {
             self.in_chain[index]
                 && *tested
                     .entry((entry.properties.as_ptr(), &entry.package))
-                    .or_insert_with(|| predicate.test_within(entry, &budget))
+                    .or_insert_with(|| entry.meets_within(predicate, &budget))
         };
         let passing: Arc<[usize]> = match seeds {
             Some(seeds) => seeds.iter().copied().filter(|index| passes(index)).collect(),
@@ -230,7 +230,7 @@ impl Snapshot {
 
     /// Channels without an order although an entry of theirs passes the test.
     pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
-        let concerned = |range: &Range<usize>| self.entries[range.clone()].iter().any(|e| predicate.test(e));
+        let concerned = |range: &Range<usize>| self.entries[range.clone()].iter().any(|e| e.meets(predicate));
         self.broken
             .iter()
             .filter(move |(range, _)| concerned(range))

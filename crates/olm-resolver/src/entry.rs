@@ -8,7 +8,8 @@ use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Gvk, Typed, kinds};
 
-use crate::predicate::Predicate;
+use crate::cel::Budget;
+use crate::predicate::{Predicate, VersionRange};
 use crate::requirement::{self, MalformedProperty};
 
 /// An `olm.package` property.
@@ -125,6 +126,34 @@ impl Entry {
     /// The first requirement property that is malformed.
     pub fn requirements(&self) -> Result<&[Predicate], &MalformedProperty> {
         self.facts.requirements.as_deref()
+    }
+
+    /// Whether the bundle passes the test. What costs more than one bundle may is a no.
+    pub fn meets(&self, predicate: &Predicate) -> bool {
+        self.meets_within(predicate, &Budget::of_bundle())
+    }
+
+    /// Whether the bundle passes the test; rules in CEL are paid for from the budget, which knows afterwards whether it was
+    /// enough.
+    pub fn meets_within(&self, predicate: &Predicate, budget: &Budget) -> bool {
+        match predicate {
+            Predicate::ProvidesApi(api) => self.apis().contains(api),
+            Predicate::Package(package) => {
+                *self.package == **package || self.packages().iter().any(|p| *p.name == **package)
+            }
+            Predicate::VersionInRange(VersionRange(range)) => {
+                let stated = self.packages().iter().filter_map(|p| p.version.as_ref());
+                stated
+                    .chain(&self.version)
+                    .any(|version| range.contains(version))
+            }
+            Predicate::Label(label) => self.labels().contains(label),
+            Predicate::All(parts) => parts.iter().all(|part| self.meets_within(part, budget)),
+            Predicate::Any(parts) => parts.iter().any(|part| self.meets_within(part, budget)),
+            Predicate::Not(parts) => !parts.iter().any(|part| self.meets_within(part, budget)),
+            Predicate::Cel(rule, _) => rule.test(&self.properties, budget),
+            Predicate::Told(_, test) => self.meets_within(test, budget),
+        }
     }
 }
 

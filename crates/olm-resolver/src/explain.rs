@@ -6,12 +6,12 @@ mod tree;
 use std::fmt;
 
 pub use self::text::cut;
-pub(crate) use self::text::list;
 pub use self::text::{CONDITION_LIMIT, EVENT_LIMIT};
 pub use self::tree::Tree;
+use crate::enumeration::enumerate;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, ConstraintRef, VariableId};
-use crate::universe::{EntryRef, Universe};
+use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 use crate::variables::{Cause, Subject, Variables};
 
 /// Why some Subscriptions and installed operators that hang together cannot be resolved.
@@ -213,19 +213,6 @@ impl fmt::Display for Reason {
         }
     }
 }
-
-/// `a`, `a or b`, `a, b or c`.
-fn enumerate(items: &[String], conjunction: &str) -> String {
-    match items {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
-    }
-}
-
-/// What to do about a catalog that cannot be read.
-pub(crate) const UNAVAILABLE_HINT: &str =
-    "see the status and the pod of that catalogsource; resolution goes on by itself once it can be read";
 
 /// Puts the core of a component into words. `members` are all variables of the component.
 pub(crate) fn explain(

@@ -16,6 +16,7 @@ pub mod chain;
 pub mod cluster_fit;
 mod disjoint_sets;
 pub mod entry;
+mod enumeration;
 pub mod explain;
 pub mod installed;
 pub mod objects;

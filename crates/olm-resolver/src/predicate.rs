@@ -1,5 +1,5 @@
 //! Tests on a single bundle that can print themselves the way upstream does in its messages
-//! (`docs/reference/resolution.md`).
+//! (`docs/reference/resolution.md`). Whether a bundle passes one, [`Entry::meets`](crate::entry::Entry::meets) tells.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,12 +8,11 @@ use go_compat::quote;
 use go_compat::semver::Range;
 use olm_fbc::property::Gvk;
 
-use crate::cel::{Budget, Rule};
-use crate::entry::Entry;
+use crate::cel::Rule;
 
 /// A version range and the text it was written as, which identifies it.
 #[derive(Clone, Debug)]
-pub struct VersionRange(Range);
+pub struct VersionRange(pub(crate) Range);
 
 impl VersionRange {
     /// Reads a range as upstream's operators write them, such as `>=1.0.0 <2.0.0`.
@@ -71,34 +70,6 @@ pub enum Predicate {
 }
 
 impl Predicate {
-    /// Whether the bundle passes. What costs more than one bundle may is a no.
-    pub fn test(&self, entry: &Entry) -> bool {
-        self.test_within(entry, &Budget::of_bundle())
-    }
-
-    /// Whether the bundle passes; rules in CEL are paid for from the budget, which knows afterwards whether it was
-    /// enough.
-    pub fn test_within(&self, entry: &Entry, budget: &Budget) -> bool {
-        match self {
-            Predicate::ProvidesApi(api) => entry.apis().contains(api),
-            Predicate::Package(package) => {
-                *entry.package == **package || entry.packages().iter().any(|p| *p.name == **package)
-            }
-            Predicate::VersionInRange(VersionRange(range)) => {
-                let stated = entry.packages().iter().filter_map(|p| p.version.as_ref());
-                stated
-                    .chain(&entry.version)
-                    .any(|version| range.contains(version))
-            }
-            Predicate::Label(label) => entry.labels().contains(label),
-            Predicate::All(parts) => parts.iter().all(|part| part.test_within(entry, budget)),
-            Predicate::Any(parts) => parts.iter().any(|part| part.test_within(entry, budget)),
-            Predicate::Not(parts) => !parts.iter().any(|part| part.test_within(entry, budget)),
-            Predicate::Cel(rule, _) => rule.test(&entry.properties, budget),
-            Predicate::Told(_, test) => test.test_within(entry, budget),
-        }
-    }
-
     /// What its author wants the user to be told, its own message first, then those of its parts.
     pub fn messages(&self) -> Vec<&str> {
         match self {

@@ -1,11 +1,11 @@
 //! From a problem to a resolution.
 
-use crate::explain::{self, Explanation, Failure, UNAVAILABLE_HINT};
+use crate::explain::{self, Explanation, Failure};
 use crate::installed::InstalledError;
 use crate::problem::Problem;
 use crate::solution::{self, Solution};
 use crate::solver::{self, Component, Outcome, Selection, SolverError};
-use crate::universe::Universe;
+use crate::universe::{UNAVAILABLE_HINT, Universe};
 use crate::variables::{self, Cause, Subject, Variables};
 
 /// The answer for one namespace: what can be done, and what cannot and why.

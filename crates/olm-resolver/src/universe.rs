@@ -12,6 +12,10 @@ use crate::installed::{self, InstalledError};
 use crate::predicate::Predicate;
 use crate::problem::Problem;
 
+/// What to do about a catalog that cannot be read.
+pub(crate) const UNAVAILABLE_HINT: &str =
+    "see the status and the pod of that catalogsource; resolution goes on by itself once it can be read";
+
 /// Names one entry: an installed one, or an entry of a catalog. Ordered by nothing but position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EntryRef {
@@ -173,7 +177,7 @@ impl<'a> Universe<'a> {
         let budget = Budget::of_catalog(self.installed.len());
         let passing = self
             .installed()
-            .filter(|(_, entry)| predicate.test_within(entry, &budget))
+            .filter(|(_, entry)| entry.meets_within(predicate, &budget))
             .map(|(reference, _)| reference);
         let mut candidates: Vec<EntryRef> = passing.collect();
         budget.check()?;

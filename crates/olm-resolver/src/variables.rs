@@ -194,7 +194,7 @@ impl<'a> Builder<'a, '_> {
                     .problem
                     .runtime_constraints
                     .iter()
-                    .filter(|c| !c.predicate.test(entry))
+                    .filter(|c| !entry.meets(&c.predicate))
                 {
                     let cause = Cause::RuntimeConstraint(constraint.message.clone());
                     self.constrain(variable, Constraint::Prohibited, cause);

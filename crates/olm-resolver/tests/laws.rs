@@ -255,7 +255,7 @@ fn holds_together(present: &[Present]) -> Result<(), String> {
             return Err(format!("{api} is provided twice"));
         }
         for requirement in entry.requirements().unwrap() {
-            if !present.iter().any(|other| requirement.test(&other.entry)) {
+            if !present.iter().any(|other| other.entry.meets(requirement)) {
                 return Err(format!("{} lacks an operator {requirement}", entry.name));
             }
         }

@@ -78,14 +78,3 @@ pub fn cut(text: &str, limit: usize) -> String {
     }
     format!("{}{ELLIPSIS}", &text[..end])
 }
-
-/// Some of the names, so that a hint stays readable.
-pub(crate) fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    const SHOWN: usize = 12;
-    let names: Vec<&str> = names.collect();
-    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(SHOWN) {
-        None | Some(0) => shown,
-        Some(more) => format!("{shown} and {more} more"),
-    }
-}

@@ -162,7 +162,7 @@ fn versions_text(problem: &Problem, subscription: &Subscription) -> String {
     versions.sort();
     versions.dedup();
     let texts: Vec<String> = versions.iter().rev().map(ToString::to_string).collect();
-    let names = crate::explain::list(texts.iter().map(String::as_str));
+    let names = crate::enumeration::list(texts.iter().map(String::as_str));
     format!(
         "package {} of subscription {} has {names}",
         subscription.package, subscription.name

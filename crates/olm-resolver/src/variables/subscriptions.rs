@@ -7,10 +7,10 @@ use super::{Builder, Cause};
 use crate::catalog::Snapshot;
 use crate::chain::ChainError;
 use crate::entry::Entry;
-use crate::explain::{UNAVAILABLE_HINT, list};
+use crate::enumeration::list;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, VariableId};
-use crate::universe::EntryRef;
+use crate::universe::{EntryRef, UNAVAILABLE_HINT};
 
 /// Why a Subscription has no candidates at all.
 struct Invalid {

@@ -1,0 +1,21 @@
+//! Lists of names as parts of a sentence.
+
+/// `a`, `a or b`, `a, b or c`.
+pub(crate) fn enumerate(items: &[String], conjunction: &str) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
+}
+
+/// Some of the names, so that a hint stays readable.
+pub(crate) fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 12;
+    let names: Vec<&str> = names.collect();
+    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}
