@@ -255,7 +255,7 @@ impl Snapshot {
                 let union: BTreeSet<usize> = lists?.iter().flat_map(|list| list.iter().copied()).collect();
                 Some(union.into_iter().collect())
             }
-            Predicate::Told(_, test) => self.seeds(test),
+            Predicate::WithMessage(_, test) => self.seeds(test),
             Predicate::VersionInRange(_) | Predicate::Not(_) | Predicate::Cel(..) => None,
         }
     }
@@ -264,7 +264,7 @@ impl Snapshot {
 fn has_rule(predicate: &Predicate) -> bool {
     match predicate {
         Predicate::Cel(..) => true,
-        Predicate::Told(_, test) => has_rule(test),
+        Predicate::WithMessage(_, test) => has_rule(test),
         Predicate::All(parts) | Predicate::Any(parts) | Predicate::Not(parts) => parts.iter().any(has_rule),
         _ => false,
     }

@@ -152,7 +152,7 @@ impl Entry {
             Predicate::Any(parts) => parts.iter().any(|part| self.meets_within(part, budget)),
             Predicate::Not(parts) => !parts.iter().any(|part| self.meets_within(part, budget)),
             Predicate::Cel(rule, _) => rule.test(&self.properties, budget),
-            Predicate::Told(_, test) => self.meets_within(test, budget),
+            Predicate::WithMessage(_, test) => self.meets_within(test, budget),
         }
     }
 }

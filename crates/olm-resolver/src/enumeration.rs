@@ -1,8 +1,11 @@
 //! Lists of names as parts of a sentence.
 
+use std::fmt::Display;
+
 /// `a`, `a or b`, `a, b or c`.
-pub(crate) fn enumerate(items: &[String], conjunction: &str) -> String {
-    match items {
+pub(crate) fn enumerate(items: &[impl Display], conjunction: &str) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match texts.as_slice() {
         [] => String::new(),
         [only] => only.clone(),
         [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),

@@ -8,6 +8,7 @@ use std::fmt;
 pub use self::text::cut;
 pub use self::text::{CONDITION_LIMIT, EVENT_LIMIT};
 pub use self::tree::Tree;
+use crate::bundle_id::BundleId;
 use crate::enumeration::enumerate;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, ConstraintRef, VariableId};
@@ -54,8 +55,8 @@ pub enum Reason {
     SubscriptionRequires {
         /// Its name.
         subscription: String,
-        /// Identifiers of the bundles.
-        candidates: Vec<String>,
+        /// The bundles.
+        candidates: Vec<BundleId>,
     },
     /// The Subscription asks for something that is not there.
     SubscriptionInvalid {
@@ -68,61 +69,59 @@ pub enum Reason {
     },
     /// The installed operator must stay, as no Subscription answers for it.
     NotReferenced {
-        /// Its name.
-        csv: String,
+        /// The operator.
+        bundle: BundleId,
     },
     /// The bundle is deprecated by a property.
     Deprecated {
-        /// Identifier of the bundle.
-        bundle: String,
+        /// The bundle.
+        bundle: BundleId,
     },
     /// The bundle does not meet a demand of the administrator.
     RuntimeConstraint {
-        /// Identifier of the bundle.
-        bundle: String,
+        /// The bundle.
+        bundle: BundleId,
         /// The demand's own text.
         message: String,
     },
     /// The bundle cannot be used as its properties cannot be understood.
-    LeftOut {
-        /// Identifier of the bundle.
-        bundle: String,
+    Excluded {
+        /// The bundle.
+        bundle: BundleId,
         /// What is wrong.
         cause: String,
     },
     /// The bundle needs one of these, best first; there may be none.
     Requires {
-        /// Name of the bundle.
-        csv: String,
-        /// Its identifier.
-        bundle: String,
+        /// The bundle.
+        bundle: BundleId,
         /// What is required, as the requirement prints itself.
         requirement: String,
         /// What the bundle's author wants the user to be told.
         messages: Vec<String>,
-        /// Identifiers of the bundles that would do.
-        candidates: Vec<String>,
+        /// The bundles that would do.
+        candidates: Vec<BundleId>,
     },
     /// The first bundle would replace the second, so they cannot both be there.
     Replaces {
-        /// Identifier of the upgrade.
-        upgrade: String,
-        /// Identifier of what is installed.
-        installed: String,
+        /// The upgrade.
+        upgrade: BundleId,
+        /// What is installed.
+        installed: BundleId,
     },
     /// Only one of these may provide the API.
     OneProvider {
         /// The API as `Kind (group/version)`.
         api: String,
-        /// Identifiers of the providers.
-        members: Vec<String>,
+        /// The providers.
+        members: Vec<BundleId>,
     },
     /// Only one of these may be there, being of one package.
     OnePackage {
         /// The package.
         package: String,
-        /// Identifiers of its bundles.
-        members: Vec<String>,
+        /// Its bundles.
+        members: Vec<BundleId>,
     },
 }
 
@@ -187,20 +186,21 @@ impl fmt::Display for Reason {
                 }
             },
             Reason::SubscriptionInvalid { text, .. } => f.write_str(text),
-            Reason::NotReferenced { csv } => {
+            Reason::NotReferenced { bundle } => {
                 write!(
                     f,
-                    "clusterserviceversion {csv} exists and is not referenced by a subscription"
+                    "clusterserviceversion {} exists and is not referenced by a subscription",
+                    bundle.csv()
                 )
             }
             Reason::Deprecated { bundle } => write!(f, "bundle {bundle} is deprecated"),
             Reason::RuntimeConstraint { bundle, message } => {
                 write!(f, "bundle {bundle} does not meet a runtime constraint: {message}")
             }
-            Reason::LeftOut { bundle, cause } => write!(f, "bundle {bundle} is left out: {cause}"),
-            Reason::Requires { csv, requirement, .. } => {
-                write!(f, "bundle {csv} requires an operator {requirement}")
-            }
+            Reason::Excluded { bundle, cause } => write!(f, "bundle {bundle} is left out: {cause}"),
+            Reason::Requires {
+                bundle, requirement, ..
+            } => write!(f, "bundle {} requires an operator {requirement}", bundle.csv()),
             Reason::Replaces { upgrade, installed } => write!(f, "{upgrade} conflicts with {installed}"),
             Reason::OneProvider { api, members } => write!(f, "{} provide {api}", enumerate(members, "and")),
             Reason::OnePackage { package, members } => {
@@ -280,75 +280,78 @@ pub(crate) fn concerning(
 }
 
 fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: ConstraintRef) -> Option<Reason> {
-    let identifier = |variable: VariableId| match variables.subject(variable) {
-        Subject::Bundle(entry) => universe.identifier(*entry),
-        Subject::Subscription(subscription) => format!("subscription:{}", subscription.name),
-        Subject::Api(api) => api_text(api),
-        Subject::Package(package) => package.to_string(),
+    let bundle = |variable: VariableId| match variables.subject(variable) {
+        Subject::Bundle(entry) => Some(universe.identifier(*entry)),
+        Subject::Subscription(_) | Subject::Api(_) | Subject::Package(_) => None,
     };
-    let others = || match variables.constraint(reference) {
+    let others: Vec<BundleId> = match variables.constraint(reference) {
         Constraint::Dependency(list) | Constraint::AtMost(_, list) => {
-            list.iter().copied().map(identifier).collect()
+            list.iter().copied().filter_map(bundle).collect()
         }
-        Constraint::Conflict(other) => vec![identifier(*other)],
+        Constraint::Conflict(other) => bundle(*other).into_iter().collect(),
         Constraint::Mandatory | Constraint::Prohibited => Vec::new(),
     };
-    let holder = identifier(reference.variable);
-    let subject = variables.subject(reference.variable);
-    let name = match subject {
-        Subject::Subscription(subscription) => subscription.name.clone(),
-        Subject::Bundle(entry) => universe.entry(*entry).name.to_string(),
-        Subject::Api(_) | Subject::Package(_) => holder.clone(),
-    };
-    Some(match variables.cause(reference) {
-        Cause::SubscriptionExists => Reason::SubscriptionExists {
-            asks: match subject {
-                Subject::Subscription(subscription) => asks(subscription),
-                _ => String::new(),
-            },
+    let cause = variables.cause(reference);
+    match variables.subject(reference.variable) {
+        Subject::Subscription(subscription) => of_subscription(subscription, cause, others),
+        Subject::Bundle(entry) => of_bundle(universe.identifier(*entry), cause, others),
+        Subject::Api(api) => Some(Reason::OneProvider {
+            api: api_text(api),
+            members: others,
+        }),
+        Subject::Package(package) => Some(Reason::OnePackage {
+            package: package.to_string(),
+            members: others,
+        }),
+    }
+}
+
+/// The reason for a constraint that a Subscription carries.
+fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<BundleId>) -> Option<Reason> {
+    let name = subscription.name.clone();
+    match cause {
+        Cause::SubscriptionExists => Some(Reason::SubscriptionExists {
             subscription: name,
-        },
-        Cause::SubscriptionRequires => Reason::SubscriptionRequires {
+            asks: asks(subscription),
+        }),
+        Cause::SubscriptionRequires => Some(Reason::SubscriptionRequires {
             subscription: name,
-            candidates: others(),
-        },
-        Cause::SubscriptionInvalid { reason, hints, .. } => Reason::SubscriptionInvalid {
+            candidates,
+        }),
+        Cause::SubscriptionInvalid { reason, hints, .. } => Some(Reason::SubscriptionInvalid {
             subscription: name,
             text: reason.clone(),
             hints: hints.clone(),
-        },
-        Cause::NotReferenced => Reason::NotReferenced { csv: name },
-        Cause::Deprecated => Reason::Deprecated { bundle: holder },
-        Cause::RuntimeConstraint(message) => Reason::RuntimeConstraint {
-            bundle: holder,
+        }),
+        _ => None,
+    }
+}
+
+/// The reason for a constraint that a bundle carries.
+fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Option<Reason> {
+    match cause {
+        Cause::NotReferenced => Some(Reason::NotReferenced { bundle }),
+        Cause::Deprecated => Some(Reason::Deprecated { bundle }),
+        Cause::RuntimeConstraint(message) => Some(Reason::RuntimeConstraint {
+            bundle,
             message: message.clone(),
-        },
-        Cause::LeftOut(cause) => Reason::LeftOut {
-            bundle: holder,
+        }),
+        Cause::Excluded(cause) => Some(Reason::Excluded {
+            bundle,
             cause: cause.clone(),
-        },
-        Cause::Requires(requirement) => Reason::Requires {
-            csv: name,
-            bundle: holder,
+        }),
+        Cause::Requires(requirement) => Some(Reason::Requires {
+            bundle,
             requirement: requirement.to_string(),
             messages: requirement.messages().into_iter().map(str::to_owned).collect(),
-            candidates: others(),
-        },
-        Cause::Replaces => Reason::Replaces {
-            upgrade: holder,
-            installed: others().pop()?,
-        },
-        Cause::Guard => match subject {
-            Subject::Package(_) => Reason::OnePackage {
-                package: name,
-                members: others(),
-            },
-            _ => Reason::OneProvider {
-                api: name,
-                members: others(),
-            },
-        },
-    })
+            candidates: others,
+        }),
+        Cause::Replaces => Some(Reason::Replaces {
+            upgrade: bundle,
+            installed: others.pop()?,
+        }),
+        _ => None,
+    }
 }
 
 /// What a Subscription asks for.

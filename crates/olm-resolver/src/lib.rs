@@ -10,6 +10,7 @@
 //! [`resolve()`] is the one entry point. The answer depends on the content of the [`problem::Problem`] only, not on
 //! the order in which its parts come. The rules are those of `docs/reference/resolution.md`.
 
+mod bundle_id;
 pub mod catalog;
 pub mod cel;
 pub mod chain;
@@ -33,6 +34,7 @@ pub mod solver;
 mod universe;
 mod variables;
 
+pub use bundle_id::BundleId;
 pub use catalog::{Catalog, CatalogKey, Snapshot};
 pub use disjoint_sets::DisjointSets;
 pub use explain::{Explanation, Failure, Reason, Tree};

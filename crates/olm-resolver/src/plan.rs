@@ -77,9 +77,9 @@ pub struct Plan {
     pub install: Vec<Install>,
     /// What cannot be resolved, one entry for each part of the namespace.
     pub unsatisfiable: Vec<Unsatisfiable>,
-    /// Bundles and channels that were set aside as malformed, with the reason.
+    /// Malformed bundles and channels that were left out of the choice, with the reason.
     #[serde(skip)]
-    pub set_aside: Vec<String>,
+    pub excluded: Vec<String>,
     /// Subscriptions whose channel offers more than they get, with what holds it back. That is no failure: OLM waits.
     #[serde(skip)]
     pub held: Vec<Unsatisfiable>,
@@ -186,7 +186,7 @@ pub fn plan(question: &Question) -> Result<Plan, ResolveError> {
                 plan.unsatisfiable.push(Unsatisfiable::new(&problem, failure));
             }
         }
-        plan.set_aside.extend(resolution.set_aside.iter().cloned());
+        plan.excluded.extend(resolution.excluded.iter().cloned());
         plan.add_step(&problem, &question.manual, step, &resolution);
         if resolution.solution.operators.is_empty() {
             break;
@@ -194,8 +194,8 @@ pub fn plan(question: &Question) -> Result<Plan, ResolveError> {
         simulate::carry_out(&mut problem, &resolution.solution);
     }
     plan.held = held(&problem);
-    plan.set_aside.sort();
-    plan.set_aside.dedup();
+    plan.excluded.sort();
+    plan.excluded.dedup();
     Ok(plan)
 }
 

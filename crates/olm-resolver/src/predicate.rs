@@ -66,7 +66,7 @@ pub enum Predicate {
     /// The rule holds for the properties; with the message its author gave it, which may be empty.
     Cel(Rule, String),
     /// The test, with what its author wants the user to be told when it cannot be met. Texts as upstream's leave it out.
-    Told(String, Box<Predicate>),
+    WithMessage(String, Box<Predicate>),
 }
 
 impl Predicate {
@@ -74,7 +74,7 @@ impl Predicate {
     pub fn messages(&self) -> Vec<&str> {
         match self {
             Predicate::Cel(_, message) if !message.is_empty() => vec![message],
-            Predicate::Told(message, test) => {
+            Predicate::WithMessage(message, test) => {
                 let inner = test.messages();
                 std::iter::once(message.as_str()).chain(inner).collect()
             }
@@ -106,7 +106,7 @@ impl fmt::Display for Predicate {
                 let (rule, message) = (quote(rule.text()), quote(message));
                 write!(f, "with constraint: {rule} and message: {message}")
             }
-            Predicate::Told(_, test) => write!(f, "{test}"),
+            Predicate::WithMessage(_, test) => write!(f, "{test}"),
         }
     }
 }

@@ -92,7 +92,7 @@ fn constraint(fields: &Map<String, Value>) -> Result<Predicate, MalformedPropert
     Ok(if told {
         test
     } else {
-        Predicate::Told(message, Box::new(test))
+        Predicate::WithMessage(message, Box::new(test))
     })
 }
 

@@ -17,8 +17,8 @@ pub struct Resolution {
     pub solution: Solution,
     /// One explanation for each part that fails, by the first Subscription or installed operator concerned.
     pub failures: Vec<Explanation>,
-    /// Bundles and channels that were set aside because they are malformed, each with the reason.
-    pub set_aside: Vec<String>,
+    /// Malformed bundles and channels that were left out of the choice, each with the reason.
+    pub excluded: Vec<String>,
 }
 
 /// Nothing in the namespace can be resolved at all.
@@ -67,7 +67,7 @@ pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
     })?;
     let variables = variables::build(problem, &universe);
     let mut resolution = Resolution {
-        set_aside: set_aside(&universe, &variables),
+        excluded: excluded(&universe, &variables),
         ..Resolution::default()
     };
     for component in variables.instance.components() {
@@ -79,7 +79,7 @@ pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
                 }
             })?;
         match outcome {
-            Outcome::Selected(selection) => match doubt(&universe, &variables, &component, &selection) {
+            Outcome::Selected(selection) => match needs_unavailable_catalog(&universe, &variables, &component, &selection) {
                 None => {
                     solution::collect(
                         problem,
@@ -106,15 +106,15 @@ pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
 
 /// A selection made while a catalog could not be read holds only if that catalog could not have changed it: every
 /// choice fell on its first candidate, and nothing of the missing catalog would have stood before it. Choices met by
-/// what was already taken, and Subscriptions, which look at one catalog only, are beyond doubt otherwise.
-fn doubt(
+/// what was already taken, and Subscriptions, which look at one catalog only, are certain otherwise.
+fn needs_unavailable_catalog(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
     component: &Component,
     selection: &Selection,
 ) -> Option<Explanation> {
     let text = universe.all_unavailable()?;
-    let doubtful = selection
+    let is_uncertain = selection
         .steps
         .iter()
         .filter(|step| step.newly_taken)
@@ -129,7 +129,7 @@ fn doubt(
                 _ => step.place > 0,
             }
         });
-    doubtful.then(|| {
+    is_uncertain.then(|| {
         explain::concerning(
             universe,
             variables,
@@ -142,10 +142,10 @@ fn doubt(
     })
 }
 
-fn set_aside(universe: &Universe<'_>, variables: &Variables<'_>) -> Vec<String> {
+fn excluded(universe: &Universe<'_>, variables: &Variables<'_>) -> Vec<String> {
     let mut found: Vec<String> = variables.broken_channels.iter().cloned().collect();
     for (subject, cause) in variables.causes() {
-        if let (Subject::Bundle(reference), Cause::LeftOut(cause)) = (subject, cause) {
+        if let (Subject::Bundle(reference), Cause::Excluded(cause)) = (subject, cause) {
             found.push(format!(
                 "bundle {} is left out: {cause}",
                 universe.identifier(*reference)

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::bundle_id::BundleId;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::cel::{Budget, TooCostly};
 use crate::chain::ChainError;
@@ -68,13 +69,13 @@ impl<'a> Universe<'a> {
         }
     }
 
-    /// Upstream's identifier of an entry, as it stands in messages.
-    pub(crate) fn identifier(&self, reference: EntryRef) -> String {
+    /// What messages call an entry.
+    pub(crate) fn identifier(&self, reference: EntryRef) -> BundleId {
         let entry = self.entry(reference);
         match reference {
-            EntryRef::Installed(_) => format!("@existing/{}//{}", self.namespace, entry.name),
+            EntryRef::Installed(_) => BundleId::of_installed(self.namespace, &entry.name),
             EntryRef::Catalog { catalog, .. } => {
-                format!("{}/{}/{}", self.catalogs[catalog].0, entry.channel, entry.name)
+                BundleId::of_catalog(self.catalogs[catalog].0, &entry.channel, &entry.name)
             }
         }
     }

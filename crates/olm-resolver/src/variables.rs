@@ -39,7 +39,7 @@ pub(crate) enum Cause {
     NotReferenced,
     Deprecated,
     RuntimeConstraint(String),
-    LeftOut(String),
+    Excluded(String),
     Requires(Predicate),
     Replaces,
     Guard,
@@ -82,7 +82,7 @@ impl<'a> Variables<'a> {
         match (self.cause(reference), self.subject(reference.variable)) {
             (Cause::Replaces, _) => 0,
             (Cause::Guard, Subject::Package(_)) => 1,
-            (Cause::Deprecated | Cause::RuntimeConstraint(_) | Cause::LeftOut(_), _) => 2,
+            (Cause::Deprecated | Cause::RuntimeConstraint(_) | Cause::Excluded(_), _) => 2,
             (Cause::Requires(_), _) => 3,
             (Cause::Guard, _) => 4,
             (
@@ -208,7 +208,7 @@ impl<'a> Builder<'a, '_> {
                     self.constrain(
                         variable,
                         Constraint::Prohibited,
-                        Cause::LeftOut(error.to_string()),
+                        Cause::Excluded(error.to_string()),
                     );
                 }
             }
@@ -236,7 +236,7 @@ impl<'a> Builder<'a, '_> {
                 self.constrain(
                     variable,
                     Constraint::Prohibited,
-                    Cause::LeftOut(error.to_string()),
+                    Cause::Excluded(error.to_string()),
                 );
                 return;
             }

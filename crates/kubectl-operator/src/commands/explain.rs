@@ -88,8 +88,8 @@ fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<(String, V
             }
         }
     }
-    for left_out in &resolution.set_aside {
-        writeln!(text, "set aside: {left_out}")?;
+    for excluded in &resolution.excluded {
+        writeln!(text, "set aside: {excluded}")?;
     }
     Ok((text, verdict))
 }

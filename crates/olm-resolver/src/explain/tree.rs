@@ -1,10 +1,12 @@
 //! The reasons of a contradiction as a tree: who asks for what, who could provide it, and what rules that out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Explanation, Failure, Reason};
+use crate::bundle_id::BundleId;
 
 /// A statement and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,35 +41,63 @@ impl Explanation {
                 text: text.clone(),
                 because: hints.iter().map(Tree::leaf).collect(),
             }],
-            Failure::Unsatisfiable(reasons) => Teller::new(reasons).roots(reasons),
+            Failure::Unsatisfiable(reasons) => TreeBuilder::new(reasons).roots(reasons),
         }
     }
 }
 
 /// The reasons by what they are about.
-struct Teller<'a> {
-    /// Reasons that a bundle carries, by its identifier.
-    of_bundle: BTreeMap<&'a str, Vec<&'a Reason>>,
-    /// Candidates of each Subscription and the words for it, by name.
-    wanted: BTreeMap<&'a str, (&'a str, &'a [String])>,
+struct TreeBuilder<'a> {
+    /// Reasons that a bundle carries.
+    of_bundle: BTreeMap<&'a BundleId, Vec<&'a Reason>>,
+    /// What each Subscription asks for, in words, and its candidates; by name.
+    wanted: BTreeMap<&'a str, (&'a str, &'a [BundleId])>,
     /// Bundles that are wanted, with who wants them.
-    wanted_by: BTreeMap<&'a str, BTreeSet<String>>,
+    wanted_by: BTreeMap<&'a BundleId, BTreeSet<String>>,
     /// Groups of which one member only may be there.
-    groups: Vec<(String, &'a [String])>,
+    groups: Vec<(Group<'a>, &'a [BundleId])>,
 }
 
-impl<'a> Teller<'a> {
+/// What several bundles have in common of which one only may be there.
+#[derive(Clone, Copy)]
+enum Group<'a> {
+    /// They provide this API, printed as `Kind (group/version)`.
+    Api(&'a str),
+    /// They are of this package.
+    Package(&'a str),
+}
+
+impl Group<'_> {
+    /// How membership is told: of the bundle itself, and of the others.
+    fn verbs(self) -> (&'static str, &'static str) {
+        match self {
+            Group::Api(_) => ("provides", "does"),
+            Group::Package(_) => ("is of", "is"),
+        }
+    }
+}
+
+impl fmt::Display for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Group::Api(api) => write!(f, "API {api}"),
+            Group::Package(package) => write!(f, "package {package}"),
+        }
+    }
+}
+
+impl<'a> TreeBuilder<'a> {
     fn new(reasons: &'a [Reason]) -> Self {
-        let mut teller = Teller {
+        let mut builder = TreeBuilder {
             of_bundle: BTreeMap::new(),
             wanted: BTreeMap::new(),
             wanted_by: BTreeMap::new(),
             groups: Vec::new(),
         };
         for reason in reasons {
-            teller.add(reason);
+            builder.add(reason);
         }
-        teller
+        builder
     }
 
     fn add(&mut self, reason: &'a Reason) {
@@ -83,30 +113,27 @@ impl<'a> Teller<'a> {
                 self.want(candidates, &format!("subscription {subscription}"));
             }
             Reason::Requires {
-                bundle,
-                csv,
-                candidates,
-                ..
+                bundle, candidates, ..
             } => {
                 self.of_bundle.entry(bundle).or_default().push(reason);
-                self.want(candidates, csv);
+                self.want(candidates, bundle.csv());
             }
             Reason::Deprecated { bundle }
             | Reason::RuntimeConstraint { bundle, .. }
-            | Reason::LeftOut { bundle, .. } => self.of_bundle.entry(bundle).or_default().push(reason),
+            | Reason::Excluded { bundle, .. } => self.of_bundle.entry(bundle).or_default().push(reason),
             Reason::Replaces { upgrade, installed } => {
                 self.of_bundle.entry(upgrade).or_default().push(reason);
                 self.of_bundle.entry(installed).or_default().push(reason);
             }
-            Reason::OneProvider { api, members } => self.groups.push((format!("API {api}"), members)),
+            Reason::OneProvider { api, members } => self.groups.push((Group::Api(api), members)),
             Reason::OnePackage { package, members } => {
-                self.groups.push((format!("package {package}"), members));
+                self.groups.push((Group::Package(package), members));
             }
             Reason::SubscriptionInvalid { .. } | Reason::NotReferenced { .. } => {}
         }
     }
 
-    fn want(&mut self, candidates: &'a [String], by: &str) {
+    fn want(&mut self, candidates: &'a [BundleId], by: &str) {
         for candidate in candidates {
             self.wanted_by.entry(candidate).or_default().insert(by.to_owned());
         }
@@ -125,7 +152,7 @@ impl<'a> Teller<'a> {
                     let text = format!("subscription {subscription}: {text}");
                     roots.push(Tree { text, because });
                 }
-                Reason::NotReferenced { csv } => roots.push(self.installed_root(csv)),
+                Reason::NotReferenced { bundle } => roots.push(self.installed_root(bundle)),
                 _ => {}
             }
         }
@@ -148,33 +175,19 @@ impl<'a> Teller<'a> {
         roots
     }
 
-    fn installed_root(&self, csv: &str) -> Tree {
-        let identifier = self
-            .identifiers()
-            .find(|id| id.starts_with("@existing/") && id.rsplit('/').next() == Some(csv))
-            .map(str::to_owned);
-        let because = identifier.map_or_else(Vec::new, |id| self.why_not(&id, &BTreeSet::new()));
+    fn installed_root(&self, installed: &'a BundleId) -> Tree {
         Tree {
-            text: format!("{csv} is installed and must stay, as no subscription answers for it"),
-            because,
+            text: format!(
+                "{} is installed and must stay, as no subscription answers for it",
+                installed.csv()
+            ),
+            because: self.why_not(installed, &BTreeSet::new()),
         }
     }
 
-    fn identifiers(&self) -> impl Iterator<Item = &str> {
-        let members = self
-            .groups
-            .iter()
-            .flat_map(|(_, members)| members.iter().map(String::as_str));
-        self.of_bundle
-            .keys()
-            .copied()
-            .chain(members)
-            .chain(self.wanted_by.keys().copied())
-    }
-
     /// Each candidate with what rules it out; those ruled out alike are told together.
-    fn candidates(&self, candidates: &[String], path: &BTreeSet<&str>) -> Vec<Tree> {
-        let mut told: Vec<(Vec<Tree>, Vec<&str>)> = Vec::new();
+    fn candidates(&self, candidates: &'a [BundleId], path: &BTreeSet<&'a BundleId>) -> Vec<Tree> {
+        let mut told: Vec<(Vec<Tree>, Vec<&BundleId>)> = Vec::new();
         for candidate in candidates {
             let because = self.why_not(candidate, path);
             match told.iter_mut().find(|(known, _)| *known == because) {
@@ -200,44 +213,37 @@ impl<'a> Teller<'a> {
     }
 
     /// What rules a bundle out, as far as it takes part in the contradiction.
-    fn why_not(&self, bundle: &str, path: &BTreeSet<&str>) -> Vec<Tree> {
+    fn why_not(&self, bundle: &'a BundleId, path: &BTreeSet<&'a BundleId>) -> Vec<Tree> {
         if path.contains(bundle) || path.len() >= MAX_DEPTH {
             return Vec::new();
         }
-        let Some((bundle, _)) = self.key(bundle) else {
-            return Vec::new();
-        };
         let mut path = path.clone();
         path.insert(bundle);
         let mut trees: Vec<Tree> = Vec::new();
         for reason in self.of_bundle.get(bundle).into_iter().flatten() {
             trees.extend(self.of_reason(bundle, reason, &path));
         }
-        for (what, members) in &self.groups {
-            let others: Vec<&'a str> = members
-                .iter()
-                .map(String::as_str)
-                .filter(|m| *m != bundle)
-                .collect();
+        for (group, members) in &self.groups {
+            let others: Vec<&BundleId> = members.iter().filter(|member| *member != bundle).collect();
             if others.len() < members.len() {
-                trees.extend(self.rivals(bundle, what, &others));
+                trees.extend(self.rivals(bundle, *group, &others));
             }
         }
         trees
     }
 
-    /// The identifier as it is kept here, so that it lives long enough to be remembered.
-    fn key(&self, bundle: &str) -> Option<(&str, ())> {
-        self.identifiers().find(|id| *id == bundle).map(|id| (id, ()))
-    }
-
-    fn of_reason(&self, bundle: &str, reason: &Reason, path: &BTreeSet<&str>) -> Option<Tree> {
+    fn of_reason(
+        &self,
+        bundle: &BundleId,
+        reason: &'a Reason,
+        path: &BTreeSet<&'a BundleId>,
+    ) -> Option<Tree> {
         Some(match reason {
             Reason::Deprecated { .. } => Tree::leaf("is deprecated by its catalog"),
             Reason::RuntimeConstraint { message, .. } => {
                 Tree::leaf(format!("does not meet a constraint of the cluster: {message}"))
             }
-            Reason::LeftOut { cause, .. } => Tree::leaf(format!("cannot be used: {cause}")),
+            Reason::Excluded { cause, .. } => Tree::leaf(format!("cannot be used: {cause}")),
             Reason::Replaces { upgrade, installed } => {
                 let text = if bundle == upgrade {
                     format!("would replace {installed}, which is needed")
@@ -274,10 +280,10 @@ impl<'a> Teller<'a> {
     }
 
     /// Members of a group that something else wants than what wants the bundle: alternatives of one choice are no rivals.
-    fn rivals(&self, bundle: &str, what: &str, others: &[&'a str]) -> Option<Tree> {
+    fn rivals(&self, bundle: &BundleId, group: Group<'_>, others: &[&BundleId]) -> Option<Tree> {
         let none = BTreeSet::new();
         let own = self.wanted_by.get(bundle).unwrap_or(&none);
-        let mut by_wanter: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+        let mut by_wanter: BTreeMap<Vec<&str>, Vec<&BundleId>> = BTreeMap::new();
         for other in others {
             let wanters = self.wanted_by.get(other);
             let foreign: Vec<&str> = wanters
@@ -290,12 +296,8 @@ impl<'a> Teller<'a> {
                 by_wanter.entry(foreign).or_default().push(other);
             }
         }
-        let (verb, as_well) = if what.starts_with("API") {
-            ("provides", "does")
-        } else {
-            ("is of", "is")
-        };
-        let rivals: Vec<&str> = by_wanter.values().flatten().copied().collect();
+        let (verb, as_well) = group.verbs();
+        let rivals: Vec<&BundleId> = by_wanter.values().flatten().copied().collect();
         let told = by_wanter
             .iter()
             .filter(|(wanters, _)| !wanters.is_empty())
@@ -307,7 +309,7 @@ impl<'a> Teller<'a> {
             .collect();
         (!rivals.is_empty()).then(|| Tree {
             text: format!(
-                "{verb} {what}, as {as_well} {}; only one may be there",
+                "{verb} {group}, as {as_well} {}; only one may be there",
                 together(&rivals)
             ),
             because,
@@ -316,10 +318,10 @@ impl<'a> Teller<'a> {
 }
 
 /// The first of the names, and how many there are besides.
-fn together(names: &[&str]) -> String {
-    match names {
+fn together(bundles: &[&BundleId]) -> String {
+    match bundles {
         [] => String::new(),
-        [only] => (*only).to_owned(),
+        [only] => only.to_string(),
         [first, second] => format!("{first} and {second}"),
         [first, rest @ ..] => format!("{first} and {} more", rest.len()),
     }

@@ -26,10 +26,10 @@ impl fmt::Display for Plan {
                 writeln!(f, "  {line}")?;
             }
         }
-        if !self.set_aside.is_empty() {
+        if !self.excluded.is_empty() {
             writeln!(f, "\nset aside as malformed")?;
         }
-        for text in &self.set_aside {
+        for text in &self.excluded {
             writeln!(f, "  {text}")?;
         }
         for note in &self.notes {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Builder, Cause, Subject};
+use crate::bundle_id::BundleId;
 use crate::solver::{Constraint, VariableId};
 use olm_fbc::property::Gvk;
 
@@ -11,8 +12,8 @@ impl Builder<'_, '_> {
     /// Adds a guard for every API and package with two or more bundles. Upstream's guards are mandatory as well, but
     /// as their rule holds whether or not they are selected, that only adds to the work.
     pub(super) fn add_guards(&mut self) {
-        let mut apis: BTreeMap<Gvk, Vec<(String, VariableId)>> = BTreeMap::new();
-        let mut packages: BTreeMap<Arc<str>, Vec<(String, VariableId)>> = BTreeMap::new();
+        let mut apis: BTreeMap<Gvk, Vec<(BundleId, VariableId)>> = BTreeMap::new();
+        let mut packages: BTreeMap<Arc<str>, Vec<(BundleId, VariableId)>> = BTreeMap::new();
         for (&reference, &variable) in &self.bundles {
             let entry = self.universe.entry(reference);
             let identifier = self.universe.identifier(reference);
@@ -39,7 +40,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn add_guard(&mut self, subject: Subject<'static>, mut members: Vec<(String, VariableId)>) {
+    fn add_guard(&mut self, subject: Subject<'static>, mut members: Vec<(BundleId, VariableId)>) {
         if members.len() < 2 {
             return;
         }

@@ -159,7 +159,7 @@ pub struct Expect {
     /// What the user is told of the failures: the reasons as a tree, and what would resolve them.
     pub explain: Vec<String>,
     /// Bundles and channels that were left out, with the reason.
-    pub set_aside: Vec<String>,
+    pub excluded: Vec<String>,
     /// Why nothing can be resolved at all.
     pub error: Option<String>,
 }
@@ -404,7 +404,7 @@ pub fn outcome(problem: &Problem) -> Expect {
         updates: updates.collect(),
         failures: failures.collect(),
         explain: explain.collect(),
-        set_aside: resolution.set_aside,
+        excluded: resolution.excluded,
         error: None,
     }
 }

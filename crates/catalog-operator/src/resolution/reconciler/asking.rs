@@ -162,7 +162,7 @@ impl ResolutionReconciler {
         let answer = tokio::task::spawn_blocking(move || Arc::new(answer::answer(&asked, &problem)))
             .await
             .map_err(|error| ObserveError::read(format!("resolution of namespace {namespace}"), error))?;
-        for text in &answer.resolution.set_aside {
+        for text in &answer.resolution.excluded {
             tracing::warn!(namespace, "{text}");
         }
         self.memory.remember(namespace, question, Arc::clone(&answer));

@@ -1,0 +1,43 @@
+//! What explanations call a bundle.
+
+use std::fmt;
+
+use crate::catalog::CatalogKey;
+
+/// A bundle of a catalog, or what is installed, as a party to a contradiction.
+///
+/// Prints as upstream's identifier, and is ordered as that text is: upstream's messages list bundles in this order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BundleId {
+    identifier: String,
+    csv: String,
+}
+
+impl BundleId {
+    /// A bundle in a channel of a catalog: `catalog/namespace/channel/name`.
+    pub(crate) fn of_catalog(catalog: &CatalogKey, channel: &str, csv: &str) -> Self {
+        Self {
+            identifier: format!("{catalog}/{channel}/{csv}"),
+            csv: csv.to_owned(),
+        }
+    }
+
+    /// An installed ClusterServiceVersion: `@existing/namespace//name`.
+    pub(crate) fn of_installed(namespace: &str, csv: &str) -> Self {
+        Self {
+            identifier: format!("@existing/{namespace}//{csv}"),
+            csv: csv.to_owned(),
+        }
+    }
+
+    /// Name of the ClusterServiceVersion.
+    pub fn csv(&self) -> &str {
+        &self.csv
+    }
+}
+
+impl fmt::Display for BundleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.identifier)
+    }
+}
