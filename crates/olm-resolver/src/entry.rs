@@ -143,9 +143,7 @@ impl Entry {
             }
             Predicate::VersionInRange(VersionRange(range)) => {
                 let stated = self.packages().iter().filter_map(|p| p.version.as_ref());
-                stated
-                    .chain(&self.version)
-                    .any(|version| range.contains(version))
+                stated.chain(&self.version).any(|version| range.contains(version))
             }
             Predicate::Label(label) => self.labels().contains(label),
             Predicate::All(parts) => parts.iter().all(|part| self.meets_within(part, budget)),

@@ -79,18 +79,20 @@ pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
                 }
             })?;
         match outcome {
-            Outcome::Selected(selection) => match needs_unavailable_catalog(&universe, &variables, &component, &selection) {
-                None => {
-                    solution::collect(
-                        problem,
-                        &universe,
-                        &variables,
-                        &selection,
-                        &mut resolution.solution,
-                    );
+            Outcome::Selected(selection) => {
+                match needs_unavailable_catalog(&universe, &variables, &component, &selection) {
+                    None => {
+                        solution::collect(
+                            problem,
+                            &universe,
+                            &variables,
+                            &selection,
+                            &mut resolution.solution,
+                        );
+                    }
+                    Some(explanation) => resolution.failures.push(explanation),
                 }
-                Some(explanation) => resolution.failures.push(explanation),
-            },
+            }
             Outcome::Unsatisfiable(core) => {
                 let explanation = explain::explain(&universe, &variables, component.variables(), &core);
                 resolution.failures.push(explanation);
