@@ -104,6 +104,7 @@ impl Reconciler for CatalogSourceReconciler {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
+    type Memory = ();
 
     const NAME: &'static str = "catalogsource";
 
@@ -158,7 +159,7 @@ impl Reconciler for CatalogSourceReconciler {
         }))
     }
 
-    fn decide(&self, observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+    fn decide(&self, observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed, now)
     }
 
@@ -174,7 +175,7 @@ impl Reconciler for CatalogSourceReconciler {
         let target = Target::of::<CatalogSource>(&source.namespace().unwrap_or_default(), &source.name_any());
         let old = source.status.clone().unwrap_or_default();
         StatusUpdate {
-            patch: status_patch(target, source.metadata.uid.as_deref(), &old, &next),
+            patches: Vec::from_iter(status_patch(target, source.metadata.uid.as_deref(), &old, &next)),
             ..StatusUpdate::default()
         }
     }

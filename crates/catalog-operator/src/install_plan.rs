@@ -175,6 +175,7 @@ impl Reconciler for InstallPlanReconciler {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
+    type Memory = ();
 
     const NAME: &'static str = "installplan";
 
@@ -202,7 +203,7 @@ impl Reconciler for InstallPlanReconciler {
             .map(Some)
     }
 
-    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {
+    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 

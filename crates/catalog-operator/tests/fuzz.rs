@@ -242,11 +242,11 @@ fn carry_out(mut plan: InstallPlan, cluster: &AnyCluster) -> usize {
         let done = |_: &_| Outcome::Done(Arc::new(json!({})));
         let outcomes = outcomes_for_tests(writes.actions.iter().map(done).collect());
         let update = install_plan::status::status(&observed, verdict, &outcomes, now());
-        let Some(olm_runtime::plan::Action::Patch { patch, .. }) = update.patch else {
+        let [olm_runtime::plan::Action::Patch { patch, .. }] = &update.patches[..] else {
             break;
         };
         let mut next = serde_json::to_value(&plan).expect("JSON");
-        olm_testing::patch::merge(&mut next, &patch);
+        olm_testing::patch::merge(&mut next, patch);
         plan = serde_json::from_value(next).expect("what was written can be read");
     }
     actions

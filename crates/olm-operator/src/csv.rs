@@ -61,6 +61,7 @@ impl Reconciler for Csv {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
+    type Memory = ();
 
     const NAME: &'static str = "csv";
 
@@ -72,7 +73,7 @@ impl Reconciler for Csv {
         self.reader.observe(key).await
     }
 
-    fn decide(&self, observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+    fn decide(&self, observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed, now)
     }
 

@@ -40,6 +40,7 @@ impl Reconciler for FalseCopies {
     type Key = NamespacedName;
     type Observed = Arc<Metadata>;
     type Verdict = ();
+    type Memory = ();
 
     const NAME: &'static str = "false-copy";
 
@@ -52,7 +53,7 @@ impl Reconciler for FalseCopies {
         Ok(self.stores.false_copies.get_key(key))
     }
 
-    fn decide(&self, observed: &Arc<Metadata>, _now: Timestamp) -> (Plan, ()) {
+    fn decide(&self, observed: &Arc<Metadata>, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
         (decide(observed), ())
     }
 

@@ -42,6 +42,7 @@ impl Reconciler for Namespaces {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = ();
+    type Memory = ();
 
     const NAME: &'static str = "namespace";
 
@@ -53,7 +54,7 @@ impl Reconciler for Namespaces {
         Ok(observe(&self.stores, key))
     }
 
-    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, ()) {
+    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
         (decide(observed), ())
     }
 

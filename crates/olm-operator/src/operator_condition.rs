@@ -77,6 +77,7 @@ impl Reconciler for OperatorConditions {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
+    type Memory = ();
 
     const NAME: &'static str = "operator-condition";
 
@@ -94,7 +95,7 @@ impl Reconciler for OperatorConditions {
         Ok(Some(observed))
     }
 
-    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {
+    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 

@@ -155,6 +155,7 @@ impl Reconciler for OperatorGroups {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
+    type Memory = ();
 
     const NAME: &'static str = "operator-group";
 
@@ -166,7 +167,7 @@ impl Reconciler for OperatorGroups {
         observe::observe(&self.stores, &self.client, key).await
     }
 
-    fn decide(&self, observed: &Observed, _now: Timestamp) -> (Plan, Verdict) {
+    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 

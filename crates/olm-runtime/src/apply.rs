@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::REQUEST_DEADLINE,
+    gate::WriteGate,
     key::is_path_segment,
     outcome::{Failure, FailureClass, Outcome, Outcomes},
     plan::{Action, Exists, Guard, Identity, Plan, Propagation, Target},
@@ -32,10 +33,12 @@ const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group
 /// - Every request has a deadline ([`REQUEST_DEADLINE`]); one without an answer is a
 ///   [`FailureClass::Retry`], because it may or may not have been applied.
 /// - What the server returns goes into the stores before the outcome is reported.
+/// - While the [`WriteGate`] is shut nothing is sent: each action attempted is a [`FailureClass::Retry`].
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
     stores: Readiness,
+    gate: WriteGate,
 }
 
 impl Debug for Executor {
@@ -45,9 +48,9 @@ impl Debug for Executor {
 }
 
 impl Executor {
-    /// An executor that writes with `client` and feeds `stores`.
-    pub fn new(client: Client, stores: Readiness) -> Self {
-        Self { client, stores }
+    /// An executor that writes with `client` as long as `gate` is open, and feeds `stores`.
+    pub fn new(client: Client, stores: Readiness, gate: WriteGate) -> Self {
+        Self { client, stores, gate }
     }
 
     /// Carries out the actions of `plan`.
@@ -66,6 +69,11 @@ impl Executor {
 
     /// Carries out one action.
     pub async fn perform(&self, action: &Action) -> Outcome {
+        if !self.gate.pass() {
+            // Nothing was sent, so there is nothing to look for either.
+            let message = "writes are held back at present".to_owned();
+            return failed(action, FailureClass::Retry, 0, message);
+        }
         let outcome = match request_of(action) {
             Ok(request) => {
                 let answer = self.client.request::<Value>(request);

@@ -7,7 +7,7 @@ mod tests;
 use std::{
     collections::BTreeMap,
     fmt::Display,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -44,15 +44,29 @@ pub const REASON_SLOWED_DOWN: &str = "ReconcileSlowedDown";
 /// Reason of the Event for a key whose round panicked.
 pub const REASON_PANICKED: &str = "ReconcilePanicked";
 
-/// What `status` wants: at most one patch, and what follows from it.
-#[derive(Debug, Default)]
-pub struct StatusUpdate {
-    /// The status patch, `None` when nothing changed.
-    pub patch: Option<Action>,
-    /// Events to send after the status is written (dropped if that fails, since the round repeats).
+/// What `status` wants: the patches, what follows from them, and what the next round is to know. `M` is the
+/// [`Reconciler::Memory`].
+#[derive(Debug)]
+pub struct StatusUpdate<M = ()> {
+    /// One status patch for each object whose status changed. Each is attempted, whatever became of the others.
+    pub patches: Vec<Action>,
+    /// Events to send after all statuses are written (dropped if one fails, since the round repeats).
     pub events: Vec<EventDraft>,
     /// Combined with the plan's: the sooner wins.
     pub requeue: Requeue,
+    /// What `decide` gets in the key's next round; `None` forgets what it got in this one.
+    pub memory: Option<M>,
+}
+
+impl<M> Default for StatusUpdate<M> {
+    fn default() -> Self {
+        Self {
+            patches: Vec::new(),
+            events: Vec::new(),
+            requeue: Requeue::AwaitChange,
+            memory: None,
+        }
+    }
 }
 
 /// One controller.
@@ -63,9 +77,18 @@ pub struct StatusUpdate {
 ///
 /// # Guarantees
 /// One key is never in two rounds at once. A round that could not observe, or whose write failed, or that panicked, is
-/// repeated with exponential backoff from 100 ms to 60 s; success resets it. Status is written last
-/// and once, even when an action failed, so that it tells about the failure. A key that keeps writing though nobody else
+/// repeated with exponential backoff from 100 ms to 60 s; success resets it. Statuses are written last, each once, even
+/// when an action failed, so that they tell about the failure. A key that keeps writing though nobody else
 /// wants anything of it is slowed down, see [`crate::brake`].
+///
+/// # Memory
+/// A reconciler has no state of its own that rounds change. What a round learns and no object holds, such as the words
+/// with which its last write was refused or what was told already, goes through the driver: `status` sees the failures
+/// ([`Outcomes::failures`]) and puts what the next round needs into [`StatusUpdate::memory`]; `decide` of that round gets
+/// it. To keep what was known, `decide` hands it to `status` in the verdict. The driver keeps one value per key: a round
+/// whose `observe`, `decide` or `status` fails or panics leaves it as it is, `None` from `observe` forgets it, and so does
+/// a restart of the process, after which everything starts from what the cluster holds. So nothing may depend on it but
+/// what is told and how soon.
 #[async_trait]
 pub trait Reconciler: Send + Sync + 'static {
     /// What the queue holds.
@@ -74,6 +97,8 @@ pub trait Reconciler: Send + Sync + 'static {
     type Observed: Send + Sync + 'static;
     /// What `decide` concluded besides the writes, for `status`.
     type Verdict: Send + 'static;
+    /// What one round of a key leaves for its next, see above; `()` for nothing.
+    type Memory: Send + Sync + 'static;
 
     /// Name in logs, for example `csv`.
     const NAME: &'static str;
@@ -84,16 +109,21 @@ pub trait Reconciler: Send + Sync + 'static {
     fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
     /// Reads, and only reads.
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
-    /// Pure: what is to be written, and what status is to say.
-    fn decide(&self, observed: &Self::Observed, now: Timestamp) -> (Plan, Self::Verdict);
-    /// Pure: the status that follows from what really happened.
+    /// Pure: what is to be written, and what status is to say. `memory` is what the key's last round left.
+    fn decide(
+        &self,
+        observed: &Self::Observed,
+        memory: Option<&Self::Memory>,
+        now: Timestamp,
+    ) -> (Plan, Self::Verdict);
+    /// Pure: the statuses that follow from what really happened, and what the key's next round is to know.
     fn status(
         &self,
         observed: &Self::Observed,
         verdict: Self::Verdict,
         outcomes: &Outcomes,
         now: Timestamp,
-    ) -> StatusUpdate;
+    ) -> StatusUpdate<Self::Memory>;
 }
 
 /// What a controller needs to run.
@@ -128,13 +158,13 @@ impl Runner {
         queue: &Queue<R::Key>,
         workers: usize,
     ) {
-        let failures = Arc::new(Mutex::new(BTreeMap::new()));
+        let keys = Arc::new(Mutex::new(BTreeMap::new()));
         for _ in 0..workers {
             let worker = Worker {
                 runner: self.clone(),
                 reconciler: Arc::clone(reconciler),
                 queue: queue.clone(),
-                failures: Arc::clone(&failures),
+                keys: Arc::clone(&keys),
             };
             tasks.spawn(worker.run());
         }
@@ -145,7 +175,23 @@ struct Worker<R: Reconciler> {
     runner: Runner,
     reconciler: Arc<R>,
     queue: Queue<R::Key>,
-    failures: Arc<Mutex<BTreeMap<R::Key, u32>>>,
+    keys: Arc<Mutex<BTreeMap<R::Key, KeyState<R::Memory>>>>,
+}
+
+/// What the driver knows of a key between two rounds; a key of which it knows nothing has none.
+struct KeyState<M> {
+    /// Rounds that failed since the last one that did not.
+    failures: u32,
+    memory: Option<Arc<M>>,
+}
+
+impl<M> Default for KeyState<M> {
+    fn default() -> Self {
+        Self {
+            failures: 0,
+            memory: None,
+        }
+    }
 }
 
 impl<R: Reconciler> Worker<R> {
@@ -175,10 +221,10 @@ impl<R: Reconciler> Worker<R> {
 
     fn schedule(&self, key: R::Key, next: &Next) {
         match *next {
-            Next::Settled(Requeue::AwaitChange) => self.forget(&key),
+            Next::Settled(Requeue::AwaitChange) => self.forget_failures(&key),
             Next::Settled(Requeue::After { delay, reason }) => {
                 tracing::trace!(controller = R::NAME, %key, ?delay, reason, "again later");
-                self.forget(&key);
+                self.forget_failures(&key);
                 self.queue.add_after(key, delay);
             }
             Next::Failed(requeue) => {
@@ -198,7 +244,10 @@ impl<R: Reconciler> Worker<R> {
         let started = Instant::now();
         let observed = match self.reconciler.observe(key).await {
             Ok(Some(observed)) => Arc::new(observed),
-            Ok(None) => return Next::Settled(Requeue::AwaitChange),
+            Ok(None) => {
+                self.remember(key, None);
+                return Next::Settled(Requeue::AwaitChange);
+            }
             Err(error) => {
                 tracing::warn!(controller = R::NAME, %key, %error, "could not observe, trying again");
                 return Next::Failed(Requeue::AwaitChange);
@@ -213,28 +262,30 @@ impl<R: Reconciler> Worker<R> {
             note_write(written, Extent::More, action, outcome);
         }
         let update = self.reconciler.status(&observed, verdict, &outcomes, now);
+        self.remember(key, update.memory);
         let mut failed = outcomes.failure().is_some();
         // A warning tells what was found. It holds whatever became of the writes, and may not come again: what was written
         // before the refused one can be what says that it was told.
         let mut events = plan.events;
         events.retain(|event| event.warning || !failed);
-        if let Some(patch) = &update.patch {
+        let mut all_told = true;
+        for patch in &update.patches {
             let outcome = self.runner.executor.perform(patch).await;
             note_write(written, Extent::Status, patch, &outcome);
-            match outcome {
+            if let Outcome::Failed(failure) = outcome {
+                all_told = false;
                 // NotFound: the object went away while it was looked at; nothing is left to tell.
-                Outcome::Failed(failure) if failure.class != FailureClass::NotFound => failed = true,
-                Outcome::Failed(_) => {}
-                _ => events.extend(update.events),
+                failed |= failure.class != FailureClass::NotFound;
             }
-        } else {
+        }
+        if all_told {
             events.extend(update.events);
         }
         for event in events {
             self.runner.recorder.publish(event);
         }
         tracing::debug!(
-            writes = plan.actions.len() + usize::from(update.patch.is_some()),
+            writes = plan.actions.len() + update.patches.len(),
             failed,
             elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "round ended"
@@ -253,12 +304,14 @@ impl<R: Reconciler> Worker<R> {
         observed: &Arc<R::Observed>,
         now: Timestamp,
     ) -> Option<(Plan, R::Verdict)> {
+        let memory = self.memory(key);
         if !R::BLOCKING {
-            return Some(self.reconciler.decide(observed, now));
+            return Some(self.reconciler.decide(observed, memory.as_deref(), now));
         }
         let reconciler = Arc::clone(&self.reconciler);
         let observed = Arc::clone(observed);
-        let decision = isolation::blocking(move || reconciler.decide(&observed, now)).await;
+        let decision =
+            isolation::blocking(move || reconciler.decide(&observed, memory.as_deref(), now)).await;
         decision
             .map_err(|panicked| self.panicked(key, &panicked.message))
             .ok()
@@ -299,19 +352,41 @@ impl<R: Reconciler> Worker<R> {
         }
     }
 
-    fn forget(&self, key: &R::Key) {
-        self.failures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(key);
+    fn memory(&self, key: &R::Key) -> Option<Arc<R::Memory>> {
+        self.lock_keys().get(key)?.memory.clone()
+    }
+
+    fn remember(&self, key: &R::Key, memory: Option<R::Memory>) {
+        self.change_state(key, |state| state.memory = memory.map(Arc::new));
+    }
+
+    fn forget_failures(&self, key: &R::Key) {
+        self.change_state(key, |state| state.failures = 0);
     }
 
     fn backoff(&self, key: &R::Key) -> Duration {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = failures.entry(key.clone()).or_insert(0);
-        let delay = FIRST_BACKOFF.saturating_mul(1 << (*count).min(16));
-        *count = count.saturating_add(1);
+        let failures = self.change_state(key, |state| {
+            let before = state.failures;
+            state.failures = before.saturating_add(1);
+            before
+        });
+        let delay = FIRST_BACKOFF.saturating_mul(1 << failures.min(16));
         delay.min(LONGEST_BACKOFF)
+    }
+
+    /// Changes what is known of `key`, and drops it when nothing is left to know.
+    fn change_state<T>(&self, key: &R::Key, change: impl FnOnce(&mut KeyState<R::Memory>) -> T) -> T {
+        let mut keys = self.lock_keys();
+        let mut state = keys.remove(key).unwrap_or_default();
+        let result = change(&mut state);
+        if state.failures > 0 || state.memory.is_some() {
+            keys.insert(key.clone(), state);
+        }
+        result
+    }
+
+    fn lock_keys(&self) -> MutexGuard<'_, BTreeMap<R::Key, KeyState<R::Memory>>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

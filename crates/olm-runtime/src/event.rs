@@ -11,7 +11,7 @@ use kube::{
 };
 use tokio::sync::mpsc;
 
-use crate::{key::NamespacedName, plan::EventDraft, store::Store};
+use crate::{gate::WriteGate, key::NamespacedName, plan::EventDraft, store::Store};
 
 /// The component users know from upstream's events.
 pub const COMPONENT: &str = "operator-lifecycle-manager";
@@ -56,8 +56,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder and the task that sends what it is given. Repetitions of an event become a series.
-    pub fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
+    /// A recorder and the task that sends what it is given, as long as `gate` is open. Repetitions of an event become a
+    /// series.
+    pub fn new(client: Client, gate: WriteGate) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<EventDraft>(WAITING_LIMIT);
         let reporter = Reporter {
             controller: COMPONENT.to_owned(),
@@ -69,6 +70,10 @@ impl Recorder {
             let mut recorders = HashMap::new();
             let mut known = 0;
             while let Some(draft) = receiver.recv().await {
+                if !gate.pass() {
+                    tracing::debug!(reason = %draft.reason, "event dropped: writes are held back");
+                    continue;
+                }
                 if known == REMEMBERED_EVENTS {
                     (recorders, known) = (HashMap::new(), 0);
                 }
@@ -141,6 +146,10 @@ mod tests {
     /// Sends events about the objects `names`, each with its text, to a server that never answers the request with number `silent`; gives the
     /// methods of all requests.
     async fn methods(names: &[(&str, &str)], silent: usize) -> Vec<http::Method> {
+        methods_through(WriteGate::default(), names, silent).await
+    }
+
+    async fn methods_through(gate: WriteGate, names: &[(&str, &str)], silent: usize) -> Vec<http::Method> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let requests = Arc::clone(&seen);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -155,7 +164,7 @@ mod tests {
                 Ok::<_, kube::Error>(http::Response::new(kube::client::Body::from(event.to_vec())))
             }
         });
-        let (recorder, sending) = Recorder::new(Client::new(service, "default"));
+        let (recorder, sending) = Recorder::new(Client::new(service, "default"), gate);
         let sending = tokio::spawn(sending);
         for (name, text) in names {
             recorder.publish(EventDraft {
@@ -177,6 +186,18 @@ mod tests {
         let names = ["a", "b", "b"].map(|name| (name, "text"));
         let (post, patch) = (http::Method::POST, http::Method::PATCH);
         assert_eq!(methods(&names, 1).await, [post.clone(), post, patch]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_event_is_sent_through_a_shut_gate() {
+        let gate = WriteGate::default();
+        gate.shut();
+        let names = ["a", "b"].map(|name| (name, "text"));
+        assert!(methods_through(gate.clone(), &names, 0).await.is_empty());
+        assert_eq!(gate.held_back(), 2);
+        gate.open();
+        assert_eq!(methods_through(gate.clone(), &names, 0).await.len(), 2);
+        assert_eq!(gate.held_back(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@
 //! (this crate's [`apply::Executor`], the only writer in the workspace) → **status** (pure, written
 //! once and only if it changed). See [`driver::Reconciler`].
 //!
-//! **Invariant:** nothing outside [`apply`] creates, patches or deletes an object.
+//! **Invariant:** nothing outside [`apply`] creates, patches or deletes an object; Events alone go by [`event`].
+//! **Invariant:** no write is sent past the [`gate`].
 //! **Invariant:** this crate knows nothing of catalogs, registries or resolution.
 
 pub mod admin;
@@ -18,6 +19,7 @@ pub mod discovery;
 pub mod driver;
 pub mod error;
 pub mod event;
+pub mod gate;
 pub mod isolation;
 pub mod key;
 pub mod outcome;

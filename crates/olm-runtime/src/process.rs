@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
+use crate::gate::WriteGate;
 use crate::plan::EventDraft;
 use crate::store::{Readiness, StoreSet};
 use crate::{admin, args, isolation, telemetry};
@@ -129,7 +130,8 @@ pub async fn controllers(
     start: impl FnOnce(&Runner) -> JoinSet<()>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let (recorder, sending) = Recorder::new(client.clone());
+    let gate = WriteGate::default();
+    let (recorder, sending) = Recorder::new(client.clone(), gate.clone());
     watches.spawn(sending);
     watches.spawn(tell_of_objects(readiness.take_events(), recorder.clone()));
     let ended = |what| Err(RunError::TaskEnded { what });
@@ -141,7 +143,7 @@ pub async fn controllers(
         Some(_) = watches.join_next() => return ended("a watch"),
     }
     tracing::info!("all stores are ready");
-    let runner = Runner::new(Executor::new(client, readiness), recorder, shutdown);
+    let runner = Runner::new(Executor::new(client, readiness, gate), recorder, shutdown);
     let mut workers = start(&runner);
     tokio::select! {
         () = stop => {}

@@ -66,9 +66,9 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
     let patch = status_patch(target, plan.uid().as_deref(), old, &new);
     StatusUpdate {
-        patch,
-        events: Vec::new(),
+        patches: Vec::from_iter(patch),
         requeue,
+        ..StatusUpdate::default()
     }
 }
 
@@ -91,9 +91,9 @@ fn restoring(observed: &Observed, round: &Round, outcomes: &Outcomes) -> StatusU
         _ => Requeue::AwaitChange,
     };
     StatusUpdate {
-        patch: None,
         events: error.into_iter().map(event).collect(),
         requeue,
+        ..StatusUpdate::default()
     }
 }
 

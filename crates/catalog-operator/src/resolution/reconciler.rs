@@ -177,6 +177,7 @@ impl Reconciler for ResolutionReconciler {
     type Key = String;
     type Observed = Observed;
     type Verdict = Verdict;
+    type Memory = ();
 
     const NAME: &'static str = "resolution";
 
@@ -277,7 +278,7 @@ impl Reconciler for ResolutionReconciler {
         Ok(Some(observed))
     }
 
-    fn decide(&self, observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
+    fn decide(&self, observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed, now)
     }
 

@@ -91,9 +91,10 @@ pub(crate) fn status(
             let patch = status_patch(target, Some(observed.uid()), &old, &new);
             let events = patch.as_ref().map(|_| events(observed, &transitions));
             StatusUpdate {
-                patch,
+                patches: Vec::from_iter(patch),
                 events: events.unwrap_or_default(),
                 requeue,
+                memory: None,
             }
         }
     }

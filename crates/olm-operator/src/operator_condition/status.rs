@@ -35,7 +35,7 @@ pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
     }
     let target = Target::of::<OperatorCondition>(&observed.namespace, &observed.name);
     StatusUpdate {
-        patch: status_patch(target, condition.uid().as_deref(), &old, &new),
+        patches: Vec::from_iter(status_patch(target, condition.uid().as_deref(), &old, &new)),
         events: verdict
             .taken
             .iter()

@@ -53,7 +53,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
     let target = Target::of::<OperatorGroup>(&group.namespace().unwrap_or_default(), &group.name_any());
     StatusUpdate {
-        patch: status_patch(target, group.uid().as_deref(), &old, &new),
+        patches: Vec::from_iter(status_patch(target, group.uid().as_deref(), &old, &new)),
         ..StatusUpdate::default()
     }
 }

@@ -1,8 +1,8 @@
 //! Single rounds, for tests of what one round does: real stores, executor and reads, but no queue.
 
 use olm_runtime::{
-    NamespacedName, apply::Executor, clock, discovery::Discovery, driver::Reconciler, outcome::Outcomes,
-    plan::Plan, store::StoreSet,
+    NamespacedName, apply::Executor, clock, discovery::Discovery, driver::Reconciler, gate::WriteGate,
+    outcome::Outcomes, plan::Plan, store::StoreSet,
 };
 use tokio::task::JoinSet;
 
@@ -75,7 +75,7 @@ impl World {
             let mut watches = JoinSet::new();
             let mut readiness = set.start(&mut watches);
             readiness.wait().await;
-            let executor = Executor::new(client.clone(), readiness);
+            let executor = Executor::new(client.clone(), readiness, WriteGate::default());
             let result = work(stores, client, executor).await;
             link.kill();
             result
@@ -98,9 +98,9 @@ async fn round<R: Reconciler>(reconciler: &R, key: &R::Key, executor: &Executor)
         return;
     };
     let now = clock::now();
-    let (plan, verdict) = reconciler.decide(&observed, now);
+    let (plan, verdict) = reconciler.decide(&observed, None, now);
     let outcomes = executor.act(&plan).await;
-    if let Some(patch) = reconciler.status(&observed, verdict, &outcomes, now).patch {
+    for patch in reconciler.status(&observed, verdict, &outcomes, now).patches {
         executor.perform(&patch).await;
     }
 }

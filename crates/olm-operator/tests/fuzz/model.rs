@@ -166,7 +166,7 @@ impl Model {
             assert!(!event.reason.is_empty());
         }
         let plan = Plan {
-            actions: update.patch.into_iter().collect(),
+            actions: update.patches,
             ..Plan::default()
         };
         self.act(schemas, &plan);

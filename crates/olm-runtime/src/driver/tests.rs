@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Method, Request, Response};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Service};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::event::regarding;
+use crate::gate::WriteGate;
 use crate::plan::{Guard, Identity, Target};
 use crate::store::{Store, StoreSet, Watch};
 use crate::{NamespacedName, queue::Queue};
@@ -25,6 +26,10 @@ struct Server {
     patches: Vec<(String, Instant)>,
     /// Answers every patch with a conflict.
     refuses: bool,
+    /// Answers patches of this path with a conflict.
+    refused: Option<&'static str>,
+    /// Shuts the gate while it carries out a patch of this path.
+    shuts: Option<(&'static str, WriteGate)>,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -48,11 +53,16 @@ impl Server {
         }
         self.patches.push((path.to_owned(), Instant::now()));
         assert!(self.patches.len() < 20_000, "a hot loop");
-        if self.refuses {
+        if self.refuses || self.refused == Some(path) {
             return (
                 409,
                 json!({"kind": "Status", "code": 409, "status": "Failure", "reason": "Conflict"}),
             );
+        }
+        if let Some((shutting, gate)) = &self.shuts
+            && *shutting == path
+        {
+            gate.shut();
         }
         self.version += 1;
         let object_path = path.trim_end_matches("/status");
@@ -99,6 +109,18 @@ struct Writer {
     status: Decide,
     observe_panics: bool,
     rounds: AtomicU64,
+    /// What `decide` got of each round before.
+    remembered: Mutex<Vec<Option<String>>>,
+    observes: Mutex<Observes>,
+}
+
+/// What the next observation of a writer comes to.
+#[derive(Default)]
+enum Observes {
+    #[default]
+    Something,
+    Nothing,
+    Error,
 }
 
 #[async_trait]
@@ -106,6 +128,8 @@ impl Reconciler for Writer {
     type Key = NamespacedName;
     type Observed = NamespacedName;
     type Verdict = ();
+    /// How the first failed write was refused, or that none was.
+    type Memory = String;
 
     const NAME: &'static str = "writer";
     const BLOCKING: bool = true;
@@ -120,19 +144,32 @@ impl Reconciler for Writer {
             !(self.observe_panics && key.name == "bad"),
             "cannot observe {key}"
         );
-        Ok(Some(key.clone()))
+        match *self.observes.lock().unwrap() {
+            Observes::Something => Ok(Some(key.clone())),
+            Observes::Nothing => Ok(None),
+            Observes::Error => Err(ObserveError::read("a thing", "not now")),
+        }
     }
 
-    fn decide(&self, key: &NamespacedName, _: Timestamp) -> (Plan, ()) {
+    fn decide(&self, key: &NamespacedName, memory: Option<&String>, _: Timestamp) -> (Plan, ()) {
+        self.remembered.lock().unwrap().push(memory.cloned());
         ((self.decide)(&key.name), ())
     }
 
-    fn status(&self, key: &NamespacedName, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
-        let mut plan = (self.status)(&key.name);
+    fn status(
+        &self,
+        key: &NamespacedName,
+        (): (),
+        outcomes: &Outcomes,
+        _: Timestamp,
+    ) -> StatusUpdate<String> {
+        let plan = (self.status)(&key.name);
+        let refusal = outcomes.failure().map(|(_, failure)| failure.class);
         StatusUpdate {
-            patch: plan.actions.pop(),
-            events: Vec::new(),
+            patches: plan.actions,
+            events: plan.events,
             requeue: plan.requeue,
+            memory: Some(format!("{refusal:?}")),
         }
     }
 }
@@ -144,6 +181,7 @@ struct World {
     queue: Queue<NamespacedName>,
     writer: Arc<Writer>,
     stats: DriverStats,
+    gate: WriteGate,
     _stop: watch::Sender<bool>,
     _tasks: JoinSet<()>,
 }
@@ -217,12 +255,15 @@ impl World {
             status,
             observe_panics,
             rounds: AtomicU64::new(0),
+            remembered: Mutex::default(),
+            observes: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
-        let (recorder, sending) = Recorder::new(client.clone());
+        let gate = WriteGate::default();
+        let (recorder, sending) = Recorder::new(client.clone(), gate.clone());
         tasks.spawn(sending);
         let (stop, shutdown) = watch::channel(false);
-        let runner = Runner::new(Executor::new(client, stores), recorder, shutdown);
+        let runner = Runner::new(Executor::new(client, stores, gate.clone()), recorder, shutdown);
         runner.spawn(&mut tasks, &writer, &queue, 2);
         for name in names {
             queue.add(key(name));
@@ -234,6 +275,7 @@ impl World {
             queue,
             writer,
             stats: runner.stats.clone(),
+            gate,
             _stop: stop,
             _tasks: tasks,
         }
@@ -463,6 +505,121 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
     minutes(1).await;
     let after = world.rounds();
     assert!(after > patches.len() as u64);
+}
+
+/// What a round learnt reaches the key's next one, and outlives a round that could not observe; a key with nothing to do
+/// is forgotten.
+#[tokio::test(start_paused = true)]
+async fn the_next_round_gets_what_the_last_one_left() {
+    let world = World::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
+    // A round writes what wakes it, so only what a test adds from now on is one round.
+    let next_round = async |observes: Observes| {
+        *world.writer.observes.lock().unwrap() = observes;
+        world.queue.add(key("a"));
+        minutes(2).await;
+        std::mem::take(&mut *world.writer.remembered.lock().unwrap())
+    };
+    world.server.lock().unwrap().refuses = true;
+    let first = next_round(Observes::Something).await;
+    assert_eq!(first[0], None, "nothing came before");
+    let refused = Some("Some(Conflict)".to_owned());
+    assert!(first[1..].iter().all(|memory| *memory == refused), "{first:?}");
+    assert!(next_round(Observes::Error).await.is_empty());
+    assert_eq!(next_round(Observes::Something).await[0], refused);
+    world.server.lock().unwrap().refuses = false;
+    let forgiven = next_round(Observes::Something).await;
+    assert_eq!(forgiven[0], refused);
+    assert_eq!(forgiven[1], Some("None".to_owned()), "{forgiven:?}");
+    next_round(Observes::Nothing).await;
+    assert_eq!(next_round(Observes::Something).await[0], None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others() {
+    const REFUSED: &str = "/apis/apps/v1/namespaces/ns/deployments/b/status";
+    let event = |reason: &str| EventDraft {
+        regarding: ObjectReference {
+            kind: Some("Deployment".to_owned()),
+            namespace: Some("ns".to_owned()),
+            name: Some("a".to_owned()),
+            ..ObjectReference::default()
+        },
+        warning: true,
+        reason: reason.to_owned(),
+        message: reason.to_owned(),
+    };
+    // The others are woken by their statuses and have nothing to tell.
+    let status: Decide = Box::new(move |name| match name {
+        "a" => Plan {
+            events: vec![event("Told")],
+            ..writes(["b", "c", "d"].map(status_of).into())
+        },
+        _ => Plan::default(),
+    });
+    let world = World::new(&["a"], nothing(), status);
+    world.server.lock().unwrap().refused = Some(REFUSED);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let paths: Vec<String> = world.patches().into_iter().map(|(path, _)| path).collect();
+    let path = |name: &str| format!("/apis/apps/v1/namespaces/ns/deployments/{name}/status");
+    assert_eq!(paths, ["b", "c", "d"].map(path));
+    assert_eq!(world.stats.failed(), 1);
+    assert_eq!(world.events(), Vec::<String>::new(), "not all is told");
+    world.server.lock().unwrap().refused = None;
+    minutes(1).await;
+    assert_eq!(world.events()[0], "Told");
+}
+
+/// The gate shuts between two writes of one plan: what comes after is not sent, nor is the status, and the round comes
+/// again until the gate is open.
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
+    let services = || ["one", "two", "three"].map(|name| patch(Target::of::<Service>("ns", name), None));
+    for independent in [0, 3] {
+        let decide: Decide = Box::new(move |name| match name {
+            "a" => Plan {
+                independent,
+                ..writes(services().into())
+            },
+            _ => Plan::default(),
+        });
+        let status: Decide = Box::new(|name| match name {
+            "a" => writes(vec![patch(Target::of::<Service>("ns", "four"), Some("status"))]),
+            _ => Plan::default(),
+        });
+        let world = World::new(&["a"], decide, status);
+        world.server.lock().unwrap().shuts = Some(("/api/v1/namespaces/ns/services/one", world.gate.clone()));
+        minutes(1).await;
+        let written = |world: &World| -> Vec<String> {
+            let patches = world.patches().into_iter();
+            patches
+                .map(|(path, _)| {
+                    path.trim_start_matches("/api/v1/namespaces/ns/services/")
+                        .to_owned()
+                })
+                .collect()
+        };
+        assert_eq!(written(&world), ["one"], "{independent} independent");
+        let rounds = world.rounds();
+        assert!(rounds > 5, "it is tried again: {rounds}");
+        assert!(rounds < 20, "with backoff: {rounds}");
+        assert_eq!(world.stats.failed(), rounds);
+        // Each round attempts its first write or all independent ones, and the status; one write of the first went through.
+        let held_back = if independent == 0 {
+            2 * rounds
+        } else {
+            4 * rounds - 1
+        };
+        assert_eq!(world.gate.held_back(), held_back, "{independent} independent");
+        world.server.lock().unwrap().shuts = None;
+        world.gate.open();
+        minutes(1).await;
+        let all = written(&world);
+        assert_eq!(
+            all[1..5],
+            ["one", "two", "three", "four/status"],
+            "{independent} independent"
+        );
+    }
 }
 
 /// It may be told once only: what was written before the refused write can be what says so.

@@ -70,7 +70,7 @@ fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> Sta
 
 fn patched(plan: &Value, update: &StatusUpdate) -> Value {
     let mut patched = plan.clone();
-    if let Some(Action::Patch { patch, .. }) = &update.patch {
+    if let [Action::Patch { patch, .. }] = &update.patches[..] {
         olm_testing::patch::merge(&mut patched, patch);
     }
     patched
@@ -128,7 +128,7 @@ fn what_watches_or_the_unpacker_tell_has_no_timer() {
     for (state, expected, is_told) in rows {
         let update = round(&observed(&one_step(), vec![state.clone()]), None, 0);
         assert_eq!(
-            (update.requeue, update.patch.is_some()),
+            (update.requeue, !update.patches.is_empty()),
             (expected, is_told),
             "{state:?}"
         );
@@ -152,6 +152,6 @@ fn a_plan_with_nothing_to_do_is_not_looked_at_again() {
         assert!(decide::decide(&observed).0.is_empty());
         let update = round(&observed, None, 0);
         assert_eq!(update.requeue, Requeue::AwaitChange);
-        assert!(update.patch.is_none(), "{:?}", update.patch);
+        assert!(update.patches.is_empty(), "{:?}", update.patches);
     }
 }

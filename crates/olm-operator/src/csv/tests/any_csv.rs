@@ -168,7 +168,7 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
     let (plan, verdict) = decide(&observed, world.now);
     assert_eq!(plan.actions.len(), 1, "{plan}");
     let update = status(&observed, verdict, &applied(), world.now);
-    let Some(Action::Patch { patch, .. }) = update.patch else {
+    let [Action::Patch { patch, .. }] = &update.patches[..] else {
         panic!("a status")
     };
     assert_eq!(
@@ -188,11 +188,14 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
     );
     // The next round comes to the same end: nothing to write, nothing to tell, and a look from time to time.
     let mut told = serde_json::to_value(&*observed.csv).unwrap();
-    merge(&mut told, &patch);
+    merge(&mut told, patch);
     observed.csv = Arc::new(decode(told));
     let (_, verdict) = decide(&observed, world.now);
     let update = status(&observed, verdict, &applied(), world.now);
-    assert!(update.patch.is_none() && update.events.is_empty(), "{update:?}");
+    assert!(
+        update.patches.is_empty() && update.events.is_empty(),
+        "{update:?}"
+    );
     assert!(matches!(update.requeue, Requeue::After { .. }));
 }
 

@@ -347,8 +347,8 @@ fn replacing_is_decided_again_at_every_stop_on_the_way() {
     assert!(plan.is_empty(), "{plan}");
     assert!(
         status(&observed, verdict, &Outcomes::default(), world.now)
-            .patch
-            .is_none()
+            .patches
+            .is_empty()
     );
     world.edit(
         "Deployment",

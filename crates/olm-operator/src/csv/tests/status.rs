@@ -31,7 +31,7 @@ fn after(observed: &Observed, transition: Transition, now: Timestamp) -> Value {
         ..Verdict::default()
     };
     let update = status(observed, verdict, &Outcomes::default(), now);
-    let Some(olm_runtime::plan::Action::Patch { patch, .. }) = update.patch else {
+    let [olm_runtime::plan::Action::Patch { patch, .. }] = &update.patches[..] else {
         panic!("a patch")
     };
     patch["status"].clone()
