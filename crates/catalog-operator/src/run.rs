@@ -8,6 +8,7 @@ use kube::Client;
 use olm_oci::RegistryConfig;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
+use olm_runtime::metrics::Metrics;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::StoreSet;
 use olm_runtime::{NamespacedName, client, process};
@@ -77,10 +78,11 @@ pub struct Services {
 /// # Errors
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let client = client::connect(args.kubeconfig.as_deref()).await?;
+    let metrics = Metrics::registered()?;
+    let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
     let health_addr = args.health_addr;
     let (set, start) = controllers(args, &client, Outside::default());
-    process::run(client, set, health_addr, start).await?;
+    process::run(client, set, health_addr, metrics, start).await?;
     Ok(())
 }
 

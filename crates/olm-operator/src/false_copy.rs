@@ -18,7 +18,7 @@ use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
-    event::reference,
+    key::reference,
     outcome::Outcomes,
     plan::{Action, EventDraft, Guard, Plan, Target},
 };

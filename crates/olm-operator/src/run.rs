@@ -6,7 +6,9 @@ mod wiring;
 
 use std::sync::Arc;
 
-use olm_runtime::{client, discovery::Discovery, driver::Runner, process, queue::Queue, store::StoreSet};
+use olm_runtime::{
+    client, discovery::Discovery, driver::Runner, metrics::Metrics, process, queue::Queue, store::StoreSet,
+};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -61,9 +63,10 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 /// # Errors
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let client = client::connect(args.kubeconfig.as_deref()).await?;
+    let metrics = Metrics::registered()?;
+    let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
     let (set, start) = controllers(&client);
-    process::run(client, set, args.health_addr, start).await?;
+    process::run(client, set, args.health_addr, metrics, start).await?;
     Ok(())
 }
 

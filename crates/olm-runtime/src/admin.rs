@@ -1,8 +1,8 @@
-//! Health endpoints, over plain HTTP/1.1.
+//! Health and metrics, over plain HTTP/1.1.
 //!
 //! `/healthz` answers 200 as long as the process schedules work; `/readyz` answers 503 and names the
 //! stores whose initial list is missing until all are there (upstream's `/healthz` answers 200 even
-//! when nothing ever started).
+//! when nothing ever started). `/metrics` tells what the process counted, see [`crate::metrics`].
 
 use std::{collections::VecDeque, future::Future, io, net::SocketAddr, time::Duration};
 
@@ -12,9 +12,9 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::store::Readiness;
+use crate::{metrics::Metrics, store::StoreSetHandle};
 
-/// A probe's request line and headers fit in this.
+/// The request line and headers of a probe or a scrape fit in this.
 const REQUEST_LIMIT: usize = 4096;
 /// How long a client may take to send its request and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,11 +24,11 @@ const CONNECTIONS: usize = 64;
 /// Pause after a connection could not be taken, for example because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves health on `address` until the task is dropped.
+/// Serves health, and what `stores` count in, on `address` until the task is dropped.
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub async fn serve(address: SocketAddr, stores: Readiness) -> io::Result<()> {
+pub async fn serve(address: SocketAddr, stores: StoreSetHandle) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
     answer_all(accept, &stores).await;
@@ -37,7 +37,7 @@ pub async fn serve(address: SocketAddr, stores: Readiness) -> io::Result<()> {
 
 /// Answers every connection that `accept` gives, for ever. A connection that could not be taken is the client's loss, or
 /// passes with the load that caused it: it is no reason to end.
-async fn answer_all<S, F>(accept: impl Fn() -> F, stores: &Readiness)
+async fn answer_all<S, F>(accept: impl Fn() -> F, stores: &StoreSetHandle)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = io::Result<S>>,
@@ -67,7 +67,7 @@ where
     }
 }
 
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, stores: &Readiness) -> io::Result<()> {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, stores: &StoreSetHandle) -> io::Result<()> {
     let mut request = Vec::with_capacity(512);
     while !request.windows(4).any(|window| window == b"\r\n\r\n") {
         let mut chunk = [0; 512];
@@ -78,17 +78,33 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, stores: &Readin
         request.extend_from_slice(&chunk[..count]);
     }
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let (code, body) = respond(&String::from_utf8_lossy(line), &stores.missing());
-    let response = format!(
-        "HTTP/1.1 {code}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
+    let answer = respond(
+        &String::from_utf8_lossy(line),
+        &stores.missing(),
+        stores.metrics(),
     );
-    stream.write_all(response.as_bytes()).await?;
+    stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await
 }
 
-/// Status line and body for a request line.
-fn respond(request_line: &str, missing: &[&str]) -> (&'static str, String) {
+/// The whole answer to a request line.
+fn respond(request_line: &str, missing: &[&str], metrics: &Metrics) -> String {
+    let (code, media_type, body) = content(request_line, missing, metrics);
+    let length = body.len();
+    // Whoever asks for the head gets it as it would be, and nothing behind it.
+    let body = if request_line.starts_with("HEAD ") {
+        ""
+    } else {
+        &body
+    };
+    format!(
+        "HTTP/1.1 {code}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+/// Status, media type and body for a request line.
+fn content(request_line: &str, missing: &[&str], metrics: &Metrics) -> (&'static str, &'static str, String) {
+    const TEXT: &str = "text/plain; charset=utf-8";
     let mut words = request_line.split(' ');
     let method = words.next().unwrap_or_default();
     let path = words
@@ -98,14 +114,22 @@ fn respond(request_line: &str, missing: &[&str]) -> (&'static str, String) {
         .next()
         .unwrap_or_default();
     match (method, path) {
-        ("GET" | "HEAD", "/healthz" | "/livez") => ("200 OK", "ok\n".to_owned()),
-        ("GET" | "HEAD", "/readyz") if missing.is_empty() => ("200 OK", "ok\n".to_owned()),
-        ("GET" | "HEAD", "/readyz") => (
-            "503 Service Unavailable",
-            format!("waiting for the first list of: {}\n", missing.join(", ")),
+        ("GET" | "HEAD", "/healthz" | "/livez") => ("200 OK", TEXT, "ok\n".to_owned()),
+        ("GET" | "HEAD", "/readyz") if missing.is_empty() => ("200 OK", TEXT, "ok\n".to_owned()),
+        ("GET" | "HEAD", "/readyz") => {
+            let text = format!("waiting for the first list of: {}\n", missing.join(", "));
+            ("503 Service Unavailable", TEXT, text)
+        }
+        ("GET" | "HEAD", "/metrics") => match metrics.text() {
+            Ok(text) => ("200 OK", Metrics::MEDIA_TYPE, text),
+            Err(error) => ("500 Internal Server Error", TEXT, format!("{error}\n")),
+        },
+        ("GET" | "HEAD", _) => (
+            "404 Not Found",
+            TEXT,
+            "try /healthz, /readyz or /metrics\n".to_owned(),
         ),
-        ("GET" | "HEAD", _) => ("404 Not Found", "try /healthz or /readyz\n".to_owned()),
-        _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+        _ => ("405 Method Not Allowed", TEXT, "only GET\n".to_owned()),
     }
 }
 
@@ -115,16 +139,44 @@ mod tests {
 
     #[test]
     fn readiness_names_what_is_missing() {
-        assert_eq!(respond("GET /healthz HTTP/1.1", &["pods."]).0, "200 OK");
-        assert_eq!(respond("GET /readyz HTTP/1.1", &[]).0, "200 OK");
-        let (code, body) = respond(
+        let of = |request_line: &str, missing: &[&str]| {
+            let (code, _, body) = content(request_line, missing, &Metrics::default());
+            (code, body)
+        };
+        assert_eq!(of("GET /healthz HTTP/1.1", &["pods."]).0, "200 OK");
+        assert_eq!(of("GET /readyz HTTP/1.1", &[]).0, "200 OK");
+        let (code, body) = of(
             "GET /readyz?verbose HTTP/1.1",
             &["pods.", "subscriptions.operators.coreos.com"],
         );
         assert_eq!(code, "503 Service Unavailable");
         assert!(body.contains("subscriptions.operators.coreos.com"));
-        assert_eq!(respond("GET / HTTP/1.1", &[]).0, "404 Not Found");
-        assert_eq!(respond("POST /healthz HTTP/1.1", &[]).0, "405 Method Not Allowed");
+        assert_eq!(of("GET / HTTP/1.1", &[]).0, "404 Not Found");
+        assert_eq!(of("POST /healthz HTTP/1.1", &[]).0, "405 Method Not Allowed");
+    }
+
+    #[test]
+    fn metrics_are_told_as_prometheus_reads_them() {
+        let metrics = Metrics::registered().unwrap();
+        metrics.requested("200", "GET");
+        let answer = respond("GET /metrics HTTP/1.1", &["pods."], &metrics);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"),
+            "{head}"
+        );
+        assert_eq!(body, metrics.text().unwrap());
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
+    }
+
+    #[test]
+    fn who_asks_for_the_head_gets_no_body() {
+        for path in ["/healthz", "/readyz", "/metrics", "/nowhere"] {
+            let whole = respond(&format!("GET {path} HTTP/1.1"), &["pods."], &Metrics::default());
+            let head = respond(&format!("HEAD {path} HTTP/1.1"), &["pods."], &Metrics::default());
+            let (expected, _) = whole.split_once("\r\n\r\n").unwrap();
+            assert_eq!(head, format!("{expected}\r\n\r\n"), "{path}");
+        }
     }
 
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -167,7 +219,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_cannot_be_taken_does_not_end_the_process() {
         let (accept, clients) = listener(&[io::ErrorKind::ConnectionAborted, io::ErrorKind::Other], 1);
-        let serving = tokio::spawn(async move { answer_all(accept, &Readiness::empty()).await });
+        let serving = tokio::spawn(async move { answer_all(accept, &StoreSetHandle::empty()).await });
         tokio::time::sleep(Duration::from_secs(1)).await;
         let mut client = clients.lock().unwrap().pop().unwrap();
         assert!(ask(&mut client).await.starts_with("HTTP/1.1 200 OK"));
@@ -177,7 +229,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn clients_that_hold_their_connections_keep_no_probe_waiting() {
         let (accept, clients) = listener(&[], CONNECTIONS + 10);
-        tokio::spawn(async move { answer_all(accept, &Readiness::empty()).await });
+        tokio::spawn(async move { answer_all(accept, &StoreSetHandle::empty()).await });
         tokio::task::yield_now().await;
         let start = tokio::time::Instant::now();
         let mut all = std::mem::take(&mut *clients.lock().unwrap());
@@ -198,7 +250,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_without_end_is_cut_off() {
         let (accept, clients) = listener(&[], 1);
-        tokio::spawn(async move { answer_all(accept, &Readiness::empty()).await });
+        tokio::spawn(async move { answer_all(accept, &StoreSetHandle::empty()).await });
         tokio::task::yield_now().await;
         let mut client = clients.lock().unwrap().pop().unwrap();
         let mut sent = 0;

@@ -16,9 +16,10 @@ use crate::{
     client::REQUEST_DEADLINE,
     gate::WriteGate,
     key::is_path_segment,
+    metrics::Metrics,
     outcome::{Failure, FailureClass, Outcome, Outcomes},
     plan::{Action, Exists, Guard, Identity, Plan, Propagation, Target},
-    store::Readiness,
+    store::StoreSetHandle,
 };
 
 /// How long may be looked for what became of a write without an answer.
@@ -31,13 +32,14 @@ const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group
 /// # Guarantees
 /// - Actions run in their order. The plan's independent ones are all attempted; the others stop at their first failure.
 /// - Every request has a deadline ([`REQUEST_DEADLINE`]); one without an answer is a
-///   [`FailureClass::Retry`], because it may or may not have been applied.
+///   [`FailureClass::Retry`], because it may or may not have been applied. After that, and after a 5xx, the object is read
+///   once, so that the next round sees what became of it.
 /// - What the server returns goes into the stores before the outcome is reported.
 /// - While the [`WriteGate`] is shut nothing is sent: each action attempted is a [`FailureClass::Retry`].
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
-    stores: Readiness,
+    stores: StoreSetHandle,
     gate: WriteGate,
 }
 
@@ -48,9 +50,14 @@ impl Debug for Executor {
 }
 
 impl Executor {
-    /// An executor that writes with `client` as long as `gate` is open, and feeds `stores`.
-    pub fn new(client: Client, stores: Readiness, gate: WriteGate) -> Self {
+    /// An executor that writes with `client` as long as `gate` is open, feeds `stores`, and counts where they do.
+    pub fn new(client: Client, stores: StoreSetHandle, gate: WriteGate) -> Self {
         Self { client, stores, gate }
+    }
+
+    /// Where writes are counted.
+    pub fn metrics(&self) -> &Metrics {
+        self.stores.metrics()
     }
 
     /// Carries out the actions of `plan`.
@@ -70,6 +77,7 @@ impl Executor {
     /// Carries out one action.
     pub async fn perform(&self, action: &Action) -> Outcome {
         if !self.gate.pass() {
+            self.metrics().held_back(Metrics::verb(action));
             // Nothing was sent, so there is nothing to look for either.
             let message = "writes are held back at present".to_owned();
             return failed(action, FailureClass::Retry, 0, message);
@@ -94,9 +102,10 @@ impl Executor {
             }
             Err(message) => failed(action, FailureClass::Invalid, 0, message),
         };
+        self.metrics().wrote(action, &outcome);
         if let Outcome::Failed(failure) = &outcome {
             tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
-            if failure.class == FailureClass::Retry && failure.code == 0 {
+            if may_be_carried_out(failure) {
                 self.look_again(action).await;
             }
         }
@@ -115,7 +124,7 @@ impl Executor {
         }
     }
 
-    /// After a write without an answer, which may have been carried out: the stores take in what has become of the object,
+    /// After a write that may have been carried out although its answer does not say so: the stores take in what has become of the object,
     /// or the next round would decide on a state older than its own last write and compute its patch against that.
     async fn look_again(&self, action: &Action) {
         let (Action::Apply { target, .. }
@@ -148,6 +157,12 @@ fn without_bulk(mut object: Value) -> Value {
         metadata.remove("managedFields");
     }
     object
+}
+
+/// True when the write may have been carried out all the same: there was no answer, or one of a server that gave up on it
+/// (a timeout of etcd is a 500, one of the API server a 504, and a proxy in between answers with any of them).
+fn may_be_carried_out(failure: &Failure) -> bool {
+    failure.class == FailureClass::Retry && (failure.code == 0 || failure.code >= 500)
 }
 
 /// The action without its payload, for logs and failure texts.

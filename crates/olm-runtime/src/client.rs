@@ -1,12 +1,15 @@
 //! The connection to the API server.
 
 pub mod bounded;
+mod counted;
 
 use std::time::Duration;
 
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use thiserror::Error;
+
+use crate::metrics::Metrics;
 
 /// Deadline of every single request that is not a watch.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
@@ -34,11 +37,12 @@ pub enum ClientError {
 /// Connects with the kubeconfig at `path`, or else by `KUBECONFIG`, the in-cluster environment.
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could be made
-/// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`].
+/// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`], and requests counted in
+/// `metrics`.
 ///
 /// # Errors
 /// When no usable configuration is found; the text says what was tried.
-pub async fn connect(path: Option<&str>) -> Result<Client, ClientError> {
+pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, ClientError> {
     let mut config = match path {
         Some(path) => {
             let wrap = |source| ClientError::Kubeconfig {
@@ -54,5 +58,9 @@ pub async fn connect(path: Option<&str>) -> Result<Client, ClientError> {
     };
     config.default_retry = false;
     let builder = ClientBuilder::try_from(config).map_err(ClientError::Client)?;
-    Ok(builder.with_layer(&bounded::BoundAnswers).build())
+    let counted = counted::CountRequests(metrics.clone());
+    Ok(builder
+        .with_layer(&bounded::BoundAnswers)
+        .with_layer(&counted)
+        .build())
 }

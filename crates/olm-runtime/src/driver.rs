@@ -1,6 +1,5 @@
 //! The loop every controller runs: observe → decide → act → status.
 
-mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -25,13 +24,13 @@ use crate::{
     error::ObserveError,
     event::Recorder,
     isolation,
+    metrics::{Metrics, RoundResult},
     outcome::{FailureClass, Outcome, Outcomes},
     plan::{Action, EventDraft, Plan, Requeue},
     queue::Queue,
+    reason,
     wake::ObjectId,
 };
-
-pub use self::stats::DriverStats;
 
 /// First delay after a failed round; doubles up to [`LONGEST_BACKOFF`].
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
@@ -39,10 +38,6 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = CEILING;
 /// A failing round that asks for an earlier look, for a deadline, is not looked at more often than this in the long run.
 const SOONEST_ASKED: Duration = Duration::from_secs(5);
-/// Reason of the Event for a key that is held back because it writes on and on.
-pub const REASON_SLOWED_DOWN: &str = "ReconcileSlowedDown";
-/// Reason of the Event for a key whose round panicked.
-pub const REASON_PANICKED: &str = "ReconcilePanicked";
 
 /// What `status` wants: the patches, what follows from them, and what the next round is to know. `M` is the
 /// [`Reconciler::Memory`].
@@ -135,18 +130,19 @@ pub struct Runner {
     pub recorder: Recorder,
     /// Turns true when the process is to stop; a round in hand is finished first.
     pub shutdown: watch::Receiver<bool>,
-    /// Counts what the rounds of all controllers came to.
-    pub stats: DriverStats,
+    /// Counts what the rounds of all controllers come to.
+    pub metrics: Metrics,
 }
 
 impl Runner {
-    /// A runner that counts from nothing.
+    /// A runner that counts where `executor` does.
     pub fn new(executor: Executor, recorder: Recorder, shutdown: watch::Receiver<bool>) -> Self {
+        let metrics = executor.metrics().clone();
         Self {
             executor,
             recorder,
             shutdown,
-            stats: DriverStats::default(),
+            metrics,
         }
     }
 
@@ -159,6 +155,8 @@ impl Runner {
         workers: usize,
     ) {
         let keys = Arc::new(Mutex::new(BTreeMap::new()));
+        let waiting = queue.clone();
+        self.metrics.sample_queue(R::NAME, move || Some(waiting.len()));
         for _ in 0..workers {
             let worker = Worker {
                 runner: self.clone(),
@@ -175,10 +173,13 @@ struct Worker<R: Reconciler> {
     runner: Runner,
     reconciler: Arc<R>,
     queue: Queue<R::Key>,
-    keys: Arc<Mutex<BTreeMap<R::Key, KeyState<R::Memory>>>>,
+    keys: Arc<Mutex<KeyStates<R>>>,
 }
 
-/// What the driver knows of a key between two rounds; a key of which it knows nothing has none.
+/// By key; a key of which nothing is known has none.
+type KeyStates<R> = BTreeMap<<R as Reconciler>::Key, KeyState<<R as Reconciler>::Memory>>;
+
+/// What the driver knows of a key between two rounds.
 struct KeyState<M> {
     /// Rounds that failed since the last one that did not.
     failures: u32,
@@ -205,13 +206,16 @@ impl<R: Reconciler> Worker<R> {
             };
             let span = tracing::debug_span!("round", controller = R::NAME, %key);
             let mut written = Written::default();
+            let started = Instant::now();
             // Boxed in there, and on its own: whatever it is that panics, other keys go on.
             let round = isolation::isolated(self.round(&key, &mut written).instrument(span)).await;
             let next = round.unwrap_or_else(|panicked| {
                 self.panicked(&key, &panicked.message);
                 Next::Failed(Requeue::AwaitChange)
             });
-            self.runner.stats.count_round(matches!(next, Next::Failed(_)));
+            self.runner
+                .metrics
+                .round_ended(R::NAME, next.result(), started.elapsed());
             if let Some(pause) = self.queue.done_writing(&key, &written) {
                 self.slowed_down(&key, pause);
             }
@@ -318,15 +322,15 @@ impl<R: Reconciler> Worker<R> {
     }
 
     fn panicked(&self, key: &R::Key, message: &str) {
-        self.runner.stats.count_panic();
+        self.runner.metrics.round_panicked(R::NAME);
         tracing::error!(controller = R::NAME, %key, message, "the round panicked: a bug, please report it");
         let message =
             format!("The controller failed at this object and will try again. This is a bug: {message}");
-        self.tell(key, REASON_PANICKED, message);
+        self.tell(key, reason::PANICKED, message);
     }
 
     fn slowed_down(&self, key: &R::Key, pause: Pause) {
-        self.runner.stats.count_pause();
+        self.runner.metrics.key_paused(R::NAME);
         tracing::debug!(controller = R::NAME, %key, pause = ?pause.length, "held back after writing again");
         if pause.is_to_be_told {
             tracing::warn!(controller = R::NAME, %key, "keeps writing with nobody asking for it, slowed down");
@@ -336,7 +340,7 @@ impl<R: Reconciler> Worker<R> {
                 R::NAME,
                 CEILING.as_secs()
             );
-            self.tell(key, REASON_SLOWED_DOWN, message);
+            self.tell(key, reason::SLOWED_DOWN, message);
         }
     }
 
@@ -385,7 +389,7 @@ impl<R: Reconciler> Worker<R> {
         result
     }
 
-    fn lock_keys(&self) -> MutexGuard<'_, BTreeMap<R::Key, KeyState<R::Memory>>> {
+    fn lock_keys(&self) -> MutexGuard<'_, KeyStates<R>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -424,4 +428,14 @@ fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &
 enum Next {
     Settled(Requeue),
     Failed(Requeue),
+}
+
+impl Next {
+    fn result(&self) -> RoundResult {
+        match self {
+            Self::Settled(Requeue::AwaitChange) => RoundResult::Success,
+            Self::Settled(Requeue::After { .. }) => RoundResult::RequeueAfter,
+            Self::Failed(_) => RoundResult::Error,
+        }
+    }
 }

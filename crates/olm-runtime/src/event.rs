@@ -11,7 +11,13 @@ use kube::{
 };
 use tokio::sync::mpsc;
 
-use crate::{gate::WriteGate, key::NamespacedName, plan::EventDraft, store::Store};
+use crate::{
+    gate::WriteGate,
+    key::{NamespacedName, reference},
+    metrics::Metrics,
+    plan::EventDraft,
+    store::Store,
+};
 
 /// The component users know from upstream's events.
 pub const COMPONENT: &str = "operator-lifecycle-manager";
@@ -24,21 +30,6 @@ const REMEMBERED_EVENTS: usize = 128;
 const SEND_DEADLINE: Duration = Duration::from_secs(10);
 /// Events that may wait to be sent; more are dropped, since events are a courtesy.
 const WAITING_LIMIT: usize = 256;
-
-/// What an Event about an object refers to. Without `uid` the Event is found by name alone.
-pub fn reference<K: Resource<DynamicType = ()>>(
-    key: &NamespacedName,
-    uid: Option<String>,
-) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(K::api_version(&()).into_owned()),
-        kind: Some(K::kind(&()).into_owned()),
-        name: Some(key.name.clone()),
-        namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
-        uid,
-        ..ObjectReference::default()
-    }
-}
 
 /// [`reference()`] to an object of a store; `None` when it is not there.
 pub fn regarding<K: Resource<DynamicType = ()>>(
@@ -58,7 +49,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder and the task that sends what it is given, as long as `gate` is open. Repetitions of an event become a
     /// series.
-    pub fn new(client: Client, gate: WriteGate) -> (Self, impl Future<Output = ()> + Send) {
+    pub fn new(client: Client, gate: WriteGate, metrics: Metrics) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<EventDraft>(WAITING_LIMIT);
         let reporter = Reporter {
             controller: COMPONENT.to_owned(),
@@ -71,6 +62,7 @@ impl Recorder {
             let mut known = 0;
             while let Some(draft) = receiver.recv().await {
                 if !gate.pass() {
+                    metrics.held_back("event");
                     tracing::debug!(reason = %draft.reason, "event dropped: writes are held back");
                     continue;
                 }
@@ -164,7 +156,7 @@ mod tests {
                 Ok::<_, kube::Error>(http::Response::new(kube::client::Body::from(event.to_vec())))
             }
         });
-        let (recorder, sending) = Recorder::new(Client::new(service, "default"), gate);
+        let (recorder, sending) = Recorder::new(Client::new(service, "default"), gate, Metrics::default());
         let sending = tokio::spawn(sending);
         for (name, text) in names {
             recorder.publish(EventDraft {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, ResourceExt};
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +37,21 @@ impl NamespacedName {
             namespace: object.namespace().unwrap_or_default(),
             name: object.name_any(),
         }
+    }
+}
+
+/// What an Event about an object refers to. Without `uid` the Event is found by name alone.
+pub fn reference<K: Resource<DynamicType = ()>>(
+    key: &NamespacedName,
+    uid: Option<String>,
+) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        name: Some(key.name.clone()),
+        namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
+        uid,
+        ..ObjectReference::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Controller runtime shared by the operators: stores, plan executor, driver, events, admin server.
+//! Controller runtime shared by the operators: stores, plan executor, driver, events, metrics, admin server.
 //!
 //! Every controller follows one contract: **observe** (reads only) → **decide** (pure) → **act**
 //! (this crate's [`apply::Executor`], the only writer in the workspace) → **status** (pure, written
@@ -12,6 +12,7 @@ pub mod admin;
 pub mod apply;
 pub mod args;
 pub mod brake;
+pub mod change;
 pub mod client;
 pub mod clock;
 pub mod condition;
@@ -22,10 +23,12 @@ pub mod event;
 pub mod gate;
 pub mod isolation;
 pub mod key;
+pub mod metrics;
 pub mod outcome;
 pub mod plan;
 pub mod process;
 pub mod queue;
+pub mod reason;
 pub mod store;
 pub mod telemetry;
 pub mod wake;

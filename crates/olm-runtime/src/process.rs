@@ -13,8 +13,9 @@ use crate::apply::Executor;
 use crate::driver::Runner;
 use crate::event::Recorder;
 use crate::gate::WriteGate;
+use crate::metrics::Metrics;
 use crate::plan::EventDraft;
-use crate::store::{Readiness, StoreSet};
+use crate::store::{StoreSet, StoreSetHandle};
 use crate::{admin, args, isolation, telemetry};
 
 /// The commit this was built from, when the build says so.
@@ -30,7 +31,7 @@ pub struct Start {
     /// Log what each round does.
     pub debug: bool,
     /// What is wrong with the flags; ends the process with exit code 2.
-    pub complaint: Option<String>,
+    pub usage_error: Option<String>,
     /// Flags that were given and have no effect, for a warning each.
     pub without_effect: Vec<&'static str>,
 }
@@ -42,16 +43,16 @@ pub fn main<E: Display>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>)
         print!("{}", args::version_text(version, COMMIT.unwrap_or("unknown")));
         return ExitCode::SUCCESS;
     }
-    if let Some(complaint) = start.complaint {
-        eprintln!("error: {complaint}");
+    if let Some(error) = start.usage_error {
+        eprintln!("error: {error}");
         return ExitCode::from(2);
     }
     // Tests of this crate are one process, in which a failed assertion has to stay what it is.
     if !cfg!(test) {
         isolation::end_process_on_panic();
     }
-    if let Some(complaint) = telemetry::start(start.debug) {
-        tracing::warn!("{complaint}");
+    if let Some(error) = telemetry::start(start.debug) {
+        tracing::warn!("{error}");
     }
     for flag in start.without_effect {
         tracing::warn!(flag, "this flag has no effect in this build");
@@ -98,7 +99,7 @@ pub enum RunError {
 }
 
 /// Starts the watches of `set`, waits until all stores are ready, starts the controllers with `start`, and ends with
-/// SIGTERM or SIGINT, when the rounds in hand are finished. Health is served all the while.
+/// SIGTERM or SIGINT, when the rounds in hand are finished. Health and `metrics` are served all the while.
 ///
 /// # Errors
 /// When health cannot be served, and when a task that has to live as long as the process is gone.
@@ -106,13 +107,14 @@ pub async fn run(
     client: Client,
     set: StoreSet,
     health_addr: SocketAddr,
+    metrics: Metrics,
     start: impl FnOnce(&Runner) -> JoinSet<()>,
 ) -> Result<(), RunError> {
     let mut watches = JoinSet::new();
-    let readiness = set.start(&mut watches);
-    let health = admin::serve(health_addr, readiness.clone());
+    let stores = set.with_metrics(metrics).start(&mut watches);
+    let health = admin::serve(health_addr, stores.clone());
     tokio::select! {
-        ended = controllers(client, watches, readiness, start, stop_signal()) => ended,
+        ended = controllers(client, watches, stores, start, stop_signal()) => ended,
         ended = health => ended.map_err(|source| RunError::Health { address: health_addr, source }),
     }
 }
@@ -126,24 +128,24 @@ pub async fn run(
 pub async fn controllers(
     client: Client,
     mut watches: JoinSet<()>,
-    mut readiness: Readiness,
+    mut stores: StoreSetHandle,
     start: impl FnOnce(&Runner) -> JoinSet<()>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let gate = WriteGate::default();
-    let (recorder, sending) = Recorder::new(client.clone(), gate.clone());
+    let (recorder, sending) = Recorder::new(client.clone(), gate.clone(), stores.metrics().clone());
     watches.spawn(sending);
-    watches.spawn(tell_of_objects(readiness.take_events(), recorder.clone()));
+    watches.spawn(tell_of_objects(stores.take_events(), recorder.clone()));
     let ended = |what| Err(RunError::TaskEnded { what });
     let (stopping, shutdown) = watch::channel(false);
     let mut stop = std::pin::pin!(stop);
     tokio::select! {
-        () = readiness.wait() => {}
+        () = stores.wait() => {}
         () = &mut stop => return Ok(()),
         Some(_) = watches.join_next() => return ended("a watch"),
     }
     tracing::info!("all stores are ready");
-    let runner = Runner::new(Executor::new(client, readiness, gate), recorder, shutdown);
+    let runner = Runner::new(Executor::new(client, stores, gate), recorder, shutdown);
     let mut workers = start(&runner);
     tokio::select! {
         () = stop => {}
@@ -190,7 +192,7 @@ mod tests {
     #[test]
     fn bad_flags_and_failed_work_have_exit_codes_of_their_own() {
         let complaining = Start {
-            complaint: Some("no".to_owned()),
+            usage_error: Some("no".to_owned()),
             ..Start::default()
         };
         let never = async || -> Result<(), &str> { unreachable!("flags are wrong") };

@@ -2,7 +2,7 @@
 //!
 //! kube's watcher speaks the list/watch protocol; the store on top is ours for two reasons. It tells
 //! its listeners the old and the new object of every change, which the `triggers` of a controller
-//! need, and it takes in what our own writes return ([`Readiness::absorb`]), so that a controller
+//! need, and it takes in what our own writes return ([`StoreSetHandle::absorb`]), so that a controller
 //! never decides on a state older than its own last write.
 
 mod contents;
@@ -27,15 +27,14 @@ use tokio::sync;
 
 use self::contents::{Contents, Stamp, WatchStart};
 pub use self::news::{Heard, News};
-pub use self::set::{Readiness, StoreSet};
+pub use self::set::{StoreSet, StoreSetHandle};
 pub use self::watch::Watch;
+pub use crate::change::Change;
 use crate::{
-    driver::REASON_PANICKED,
-    event::reference,
     isolation::{self, Panicked},
-    key::NamespacedName,
+    key::{NamespacedName, reference},
     plan::EventDraft,
-    wake,
+    reason, wake,
 };
 
 /// What can be kept in a store.
@@ -46,42 +45,6 @@ pub trait Stored:
 impl<K> Stored for K where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
 {
-}
-
-/// A change seen by a store.
-#[derive(Debug, Clone)]
-pub enum Change<K> {
-    /// Created or updated.
-    Applied {
-        /// The object before, if it was known.
-        old: Option<Arc<K>>,
-        /// The object now.
-        new: Arc<K>,
-    },
-    /// Deleted.
-    Deleted {
-        /// The object as it was last seen.
-        old: Arc<K>,
-    },
-}
-
-impl<K> Change<K> {
-    /// The newest form of the object.
-    pub fn object(&self) -> &Arc<K> {
-        match self {
-            Self::Applied { new, .. } => new,
-            Self::Deleted { old } => old,
-        }
-    }
-
-    /// The object before the change and after it, as far as they exist.
-    pub fn versions(&self) -> impl Iterator<Item = &Arc<K>> {
-        let (first, second) = match self {
-            Self::Applied { old, new } => (old.as_ref(), Some(new)),
-            Self::Deleted { old } => (Some(old), None),
-        };
-        first.into_iter().chain(second)
-    }
 }
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
@@ -103,13 +66,19 @@ struct Shared<K> {
     contents: RwLock<Contents<K>>,
     /// Held from a change until its listeners know of it, so that they hear of changes in their order.
     telling: Mutex<()>,
-    unreadable: RwLock<BTreeMap<NamespacedName, String>>,
+    unreadable: RwLock<BTreeMap<NamespacedName, Unreadable>>,
     /// Takes Events about objects at which something of ours failed; set in a [`StoreSet`].
     events: OnceLock<sync::mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
     ready: sync::watch::Sender<bool>,
     /// The server's history began anew; the watch has to, too.
     history_restarted: sync::Notify,
+}
+
+/// Why the newest JSON of an object does not fit its type.
+struct Unreadable {
+    version: Option<u64>,
+    error: String,
 }
 
 impl<K> Clone for Store<K> {
@@ -170,6 +139,11 @@ impl<K> Store<K> {
         })
     }
 
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.read(Contents::len)
+    }
+
     fn read<R>(&self, read: impl FnOnce(&Contents<K>) -> R) -> R {
         read(
             &self
@@ -204,11 +178,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// Objects whose newest JSON does not fit their type, with the decoder's message. One that did fit before is still in
     /// the store in that form: taking it for deleted would take down what depends on it.
     pub fn unreadable(&self) -> BTreeMap<NamespacedName, String> {
-        self.shared
-            .unreadable
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let unreadable = self.shared.unreadable.read();
+        let unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
+        unreadable
+            .iter()
+            .map(|(key, unreadable)| (key.clone(), unreadable.error.clone()))
+            .collect()
     }
 
     /// Calls `listener` on every later change, in the order of the changes. It must be quick, as it runs on the watch's
@@ -230,7 +205,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// Puts an object in, unless it is older than what is known; what the answer to a write is for.
     pub fn put(&self, object: K) {
         let stamp = stamp_of(&object);
-        self.forget_unreadable(&stamp.key);
+        self.forget_unreadable(&stamp);
         self.change(|contents| contents.put(stamp, object));
     }
 
@@ -253,7 +228,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// The watch says that an object was deleted.
     fn told_deleted(&self, stamp: &Stamp) {
-        self.forget_unreadable(&stamp.key);
+        self.forget_unreadable(stamp);
         self.change(|contents| contents.delete_told(stamp));
     }
 
@@ -268,7 +243,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// The list has this object.
     fn listed(&self, object: K) {
         let stamp = stamp_of(&object);
-        self.forget_unreadable(&stamp.key);
+        self.forget_unreadable(&stamp);
         self.change(|contents| contents.listed(stamp, object));
     }
 
@@ -313,25 +288,27 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .unreadable
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let old = unreadable.insert(stamp.key.clone(), error.to_owned());
-        old.as_deref() != Some(error)
+        let new = Unreadable {
+            version: stamp.version,
+            error: error.to_owned(),
+        };
+        let old = unreadable.insert(stamp.key.clone(), new);
+        old.is_none_or(|old| old.error != error)
     }
 
-    fn forget_unreadable(&self, key: &NamespacedName) {
-        let is_known = |unreadable: &BTreeMap<_, _>| unreadable.contains_key(key);
-        if is_known(
-            &self
-                .shared
-                .unreadable
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        ) {
-            let mut unreadable = self
-                .shared
-                .unreadable
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            unreadable.remove(key);
+    /// What is older than the JSON that could not be read, as a late answer to a write of ours, does not make it readable.
+    fn forget_unreadable(&self, stamp: &Stamp) {
+        let is_over = |unreadable: &Unreadable| {
+            let known = unreadable.version.zip(stamp.version);
+            known.is_none_or(|(version, news)| news >= version)
+        };
+        let unreadable = self.shared.unreadable.read();
+        let unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
+        if unreadable.get(&stamp.key).is_some_and(is_over) {
+            drop(unreadable);
+            let unreadable = self.shared.unreadable.write();
+            let mut unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
+            unreadable.remove(&stamp.key);
         }
     }
 
@@ -388,7 +365,7 @@ fn listener_failed<K: Resource<DynamicType = ()>>(
     let _ = events.try_send(EventDraft {
         regarding: reference::<K>(&key, uid),
         warning: true,
-        reason: REASON_PANICKED.to_owned(),
+        reason: reason::PANICKED.to_owned(),
         message: format!(
             "A change of this object was not told to all controllers. This is a bug: {}",
             panicked.message

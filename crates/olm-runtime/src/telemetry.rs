@@ -14,7 +14,7 @@ pub fn start(debug: bool) -> Option<String> {
         format!("warn,olm_runtime={level},olm_operator={level},catalog_operator={level},olm_registry={level}")
     };
     let wanted = std::env::var("OLM_LOG").ok();
-    let (filter, complaint) = match wanted.as_deref().map(str::parse::<Targets>) {
+    let (filter, unusable) = match wanted.as_deref().map(str::parse::<Targets>) {
         Some(Ok(filter)) => (filter, None),
         Some(Err(error)) => (
             default().parse().unwrap_or_default(),
@@ -27,5 +27,5 @@ pub fn start(debug: bool) -> Option<String> {
         .with_ansi(std::io::stderr().is_terminal());
     // A second start, as in tests, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
-    complaint
+    unusable
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use kube::Resource;
 
+use crate::change::Change;
 use crate::key::NamespacedName;
-use crate::store::Change;
 
 /// An object of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,9 @@
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::client::Body;
 use kube::core::Status;
 
 use super::*;
+use crate::store::{Store, StoreSet, Watch};
 
 fn refusal(code: u16, reason: &str) -> kube::Error {
     kube::Error::Api(Box::new(Status {
@@ -100,6 +102,47 @@ fn an_existing_object_is_kept_and_a_missing_one_is_gone() {
         outcome_of_error(&delete, &refusal(409, "Conflict")),
         Outcome::Gone
     ));
+}
+
+/// A write whose answer says that the server gave up may have been carried out. The next round must not decide on what was
+/// before it, or it creates what is there, or computes a patch against an older status.
+#[tokio::test]
+async fn after_an_answer_that_says_nothing_the_object_is_looked_at() {
+    for (code, is_looked_at) in [
+        (500, true),
+        (502, true),
+        (503, true),
+        (504, true),
+        (429, false),
+        (409, false),
+    ] {
+        let service = tower::service_fn(move |request: http::Request<Body>| async move {
+            let (code, answer) = if request.method() == http::Method::GET {
+                let metadata = json!({"namespace": "ns", "name": "name", "uid": "u", "resourceVersion": "7"});
+                (
+                    200,
+                    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}),
+                )
+            } else {
+                (
+                    code,
+                    json!({"kind": "Status", "status": "Failure", "code": code, "reason": "Because"}),
+                )
+            };
+            let body = Body::from(answer.to_string().into_bytes());
+            Ok::<_, kube::Error>(http::Response::builder().status(code).body(body).unwrap())
+        });
+        let client = Client::new(service, "default");
+        let mut set = StoreSet::new();
+        let store: Store<ConfigMap> = set.add(Watch::new(&client));
+        // The watch ends here: what is in the store came by the executor.
+        let stores = set.start(&mut tokio::task::JoinSet::new());
+        let executor = Executor::new(client, stores, WriteGate::default());
+        let action = Action::create_or_keep(target(), json!({}));
+        let outcome = executor.perform(&action).await;
+        assert!(matches!(outcome, Outcome::Failed(_)), "{code}: {outcome:?}");
+        assert_eq!(store.get("ns", "name").is_some(), is_looked_at, "{code}");
+    }
 }
 
 #[test]

@@ -121,6 +121,10 @@ impl<T> Contents<T> {
         self.objects.values().map(|held| &held.object)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     /// How many deletions are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {

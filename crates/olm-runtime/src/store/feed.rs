@@ -11,11 +11,11 @@ use kube::{Client, Resource};
 use super::contents::Stamp;
 use super::watch::{Requirement, selected};
 use super::{Store, Stored, stamp_of};
-use crate::event::reference;
+use crate::key::reference;
+use crate::metrics::Metrics;
 use crate::plan::EventDraft;
+use crate::reason;
 
-/// Reason of the Event on an object that does not fit its type.
-const REASON_UNREADABLE: &str = "ObjectUnreadable";
 /// A decoder's message quotes its input; so much of it is kept.
 const ERROR_LIMIT: usize = 500;
 
@@ -26,9 +26,17 @@ pub(super) struct Feed<S> {
     pub(super) name: String,
     /// What an object has to meet to be kept.
     pub(super) requirements: Arc<[Requirement]>,
+    pub(super) metrics: Metrics,
 }
 
 impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
+    /// From now on interruptions of the watch are counted, and the store's objects when they are asked for.
+    pub(super) fn count_in(&mut self, metrics: &Metrics) {
+        self.metrics = metrics.clone();
+        let store = self.store.clone();
+        metrics.sample_store(&self.name, move || Some(store.len()));
+    }
+
     /// Feeds the store for ever with the events of the watch that `start` begins.
     pub(super) async fn run<K, E, W>(
         self,
@@ -46,6 +54,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
                     event = events.next() => event,
                     () = self.store.shared.history_restarted.notified() => {
                         tracing::warn!(kind = %self.name, "the server's history began anew, listing again");
+                        self.metrics.watch_restarted(&self.name);
                         None
                     }
                 };
@@ -53,6 +62,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
                     Some(Ok(event)) => self.take::<K, E>(event, &decode),
                     Some(Err(error)) => {
                         tracing::warn!(kind = %self.name, %error, "watch interrupted, trying again");
+                        self.metrics.watch_restarted(&self.name);
                     }
                     None => break,
                 }
@@ -103,7 +113,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
         self.store.event(EventDraft {
             regarding: reference::<K>(&stamp.key, stamp.uid.clone()),
             warning: true,
-            reason: REASON_UNREADABLE.to_owned(),
+            reason: reason::UNREADABLE.to_owned(),
             message: format!(
                 "This object cannot be read; its last readable form, if any, stays in force: {error}"
             ),

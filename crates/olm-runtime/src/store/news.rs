@@ -11,7 +11,9 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync;
 
+use super::set::resource_name;
 use super::{Change, Stored, listener_failed};
+use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::{NamespacedName, isolation, wake};
 
@@ -80,7 +82,7 @@ impl<K> News<K> {
 
 impl<K: Stored> News<K> {
     /// Tells of the events of the watch that `start` begins, for ever.
-    pub(super) async fn run<W>(self, start: impl Fn() -> W + Send)
+    pub(super) async fn run<W>(self, metrics: Metrics, start: impl Fn() -> W + Send)
     where
         W: Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<K>>>> + Send,
     {
@@ -91,6 +93,7 @@ impl<K: Stored> News<K> {
                     Ok(event) => self.take(event),
                     Err(error) => {
                         tracing::warn!(kind = %K::kind(&()), %error, "watch interrupted, trying again");
+                        metrics.watch_restarted(&resource_name::<K>());
                     }
                 }
             }

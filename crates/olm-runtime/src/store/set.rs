@@ -19,12 +19,13 @@ use super::watch::{Requirement, Watch, selected};
 use super::{Store, Stored};
 use crate::isolation;
 use crate::key::NamespacedName;
+use crate::metrics::Metrics;
 use crate::plan::{EventDraft, Target};
 
 /// Events about objects at which a store failed that may wait; more are dropped, the log has them all.
 const WAITING_EVENTS: usize = 64;
 
-type Starter = Box<dyn FnOnce(&mut JoinSet<()>) + Send>;
+type Starter = Box<dyn FnOnce(&mut JoinSet<()>, &Metrics) + Send>;
 type Absorber = Box<dyn Fn(&WriteNews<'_>) + Send + Sync>;
 
 /// What a write of ours came to.
@@ -43,6 +44,7 @@ pub struct StoreSet {
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
+    metrics: Metrics,
 }
 
 impl Default for StoreSet {
@@ -52,14 +54,21 @@ impl Default for StoreSet {
             ready: Vec::new(),
             starters: Vec::new(),
             events: mpsc::channel(WAITING_EVENTS),
+            metrics: Metrics::default(),
         }
     }
 }
 
 impl StoreSet {
-    /// No stores.
+    /// No stores, and nothing counted.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Counts what the stores, and those who are given the [`StoreSetHandle`], do.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Adds a store of full (pruned) objects. Its watch runs from [`StoreSet::start`] on, so that
@@ -84,8 +93,9 @@ impl StoreSet {
                 None
             }
         };
-        let feed = self.register::<K, K>(&store, requirements, read);
-        self.starters.push(Box::new(move |tasks| {
+        let mut feed = self.register::<K, K>(&store, requirements, read);
+        self.starters.push(Box::new(move |tasks, metrics| {
+            feed.count_in(metrics);
             // The list and watch are typed by the guard: one object that does not decode is reported
             // and skipped, it never stops the watch.
             let api: Api<DeserializeGuard<K>> = Api::all(noting_versions(&client, &feed.store));
@@ -118,8 +128,9 @@ impl StoreSet {
             prepare_metadata(&mut object.metadata);
             Some(object)
         };
-        let feed = self.register::<K, _>(&store, requirements, read);
-        self.starters.push(Box::new(move |tasks| {
+        let mut feed = self.register::<K, _>(&store, requirements, read);
+        self.starters.push(Box::new(move |tasks, metrics| {
+            feed.count_in(metrics);
             let api: Api<PartialObjectMeta<K>> = Api::all(noting_versions(&client, &feed.store));
             let events = move || {
                 watcher(api.clone(), config.clone())
@@ -134,14 +145,14 @@ impl StoreSet {
     pub fn add_news<K: Stored>(&mut self, watch: Watch<K>) -> News<K> {
         let news = News::default();
         news.sends_events_to(self.events.0.clone());
-        let name = format!("{}.{} (news)", K::plural(&()), K::group(&()));
-        self.ready.push((name, news.readiness()));
+        self.ready
+            .push((format!("{} (news)", resource_name::<K>()), news.readiness()));
         let mut config = watch.config.clone();
         config.label_selector = watch.selector();
         let running = news.clone();
-        self.starters.push(Box::new(move |tasks| {
+        self.starters.push(Box::new(move |tasks, metrics| {
             let api: Api<PartialObjectMeta<K>> = Api::all(watch.client);
-            tasks.spawn(running.run(move || watcher(api.clone(), config.clone())));
+            tasks.spawn(running.run(metrics.clone(), move || watcher(api.clone(), config.clone())));
         }));
         news
     }
@@ -157,7 +168,7 @@ impl StoreSet {
         K: Stored,
         S: Resource<DynamicType = ()> + Send + Sync + 'static,
     {
-        let name = format!("{}.{}", K::plural(&()), K::group(&()));
+        let name = resource_name::<K>();
         self.ready.push((name.clone(), store.shared.ready.subscribe()));
         let absorbing = store.clone();
         let requirements: Arc<[Requirement]> = requirements.into();
@@ -173,38 +184,47 @@ impl StoreSet {
             store: store.clone(),
             name,
             requirements,
+            metrics: Metrics::default(),
         }
     }
 
     /// Starts all watches on `tasks` and returns what the executor needs of the set.
-    pub fn start(self, tasks: &mut JoinSet<()>) -> Readiness {
+    pub fn start(self, tasks: &mut JoinSet<()>) -> StoreSetHandle {
         for start in self.starters {
-            start(tasks);
+            start(tasks, &self.metrics);
         }
-        Readiness {
+        StoreSetHandle {
             absorbers: Arc::new(self.absorbers),
             ready: self.ready,
             events: Arc::new(Mutex::new(Some(self.events.1))),
+            metrics: self.metrics,
         }
     }
 }
 
-/// The running side of a [`StoreSet`].
+/// The running side of a [`StoreSet`]: takes in our own writes, and knows which stores are ready.
 #[derive(Clone)]
-pub struct Readiness {
+pub struct StoreSetHandle {
     absorbers: Arc<BTreeMap<(String, String), Vec<Absorber>>>,
     ready: Vec<(String, watch::Receiver<bool>)>,
     events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
+    metrics: Metrics,
 }
 
-impl Readiness {
+impl StoreSetHandle {
     /// A set without stores, for tests of the executor.
     pub fn empty() -> Self {
         Self {
             absorbers: Arc::default(),
             ready: Vec::new(),
             events: Arc::default(),
+            metrics: Metrics::default(),
         }
+    }
+
+    /// What counts for this process.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The Events that tell users of objects which no store can read, and of changes at which a listener failed. There is
@@ -280,6 +300,11 @@ fn take_in<S: Resource<DynamicType = ()>>(
     } else {
         store.put_deleted(&object);
     }
+}
+
+/// Plural and group, as in the name of a CustomResourceDefinition.
+pub(super) fn resource_name<K: Resource<DynamicType = ()>>() -> String {
+    format!("{}.{}", K::plural(&()), K::group(&()))
 }
 
 /// An object that is deleted but has not gone: something has yet to be finished.

@@ -200,6 +200,9 @@ fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
     store.watching_from(8);
     assert_eq!(known_version(&store), Some(5));
     assert_eq!(store.unreadable()[&unreadable.key], "no number");
+    // The late answer to a write of ours is older than what cannot be read.
+    store.put(config_map("a", "1", 5));
+    assert_eq!(store.unreadable()[&unreadable.key], "no number");
     store.told_applied(config_map("a", "1", 9));
     assert!(store.unreadable().is_empty());
 }
@@ -243,7 +246,7 @@ async fn a_listener_that_panics_is_told_on_the_object() {
     let mut events = set.start(&mut tokio::task::JoinSet::new()).take_events();
     let event = events.try_recv().unwrap();
     assert_eq!(event.regarding.name.as_deref(), Some("a"));
-    assert_eq!(event.reason, REASON_PANICKED);
+    assert_eq!(event.reason, reason::PANICKED);
     assert!(event.message.ends_with("a bug"), "{}", event.message);
     assert!(events.try_recv().is_err());
 }

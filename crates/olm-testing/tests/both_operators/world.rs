@@ -7,7 +7,8 @@ use catalog_operator::args::Args;
 use clap::Parser as _;
 use kube::Client;
 use olm_fbc::entry::BundleEntry;
-use olm_runtime::driver::{DriverStats, Runner};
+use olm_runtime::driver::Runner;
+use olm_runtime::metrics::Metrics;
 use olm_runtime::process;
 use olm_runtime::store::StoreSet;
 use olm_testing::stage::Stage;
@@ -32,7 +33,7 @@ pub enum Step {
 }
 
 /// Counters of every process so far.
-type Stats = Arc<Mutex<Vec<DriverStats>>>;
+type Stats = Arc<Mutex<Vec<Metrics>>>;
 
 pub struct World {
     pub stage: Stage,
@@ -135,7 +136,8 @@ impl World {
 
     /// How often a key had to pause, in all processes.
     pub fn paused(&self) -> u64 {
-        self.stats.lock().unwrap().iter().map(DriverStats::paused).sum()
+        let pauses = |metrics: &Metrics| metrics.total("olm_reconcile_pauses_total") as u64;
+        self.stats.lock().unwrap().iter().map(pauses).sum()
     }
 
     /// Runs for so many seconds.
@@ -215,9 +217,10 @@ pub fn is_of_demo(object: &Value) -> bool {
 /// An operator, until it is dropped.
 async fn operate(client: Client, set: StoreSet, start: impl FnOnce(&Runner) -> JoinSet<()>, stats: Stats) {
     let mut watches = JoinSet::new();
-    let readiness = set.start(&mut watches);
+    let metrics = Metrics::registered().unwrap();
+    let readiness = set.with_metrics(metrics).start(&mut watches);
     let start = |runner: &Runner| {
-        stats.lock().unwrap().push(runner.stats.clone());
+        stats.lock().unwrap().push(runner.metrics.clone());
         start(runner)
     };
     let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;

@@ -1,0 +1,94 @@
+//! Counts requests to the API server, by what became of them.
+
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use kube::client::Body;
+use tower::{Layer, Service};
+
+use crate::metrics::Metrics;
+
+/// The code of a request without an answer, as client-go has it.
+const NO_ANSWER: &str = "<error>";
+
+/// Counts all requests in its metrics.
+#[derive(Debug, Clone)]
+pub(super) struct CountRequests(pub(super) Metrics);
+
+impl<S> Layer<S> for CountRequests {
+    type Service = Counting<S>;
+
+    fn layer(&self, inner: S) -> Counting<S> {
+        Counting {
+            inner,
+            metrics: self.0.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Counting<S> {
+    inner: S,
+    metrics: Metrics,
+}
+
+impl<S, B> Service<Request<Body>> for Counting<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let method = request.method().clone();
+        let metrics = self.metrics.clone();
+        let answer = self.inner.call(request);
+        answer
+            .inspect(move |answer| {
+                let code = answer.as_ref().map(Response::status);
+                let code = code.as_ref().map_or(NO_ANSWER, |code| code.as_str());
+                metrics.requested(code, method.as_str());
+            })
+            .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::client::ClientBuilder;
+    use tower::BoxError;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_request_is_counted_once_with_or_without_an_answer() {
+        let server = tower::service_fn(|request: Request<Body>| async move {
+            match request.uri().path() {
+                "/gone" => Ok(Response::builder().status(404).body(Body::empty()).unwrap()),
+                "/broken" => Err(BoxError::from("no connection")),
+                _ => Ok(Response::new(Body::empty())),
+            }
+        });
+        let metrics = Metrics::registered().unwrap();
+        let layer = CountRequests(metrics.clone());
+        let client = ClientBuilder::new(server, "default").with_layer(&layer).build();
+        for (method, path) in [("GET", "/a"), ("GET", "/gone"), ("PATCH", "/broken")] {
+            let request = Request::builder().method(method).uri(path);
+            let _ = client.send(request.body(Body::empty()).unwrap()).await;
+        }
+        let text = metrics.text().unwrap();
+        for (code, method) in [("200", "GET"), ("404", "GET"), ("<error>", "PATCH")] {
+            let line = format!(r#"rest_client_requests_total{{code="{code}",method="{method}"}} 1"#);
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+        assert_eq!(metrics.total("rest_client_requests_total"), 3.0);
+    }
+}

@@ -1,0 +1,301 @@
+//! What driver, executor, client and stores count, for Prometheus.
+//!
+//! Where controller-runtime and client-go have a name for a thing it is theirs, so that dashboards made for other operators
+//! fit; the others begin with `olm_`. `docs/reference/metrics.md` lists them.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TEXT_FORMAT, TextEncoder,
+};
+
+use crate::outcome::{FailureClass, Outcome};
+use crate::plan::Action;
+
+/// Bounds of the histogram of rounds, in seconds. A round that reads and writes nothing takes less than the first; one that
+/// waits for a server ends with [`REQUEST_DEADLINE`](crate::client::REQUEST_DEADLINE) at the latest.
+const ROUND_SECONDS: [f64; 9] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+/// The metrics of a process; a clone is another handle to the same. The default counts nothing, for tests and models.
+///
+/// Counting is a look-up by the labels and an addition, and allocates only when a combination of labels is new. What can be
+/// asked for at any time (depths of queues, objects in stores) is asked for when the metrics are read.
+#[derive(Clone, Default)]
+pub struct Metrics {
+    registered: Option<Arc<Registered>>,
+}
+
+struct Registered {
+    registry: Registry,
+    rounds: IntCounterVec,
+    errors: IntCounterVec,
+    panics: IntCounterVec,
+    round_seconds: HistogramVec,
+    pauses: IntCounterVec,
+    queue_depth: IntGaugeVec,
+    requests: IntCounterVec,
+    writes: IntCounterVec,
+    watch_restarts: IntCounterVec,
+    objects: IntGaugeVec,
+    sampled: Mutex<Vec<Sampled>>,
+}
+
+/// A figure that is asked for when the metrics are read.
+struct Sampled {
+    gauge: IntGaugeVec,
+    label: String,
+    /// `None` when there is nothing to ask any more; the figure is then left out for ever.
+    read: Box<dyn Fn() -> Option<usize> + Send>,
+}
+
+/// How a round ended; the values of the label `result` of controller-runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RoundResult {
+    Success,
+    /// It comes again after a delay of its own choice.
+    RequeueAfter,
+    /// It could not observe, a write failed, or it panicked.
+    Error,
+}
+
+impl RoundResult {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::RequeueAfter => "requeue_after",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Media type of [`Metrics::text`].
+    pub const MEDIA_TYPE: &'static str = TEXT_FORMAT;
+
+    /// Metrics that count, in a registry of their own.
+    ///
+    /// # Errors
+    /// When a name is not one that Prometheus takes, or is there twice: a bug.
+    pub fn registered() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counters.clone()))?;
+            prometheus::Result::Ok(counters)
+        };
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            let gauges = IntGaugeVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(gauges.clone()))?;
+            prometheus::Result::Ok(gauges)
+        };
+        let seconds = HistogramOpts::new(
+            "controller_runtime_reconcile_time_seconds",
+            "Duration of rounds, by controller",
+        );
+        let round_seconds = HistogramVec::new(seconds.buckets(ROUND_SECONDS.to_vec()), &["controller"])?;
+        registry.register(Box::new(round_seconds.clone()))?;
+        let registered = Registered {
+            rounds: counters(
+                "controller_runtime_reconcile_total",
+                "Rounds that ended, by controller and result",
+                &["controller", "result"],
+            )?,
+            errors: counters(
+                "controller_runtime_reconcile_errors_total",
+                "Rounds that could not observe, whose write failed, or that panicked, by controller",
+                &["controller"],
+            )?,
+            panics: counters(
+                "controller_runtime_reconcile_panics_total",
+                "Rounds that panicked, by controller",
+                &["controller"],
+            )?,
+            round_seconds,
+            pauses: counters(
+                "olm_reconcile_pauses_total",
+                "Rounds after which their key had to pause, as it keeps writing unasked, by controller",
+                &["controller"],
+            )?,
+            queue_depth: gauges(
+                "workqueue_depth",
+                "Keys that wait for a worker, delayed ones left out, by queue",
+                &["name"],
+            )?,
+            requests: counters(
+                "rest_client_requests_total",
+                "Requests to the API server, by status code and method",
+                &["code", "method"],
+            )?,
+            writes: counters(
+                "olm_writes_total",
+                "Writes of the executor, by verb and outcome",
+                &["verb", "outcome"],
+            )?,
+            watch_restarts: counters(
+                "olm_watch_restarts_total",
+                "Watches that were interrupted and began anew, by resource",
+                &["resource"],
+            )?,
+            objects: gauges(
+                "olm_store_objects",
+                "Objects in stores, by resource",
+                &["resource"],
+            )?,
+            sampled: Mutex::default(),
+            registry,
+        };
+        Ok(Self {
+            registered: Some(Arc::new(registered)),
+        })
+    }
+
+    /// All metrics in Prometheus' text format; empty when nothing is counted.
+    ///
+    /// # Errors
+    /// When a figure cannot be told as text: a bug.
+    pub fn text(&self) -> prometheus::Result<String> {
+        let Some(registered) = &self.registered else {
+            return Ok(String::new());
+        };
+        // Held to the end, so that of two readers none sees gauges that the other has just set back.
+        let mut sampled = registered.sampled.lock().unwrap_or_else(PoisonError::into_inner);
+        registered.queue_depth.reset();
+        registered.objects.reset();
+        sampled.retain(|sampled| {
+            let Some(figure) = (sampled.read)() else {
+                return false;
+            };
+            // Several of one label, as two stores of one kind, are told as their sum.
+            let figure = i64::try_from(figure).unwrap_or(i64::MAX);
+            sampled.gauge.with_label_values(&[&sampled.label]).add(figure);
+            true
+        });
+        TextEncoder::new().encode_to_string(&registered.registry.gather())
+    }
+
+    /// The sum of all counters called `name`, whatever their labels; 0 when there are none.
+    pub fn total(&self, name: &str) -> f64 {
+        let families = self
+            .registered
+            .iter()
+            .flat_map(|registered| registered.registry.gather());
+        families
+            .filter(|family| family.name() == name)
+            .flat_map(|family| family.get_metric().to_vec())
+            .map(|metric| metric.get_counter().get_value())
+            .sum()
+    }
+
+    pub(crate) fn round_ended(&self, controller: &str, result: RoundResult, duration: Duration) {
+        let Some(registered) = &self.registered else {
+            return;
+        };
+        let seconds = registered.round_seconds.with_label_values(&[controller]);
+        seconds.observe(duration.as_secs_f64());
+        let rounds = &registered.rounds;
+        rounds.with_label_values(&[controller, result.label()]).inc();
+        if result == RoundResult::Error {
+            registered.errors.with_label_values(&[controller]).inc();
+        }
+    }
+
+    pub(crate) fn round_panicked(&self, controller: &str) {
+        self.count(|registered| &registered.panics, &[controller]);
+    }
+
+    pub(crate) fn key_paused(&self, controller: &str) {
+        self.count(|registered| &registered.pauses, &[controller]);
+    }
+
+    /// `code` is that of the answer, `<error>` when there was none.
+    pub(crate) fn requested(&self, code: &str, method: &str) {
+        self.count(|registered| &registered.requests, &[code, method]);
+    }
+
+    /// The value of the label `verb`.
+    pub(crate) fn verb(action: &Action) -> &'static str {
+        match action {
+            Action::Apply { .. } => "apply",
+            Action::Create { .. } => "create",
+            Action::Patch { .. } => "patch",
+            Action::Delete { .. } => "delete",
+            Action::DeleteSelected { .. } => "deletecollection",
+        }
+    }
+
+    pub(crate) fn wrote(&self, action: &Action, outcome: &Outcome) {
+        let outcome = match outcome {
+            Outcome::Done(_) => "done",
+            Outcome::Kept => "kept",
+            Outcome::Gone => "gone",
+            Outcome::Failed(failure) => class_label(failure.class),
+            Outcome::NotAttempted => return,
+        };
+        self.count(|registered| &registered.writes, &[Self::verb(action), outcome]);
+    }
+
+    /// A write, or an Event, that the gate did not let through.
+    pub(crate) fn held_back(&self, verb: &str) {
+        self.count(|registered| &registered.writes, &[verb, "held_back"]);
+    }
+
+    pub(crate) fn watch_restarted(&self, resource: &str) {
+        self.count(|registered| &registered.watch_restarts, &[resource]);
+    }
+
+    /// From now on `depth` is asked for how many keys wait in the queue of `controller`.
+    pub(crate) fn sample_queue(&self, controller: &str, depth: impl Fn() -> Option<usize> + Send + 'static) {
+        self.sample(|registered| &registered.queue_depth, controller, depth);
+    }
+
+    /// From now on `objects` is asked for how many objects of `resource` a store has.
+    pub(crate) fn sample_store(&self, resource: &str, objects: impl Fn() -> Option<usize> + Send + 'static) {
+        self.sample(|registered| &registered.objects, resource, objects);
+    }
+
+    fn count(&self, counters: impl Fn(&Registered) -> &IntCounterVec, labels: &[&str]) {
+        if let Some(registered) = &self.registered {
+            counters(registered).with_label_values(labels).inc();
+        }
+    }
+
+    fn sample(
+        &self,
+        gauges: impl Fn(&Registered) -> &IntGaugeVec,
+        label: &str,
+        read: impl Fn() -> Option<usize> + Send + 'static,
+    ) {
+        if let Some(registered) = &self.registered {
+            let sampled = Sampled {
+                gauge: gauges(registered).clone(),
+                label: label.to_owned(),
+                read: Box::new(read),
+            };
+            let mut all = registered.sampled.lock().unwrap_or_else(PoisonError::into_inner);
+            all.push(sampled);
+        }
+    }
+}
+
+fn class_label(class: FailureClass) -> &'static str {
+    match class {
+        FailureClass::Retry => "retry",
+        FailureClass::Conflict => "conflict",
+        FailureClass::Forbidden => "forbidden",
+        FailureClass::Invalid => "invalid",
+        FailureClass::NotFound => "not_found",
+        FailureClass::AlreadyExists => "already_exists",
+        FailureClass::Terminating => "terminating",
+    }
+}

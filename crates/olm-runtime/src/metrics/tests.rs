@@ -1,0 +1,115 @@
+use super::*;
+use crate::outcome::Failure;
+use crate::plan::Target;
+
+fn delete() -> Action {
+    Action::delete(
+        Target::of::<k8s_openapi::api::core::v1::ConfigMap>("ns", "name"),
+        None,
+    )
+}
+
+fn refused(class: FailureClass) -> Outcome {
+    Outcome::Failed(Failure {
+        class,
+        code: 0,
+        message: String::new(),
+        action: String::new(),
+    })
+}
+
+/// Dashboards made for controller-runtime look for these names and labels.
+#[test]
+fn what_was_counted_is_told_under_the_names_of_the_field() {
+    let metrics = Metrics::registered().unwrap();
+    metrics.round_ended("csv", RoundResult::Success, Duration::from_millis(3));
+    metrics.round_ended("csv", RoundResult::Error, Duration::from_secs(2));
+    metrics.round_ended("csv", RoundResult::RequeueAfter, Duration::ZERO);
+    metrics.round_panicked("csv");
+    metrics.key_paused("csv");
+    metrics.requested("200", "GET");
+    metrics.requested("200", "GET");
+    metrics.requested("<error>", "PATCH");
+    metrics.wrote(&delete(), &Outcome::Gone);
+    metrics.wrote(&delete(), &refused(FailureClass::Conflict));
+    metrics.wrote(&delete(), &Outcome::NotAttempted);
+    metrics.held_back("event");
+    metrics.watch_restarted("pods.");
+    let text = metrics.text().unwrap();
+    for line in [
+        r#"controller_runtime_reconcile_total{controller="csv",result="success"} 1"#,
+        r#"controller_runtime_reconcile_total{controller="csv",result="error"} 1"#,
+        r#"controller_runtime_reconcile_total{controller="csv",result="requeue_after"} 1"#,
+        r#"controller_runtime_reconcile_errors_total{controller="csv"} 1"#,
+        r#"controller_runtime_reconcile_panics_total{controller="csv"} 1"#,
+        r#"controller_runtime_reconcile_time_seconds_bucket{controller="csv",le="0.005"} 2"#,
+        r#"controller_runtime_reconcile_time_seconds_count{controller="csv"} 3"#,
+        r#"olm_reconcile_pauses_total{controller="csv"} 1"#,
+        r#"rest_client_requests_total{code="200",method="GET"} 2"#,
+        r#"rest_client_requests_total{code="<error>",method="PATCH"} 1"#,
+        r#"olm_writes_total{outcome="gone",verb="delete"} 1"#,
+        r#"olm_writes_total{outcome="conflict",verb="delete"} 1"#,
+        r#"olm_writes_total{outcome="held_back",verb="event"} 1"#,
+        r#"olm_watch_restarts_total{resource="pods."} 1"#,
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+    }
+    assert_eq!(metrics.total("controller_runtime_reconcile_total"), 3.0);
+    assert_eq!(metrics.total("olm_writes_total"), 3.0);
+}
+
+#[test]
+fn what_can_be_asked_at_any_time_is_asked_when_the_metrics_are_read() {
+    let metrics = Metrics::registered().unwrap();
+    let waiting = Arc::new(Mutex::new(Some(7)));
+    let asked = Arc::clone(&waiting);
+    metrics.sample_queue("csv", move || *asked.lock().unwrap());
+    metrics.sample_store("pods.", || Some(2));
+    metrics.sample_store("pods.", || Some(3));
+    let has = |line: &str| metrics.text().unwrap().lines().any(|told| told == line);
+    assert!(has(r#"workqueue_depth{name="csv"} 7"#));
+    assert!(has(r#"olm_store_objects{resource="pods."} 5"#));
+    *waiting.lock().unwrap() = Some(1);
+    assert!(has(r#"workqueue_depth{name="csv"} 1"#));
+    *waiting.lock().unwrap() = None;
+    assert!(!metrics.text().unwrap().contains(r#"workqueue_depth{name="csv"}"#));
+    *waiting.lock().unwrap() = Some(1);
+    assert!(
+        !metrics.text().unwrap().contains(r#"workqueue_depth{name="csv"}"#),
+        "forgotten"
+    );
+}
+
+#[test]
+fn by_default_nothing_is_counted() {
+    let metrics = Metrics::default();
+    metrics.requested("200", "GET");
+    metrics.sample_queue("csv", || Some(7));
+    assert_eq!(metrics.text().unwrap(), "");
+    assert_eq!(metrics.total("rest_client_requests_total"), 0.0);
+}
+
+/// Who looks for a figure looks there.
+#[test]
+fn the_page_lists_every_metric() {
+    let page = include_str!("../../../../docs/reference/metrics.md");
+    let metrics = Metrics::registered().unwrap();
+    metrics.round_ended("csv", RoundResult::Error, Duration::ZERO);
+    metrics.round_panicked("csv");
+    metrics.key_paused("csv");
+    metrics.requested("200", "GET");
+    metrics.held_back("event");
+    metrics.watch_restarted("pods.");
+    metrics.sample_queue("csv", || Some(7));
+    metrics.sample_store("pods.", || Some(2));
+    let text = metrics.text().unwrap();
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(names.len(), 10, "{names:?}");
+    for name in names {
+        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+    }
+}

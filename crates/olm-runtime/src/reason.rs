@@ -1,0 +1,8 @@
+//! Reasons of the Events that are the runtime's own, for objects of any kind.
+
+/// A key is held back because it writes on and on.
+pub const SLOWED_DOWN: &str = "ReconcileSlowedDown";
+/// The round of a key panicked, or what was to hear of an object's change.
+pub const PANICKED: &str = "ReconcilePanicked";
+/// An object does not fit its type.
+pub const UNREADABLE: &str = "ObjectUnreadable";
