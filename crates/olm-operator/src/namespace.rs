@@ -155,6 +155,18 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_on_its_way_out_is_left_alone() {
+        let mut going = observed(&[], &["a"]);
+        assert_eq!(decide(&going).actions.len(), 1);
+        going.namespace = serde_json::from_value(
+            json!({"metadata": {"name": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        )
+        .map(Arc::new)
+        .unwrap();
+        assert!(decide(&going).is_empty());
+    }
+
+    #[test]
     fn a_group_of_all_namespaces_targets_none_by_name() {
         let group = |namespaces: Value| -> OperatorGroup {
             serde_json::from_value(

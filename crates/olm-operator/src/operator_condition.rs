@@ -38,7 +38,7 @@ use olm_runtime::{
 use crate::stores::Stores;
 
 /// How long after an OperatorCondition its Role and RoleBinding may come.
-const SETTLE: Duration = Duration::from_secs(5);
+const RBAC_GRACE: Duration = Duration::from_secs(5);
 
 /// Field manager of what this controller applies.
 pub(crate) const FIELD_MANAGER: &str = "olm-operator/operator-condition";
@@ -130,8 +130,9 @@ impl OperatorConditions {
 fn is_settled(observed: &Observed, now: Timestamp) -> bool {
     let condition = observed.condition.as_ref();
     let created = condition.and_then(|condition| condition.creation_timestamp());
-    created
-        .is_some_and(|created| Duration::try_from(now.duration_since(created.0)).unwrap_or_default() > SETTLE)
+    created.is_some_and(|created| {
+        Duration::try_from(now.duration_since(created.0)).unwrap_or_default() > RBAC_GRACE
+    })
 }
 
 /// Reads stores; nothing else.

@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn the_group_of_an_api_limits_a_grant() {
+        let granted = rule("get", "apps", "deployments", "");
+        let asked = |group: &str| covers(&[&granted], &rule("get", group, "deployments", ""));
+        assert!(asked("apps"));
+        assert!(!asked("extensions"));
+        assert!(!asked("core"));
+    }
+
+    #[test]
     fn rules_may_be_spread_over_several_roles() {
         let granted = [
             rule("get", "core", "pods", ""),

@@ -2,6 +2,7 @@
 
 mod any_csv;
 mod changeover;
+mod decisions;
 mod false_copies;
 mod gates;
 mod install;

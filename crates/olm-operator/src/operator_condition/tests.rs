@@ -1,8 +1,12 @@
 //! OperatorConditions in the model cluster.
 
+use std::sync::Arc;
+
+use olm_runtime::plan::Plan;
 use serde_json::{Value, json};
 
-use crate::world::{World, crd, csv, group, permission};
+use super::{Observed, decide::decide};
+use crate::world::{World, crd, csv, decode, group, permission};
 
 fn world_with(change: impl FnOnce(&mut Value)) -> World {
     let mut world = World::new();
@@ -201,4 +205,65 @@ fn a_copy_has_none() {
     world.put(copy);
     world.settle_for(3);
     assert!(world.names("OperatorCondition").is_empty());
+}
+
+/// What a round sees of the demo at rest.
+fn at_rest() -> Observed {
+    let world = world_with(|_| {});
+    let found = |kind: &str| world.get(kind, "ns", "a").unwrap().clone();
+    Observed {
+        namespace: "ns".into(),
+        name: "a".into(),
+        namespace_terminating: false,
+        csv: Some(Arc::new(decode(found("ClusterServiceVersion")))),
+        condition: Some(Arc::new(decode(found("OperatorCondition")))),
+        role: Some(Arc::new(decode(found("Role")))),
+        binding: Some(Arc::new(decode(found("RoleBinding")))),
+    }
+}
+
+fn writes(observed: &Observed) -> Vec<String> {
+    let (plan, _): (Plan, _) = decide(observed);
+    plan.actions.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn nothing_is_made_in_a_namespace_on_its_way_out_nor_for_a_csv_that_goes() {
+    let mut observed = at_rest();
+    assert_eq!(writes(&observed), [""; 0]);
+    observed.condition = None;
+    assert_eq!(writes(&observed).len(), 1);
+    observed.namespace_terminating = true;
+    assert_eq!(writes(&observed), [""; 0]);
+    observed.namespace_terminating = false;
+    let mut csv = (**observed.csv.as_ref().unwrap()).clone();
+    csv.metadata.deletion_timestamp = csv.metadata.creation_timestamp.clone();
+    observed.csv = Some(Arc::new(csv));
+    assert_eq!(writes(&observed), [""; 0]);
+}
+
+#[test]
+fn accounts_are_put_right_and_their_rights_follow_in_a_round_of_their_own() {
+    let mut observed = at_rest();
+    let mut condition = (**observed.condition.as_ref().unwrap()).clone();
+    condition.spec.service_accounts = vec!["other".to_owned()].into();
+    observed.condition = Some(Arc::new(condition));
+    observed.role = None;
+    let written = writes(&observed);
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert!(
+        written[0].starts_with("apply OperatorCondition ns/a"),
+        "{written:?}"
+    );
+}
+
+#[test]
+fn who_may_report_is_put_right() {
+    let mut observed = at_rest();
+    let mut binding = (**observed.binding.as_ref().unwrap()).clone();
+    binding.subjects.as_mut().unwrap()[0].name = "other".into();
+    observed.binding = Some(Arc::new(binding));
+    let written = writes(&observed);
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert!(written[0].contains("RoleBinding ns/a"), "{written:?}");
 }

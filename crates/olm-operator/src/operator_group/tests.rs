@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use olm_api::v1::OperatorGroup;
-use olm_runtime::store::Change;
+use olm_api::{api_key::parse_api_set, v1::OperatorGroup, v1alpha1::ClusterServiceVersionPhase as Phase};
+use olm_runtime::{plan::Action, store::Change};
 use serde_json::{Value, json};
 
 use crate::{
-    operator_group::triggers,
+    operator_group::{
+        Group,
+        decide::decide,
+        observe::{GroupAccount, Member, Observed},
+        triggers,
+    },
     world::{World, crd, csv, decode, group, namespace_object, service_account},
 };
 
@@ -286,4 +291,74 @@ fn a_group_that_comes_or_goes_wakes_the_others_of_its_namespace() {
         triggers::by_group(&Change::Deleted { old: typed("og") }, &all[1..]).len(),
         2
     );
+}
+
+/// What becomes of a list of two APIs, `Demo` and `Old`, with these members.
+fn pruned(members: Vec<Member>, ambiguous: bool) -> Option<Action> {
+    let mut listing = group("ns", "og", &["ns"]);
+    listing["metadata"]["resourceVersion"] = json!("7");
+    listing["metadata"]["annotations"] =
+        json!({"olm.providedAPIs": "Demo.v1.example.com,Old.v1.example.com"});
+    let observed = Observed {
+        group: Arc::new(decode(listing)),
+        ambiguous,
+        namespaces: Vec::new(),
+        members,
+        account: GroupAccount::default(),
+    };
+    decide(&observed).0.actions.pop()
+}
+
+fn provider(apis: &str, phase: Phase) -> Member {
+    Member {
+        provides: parse_api_set(apis),
+        phase,
+        deleting: false,
+    }
+}
+
+#[test]
+fn a_list_of_apis_is_pruned_as_it_was_read_to_what_members_provide() {
+    let demo = || provider("Demo.v1.example.com", Phase::Succeeded);
+    let Some(Action::Patch { patch, guard, .. }) = pruned(vec![demo()], false) else {
+        panic!("a patch")
+    };
+    let listed = |patch: &Value| patch["metadata"]["annotations"]["olm.providedAPIs"].clone();
+    assert_eq!(listed(&patch), "Demo.v1.example.com");
+    assert_eq!(guard.resource_version.as_deref(), Some("7"));
+    assert_eq!(
+        pruned(vec![demo()], true),
+        None,
+        "of several groups none is pruned"
+    );
+
+    let arriving = provider("New.v1.example.com", Phase::Pending);
+    assert_eq!(
+        pruned(vec![demo(), arriving], false),
+        None,
+        "who comes in adds its own first"
+    );
+
+    let going = Member {
+        deleting: true,
+        ..demo()
+    };
+    let Some(Action::Patch { patch, .. }) = pruned(vec![going], false) else {
+        panic!("a patch")
+    };
+    assert_eq!(listed(&patch), "", "who goes provides nothing");
+}
+
+#[test]
+fn members_wait_until_the_status_names_the_account_of_the_spec() {
+    let awaits = |in_spec: Value, in_status: Value| {
+        let mut object = group("ns", "og", &["ns"]);
+        object["spec"]["serviceAccountName"] = in_spec;
+        object["status"] = json!({"lastUpdated": null, "serviceAccountRef": {"name": in_status}});
+        Group::read(&decode(object), |_| false).awaits_service_account
+    };
+    assert!(awaits(json!("scoped"), json!(null)));
+    assert!(awaits(json!("scoped"), json!("other")));
+    assert!(!awaits(json!("scoped"), json!("scoped")));
+    assert!(!awaits(json!(null), json!("other")));
 }

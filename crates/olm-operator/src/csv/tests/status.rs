@@ -1,17 +1,22 @@
 //! The status itself: history, times, events.
 
+use std::{sync::Arc, time::Duration};
+
 use jiff::Timestamp;
 use olm_api::{
     condition::csv as reason,
     v1alpha1::{ClusterServiceVersionCondition, ClusterServiceVersionPhase as Phase},
 };
-use olm_runtime::outcome::Outcomes;
+use olm_runtime::{
+    outcome::{Failure, FailureClass, Outcome, Outcomes, outcomes_for_tests},
+    plan::{Action, Requeue},
+};
 use serde_json::Value;
 
 use super::{installed, prepared};
 use crate::{
     csv::{
-        decide::transitions::{Transition, Verdict},
+        decide::transitions::{Stage, Transition, Verdict},
         observed::Observed,
         status::status,
     },
@@ -31,7 +36,7 @@ fn after(observed: &Observed, transition: Transition, now: Timestamp) -> Value {
         ..Verdict::default()
     };
     let update = status(observed, verdict, &Outcomes::default(), now);
-    let [olm_runtime::plan::Action::Patch { patch, .. }] = &update.patches[..] else {
+    let [Action::Patch { patch, .. }] = &update.patches[..] else {
         panic!("a patch")
     };
     patch["status"].clone()
@@ -66,7 +71,7 @@ fn the_history_keeps_the_newest_twenty() {
 #[test]
 fn a_new_message_alone_adds_nothing_to_the_history_and_keeps_the_transition_time() {
     let (world, observed) = observed();
-    let later = world.now + std::time::Duration::from_secs(60);
+    let later = world.now + Duration::from_secs(60);
     let status = after(
         &observed,
         Transition::new(Phase::Succeeded, reason::INSTALL_SUCCEEDED, "new words"),
@@ -81,7 +86,7 @@ fn a_new_message_alone_adds_nothing_to_the_history_and_keeps_the_transition_time
 #[test]
 fn a_new_phase_moves_both_times() {
     let (world, observed) = observed();
-    let later = world.now + std::time::Duration::from_secs(60);
+    let later = world.now + Duration::from_secs(60);
     let status = after(
         &observed,
         Transition::new(Phase::Replacing, reason::BEING_REPLACED, "m"),
@@ -141,4 +146,93 @@ fn rows_that_appear_one_after_the_other_are_collected() {
     world.put(account);
     world.settle();
     assert_eq!(world.writes.len(), writes, "{:#?}", &world.writes[writes..]);
+}
+
+/// What one failed write of an install comes to, so long after the status was last written.
+fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
+    let (world, observed) = observed();
+    let failure = Outcome::Failed(Failure {
+        class,
+        code: 0,
+        message: "no".into(),
+        action: "apply Deployment ns/demo".into(),
+    });
+    let verdict = Verdict {
+        stage: Stage::Install,
+        ..Verdict::default()
+    };
+    let written = observed.csv.status.as_ref().unwrap().last_update_time.clone();
+    let now = written.map_or(world.now, |time| time.0) + Duration::from_secs(seconds);
+    let update = status(&observed, verdict, &outcomes_for_tests(vec![failure]), now);
+    match update.patches.into_iter().next()? {
+        Action::Patch { patch, .. } => Some(patch["status"].clone()),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_passing_refusal_is_repeated_for_five_seconds_before_it_is_told() {
+    assert_eq!(refused(FailureClass::Retry, 4), None);
+    let told = refused(FailureClass::Retry, 5).unwrap();
+    assert_eq!(told["phase"], "InstallReady");
+    assert_eq!(told["message"], "installing: apply Deployment ns/demo: no");
+    assert_eq!(refused(FailureClass::Invalid, 0).unwrap()["phase"], "Failed");
+}
+
+#[test]
+fn a_new_message_settles_for_two_seconds_and_is_written_then() {
+    let (_, observed) = observed();
+    let written = observed.csv.status.as_ref().unwrap().last_update_time.clone();
+    let update = |seconds: u64| {
+        let verdict = Verdict {
+            transitions: vec![Transition::new(
+                Phase::Succeeded,
+                reason::INSTALL_SUCCEEDED,
+                "new",
+            )],
+            ..Verdict::default()
+        };
+        let now = written.clone().unwrap().0 + Duration::from_secs(seconds);
+        status(&observed, verdict, &Outcomes::default(), now)
+    };
+    let early = update(1);
+    assert!(early.patches.is_empty() && early.events.is_empty());
+    let Requeue::After { delay, .. } = early.requeue else {
+        panic!("it is looked at again")
+    };
+    assert_eq!(delay, Duration::from_secs(1));
+    assert_eq!(update(2).patches.len(), 1);
+}
+
+#[test]
+fn a_message_that_changed_and_changed_back_is_not_written() {
+    let (world, observed) = observed();
+    let back = observed.csv.status.as_ref().unwrap().message.clone().unwrap();
+    let verdict = Verdict {
+        transitions: ["other".to_owned(), back]
+            .map(|message| Transition::new(Phase::Succeeded, reason::INSTALL_SUCCEEDED, message))
+            .into(),
+        ..Verdict::default()
+    };
+    let later = world.now + Duration::from_secs(60);
+    let update = status(&observed, verdict, &Outcomes::default(), later);
+    assert!(update.patches.is_empty());
+}
+
+#[test]
+fn a_deployment_that_a_policy_changes_is_applied_again_after_a_minute() {
+    let (world, observed) = observed();
+    let mut stored = serde_json::to_value(&*observed.deployments["demo"]).unwrap();
+    stored["kind"] = "Deployment".into();
+    stored["metadata"]["labels"]["olm.deployment-spec-hash"] = "another".into();
+    let verdict = Verdict {
+        stage: Stage::Install,
+        ..Verdict::default()
+    };
+    let outcomes = outcomes_for_tests(vec![Outcome::Done(Arc::new(stored))]);
+    let update = status(&observed, verdict, &outcomes, world.now);
+    let Requeue::After { delay, .. } = update.requeue else {
+        panic!("it is looked at again")
+    };
+    assert_eq!(delay, Duration::from_secs(60));
 }

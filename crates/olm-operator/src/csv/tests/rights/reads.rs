@@ -8,7 +8,7 @@ use std::{
 use olm_testing::cluster::Verb;
 
 use super::*;
-use crate::world::service_account;
+use crate::world::{crd, service_account};
 
 /// What another round of the demo reads, by verb and kind. Watches are none.
 fn reads_of_a_round(world: &mut World) -> BTreeMap<String, usize> {
@@ -118,4 +118,44 @@ fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
             ("get ClusterRole", 1),
         ])
     );
+}
+
+/// What a binding points to is anybody's word, and so is the account of a permission. A question mark would ask for another object,
+/// and a space is no request at all, so that nothing was observed any more.
+#[test]
+fn a_binding_to_what_cannot_be_a_name_gives_nothing_and_stops_nothing() {
+    let rules = permission("demo", "", "configmaps")["rules"].clone();
+    let [role, binding] = by_hand(labelled("ns", "mine", rules, &[]));
+    let mut world = prepared_for(&["ns"]);
+    world.by_hand = true;
+    put_all(&mut world, [account(), role]);
+    for (name, role) in [("one", "mine?"), ("two", "no name")] {
+        let mut odd = binding.clone();
+        odd["metadata"]["name"] = json!(name);
+        odd["roleRef"]["name"] = json!(role);
+        world.put(odd);
+    }
+    world.put(demo());
+    world.settle_for(40);
+    unmet(&world);
+    world.put(binding);
+    world.settle_for(40);
+    succeeded(&world, "a");
+}
+
+#[test]
+fn an_account_that_cannot_be_a_name_does_not_exist_and_stops_nothing() {
+    let mut csv = demo();
+    csv["spec"]["install"]["spec"]["permissions"] = json!([permission("no name", "", "configmaps")]);
+    let mut world = World::new().with(group("ns", "og", &["ns"]));
+    world.by_hand = true;
+    world.put(csv);
+    world.settle_for(40);
+    assert_eq!(message(&world), "Service account does not exist");
+    world.put(crd("demos.example.com"));
+    world.settle_for(40);
+    let status = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
+    let rows = status["requirementStatus"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["kind"] == "CustomResourceDefinition");
+    assert_eq!(row.unwrap()["status"], "Present");
 }

@@ -1,0 +1,390 @@
+//! Single decisions: what a round would see of the demo at rest, with one thing changed.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
+use olm_runtime::{
+    Timestamp,
+    plan::{Action, Identity, Plan, Requeue},
+};
+use serde_json::{Value, json};
+
+use super::{installed, prepared_for};
+use crate::{
+    csv::{
+        decide::{
+            decide,
+            transitions::{Transition, Verdict},
+        },
+        health::{self, DeploymentProblem, Rollout},
+        install,
+        observed::{ApiService, Kind, Leftover, Observed},
+        rbac::{objects::identity, proof},
+        replacement::Sibling,
+        requirements::evaluate,
+    },
+    world::{csv, csv_key, decode, namespace_object},
+};
+
+/// The demo at rest, and the time.
+fn at_rest() -> (Observed, Timestamp) {
+    let mut world = installed();
+    let observed = world.observe(&csv_key("a")).unwrap();
+    (observed, world.now)
+}
+
+/// Edits the ClusterServiceVersion.
+fn edit(observed: &mut Observed, change: impl FnOnce(&mut Value)) {
+    let mut object = serde_json::to_value(&*observed.csv).unwrap();
+    change(&mut object);
+    observed.csv = Arc::new(decode(object));
+}
+
+/// Puts it in a phase, entered and written at `since`.
+fn put_in(observed: &mut Observed, phase: &str, reason: &str, message: &str, since: Timestamp) {
+    edit(observed, |csv| {
+        csv["status"] = json!({"phase": phase, "reason": reason, "message": message,
+            "lastTransitionTime": since, "lastUpdateTime": since});
+    });
+}
+
+/// Edits the Deployment `demo`.
+fn edit_deployment(observed: &mut Observed, change: impl FnOnce(&mut Value)) {
+    let mut object = serde_json::to_value(&*observed.deployments["demo"]).unwrap();
+    change(&mut object);
+    let deployment: Deployment = decode(object);
+    observed.deployments.insert("demo".into(), Arc::new(deployment));
+}
+
+fn phases(verdict: &Verdict) -> Vec<Phase> {
+    let transitions = verdict.transitions.iter();
+    transitions.map(|transition| transition.phase.clone()).collect()
+}
+
+#[track_caller]
+fn stays((plan, verdict): &(Plan, Verdict)) {
+    assert_eq!(verdict.transitions, []);
+    assert_eq!(plan.actions, []);
+}
+
+fn delay(plan: &Plan) -> Option<Duration> {
+    match plan.requeue {
+        Requeue::After { delay, .. } => Some(delay),
+        Requeue::AwaitChange => None,
+    }
+}
+
+#[test]
+fn in_a_namespace_on_its_way_out_nothing_is_made() {
+    let (mut observed, now) = at_rest();
+    observed.deployments.clear();
+    assert!(!phases(&decide(&observed, now).1).is_empty());
+    observed.namespace_terminating = true;
+    stays(&decide(&observed, now));
+}
+
+#[test]
+fn only_the_one_that_was_seen_is_deleted() {
+    let (mut observed, now) = at_rest();
+    put_in(&mut observed, "Deleting", reason::REPLACED, "", now);
+    let (plan, _) = decide(&observed, now);
+    let [Action::Delete { uid, .. }] = plan.actions.as_slice() else {
+        panic!("{plan}")
+    };
+    assert_eq!(uid.as_deref(), Some(observed.uid()));
+}
+
+#[test]
+fn only_leftovers_that_were_seen_are_removed() {
+    let (mut observed, now) = at_rest();
+    edit(&mut observed, |csv| {
+        csv["metadata"]["deletionTimestamp"] = json!(now);
+    });
+    observed.leftovers = vec![Leftover {
+        target: olm_runtime::plan::Target::cluster::<k8s_openapi::api::rbac::v1::ClusterRole>("left"),
+        uid: Some("uid-left".into()),
+    }];
+    let (plan, _) = decide(&observed, now);
+    let Some(Action::Delete { uid, .. }) = plan.actions.first() else {
+        panic!("{plan}")
+    };
+    assert_eq!(uid.as_deref(), Some("uid-left"));
+}
+
+#[test]
+fn a_gate_that_opens_leads_back_through_pending_and_says_so() {
+    for (closed, message) in [
+        (
+            reason::NO_OPERATOR_GROUP,
+            "InstallModes now support target namespaces",
+        ),
+        (
+            reason::INVALID_INSTALL_MODES,
+            "InstallModes now support target namespaces",
+        ),
+        (
+            reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT,
+            "OperatorGroup no longer intersecting with conflicting owner",
+        ),
+        (
+            reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS,
+            "static OperatorGroup and intersecting groups now support providedAPIs",
+        ),
+    ] {
+        let (mut observed, now) = at_rest();
+        put_in(&mut observed, "Failed", closed, "m", now);
+        let (_, verdict) = decide(&observed, now);
+        let first = Transition::new(Phase::Pending, reason::REQUIREMENTS_UNKNOWN, message);
+        assert_eq!(verdict.transitions.first(), Some(&first), "{closed}");
+    }
+}
+
+#[test]
+fn who_failed_waits_for_an_answer_that_did_not_come() {
+    let (mut observed, now) = at_rest();
+    edit(&mut observed, |csv| {
+        csv["spec"]["nativeAPIs"] = json!([{"group": "g", "version": "v1", "kind": "K"}]);
+    });
+    let kind = Kind {
+        group: "g".into(),
+        version: "v1".into(),
+        kind: "K".into(),
+    };
+    observed.cluster.unknown.insert(kind, "no answer".into());
+    put_in(&mut observed, "Failed", reason::COMPONENT_UNHEALTHY, "m", now);
+    let decided = decide(&observed, now);
+    stays(&decided);
+    assert_eq!(delay(&decided.0), Some(Duration::from_secs(15)));
+}
+
+#[test]
+fn a_conflict_of_owners_lasts_as_long_as_the_other_owner() {
+    let (mut observed, now) = at_rest();
+    let message = "conflicting CRD owner in namespace: demos.example.com is owned by other";
+    put_in(&mut observed, "Failed", reason::OWNER_CONFLICT, message, now);
+    observed.siblings = vec![Sibling {
+        name: "other".into(),
+        owned_crds: ["demos.example.com".to_owned()].into(),
+        ..Sibling::default()
+    }];
+    stays(&decide(&observed, now));
+    observed.siblings.clear();
+    assert_eq!(phases(&decide(&observed, now).1), [Phase::Succeeded]);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_stays_told_where_it_failed() {
+    let (mut observed, now) = at_rest();
+    observed.subscription = Some(Err("bad".into()));
+    put_in(
+        &mut observed,
+        "Failed",
+        reason::INSTALL_COMPONENT_FAILED,
+        "install strategy failed: bad",
+        now,
+    );
+    stays(&decide(&observed, now));
+}
+
+#[test]
+fn what_was_refused_to_the_groups_account_is_tried_again_in_place() {
+    for refused in [
+        reason::INSTALL_COMPONENT_FAILED,
+        reason::INSTALL_COMPONENT_FAILED_NO_RETRY,
+    ] {
+        let (mut observed, now) = at_rest();
+        put_in(&mut observed, "Failed", refused, "m", now);
+        observed.deployments.clear();
+        let (plan, verdict) = decide(&observed, now);
+        assert_eq!(verdict.transitions, [], "{refused}");
+        assert_eq!(plan.actions.len(), 1, "{refused}: {plan}");
+    }
+}
+
+/// One of two pods is still of the version before.
+fn half_rolled_out(observed: &mut Observed) {
+    edit_deployment(observed, |deployment| {
+        let status = &mut deployment["status"];
+        status["replicas"] = json!(2);
+        status["updatedReplicas"] = json!(1);
+        status["conditions"] = json!([{"type": "Available", "status": "True"}]);
+    });
+}
+
+#[test]
+fn an_install_waits_for_all_new_pods_and_a_running_operator_for_none() {
+    let (mut observed, now) = at_rest();
+    half_rolled_out(&mut observed);
+    stays(&decide(&observed, now));
+    put_in(&mut observed, "Installing", reason::INSTALL_SUCCEEDED, "m", now);
+    assert_eq!(phases(&decide(&observed, now).1), [Phase::Installing]);
+}
+
+#[test]
+fn an_install_that_waits_says_what_its_pods_say_and_looks_at_them_every_ten_seconds() {
+    let (mut observed, now) = at_rest();
+    half_rolled_out(&mut observed);
+    observed.pod_troubles.insert("demo".into(), "no image".into());
+    put_in(&mut observed, "Installing", reason::INSTALL_SUCCEEDED, "m", now);
+    let (plan, verdict) = decide(&observed, now);
+    let message = &verdict.transitions[0].message;
+    assert!(message.ends_with("; no image"), "{message}");
+    assert_eq!(delay(&plan), Some(Duration::from_secs(10)));
+}
+
+#[test]
+fn a_deployment_that_was_just_changed_is_given_two_seconds_to_be_answered() {
+    let (mut observed, now) = at_rest();
+    edit_deployment(&mut observed, |deployment| {
+        deployment["metadata"]["generation"] = json!(9);
+    });
+    put_in(&mut observed, "Installing", reason::INSTALL_SUCCEEDED, "m", now);
+    let decided = decide(&observed, now);
+    stays(&decided);
+    assert_eq!(delay(&decided.0), Some(Duration::from_secs(2)));
+}
+
+#[test]
+fn a_strategy_that_cannot_be_used_fails_an_install_under_way() {
+    let (mut observed, now) = at_rest();
+    observed.strategy = Err("no such strategy".into());
+    put_in(&mut observed, "Installing", reason::INSTALL_SUCCEEDED, "m", now);
+    assert_eq!(phases(&decide(&observed, now).1), [Phase::Failed]);
+}
+
+#[test]
+fn a_message_is_cut_at_four_kibibytes() {
+    let text = "ü".repeat(5000);
+    let cut = Transition::new(Phase::Failed, reason::COMPONENT_UNHEALTHY, text).message;
+    assert_eq!(cut.trim_end_matches('…').len(), 4096);
+    assert!(cut.ends_with('…'));
+}
+
+#[test]
+fn the_account_of_the_group_writes_and_without_one_olm_does() {
+    let (mut observed, _) = at_rest();
+    assert_eq!(identity(&observed), Identity::Operator);
+    observed.groups[0].service_account = Some("scoped".into());
+    let scoped = Identity::ServiceAccount {
+        namespace: "ns".into(),
+        name: "scoped".into(),
+    };
+    assert_eq!(identity(&observed), scoped);
+}
+
+#[test]
+fn a_grant_is_proved_by_steps_of_one_plan_or_by_a_note_below_its_account() {
+    let mut world = prepared_for(&["ns", "one"])
+        .with(namespace_object("one"))
+        .with(csv("a", ""));
+    world.settle_for(5);
+    let mut observed = world.observe(&csv_key("a")).unwrap();
+    let role = observed.strategy.as_ref().unwrap().roles[0].clone();
+    let is_proved = |observed: &Observed| proof::find(observed, &role).is_some();
+    let planned = std::mem::take(&mut observed.planned);
+    assert!(is_proved(&observed), "the note is enough");
+
+    let mut of_another = observed.clone();
+    edit(&mut of_another, |csv| {
+        let rows = csv["status"]["requirementStatus"].as_array_mut().unwrap();
+        let row = rows.iter_mut().find(|row| row["kind"] == "ServiceAccount");
+        row.unwrap()["name"] = json!("other");
+    });
+    assert!(!is_proved(&of_another), "a note of another account is none");
+
+    let mut unsatisfied = observed.clone();
+    edit(&mut unsatisfied, |csv| {
+        let rows = csv["status"]["requirementStatus"].as_array_mut().unwrap();
+        for row in rows {
+            for dependent in row["dependents"].as_array_mut().into_iter().flatten() {
+                dependent["status"] = json!("NotSatisfied");
+            }
+        }
+    });
+    assert!(!is_proved(&unsatisfied), "a note says satisfied");
+
+    edit(&mut observed, |csv| {
+        csv["status"]["requirementStatus"] = json!([]);
+    });
+    observed.planned = planned;
+    assert!(is_proved(&observed), "so is the plan");
+    for step in observed.planned.iter_mut().filter(|step| step.kind == "Role") {
+        step.plan_uid = "another".into();
+    }
+    assert!(
+        !is_proved(&observed),
+        "half of one plan and half of another are none"
+    );
+}
+
+#[test]
+fn an_aggregated_api_has_to_be_served_by_who_is_available() {
+    let (mut observed, _) = at_rest();
+    edit(&mut observed, |csv| {
+        csv["spec"]["apiservicedefinitions"] =
+            json!({"required": [{"name": "things", "group": "g", "version": "v1", "kind": "Thing"}]});
+    });
+    let service = ApiService {
+        available: true,
+        ..ApiService::default()
+    };
+    observed.cluster.api_services.insert("v1.g".into(), service);
+    assert!(!evaluate(&observed).unwrap().met);
+    observed.cluster.served.insert(Kind {
+        group: "g".into(),
+        version: "v1".into(),
+        kind: "Thing".into(),
+    });
+    assert!(evaluate(&observed).unwrap().met);
+}
+
+#[test]
+fn what_an_install_solves_comes_before_what_it_waits_for() {
+    let (mut observed, _) = at_rest();
+    half_rolled_out(&mut observed);
+    let mut strategy = observed.strategy.clone().unwrap();
+    let mut second = strategy.deployments[0].clone();
+    second.name = "second".into();
+    strategy.deployments.push(second);
+    observed.strategy = Ok(strategy);
+    let found = install::problem(&observed, Rollout::MustBeComplete).unwrap();
+    assert_eq!(found.deployment, "second");
+    assert!(matches!(found.problem, DeploymentProblem::Missing(_)));
+}
+
+#[test]
+fn a_deployment_that_only_carries_the_labels_stays() {
+    let (mut observed, _) = at_rest();
+    let mut foreign = (*observed.deployments["demo"]).clone();
+    foreign.metadata.name = Some("foreign".into());
+    observed
+        .deployments
+        .insert("foreign".into(), Arc::new(foreign.clone()));
+    assert_eq!(install::writes(&observed).rest.len(), 1, "one's own falls out");
+    foreign.metadata.owner_references.as_mut().unwrap()[0].uid = "another".into();
+    observed.deployments.insert("foreign".into(), Arc::new(foreign));
+    assert_eq!(install::writes(&observed).rest, []);
+}
+
+#[test]
+fn a_restart_keeps_the_last_answer() {
+    let (mut observed, _) = at_rest();
+    edit_deployment(&mut observed, |deployment| {
+        deployment["metadata"]["generation"] = json!(9);
+        deployment["status"]["conditions"] = json!([{"type": "Available", "status": "True"}]);
+    });
+    let wanted = install::wanted(&observed).remove(0).wanted;
+    let live = observed.deployments["demo"].as_ref();
+    assert_eq!(health::check(&wanted, Some(live), Rollout::MayProgress), None);
+    assert!(health::check(&wanted, Some(live), Rollout::MustBeComplete).is_some());
+}
+
+#[test]
+fn what_kubectl_noted_for_itself_is_on_no_pod() {
+    let noted = "kubectl.kubernetes.io/last-applied-configuration";
+    let mut object = csv("a", "");
+    object["metadata"]["annotations"] = json!({noted: "{}", "mine": "1"});
+    let built = crate::csv::deployment::projected_annotations(&decode(object));
+    assert_eq!(built.keys().collect::<Vec<_>>(), ["mine"]);
+}
