@@ -88,11 +88,6 @@ pub fn package_manifest_schema() -> Value {
     )
 }
 
-/// Schema of the spec of a ClusterServiceVersion.
-pub(crate) fn csv_spec_schema() -> Value {
-    structural::schema_of::<v1alpha1::ClusterServiceVersionSpec>()
-}
-
 /// The definition that serves several versions of one kind; names are those of the first.
 fn definition(versions: Vec<Value>) -> Definition {
     let mut manifest = Value::Null;

@@ -1,11 +1,11 @@
 //! Objects as people write them into manifests.
 
-use std::sync::LazyLock;
+#[rustfmt::skip]
+mod field_table;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::crd;
 use crate::decode::{DecodeError, decode_at};
 use crate::v1alpha1::ClusterServiceVersion;
 
@@ -31,49 +31,64 @@ pub fn decode_manifest<T: DeserializeOwned>(mut manifest: Value) -> Result<T, De
 /// # Errors
 /// [`DecodeError`] names object, field and what is wrong with it.
 pub fn decode_csv_manifest(mut manifest: Value) -> Result<ClusterServiceVersion, DecodeError> {
-    static SPEC: LazyLock<Value> = LazyLock::new(crd::csv_spec_schema);
     if let Some(spec) = manifest.get_mut("spec") {
-        mend_field_names(spec, &SPEC);
+        mend_field_names(spec, &field_table::SPEC);
     }
     decode_manifest(manifest)
 }
 
-/// Renames members that differ from a field of the schema only in capital letters, unless that field is there too.
-fn mend_field_names(value: &mut Value, schema: &Value) {
+/// Names of the fields of a value, as the schema has them. The table of the spec is made by `cargo xtask gen`: the schema
+/// itself would cost each process that decodes a manifest two megabytes, of code and of memory.
+struct Fields {
+    /// Names and what is below, sorted by name.
+    named: &'static [(&'static str, &'static Fields)],
+    /// Of the members of a list, or of the values of a map.
+    each: Option<&'static Fields>,
+}
+
+impl Fields {
+    fn get(&self, name: &str) -> Option<&'static Fields> {
+        let found = self.named.binary_search_by_key(&name, |(known, _)| known).ok()?;
+        self.named.get(found).map(|(_, fields)| *fields)
+    }
+}
+
+/// Renames members that differ from a field only in capital letters, unless that field is there too.
+fn mend_field_names(value: &mut Value, fields: &Fields) {
     match value {
         Value::Object(members) => {
-            if let Some(Value::Object(fields)) = schema.get("properties") {
-                mend_members(members, fields);
-            }
+            mend_members(members, fields);
             for (name, member) in members {
-                let field = schema.pointer(&format!("/properties/{name}"));
-                if let Some(schema) = field.or_else(|| schema.get("additionalProperties")) {
-                    mend_field_names(member, schema);
+                if let Some(below) = fields.get(name).or(fields.each) {
+                    mend_field_names(member, below);
                 }
             }
         }
         Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| mend_field_names(item, schema));
+            if let Some(each) = fields.each {
+                items.iter_mut().for_each(|item| mend_field_names(item, each));
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn mend_members(members: &mut Map<String, Value>, fields: &Map<String, Value>) {
+fn mend_members(members: &mut Map<String, Value>, fields: &Fields) {
     let unknown: Vec<String> = members
         .keys()
-        .filter(|name| !fields.contains_key(*name))
+        .filter(|name| fields.get(name).is_none())
         .cloned()
         .collect();
     for name in unknown {
-        let meant = fields.keys().find(|field| field.eq_ignore_ascii_case(&name));
-        if let Some(meant) = meant
-            && !members.contains_key(meant)
+        let meant = fields
+            .named
+            .iter()
+            .find(|(field, _)| field.eq_ignore_ascii_case(&name));
+        if let Some((meant, _)) = meant
+            && !members.contains_key(*meant)
             && let Some(member) = members.remove(&name)
         {
-            members.insert(meant.clone(), member);
+            members.insert((*meant).to_owned(), member);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Generated files: the CustomResourceDefinitions under `manifests/crds`.
+//! Generated files: the CustomResourceDefinitions under `manifests/crds`, and the names of the fields of a ClusterServiceVersion.
 //!
 //! The API types and their test know how the files look. This command only runs that test, once to write and otherwise to
 //! compare, so that xtask itself stays free of the Kubernetes crates and quick to build.
