@@ -2,7 +2,7 @@
 
 mod wiring;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use kube::Client;
 use olm_oci::RegistryConfig;
@@ -153,26 +153,13 @@ fn build_services(
     queues: &Queues,
     outside: Outside,
 ) -> Services {
-    // Connections wake those who read over them, who are built on connections.
-    let readers: Arc<OnceLock<Snapshots>> = Arc::default();
-    let (woken, known_readers) = (queues.clone(), Arc::clone(&readers));
-    let connections = Connections::new(move |key: &NamespacedName| {
-        woken.sources.add(key.clone());
-        let users = known_readers
-            .get()
-            .map(|snapshots| snapshots.users(key))
-            .unwrap_or_default();
-        users
-            .into_iter()
-            .for_each(|namespace| woken.namespaces.add(namespace));
-    })
-    .with_dial(outside.dial);
+    let connections =
+        Connections::new(wiring::connection_changed(stores, queues, args.global_namespace()))
+            .with_dial(outside.dial);
     let of_namespaces = queues.namespaces.clone();
     let snapshots = Snapshots::new(connections.clone(), outside.catalogs, move |namespace: &str| {
         of_namespaces.add(namespace.to_owned());
     });
-    // Set once, right here.
-    let _ = readers.set(snapshots.clone());
     let registries = args
         .registry_config
         .clone()

@@ -205,15 +205,6 @@ impl Snapshots {
         entry.failure.as_ref().map(|failure| failure.text.clone())
     }
 
-    /// Namespaces that use a catalog.
-    pub fn users(&self, key: &NamespacedName) -> BTreeSet<String> {
-        self.shared
-            .lock()
-            .get(key)
-            .map(|entry| entry.users.clone())
-            .unwrap_or_default()
-    }
-
     /// Says which catalogs a namespace still uses; those that nobody uses are forgotten.
     pub fn retain(&self, namespace: &str, used: &BTreeSet<NamespacedName>) {
         self.shared.lock().retain(|key, entry| {

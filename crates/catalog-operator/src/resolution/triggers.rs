@@ -42,11 +42,20 @@ pub fn catalog_namespaces(
     let Some(own) = own_namespace(change) else {
         return BTreeSet::new();
     };
+    users_of_catalog(&own, global_namespace, subscriptions)
+}
+
+/// Namespaces with Subscriptions that see the catalogs of `namespace`: itself, and all of them if it is the global one.
+pub fn users_of_catalog(
+    namespace: &str,
+    global_namespace: &str,
+    subscriptions: &[Arc<Subscription>],
+) -> BTreeSet<String> {
     let users = subscriptions
         .iter()
         .filter_map(|subscription| subscription.namespace());
     users
-        .filter(|namespace| own == global_namespace || *namespace == own)
+        .filter(|user| namespace == global_namespace || user == namespace)
         .collect()
 }
 

@@ -33,6 +33,23 @@ pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, glo
     install_plan::triggers::attach(&stores.of_plans(), &queues.plans);
 }
 
+/// What a change of the connection to a catalog's server does: it wakes the catalog, and the namespaces that may read over it.
+pub(super) fn connection_changed(
+    stores: &Stores,
+    queues: &Queues,
+    global_namespace: &str,
+) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
+    let (queues, subscriptions) = (queues.clone(), stores.subscriptions.clone());
+    let global = global_namespace.to_owned();
+    move |source: &NamespacedName| {
+        queues.sources.add(source.clone());
+        let users = resolution_triggers::users_of_catalog(&source.namespace, &global, &subscriptions.list());
+        users
+            .into_iter()
+            .for_each(|namespace| queues.namespaces.add(namespace));
+    }
+}
+
 /// Wakes whoever waits for a bundle.
 pub(super) fn wake(queues: &Queues, waiter: &Waiter) {
     match waiter {
