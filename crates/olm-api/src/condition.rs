@@ -40,14 +40,6 @@ pub mod csv {
     pub const REPLACED: &str = "Replaced";
     /// What is installed differs from what is wanted.
     pub const NEEDS_REINSTALL: &str = "NeedsReinstall";
-    /// Serving certificates are about to end.
-    pub const NEEDS_CERT_ROTATION: &str = "NeedsCertRotation";
-    /// Objects generated for an owned APIService are wrong.
-    pub const API_SERVICE_RESOURCE_ISSUE: &str = "APIServiceResourceIssue";
-    /// Objects generated for an owned APIService have to be made again.
-    pub const API_SERVICE_RESOURCES_NEED_REINSTALL: &str = "APIServiceResourcesNeedReinstall";
-    /// An owned APIService could not be installed.
-    pub const API_SERVICE_INSTALL_FAILED: &str = "APIServiceInstallFailed";
     /// This object is a copy in a target namespace.
     pub const COPIED: &str = "Copied";
     /// `installModes` is not a valid set, e.g. names a mode twice.
@@ -65,16 +57,8 @@ pub mod csv {
     /// The OperatorGroup's provided APIs are fixed and lack an owned API.
     pub const CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS: &str =
         "CannotModifyStaticOperatorGroupProvidedAPIs";
-    /// RBAC or another cluster object a failed install waits for has changed.
-    pub const DETECTED_CLUSTER_CHANGE: &str = "DetectedClusterChange";
-    /// A webhook description is not allowed.
-    pub const INVALID_WEBHOOK_DESCRIPTION: &str = "InvalidWebhookDescription";
     /// The operator being replaced has said that it must not be upgraded now.
     pub const OPERATOR_CONDITION_NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
-    /// Custom resources of the owned APIs are being removed first.
-    pub const WAITING_ON_CLEANUP: &str = "WaitingOnCleanup";
-    /// Reason of the warning event that says copies of an all-namespaces operator are switched off.
-    pub const EVENT_DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
 }
 
 /// Values of `requirementStatus[].status` and of its dependents.
@@ -156,25 +140,14 @@ pub mod subscription {
     pub const ERROR_PREVENTED_UNPACKING: &str = "ErrorPreventedUnpacking";
     /// Reason of [`BUNDLE_UNPACK_FAILED`]: the InstallPlan could not be made.
     pub const ENSURE_INSTALL_PLAN_FAILED: &str = "EnsureInstallPlanFailed";
-
-    /// `status.reason`: the catalog is not valid.
-    pub const INVALID_CATALOG: &str = "InvalidCatalog";
-    /// `status.reason`: the upgrade has succeeded.
-    pub const UPGRADE_SUCCEEDED: &str = "UpgradeSucceeded";
 }
 
 /// Condition types and reasons of an InstallPlan.
 pub mod install_plan {
-    /// Type: the plan has been resolved. Defined, never written.
-    pub const RESOLVED: &str = "Resolved";
     /// Type: the plan has been carried out, or has failed.
     pub const INSTALLED: &str = "Installed";
-    /// Reason: the plan is not known.
-    pub const PLAN_UNKNOWN: &str = "PlanUnknown";
     /// Reason: no usable OperatorGroup or ServiceAccount.
     pub const INSTALL_CHECK_FAILED: &str = "InstallCheckFailed";
-    /// Reason: dependencies contradict each other.
-    pub const DEPENDENCIES_CONFLICT: &str = "DependenciesConflict";
     /// Reason: a step failed for good.
     pub const INSTALL_COMPONENT_FAILED: &str = "InstallComponentFailed";
     /// Type (ours): an error that does not pass by itself is being tried again. Its transition time is when the first such
@@ -184,12 +157,8 @@ pub mod install_plan {
     pub const LASTING_ERROR: &str = "LastingError";
     /// Reason written, with an empty message, once [`INSTALL_CHECK_FAILED`] is over.
     pub const UNKNOWN: &str = "Unknown";
-    /// Reason of the warning event about warnings the API server sent for a step.
-    pub const EVENT_APPLIED_WITH_WARNINGS: &str = "AppliedWithWarnings";
     /// Reason of the warning event about accounts or RBAC of a completed plan that are missing and cannot be made again.
     pub const RESTORATION_FAILED: &str = "RestorationFailed";
-    /// Reason of the warning event about custom resources that a new CustomResourceDefinition would break.
-    pub const EVENT_CRD_VALIDATION: &str = "CRDValidation";
 }
 
 /// Condition types and reasons of a bundle lookup in an InstallPlan's status.
@@ -198,32 +167,14 @@ pub mod bundle_lookup {
     pub const PENDING: &str = "BundleLookupPending";
     /// Type: the bundle's content cannot be had.
     pub const FAILED: &str = "BundleLookupFailed";
-    /// Type: the content is not in the InstallPlan's status yet. Only used between two steps of a round.
-    pub const NOT_PERSISTED: &str = "BundleLookupNotPersisted";
-    /// Reason of [`NOT_PERSISTED`].
-    pub const BUNDLE_NOT_UNPACKED: &str = "BundleNotUnpacked";
-    /// Reason of [`PENDING`]: the work has not begun.
-    pub const JOB_NOT_STARTED: &str = "JobNotStarted";
-    /// Reason of [`PENDING`]: the work goes on.
-    pub const JOB_INCOMPLETE: &str = "JobIncomplete";
-    /// Reason of [`PENDING`]: the catalog the bundle comes from does not exist.
-    pub const CATALOG_SOURCE_MISSING: &str = "CatalogSourceMissing";
-    /// Reason of [`FAILED`]: the deadline has passed.
-    pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-    /// Reason of [`FAILED`]: all attempts failed.
-    pub const BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
 }
 
 /// Reasons and connection states of a CatalogSource.
 pub mod catalog_source {
     /// `status.reason`: the spec is not valid.
     pub const SPEC_INVALID_ERROR: &str = "SpecInvalidError";
-    /// `status.reason`: the ConfigMap cannot be used.
-    pub const CONFIG_MAP_ERROR: &str = "ConfigMapError";
     /// `status.reason`: the registry server could not be set up.
     pub const REGISTRY_SERVER_ERROR: &str = "RegistryServerError";
-    /// `status.reason`: the polling interval cannot be parsed, the default holds.
-    pub const INVALID_INTERVAL_ERROR: &str = "InvalidIntervalError";
     /// Connection state: no connection wanted at the moment.
     pub const IDLE: &str = "IDLE";
     /// Connection state: being connected.
@@ -254,22 +205,4 @@ pub mod operator_group {
 pub mod operator_condition {
     /// The one interpreted type: whether the operator may be upgraded now.
     pub const UPGRADEABLE: &str = "Upgradeable";
-}
-
-/// Condition type, reasons and messages of the OLMConfig.
-pub mod olm_config {
-    /// Type: copied ClusterServiceVersions are switched off.
-    pub const DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
-    /// Reason: copies are wanted.
-    pub const COPIED_CSVS_ENABLED: &str = "CopiedCSVsEnabled";
-    /// Reason: copies are not wanted.
-    pub const COPIED_CSVS_DISABLED: &str = "CopiedCSVsDisabled";
-    /// Message: copies are wanted and all there.
-    pub const ENABLED_AND_PRESENT: &str = "Copied CSVs are enabled and present across the cluster";
-    /// Message: copies are wanted and being made.
-    pub const ENABLED_AND_MISSING: &str = "Copied CSVs are enabled and at least one copied CSVs is missing";
-    /// Message: copies are not wanted and being removed.
-    pub const DISABLED_AND_FOUND: &str = "Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator installed in AllNamespace mode";
-    /// Message: copies are not wanted and none is left.
-    pub const DISABLED_AND_NONE: &str = "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in AllNamespace mode";
 }

@@ -20,8 +20,6 @@ pub const OWNER_KIND_CSV: &str = "ClusterServiceVersion";
 pub const COPIED_FROM: &str = "olm.copiedFrom";
 /// Value of boolean labels and annotations that are set.
 pub const TRUE: &str = "true";
-/// Value of [`MANAGED`] on a user's ConfigMap that backs a catalog.
-pub const FALSE: &str = "false";
 
 // OperatorGroup -----------------------------------------------------------------------------------------------------
 
@@ -36,16 +34,8 @@ pub const TARGET_NAMESPACES: &str = "olm.targetNamespaces";
 pub const PROVIDED_APIS: &str = "olm.providedAPIs";
 /// Prefix of the namespace label that marks a target namespace; the OperatorGroup's uid follows. Value is empty.
 pub const OPERATOR_GROUP_UID_PREFIX: &str = "olm.operatorgroup.uid/";
-/// Prefix of the ClusterServiceVersion label for an API; its hash follows. Values [`API_PROVIDED`], [`API_REQUIRED`].
+/// Prefix of the ClusterServiceVersion label for an API; its hash follows. Values `provided`, `required`.
 pub const API_PREFIX: &str = "olm.api.";
-/// Value of an [`API_PREFIX`] label for an API the operator owns.
-pub const API_PROVIDED: &str = "provided";
-/// Value of an [`API_PREFIX`] label for an API the operator needs.
-pub const API_REQUIRED: &str = "required";
-/// Prefix of the ClusterRole label by which an OperatorGroup's roles aggregate; `<API hash>-<level>` follows.
-pub const AGGREGATE_TO_OPERATOR_GROUP_PREFIX: &str = "olm.opgroup.permissions/aggregate-to-";
-/// Prefix of the ClusterRole label by which Kubernetes aggregates into `admin`, `edit` and `view`; the level follows.
-pub const AGGREGATE_TO_PREFIX: &str = "rbac.authorization.k8s.io/aggregate-to-";
 /// Annotation of an OperatorGroup, value [`TRUE`]: resolution in its namespace ignores the global catalogs.
 pub const EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION: &str =
     "olm.operatorframework.io/exclude-global-namespace-resolution";
@@ -68,28 +58,16 @@ pub const POD_FAILURES: &str = "operatorframework.io/registry-pod-failures";
 pub const SERVICE_SPEC_HASH: &str = "olm.service-spec-hash";
 /// Label of Roles, ClusterRoles and their bindings: hash of the rules, or of role reference and subjects.
 pub const PERMISSIONS_HASH: &str = "olm.permissions.hash";
-/// Annotation of a certificate Secret and of a pod template: lower-case hex SHA-256 of the CA certificate in PEM form.
-pub const CA_HASH: &str = "olmcahash";
-/// Label of a webhook configuration: `generateName` of the webhook description it was made from.
-pub const WEBHOOK_DESCRIPTION_GENERATE_NAME: &str = "olm.webhook-description-generate-name";
-/// Label of a webhook configuration: hash of the webhook description it was made from.
-pub const WEBHOOK_DESCRIPTION_HASH: &str = "olm.webhook-description-hash";
 
 // Catalogs ----------------------------------------------------------------------------------------------------------
 
 /// Label of catalog pods and NetworkPolicies and selector of the catalog Service: CatalogSource name.
 /// It is empty on a pod that only looks for a newer image.
 pub const CATALOG_SOURCE: &str = "olm.catalogSource";
-/// Label of the pod that looks for a newer catalog image: CatalogSource name.
-pub const CATALOG_SOURCE_UPDATE: &str = "catalogsource.operators.coreos.com/update";
-/// Label of a pod that serves a ConfigMap catalog: resourceVersion of that ConfigMap.
-pub const CONFIG_MAP_RESOURCE_VERSION: &str = "olm.configMapResourceVersion";
 /// Annotation of a CatalogSource: PriorityClass of its pod, used when the pod configuration names none.
 pub const PRIORITY_CLASS: &str = "operatorframework.io/priorityclass";
 /// Annotation of a catalog pod, value [`TRUE`]: the cluster autoscaler may evict it.
 pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
-/// Annotation of a CatalogSource: image with `{kube_major_version}`, `{kube_minor_version}`, `{kube_patch_version}`.
-pub const CATALOG_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
 /// Label of a Namespace: enforced pod security level, which decides a catalog pod's default security context.
 pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
@@ -110,94 +88,23 @@ pub const PROPERTIES: &str = "operatorframework.io/properties";
 /// Prefix of the CustomResourceDefinition annotation, one for each ClusterServiceVersion it came with; the FNV-1a hash
 /// of the value in hex follows. The value is `<namespace>/<name>`.
 pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alongside-";
-/// Label the Job controller puts on a Job's pods: the Job's name.
-pub const JOB_NAME: &str = "job-name";
 
-// Written by authors of operators -----------------------------------------------------------------------------------
-
-/// Annotation of a ClusterServiceVersion: range of versions it may replace directly.
-pub const SKIP_RANGE: &str = "olm.skipRange";
-/// Annotation of a ClusterServiceVersion: name of the one it stands in for.
-pub const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
-/// Annotation of a ClusterServiceVersion: JSON list of properties its catalog entry shall have.
-pub const AUTHOR_PROPERTIES: &str = "olm.properties";
-/// Annotation of a ClusterServiceVersion: capability level, shown by consoles.
-pub const CAPABILITIES: &str = "capabilities";
-/// Annotation of a ClusterServiceVersion: comma separated categories, shown by consoles.
-pub const CATEGORIES: &str = "categories";
-/// Annotation of a ClusterServiceVersion: image of the operator, shown by consoles.
-pub const CONTAINER_IMAGE: &str = "containerImage";
-/// Annotation of a ClusterServiceVersion: time of the release, shown by consoles.
-pub const CREATED_AT: &str = "createdAt";
-/// Annotation of a ClusterServiceVersion: who supports it, shown by consoles.
-pub const SUPPORT: &str = "support";
-/// Annotation of a ClusterServiceVersion: source repository, shown by consoles.
-pub const REPOSITORY: &str = "repository";
-/// Annotation of a ClusterServiceVersion: JSON list of example objects of its APIs.
-pub const ALM_EXAMPLES: &str = "alm-examples";
-/// Annotation of a ClusterServiceVersion: namespace consoles propose for the install.
-pub const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
-/// Annotation of a ClusterServiceVersion: JSON of the object a user has to make after the install.
-pub const INITIALIZATION_RESOURCE: &str = "operatorframework.io/initialization-resource";
-/// Annotation of a ClusterServiceVersion: the tool that made the bundle.
-pub const BUILDER: &str = "operators.operatorframework.io/builder";
-/// Prefix of the label that names a supported operating system; the Go name of it follows. Value [`SUPPORTED`].
-pub const OS_PREFIX: &str = "operatorframework.io/os.";
-/// Prefix of the label that names a supported architecture; the Go name of it follows. Value [`SUPPORTED`].
-pub const ARCH_PREFIX: &str = "operatorframework.io/arch.";
-/// Value of [`OS_PREFIX`] and [`ARCH_PREFIX`] labels.
-pub const SUPPORTED: &str = "supported";
 /// Annotation kubectl leaves on what it applied; dropped from copies.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 // Bundle and catalog images -----------------------------------------------------------------------------------------
 
-/// Bundle image label: media type of the manifests, mostly `registry+v1`.
-pub const BUNDLE_MEDIATYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
 /// Bundle image label: folder of the manifests in the image.
 pub const BUNDLE_MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
 /// Bundle image label: folder of `annotations.yaml` and friends in the image.
 pub const BUNDLE_METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
-/// Bundle image label: package the bundle belongs to.
-pub const BUNDLE_PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
-/// Bundle image label: comma separated channels of the bundle.
-pub const BUNDLE_CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
-/// Bundle image label: the package's default channel.
-pub const BUNDLE_DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
-/// Catalog image label: folder of the file-based catalog.
-pub const INDEX_CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
-/// Catalog image label: path of the (old) SQLite catalog.
-pub const INDEX_DATABASE: &str = "operators.operatorframework.io.index.database.v1";
-
-// package-server and OpenShift --------------------------------------------------------------------------------------
-
-/// Label of a PackageManifest: its CatalogSource.
-pub const PACKAGE_CATALOG: &str = "catalog";
-/// Label of a PackageManifest: namespace of its CatalogSource.
-pub const PACKAGE_CATALOG_NAMESPACE: &str = "catalog-namespace";
-/// Label of a PackageManifest: provider's name.
-pub const PACKAGE_PROVIDER: &str = "provider";
-/// Label of a PackageManifest: provider's URL.
-pub const PACKAGE_PROVIDER_URL: &str = "provider-url";
-/// Label of the package-server's ClusterServiceVersion: the ClusterOperator it reports to.
-pub const CLUSTER_OPERATOR_NAME: &str = "olm.clusteroperator.name";
-/// Label of the package-server's ClusterServiceVersion: version of the lifecycle manager.
-pub const OLM_VERSION: &str = "olm.version";
 
 // Finalizers and field managers -------------------------------------------------------------------------------------
 
 /// Finalizer of a ClusterServiceVersion whose custom resources are removed before it goes.
 pub const FINALIZER_CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
-/// Field manager for objects of an install, as on clusters today.
-pub const FIELD_MANAGER_INSTALL: &str = "olm.install";
 /// Field manager for the objects of a catalog, as on clusters today.
 pub const FIELD_MANAGER_REGISTRY: &str = "olm.registry";
-/// Field manager of the back-fill of [`MANAGED`] and the owner labels.
-pub const FIELD_MANAGER_OWNERSHIP_LABELLER: &str = "olm-ownership-labeller";
-/// Field manager of the back-fill of [`PERMISSIONS_HASH`].
-pub const FIELD_MANAGER_HASH_LABELLER: &str = "olm-hash-labeller";
-/// Field manager that labels an OperatorGroup's ServiceAccount with [`MANAGED`]; also the source component of events.
-pub const FIELD_MANAGER_OLM: &str = "operator-lifecycle-manager";
 
 // Environment variables of operator containers ----------------------------------------------------------------------
 
