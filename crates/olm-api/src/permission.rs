@@ -3,9 +3,99 @@
 //! Bit-identical to what clusters have: see [`crate::hash`].
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::hash::{generate_name, hash_without_newline};
+
+/// The API group of Roles, ClusterRoles and their bindings.
+pub const API_GROUP: &str = "rbac.authorization.k8s.io";
+
+/// An entry of `permissions` or `clusterPermissions`, in the form that goes into names and hashes: with the order of fields of
+/// upstream's types, and telling a list that is absent (`null` there) from an empty one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Permission {
+    /// The ServiceAccount that gets it.
+    pub service_account_name: String,
+    /// What it may do.
+    #[serde(default)]
+    pub rules: Option<Vec<Rule>>,
+}
+
+/// A policy rule of a [`Permission`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rule {
+    #[serde(default)]
+    verbs: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    api_groups: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    resources: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    resource_names: Option<Vec<String>>,
+    #[serde(default, rename = "nonResourceURLs", skip_serializing_if = "is_empty")]
+    non_resource_urls: Option<Vec<String>>,
+}
+
+fn is_empty(list: &Option<Vec<String>>) -> bool {
+    list.as_ref().is_none_or(Vec::is_empty)
+}
+
+impl From<&PolicyRule> for Rule {
+    fn from(rule: &PolicyRule) -> Self {
+        Self {
+            verbs: Some(rule.verbs.clone()),
+            api_groups: rule.api_groups.clone(),
+            resources: rule.resources.clone(),
+            resource_names: rule.resource_names.clone(),
+            non_resource_urls: rule.non_resource_urls.clone(),
+        }
+    }
+}
+
+impl Permission {
+    /// The permission with these rules.
+    pub fn new(service_account: &str, rules: &[PolicyRule]) -> Self {
+        Self {
+            service_account_name: service_account.to_owned(),
+            rules: Some(rules.iter().map(Rule::from).collect()),
+        }
+    }
+
+    /// Name of its Role, and of the RoleBinding, for the ClusterServiceVersion `csv`.
+    ///
+    /// # Errors
+    /// None in practice; see [`go_compat::json::encode`].
+    pub fn role_name(&self, csv: &str) -> Result<String, serde_json::Error> {
+        let object = self.named(csv, None);
+        generate_name(&format!("{csv}-{}", self.service_account_name), &object)
+    }
+
+    /// Name of its ClusterRole, and of the ClusterRoleBinding, for the ClusterServiceVersion `csv` in `namespace`.
+    ///
+    /// # Errors
+    /// None in practice; see [`go_compat::json::encode`].
+    pub fn cluster_role_name(&self, csv: &str, namespace: &str) -> Result<String, serde_json::Error> {
+        generate_name(csv, &self.named(csv, Some(namespace)))
+    }
+
+    /// Permissions hash of its Role or ClusterRole.
+    ///
+    /// # Errors
+    /// None in practice; see [`go_compat::json::encode`].
+    pub fn rules_hash(&self) -> Result<String, serde_json::Error> {
+        hash_without_newline(&self.rules)
+    }
+
+    fn named<'a>(&'a self, csv: &'a str, namespace: Option<&'a str>) -> Named<'a> {
+        Named {
+            name: csv,
+            namespace,
+            permission: self,
+        }
+    }
+}
 
 /// Name of the Role, and of its RoleBinding, for a permission of the ClusterServiceVersion `csv`.
 ///
@@ -16,12 +106,7 @@ pub fn role_name(
     service_account: &str,
     rules: &[PolicyRule],
 ) -> Result<String, serde_json::Error> {
-    let object = Named {
-        name: csv,
-        namespace: None,
-        permission: Permission::new(service_account, rules),
-    };
-    generate_name(&format!("{csv}-{service_account}"), &object)
+    Permission::new(service_account, rules).role_name(csv)
 }
 
 /// Name of the ClusterRole, and of its ClusterRoleBinding, for a cluster permission of the ClusterServiceVersion `csv` in
@@ -35,12 +120,7 @@ pub fn cluster_role_name(
     service_account: &str,
     rules: &[PolicyRule],
 ) -> Result<String, serde_json::Error> {
-    let object = Named {
-        name: csv,
-        namespace: Some(namespace),
-        permission: Permission::new(service_account, rules),
-    };
-    generate_name(csv, &object)
+    Permission::new(service_account, rules).cluster_role_name(csv, namespace)
 }
 
 /// Name of the ClusterRole that a Role of the ClusterServiceVersion `csv` in `namespace` is promoted to, of its counterparts in
@@ -61,11 +141,8 @@ pub fn promoted_role_name(
     struct Promoted<'a> {
         promoted: Named<'a>,
     }
-    let promoted = Named {
-        name: csv,
-        namespace: Some(namespace),
-        permission: Permission::new(service_account, rules),
-    };
+    let permission = Permission::new(service_account, rules);
+    let promoted = permission.named(csv, Some(namespace));
     generate_name(&format!("{csv}-{service_account}"), &Promoted { promoted })
 }
 
@@ -74,7 +151,7 @@ pub fn promoted_role_name(
 /// # Errors
 /// None in practice; see [`go_compat::json::encode`].
 pub fn rules_hash(rules: &[PolicyRule]) -> Result<String, serde_json::Error> {
-    hash_without_newline(&rules.iter().map(Rule::from).collect::<Vec<_>>())
+    Permission::new("", rules).rules_hash()
 }
 
 /// Permissions hash of a RoleBinding or ClusterRoleBinding.
@@ -92,6 +169,25 @@ pub fn binding_hash(role: &RoleRef, subjects: &[Subject]) -> Result<String, serd
     })
 }
 
+/// What the binding of a permission refers to: the Role or ClusterRole (`kind`) of this name.
+pub fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef {
+        api_group: API_GROUP.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Whom the binding of a permission is for.
+pub fn service_account_subject(namespace: &str, name: &str) -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: name.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        ..Subject::default()
+    }
+}
+
 // The structs below exist for the order of their fields and for what they leave out.
 
 #[derive(Serialize)]
@@ -99,49 +195,7 @@ struct Named<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<&'a str>,
-    permission: Permission<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Permission<'a> {
-    service_account_name: &'a str,
-    rules: Vec<Rule<'a>>,
-}
-
-impl<'a> Permission<'a> {
-    fn new(service_account_name: &'a str, rules: &'a [PolicyRule]) -> Self {
-        Self {
-            service_account_name,
-            rules: rules.iter().map(Rule::from).collect(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Rule<'a> {
-    verbs: &'a [String],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    api_groups: &'a [String],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    resources: &'a [String],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    resource_names: &'a [String],
-    #[serde(rename = "nonResourceURLs", skip_serializing_if = "<[String]>::is_empty")]
-    non_resource_urls: &'a [String],
-}
-
-impl<'a> From<&'a PolicyRule> for Rule<'a> {
-    fn from(rule: &'a PolicyRule) -> Self {
-        Self {
-            verbs: &rule.verbs,
-            api_groups: rule.api_groups.as_deref().unwrap_or_default(),
-            resources: rule.resources.as_deref().unwrap_or_default(),
-            resource_names: rule.resource_names.as_deref().unwrap_or_default(),
-            non_resource_urls: rule.non_resource_urls.as_deref().unwrap_or_default(),
-        }
-    }
+    permission: &'a Permission,
 }
 
 #[derive(Serialize)]
@@ -196,18 +250,10 @@ mod tests {
     }
 
     fn binding(kind: &str, name: &str) -> (RoleRef, Vec<Subject>) {
-        let role = RoleRef {
-            api_group: "rbac.authorization.k8s.io".into(),
-            kind: kind.into(),
-            name: name.into(),
-        };
-        let subject = Subject {
-            kind: "ServiceAccount".into(),
-            name: "demo".into(),
-            namespace: Some("golden".into()),
-            ..Subject::default()
-        };
-        (role, vec![subject])
+        (
+            role_ref(kind, name),
+            vec![service_account_subject("golden", "demo")],
+        )
     }
 
     #[test]
@@ -224,6 +270,18 @@ mod tests {
             binding_hash(&role, &subjects).unwrap(),
             "2eBh2KEk4MoIhFePmWWX8sD3VfE8NOcAFKWwRS"
         );
+    }
+
+    /// As in Go, where a list that is not there is `null`.
+    #[test]
+    fn rules_that_are_absent_are_not_rules_that_are_empty() {
+        let read = |text: &str| serde_json::from_str::<Permission>(text).unwrap();
+        let absent = read(r#"{"serviceAccountName": "a"}"#);
+        let empty = read(r#"{"serviceAccountName": "a", "rules": []}"#);
+        assert_eq!(empty.rules_hash().unwrap(), rules_hash(&[]).unwrap());
+        assert_ne!(absent.rules_hash().unwrap(), empty.rules_hash().unwrap());
+        assert_eq!(empty.role_name("csv").unwrap(), role_name("csv", "a", &[]).unwrap());
+        assert_ne!(absent.role_name("csv").unwrap(), empty.role_name("csv").unwrap());
     }
 
     /// Two ClusterServiceVersions of one name in two namespaces, and the two kinds of permission of one, never meet in a name.

@@ -5,14 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use olm_api::{hash, labels};
-use serde::{Deserialize, Serialize};
+use olm_api::labels;
+use olm_api::permission::{self, Permission};
 use serde_json::{Value, json};
 
 use super::object;
 
-/// The API group of RBAC.
-const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// The ServiceAccount every namespace has; it is never made here.
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
@@ -31,73 +29,6 @@ pub enum RbacError {
     },
 }
 
-/// One entry of `permissions` or `clusterPermissions`, with the field order of upstream's type: it goes into hashes.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Permission {
-    service_account_name: String,
-    #[serde(default)]
-    rules: Option<Vec<Rule>>,
-}
-
-/// A policy rule, with the field order of Kubernetes' Go type.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Rule {
-    #[serde(default)]
-    verbs: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "is_empty")]
-    api_groups: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "is_empty")]
-    resources: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "is_empty")]
-    resource_names: Option<Vec<String>>,
-    #[serde(default, rename = "nonResourceURLs", skip_serializing_if = "is_empty")]
-    non_resource_urls: Option<Vec<String>>,
-}
-
-fn is_empty(list: &Option<Vec<String>>) -> bool {
-    list.as_ref().is_none_or(Vec::is_empty)
-}
-
-/// What a Role's name is the hash of.
-#[derive(Serialize)]
-struct RoleInput<'a> {
-    name: &'a str,
-    permission: &'a Permission,
-}
-
-/// What a ClusterRole's name is the hash of.
-#[derive(Serialize)]
-struct ClusterRoleInput<'a> {
-    name: &'a str,
-    namespace: &'a str,
-    permission: &'a Permission,
-}
-
-/// What a binding's hash label is the hash of; the names of the fields are those of a Go struct without tags.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct BindingInput<'a> {
-    role_ref: &'a RoleRef<'a>,
-    subjects: [Subject<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RoleRef<'a> {
-    api_group: &'a str,
-    kind: &'a str,
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-struct Subject<'a> {
-    kind: &'a str,
-    name: &'a str,
-    namespace: &'a str,
-}
-
 /// The objects for a ClusterServiceVersion in `namespace`, in upstream's order made deterministic: for each permission its
 /// ServiceAccount (once), Role and RoleBinding, then for each cluster permission ServiceAccount, ClusterRole and binding.
 ///
@@ -112,36 +43,19 @@ pub fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, RbacErro
         if accounts.insert(permission.service_account_name.clone()) {
             objects.push(owner.service_account(&permission.service_account_name));
         }
-        let base = format!("{name}-{}", permission.service_account_name);
-        let role = hash::generate_name(
-            &base,
-            &RoleInput {
-                name,
-                permission: &permission,
-            },
-        )
-        .map_err(unreadable("permissions", name))?;
-        objects.extend(
-            owner
-                .role_and_binding("Role", &role, &permission)
-                .map_err(unreadable("permissions", name))?,
-        );
+        let made = permission
+            .role_name(name)
+            .and_then(|role| owner.role_and_binding(Scope::Namespace, &role, &permission));
+        objects.extend(made.map_err(unreadable("permissions", name))?);
     }
     for permission in permissions(csv, "clusterPermissions")? {
         if accounts.insert(permission.service_account_name.clone()) {
             objects.push(owner.service_account(&permission.service_account_name));
         }
-        let input = ClusterRoleInput {
-            name,
-            namespace,
-            permission: &permission,
-        };
-        let role = hash::generate_name(name, &input).map_err(unreadable("clusterPermissions", name))?;
-        objects.extend(
-            owner
-                .role_and_binding("ClusterRole", &role, &permission)
-                .map_err(unreadable("clusterPermissions", name))?,
-        );
+        let made = permission
+            .cluster_role_name(name, namespace)
+            .and_then(|role| owner.role_and_binding(Scope::Cluster, &role, &permission));
+        objects.extend(made.map_err(unreadable("clusterPermissions", name))?);
     }
     Ok(objects)
 }
@@ -181,48 +95,36 @@ impl Owner<'_> {
         })
     }
 
-    /// A `Role` or `ClusterRole` and the binding of the same name.
+    /// The role and the binding of the same name.
     fn role_and_binding(
         self,
-        kind: &str,
+        scope: Scope,
         name: &str,
         permission: &Permission,
     ) -> Result<[Value; 2], serde_json::Error> {
-        let role_ref = RoleRef {
-            api_group: RBAC_GROUP,
-            kind,
-            name,
-        };
-        let subject = Subject {
-            kind: "ServiceAccount",
-            name: &permission.service_account_name,
-            namespace: self.namespace,
-        };
-        let input = BindingInput {
-            role_ref: &role_ref,
-            subjects: [subject],
-        };
+        let role_ref = permission::role_ref(scope.role_kind(), name);
+        let subjects = [permission::service_account_subject(
+            self.namespace,
+            &permission.service_account_name,
+        )];
         let rules = permission.rules.as_deref().unwrap_or_default();
-        let mut role = self.rbac_object(kind, name, &hash::hash_without_newline(&permission.rules)?);
+        let mut role = self.rbac_object(scope, scope.role_kind(), name, &permission.rules_hash()?);
         object::set(&mut role, "rules", serde_json::to_value(rules)?);
-        let mut binding = self.rbac_object(
-            &format!("{kind}Binding"),
-            name,
-            &hash::hash_without_newline(&input)?,
-        );
-        object::set(&mut binding, "subjects", serde_json::to_value(&input.subjects)?);
+        let hash = permission::binding_hash(&role_ref, &subjects)?;
+        let mut binding = self.rbac_object(scope, scope.binding_kind(), name, &hash);
+        object::set(&mut binding, "subjects", serde_json::to_value(&subjects)?);
         object::set(&mut binding, "roleRef", serde_json::to_value(&role_ref)?);
         Ok([role, binding])
     }
 
-    fn rbac_object(self, kind: &str, name: &str, permissions_hash: &str) -> Value {
+    fn rbac_object(self, scope: Scope, kind: &str, name: &str, permissions_hash: &str) -> Value {
         let mut object = json!({
-            "apiVersion": format!("{RBAC_GROUP}/v1"),
+            "apiVersion": format!("{}/v1", permission::API_GROUP),
             "kind": kind,
             "metadata": { "name": name, "labels": { labels::PERMISSIONS_HASH: permissions_hash } },
         });
         object::set_owner_labels(&mut object, self.csv, self.namespace);
-        if !kind.starts_with("Cluster") {
+        if scope == Scope::Namespace {
             let metadata = object::map_mut(&mut object, "metadata");
             metadata.insert("namespace".to_owned(), self.namespace.into());
             metadata.insert(
@@ -231,6 +133,29 @@ impl Owner<'_> {
             );
         }
         object
+    }
+}
+
+/// Where a permission holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Namespace,
+    Cluster,
+}
+
+impl Scope {
+    fn role_kind(self) -> &'static str {
+        match self {
+            Scope::Namespace => "Role",
+            Scope::Cluster => "ClusterRole",
+        }
+    }
+
+    fn binding_kind(self) -> &'static str {
+        match self {
+            Scope::Namespace => "RoleBinding",
+            Scope::Cluster => "ClusterRoleBinding",
+        }
     }
 }
 
