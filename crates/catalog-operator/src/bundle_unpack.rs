@@ -23,13 +23,13 @@ pub mod bundle_cache;
 pub mod config_map;
 pub mod content;
 pub mod error;
+pub mod image_source;
 pub mod packed;
 pub mod preflight;
-pub mod registry_source;
 pub mod retry;
 pub mod unpacker;
 
 pub use content::UnpackedBundle;
 pub use error::UnpackError;
-pub use registry_source::RegistrySource;
+pub use image_source::ImageBundleSource;
 pub use unpacker::{UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};

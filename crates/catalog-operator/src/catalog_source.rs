@@ -21,7 +21,7 @@ pub mod address;
 pub mod connection;
 pub mod decide;
 pub mod objects;
-pub mod observe;
+pub mod observed;
 pub mod pod;
 pub mod pod_state;
 pub mod source;
@@ -48,7 +48,7 @@ use olm_runtime::store::Store;
 
 use self::connection::Connections;
 use self::decide::Verdict;
-use self::observe::Observed;
+use self::observed::Observed;
 use self::pod::PodSettings;
 
 /// Stores that CatalogSources are observed from.

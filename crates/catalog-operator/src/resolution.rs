@@ -4,14 +4,14 @@
 //! # Expected flow
 //! A round looks at one namespace as a whole. Subscriptions that have no plan on its way are put to the resolver
 //! together with the installed ClusterServiceVersions and the contents of the catalogs in reach. The bundles of the
-//! answer are unpacked; when those of a part are there, an InstallPlan with all its steps is created, and the
+//! solution are unpacked; when those of a component are there, an InstallPlan with all its steps is created, and the
 //! Subscriptions it moves on are made to refer to it. The same round composes and writes the status of every
 //! Subscription that changed, see [`crate::subscription`] for why there is no other writer.
 //!
 //! # Guarantees
-//! - An answer is asked of the resolver once: while nothing changes that it depends on, it is remembered.
-//! - At most one plan is made for an answer, also when the process ends between any two writes.
-//! - A part that cannot be resolved or unpacked does not hold up the others; its Subscriptions say why, the others do not.
+//! - An input is resolved once: while nothing of it changes, what it came to is kept.
+//! - At most one plan is made for a resolution, also when the process ends between any two writes.
+//! - A component that cannot be resolved or unpacked does not hold up the others; its Subscriptions say why, the others do not.
 //! - A catalog that is only starting is waited for in silence; its own status and `CatalogSourcesUnhealthy` tell.
 //!
 //! # Errors
@@ -20,17 +20,18 @@
 //!
 //! Rules: `docs/reference/resolution.md`.
 
-pub mod answer;
+pub mod cache;
 pub mod cluster_fit;
+pub mod components;
 pub mod decide;
 pub mod group_settings;
-pub mod observe;
-pub mod parts;
+pub mod input;
+pub mod observed;
+pub mod outcome;
 pub mod plan_object;
-pub mod question;
 pub mod reconciler;
+pub mod resolved;
 pub mod runtime_constraints;
-pub mod standing;
 pub mod triggers;
 pub mod unpacking;
 

@@ -16,13 +16,13 @@ use tokio::task::JoinSet;
 
 use crate::args::Args;
 use crate::bundle_unpack::unpacker::BundleSource;
-use crate::bundle_unpack::{RegistrySource, Unpacker, UnpackerConfig};
+use crate::bundle_unpack::{ImageBundleSource, Unpacker, UnpackerConfig};
 use crate::catalog_source::CatalogSourceReconciler;
 use crate::catalog_source::connection::{Connections, Dial, Tcp};
 use crate::catalog_source::pod::PodSettings;
+use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
-use crate::registry_reader::RegistryReader;
 use crate::resolution::ResolutionReconciler;
 use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
@@ -101,7 +101,7 @@ impl Default for Outside {
     fn default() -> Self {
         Self {
             dial: Arc::new(Tcp),
-            catalogs: Arc::new(RegistryReader),
+            catalogs: Arc::new(GrpcCatalogReader),
             bundles: None,
         }
     }
@@ -153,9 +153,12 @@ fn build_services(
     queues: &Queues,
     outside: Outside,
 ) -> Services {
-    let connections =
-        Connections::new(wiring::connection_changed(stores, queues, args.global_namespace()))
-            .with_dial(outside.dial);
+    let connections = Connections::new(wiring::connection_changed(
+        stores,
+        queues,
+        args.global_namespace(),
+    ))
+    .with_dial(outside.dial);
     let of_namespaces = queues.namespaces.clone();
     let snapshots = Snapshots::new(connections.clone(), outside.catalogs, move |namespace: &str| {
         of_namespaces.add(namespace.to_owned());
@@ -167,7 +170,7 @@ fn build_services(
         .unwrap_or_default();
     let bundles = outside.bundles.unwrap_or_else(|| {
         let cache = args.unpack_cache.clone();
-        let source = RegistrySource::new(client.clone(), stores.sources.clone(), registries, cache);
+        let source = ImageBundleSource::new(client.clone(), stores.sources.clone(), registries, cache);
         Arc::new(source.with_spool(args.unpack_spool.clone()))
     });
     let config = UnpackerConfig {

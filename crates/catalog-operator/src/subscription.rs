@@ -20,13 +20,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use olm_api::condition::subscription as words;
+use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription, SubscriptionState, SubscriptionStatus};
 use olm_runtime::condition::stored_time;
 
 use self::catalog_health::CatalogFact;
-use self::conditions::holds;
+use self::conditions::condition_true;
 use self::deprecation::DeprecationFact;
 
 /// InstallPlans of a namespace by name.
@@ -34,7 +34,7 @@ pub type Plans = BTreeMap<String, Arc<InstallPlan>>;
 
 /// What the namespace of a Subscription is like.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct NamespaceState {
     /// Its InstallPlans.
     pub plans: Plans,
     /// Names of its ClusterServiceVersions, copies left out.
@@ -45,7 +45,7 @@ pub struct Surroundings {
 
 /// How the resolution of the namespace stands, as all of its Subscriptions show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum ResolutionOutcome {
     /// Nothing new is known: what the conditions say stays.
     #[default]
     Unknown,
@@ -87,7 +87,7 @@ pub struct Facts<'a> {
     /// Catalogs it can see, in the order of [`catalog_health::sort`].
     pub catalogs: &'a [CatalogFact],
     /// How resolution stands.
-    pub standing: &'a Standing,
+    pub outcome: &'a ResolutionOutcome,
     /// Deprecations; none when its catalog does not tell at the moment.
     pub deprecation: Option<&'a DeprecationFact>,
     /// A new plan for it.
@@ -98,33 +98,33 @@ pub struct Facts<'a> {
 ///
 /// A plan that is gone is forgotten, the plan that made a generated Subscription is adopted, and the state follows the
 /// existence of the ClusterServiceVersion (not its phase, as users know it).
-pub fn settle(subscription: &Subscription, around: &Surroundings) -> SubscriptionStatus {
+pub fn settle(subscription: &Subscription, namespace_state: &NamespaceState) -> SubscriptionStatus {
     let mut status = subscription.status.clone().unwrap_or_default();
-    let plan = plan_of(&status, around);
+    let plan = plan_of(&status, namespace_state);
     install_plan::forget_lost(&mut status, plan);
-    adopt_generated(&mut status, subscription, around);
-    follow_csv(&mut status, around);
+    adopt_generated(&mut status, subscription, namespace_state);
+    follow_csv(&mut status, namespace_state);
     status
 }
 
 /// The whole status.
 pub fn compose(
     subscription: &Subscription,
-    around: &Surroundings,
+    namespace_state: &NamespaceState,
     facts: &Facts<'_>,
     now: Timestamp,
 ) -> SubscriptionStatus {
-    let mut status = settle(subscription, around);
+    let mut status = settle(subscription, namespace_state);
     if let Some(Assignment { plan, csv }) = facts.assignment {
         install_plan::refer_to(&mut status, plan);
         status.current_csv = Some(csv.clone());
         status.install_plan_generation = plan.spec.generation;
         status.state = SubscriptionState::UpgradePending;
-        follow_csv(&mut status, around);
+        follow_csv(&mut status, namespace_state);
     }
     catalog_health::put(&mut status, &subscription.spec, facts.catalogs, now);
-    put_standing(&mut status, facts.standing, now);
-    let plan = plan_of(&status, around);
+    put_outcome(&mut status, facts.outcome, now);
+    let plan = plan_of(&status, namespace_state);
     install_plan::put_condition(&mut status, plan, now);
     if let Some(fact) = facts.deprecation {
         let installed = status.installed_csv.clone().unwrap_or_default();
@@ -155,7 +155,7 @@ pub fn is_worth_writing(old: Option<&SubscriptionStatus>, new: &SubscriptionStat
         for condition in status
             .conditions
             .iter_mut()
-            .filter(|c| c.type_ == words::CATALOG_SOURCES_UNHEALTHY)
+            .filter(|c| c.type_ == reasons::CATALOG_SOURCES_UNHEALTHY)
         {
             if catalog_health::is_passing_reason(condition.reason.as_deref().unwrap_or_default()) {
                 condition.reason = lasting_reason(&condition.status).map(str::to_owned);
@@ -168,15 +168,18 @@ pub fn is_worth_writing(old: Option<&SubscriptionStatus>, new: &SubscriptionStat
 
 fn lasting_reason(status: &str) -> Option<&'static str> {
     Some(if status == olm_api::condition::TRUE {
-        words::UNHEALTHY_CATALOG_SOURCE_FOUND
+        reasons::UNHEALTHY_CATALOG_SOURCE_FOUND
     } else {
-        words::ALL_CATALOG_SOURCES_HEALTHY
+        reasons::ALL_CATALOG_SOURCES_HEALTHY
     })
 }
 
 /// The plan that a status refers to, if it exists.
-pub fn plan_of<'a>(status: &SubscriptionStatus, around: &'a Surroundings) -> Option<&'a InstallPlan> {
-    let plan = around.plans.get(install_plan::referenced(status)?)?;
+pub fn plan_of<'a>(
+    status: &SubscriptionStatus,
+    namespace_state: &'a NamespaceState,
+) -> Option<&'a InstallPlan> {
+    let plan = namespace_state.plans.get(install_plan::referenced(status)?)?;
     let uid = status.install_plan_ref.as_ref()?.uid.as_ref();
     // A namesake that was made later is another plan.
     (uid.is_none() || uid == plan.metadata.uid.as_ref()).then_some(plan.as_ref())
@@ -184,18 +187,22 @@ pub fn plan_of<'a>(status: &SubscriptionStatus, around: &'a Surroundings) -> Opt
 
 /// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan, and one made
 /// later under its name did not bring it: names come back when all that knew of them is gone.
-fn adopt_generated(status: &mut SubscriptionStatus, subscription: &Subscription, around: &Surroundings) {
+fn adopt_generated(
+    status: &mut SubscriptionStatus,
+    subscription: &Subscription,
+    namespace_state: &NamespaceState,
+) {
     if status.install_plan_ref.is_some() || status.install_plan.is_some() {
         return;
     }
     let generated_by = subscription.annotations().get(labels::GENERATED_BY);
-    let plan = generated_by.and_then(|name| around.plans.get(name));
+    let plan = generated_by.and_then(|name| namespace_state.plans.get(name));
     let Some(plan) = plan.filter(|plan| brings(plan, &subscription.name_any())) else {
         return;
     };
     install_plan::refer_to(status, plan);
     status.current_csv = subscription.spec.starting_csv().map(str::to_owned);
-    status.state = pending_state(plan, around);
+    status.state = pending_state(plan, namespace_state);
 }
 
 /// Whether a step of the plan is the Subscription of this name.
@@ -205,47 +212,47 @@ fn brings(plan: &InstallPlan, name: &str) -> bool {
     resources.any(|resource| resource.kind == "Subscription" && resource.name == name)
 }
 
-fn pending_state(plan: &InstallPlan, around: &Surroundings) -> SubscriptionState {
-    if around.fail_forward && install_plan::phase(plan) == InstallPlanPhase::Failed {
+fn pending_state(plan: &InstallPlan, namespace_state: &NamespaceState) -> SubscriptionState {
+    if namespace_state.fail_forward && install_plan::phase(plan) == InstallPlanPhase::Failed {
         SubscriptionState::UpgradeFailed
     } else {
         SubscriptionState::UpgradePending
     }
 }
 
-fn follow_csv(status: &mut SubscriptionStatus, around: &Surroundings) {
+fn follow_csv(status: &mut SubscriptionStatus, namespace_state: &NamespaceState) {
     let Some(current) = status.current_csv.clone().filter(|name| !name.is_empty()) else {
         return;
     };
-    if around.csvs.contains(&current) {
+    if namespace_state.csvs.contains(&current) {
         status.state = SubscriptionState::AtLatestKnown;
         status.installed_csv = Some(current);
     } else {
-        let failed = plan_of(status, around).map(|plan| pending_state(plan, around));
+        let failed = plan_of(status, namespace_state).map(|plan| pending_state(plan, namespace_state));
         status.state = failed.unwrap_or(SubscriptionState::UpgradePending);
     }
 }
 
-fn put_standing(status: &mut SubscriptionStatus, standing: &Standing, now: Timestamp) {
-    let kept = match standing {
-        Standing::Unknown => return,
-        Standing::Resolved => None,
-        Standing::ResolutionFailed { reason, message } => {
-            Some(holds(words::RESOLUTION_FAILED, reason, message))
+fn put_outcome(status: &mut SubscriptionStatus, outcome: &ResolutionOutcome, now: Timestamp) {
+    let kept = match outcome {
+        ResolutionOutcome::Unknown => return,
+        ResolutionOutcome::Resolved => None,
+        ResolutionOutcome::ResolutionFailed { reason, message } => {
+            Some(condition_true(reasons::RESOLUTION_FAILED, reason, message))
         }
-        Standing::Unpacking { message } => Some(holds(
-            words::BUNDLE_UNPACKING,
-            words::UNPACKING_IN_PROGRESS,
+        ResolutionOutcome::Unpacking { message } => Some(condition_true(
+            reasons::BUNDLE_UNPACKING,
+            reasons::UNPACKING_IN_PROGRESS,
             message,
         )),
-        Standing::UnpackFailed { reason, message } => {
-            Some(holds(words::BUNDLE_UNPACK_FAILED, reason, message))
+        ResolutionOutcome::UnpackFailed { reason, message } => {
+            Some(condition_true(reasons::BUNDLE_UNPACK_FAILED, reason, message))
         }
     };
     for type_ in [
-        words::RESOLUTION_FAILED,
-        words::BUNDLE_UNPACKING,
-        words::BUNDLE_UNPACK_FAILED,
+        reasons::RESOLUTION_FAILED,
+        reasons::BUNDLE_UNPACKING,
+        reasons::BUNDLE_UNPACK_FAILED,
     ] {
         if kept.as_ref().is_none_or(|condition| condition.type_ != type_) {
             conditions::remove(&mut status.conditions, type_);

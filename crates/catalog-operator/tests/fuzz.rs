@@ -21,14 +21,14 @@ use catalog_operator::annotation;
 use catalog_operator::bundle_unpack::content::{UnpackedBundle, read_files};
 use catalog_operator::bundle_unpack::{config_map, preflight};
 use catalog_operator::catalog_source::connection::ConnectionState;
-use catalog_operator::catalog_source::observe::Observed as ObservedSource;
+use catalog_operator::catalog_source::observed::Observed as ObservedSource;
 use catalog_operator::catalog_source::pod::PodSettings;
 use catalog_operator::catalog_source::{self, address, source};
 use catalog_operator::install_plan::manifest::{BundleImageReference, Manifest};
 use catalog_operator::install_plan::observe::{BundleContent, Reads, observe};
 use catalog_operator::install_plan::{self, crd_upgrade, object, steps};
-use catalog_operator::resolution::{cluster_fit, group_settings, question};
-use catalog_operator::subscription::{self, Facts, Standing, Surroundings};
+use catalog_operator::resolution::{cluster_fit, group_settings, input};
+use catalog_operator::subscription::{self, Facts, NamespaceState, ResolutionOutcome};
 use fuzzing::{Fuzz, Random, tree};
 use kube::core::ApiResource;
 use olm_api::v1::OperatorGroup;
@@ -451,12 +451,12 @@ fn look_at_source(object: CatalogSource) -> bool {
 }
 
 fn look_at_subscription(object: Subscription) -> bool {
-    let around = Surroundings::default();
+    let around = NamespaceState::default();
     let status = subscription::settle(&object, &around);
-    question::resolver_subscription(&object, &status);
+    input::resolver_subscription(&object, &status);
     let facts = Facts {
         catalogs: &[],
-        standing: &Standing::Unknown,
+        outcome: &ResolutionOutcome::Unknown,
         deprecation: None,
         assignment: None,
     };
@@ -485,7 +485,7 @@ fn objects_of_any_kind_are_looked_at() {
                 "CatalogSource" => typed(&document).is_some_and(look_at_source),
                 "Subscription" => typed(&document).is_some_and(look_at_subscription),
                 _ => typed::<ClusterServiceVersion>(&document).is_some_and(|csv| {
-                    question::installed_csv(&csv);
+                    input::installed_csv(&csv);
                     true
                 }),
             };

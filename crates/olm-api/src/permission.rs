@@ -280,7 +280,10 @@ mod tests {
         let empty = read(r#"{"serviceAccountName": "a", "rules": []}"#);
         assert_eq!(empty.rules_hash().unwrap(), rules_hash(&[]).unwrap());
         assert_ne!(absent.rules_hash().unwrap(), empty.rules_hash().unwrap());
-        assert_eq!(empty.role_name("csv").unwrap(), role_name("csv", "a", &[]).unwrap());
+        assert_eq!(
+            empty.role_name("csv").unwrap(),
+            role_name("csv", "a", &[]).unwrap()
+        );
         assert_ne!(absent.role_name("csv").unwrap(), empty.role_name("csv").unwrap());
     }
 

@@ -17,7 +17,7 @@ pub const FRESH: Duration = Duration::from_secs(600);
 /// How long it counts while the registry does not answer.
 pub const KNOWN: Duration = Duration::from_secs(24 * 3600);
 /// How many consents are remembered; forgetting one costs a request. The namespace that has most loses its oldest.
-const MOST: usize = 4096;
+const MAX_CONSENTS: usize = 4096;
 
 /// Credentials and who they make their owner, as far as a comparison goes.
 #[derive(Clone, Default)]
@@ -68,7 +68,7 @@ impl Consents {
         let now = Instant::now();
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.retain(|_, at| now.saturating_duration_since(*at) < KNOWN);
-        if given.len() >= MOST {
+        if given.len() >= MAX_CONSENTS {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
             for (_, namespace, _) in given.keys() {
                 let count = counts.entry(namespace).or_default();
@@ -144,12 +144,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_more_consents_are_kept_than_are_allowed() {
         let consents = Consents::default();
-        for number in 0..=MOST {
+        for number in 0..=MAX_CONSENTS {
             let digest = Digest::sha256(number.to_string().as_bytes());
             consents.note(&digest, "a", &keys(&[]));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(consents.given.lock().unwrap().len(), MOST);
+        assert_eq!(consents.given.lock().unwrap().len(), MAX_CONSENTS);
         assert!(!consents.was_given(&Digest::sha256(b"0"), "a", &keys(&[]), KNOWN));
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let consents = Consents::default();
         let quiet = Digest::sha256(b"quiet");
         consents.note(&quiet, "quiet", &keys(&[]));
-        for number in 0..=MOST {
+        for number in 0..=MAX_CONSENTS {
             tokio::time::advance(Duration::from_millis(1)).await;
             let digest = Digest::sha256(number.to_string().as_bytes());
             consents.note(&digest, "noisy", &keys(&[]));

@@ -17,7 +17,7 @@ use olm_runtime::plan::{Action, Exists, Identity, Plan, Propagation, Requeue, Ta
 use serde::Serialize;
 
 use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy};
-use super::observe::Observed;
+use super::observed::Observed;
 use super::pod::build_pod;
 use super::pod_state;
 use super::source::{PodConfig, Source};

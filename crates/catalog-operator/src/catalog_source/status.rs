@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use olm_api::condition::catalog_source as words;
+use olm_api::condition::catalog_source as reasons;
 use olm_api::v1alpha1::{CatalogSourceStatus, GrpcConnectionState, RegistryServiceStatus};
 use olm_runtime::condition::stored_time;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
@@ -15,7 +15,7 @@ use super::address::shown_address;
 use super::connection::ConnectionState;
 use super::decide::{Purpose, Verdict};
 use super::objects::{GRPC_PORT, name, service_name};
-use super::observe::Observed;
+use super::observed::Observed;
 use super::source::{Source, unserved_notice};
 
 /// The whole status, built from the present one.
@@ -59,7 +59,7 @@ fn filled(text: String) -> Option<String> {
 /// Reason and message; both empty when all is well.
 fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'static str, String) {
     match &observed.parsed {
-        Source::Invalid(text) | Source::Unserved(text) => return (words::SPEC_INVALID_ERROR, text.clone()),
+        Source::Invalid(text) | Source::Unserved(text) => return (reasons::SPEC_INVALID_ERROR, text.clone()),
         Source::Image { .. } | Source::Address(_) => {}
     }
     if let Some((index, failure)) = outcomes.failure().filter(|(_, failure)| lasts(failure)) {
@@ -68,17 +68,17 @@ fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'stati
             "couldn't ensure registry server - {}",
             failure_text(observed, purpose, failure)
         );
-        return (words::REGISTRY_SERVER_ERROR, text);
+        return (reasons::REGISTRY_SERVER_ERROR, text);
     }
     if let Some(trouble) = &verdict.trouble {
         return (
-            words::REGISTRY_SERVER_ERROR,
+            reasons::REGISTRY_SERVER_ERROR,
             format!("registry server is not ready - {trouble}"),
         );
     }
     match &observed.connection {
         ConnectionState::Failing { error, .. } => (
-            words::REGISTRY_SERVER_ERROR,
+            reasons::REGISTRY_SERVER_ERROR,
             format!("couldn't connect to registry - {error}"),
         ),
         _ => ("", unserved_notice(&observed.source).unwrap_or_default()),
@@ -160,13 +160,13 @@ fn connection_state(
 ) -> GrpcConnectionState {
     let old = old.filter(|old| old.address.as_ref() == Some(&address));
     let (state, since) = match &observed.connection {
-        ConnectionState::Ready(link) => (words::READY, stored_time(link.since)),
-        ConnectionState::Failing { since, .. } => (words::TRANSIENT_FAILURE, stored_time(*since)),
-        ConnectionState::Waiting if trouble => (words::TRANSIENT_FAILURE, stored_time(now)),
-        ConnectionState::Waiting => (words::CONNECTING, stored_time(now)),
+        ConnectionState::Ready(link) => (reasons::READY, stored_time(link.since)),
+        ConnectionState::Failing { since, .. } => (reasons::TRANSIENT_FAILURE, stored_time(*since)),
+        ConnectionState::Waiting if trouble => (reasons::TRANSIENT_FAILURE, stored_time(now)),
+        ConnectionState::Waiting => (reasons::CONNECTING, stored_time(now)),
         ConnectionState::Connecting => match old {
             Some(old) => return old,
-            None => (words::CONNECTING, stored_time(now)),
+            None => (reasons::CONNECTING, stored_time(now)),
         },
     };
     GrpcConnectionState {
@@ -180,7 +180,7 @@ fn connection_state(
 /// A new connection has its own time, every other state that goes on keeps its first.
 fn first_time(old: Option<GrpcConnectionState>, state: &str, since: Time) -> Time {
     match old {
-        Some(old) if state != words::READY && old.last_observed_state == state => {
+        Some(old) if state != reasons::READY && old.last_observed_state == state => {
             old.last_connect.unwrap_or(since)
         }
         _ => since,

@@ -19,9 +19,7 @@ use serde_json::Value;
 use super::manifest::BundleImageReference;
 use super::observe::{BundleContent, Reads};
 use crate::bundle_unpack::{UnpackRequest, UnpackState, Unpacker, Waiter};
-
-/// How long fetching a bundle is no news: mostly it comes from the cache on disk at once.
-const QUIET: Duration = Duration::from_secs(2);
+use crate::debounce::debounce_left;
 
 /// [`Reads`] from a real cluster.
 #[derive(Clone)]
@@ -99,14 +97,14 @@ impl Reads for ClusterReads {
         match self.unpacker.request(&request) {
             UnpackState::Ready(bundle) => BundleContent::Ready(bundle),
             UnpackState::Unpacking { trouble: None, since } => BundleContent::Fetching {
-                quiet: quiet_left(since),
+                debounce: debounce_left(elapsed_since(since)),
                 message: format!("fetching bundle image {}", reference.image),
             },
             UnpackState::Unpacking {
                 trouble: Some(error), ..
             } => BundleContent::Fetching {
                 message: format!("fetching bundle image: {error}"),
-                quiet: None,
+                debounce: None,
             },
             // The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
             UnpackState::Failed { error } => BundleContent::Failed {
@@ -137,7 +135,6 @@ impl Reads for ClusterReads {
     }
 }
 
-fn quiet_left(since: Timestamp) -> Option<Duration> {
-    let elapsed = Duration::try_from(clock::now().duration_since(since)).unwrap_or_default();
-    QUIET.checked_sub(elapsed).filter(|left| !left.is_zero())
+fn elapsed_since(since: Timestamp) -> Duration {
+    Duration::try_from(clock::now().duration_since(since)).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::v1alpha1::{Step, StepStatus};
 use olm_runtime::plan::{Action, Target};
 
-use self::step::{Decision, StepExecutor, StepWrite};
+use self::step::{Decision, StepDecider, StepWrite};
 use super::crd_upgrade::{self, CrdUpgradeError};
 use super::csv_ownership::OwnershipError;
 use super::kind::StepKind;
@@ -97,7 +97,7 @@ pub struct StepChange {
 /// The writes of a round and their meaning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Round {
-    /// In order; the executor stops at the first failure. They go into the plan: a verdict has none.
+    /// In order; the decider stops at the first failure. They go into the plan: a verdict has none.
     pub actions: Vec<Action>,
     /// Indices of those that change what is there.
     pub patches: BTreeSet<usize>,
@@ -117,7 +117,7 @@ pub struct Wait {
     /// When to look again; none when a watch or the unpacker tells.
     pub look_again: Option<Duration>,
     /// True when it is too early to tell anybody.
-    pub is_quiet: bool,
+    pub is_debounced: bool,
 }
 
 impl Wait {
@@ -126,7 +126,7 @@ impl Wait {
         Self {
             text,
             look_again: None,
-            is_quiet: false,
+            is_debounced: false,
         }
     }
 
@@ -135,7 +135,7 @@ impl Wait {
         Self {
             text,
             look_again: Some(POLL),
-            is_quiet: false,
+            is_debounced: false,
         }
     }
 }
@@ -152,9 +152,9 @@ pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReferenc
     if round.error.is_some() {
         return round;
     }
-    let executor = StepExecutor::new(observed, operator_group::identity(service_account));
+    let decider = StepDecider::new(observed, operator_group::identity(service_account));
     for (index, step) in observed.steps_to_do() {
-        match executor.execute(index, step) {
+        match decider.decide_step(index, step) {
             Ok(Decision::Write(write)) => round.add_write(index, write),
             Ok(Decision::Settled(status)) => round.changes.push(StepChange {
                 step: index,
@@ -179,13 +179,13 @@ pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReferenc
 
 /// Decides the round that brings back what is missing of a plan that is over; only what was observed as missing is known.
 pub fn decide_restoration(observed: &Observed, service_account: Option<&ObjectReference>) -> Round {
-    let executor = StepExecutor::new(observed, operator_group::identity(service_account));
+    let decider = StepDecider::new(observed, operator_group::identity(service_account));
     let mut round = Round::default();
     for (index, step) in observed::steps(&observed.install_plan).iter().enumerate() {
         let StepState::Known(known) = observed.state(index) else {
             continue;
         };
-        match executor.restore(step, known) {
+        match decider.restore(step, known) {
             Ok(Decision::Write(write)) => round.add_write(index, write),
             Ok(Decision::Waits(wait) | Decision::Blocks(wait)) => round.waiting = Some(wait),
             Ok(Decision::Settled(_) | Decision::PassedOver) => {}

@@ -58,7 +58,7 @@ pub enum StepState {
         /// What is waited for, for people.
         message: String,
         /// How long this is not worth a status yet.
-        quiet: Option<Duration>,
+        debounce: Option<Duration>,
     },
     /// Its object cannot be had.
     Broken {
@@ -96,7 +96,7 @@ pub enum BundleContent {
         /// What is waited for, for people.
         message: String,
         /// How long this is not worth a status yet.
-        quiet: Option<Duration>,
+        debounce: Option<Duration>,
     },
     /// It cannot be had.
     Failed {
@@ -134,7 +134,7 @@ pub trait Reads: Send + Sync {
 impl From<NoObject> for StepState {
     fn from(none: NoObject) -> Self {
         match none {
-            NoObject::Fetching { message, quiet } => Self::Fetching { message, quiet },
+            NoObject::Fetching { message, debounce } => Self::Fetching { message, debounce },
             NoObject::Broken { message, lasting } => Self::Broken { message, lasting },
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
-use olm_api::condition::install_plan as words;
+use olm_api::condition::install_plan as reasons;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, StepStatus};
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
@@ -32,7 +32,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             set_installed(
                 &mut new,
                 false,
-                words::INSTALL_CHECK_FAILED,
+                reasons::INSTALL_CHECK_FAILED,
                 &error.to_string(),
                 now,
             );
@@ -80,7 +80,7 @@ fn restoring(observed: &Observed, round: &Round, outcomes: &Outcomes) -> StatusU
     let event = |message: String| EventDraft {
         regarding: observed.install_plan.object_ref(&()),
         warning: true,
-        reason: words::RESTORATION_FAILED.to_owned(),
+        reason: reasons::RESTORATION_FAILED.to_owned(),
         message,
     };
     let requeue = match &round.waiting {
@@ -99,7 +99,7 @@ fn restoring(observed: &Observed, round: &Round, outcomes: &Outcomes) -> StatusU
 
 /// How long a round that only waits for a bundle is kept to ourselves: mostly it comes from the cache on disk at once.
 fn too_early_to_tell(round: &Round) -> Option<Duration> {
-    let wait = round.waiting.as_ref().filter(|wait| wait.is_quiet)?;
+    let wait = round.waiting.as_ref().filter(|wait| wait.is_debounced)?;
     wait.look_again
         .filter(|_| round.changes.is_empty() && round.error.is_none())
 }
@@ -178,16 +178,16 @@ fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
     let known = new
         .conditions
         .iter()
-        .find(|condition| condition.type_.as_deref() == Some(words::FAILING))
+        .find(|condition| condition.type_.as_deref() == Some(reasons::FAILING))
         .and_then(|condition| condition.last_transition_time.as_ref());
     if let Some(since) = known {
         return since.0;
     }
     clear_failing(new);
     new.conditions.push(InstallPlanCondition {
-        type_: text(words::FAILING),
+        type_: text(reasons::FAILING),
         status: text("True"),
-        reason: text(words::LASTING_ERROR),
+        reason: text(reasons::LASTING_ERROR),
         last_update_time: Some(stored_time(now)),
         last_transition_time: Some(stored_time(now)),
         ..InstallPlanCondition::default()
@@ -197,12 +197,12 @@ fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
 
 fn clear_failing(new: &mut InstallPlanStatus) {
     new.conditions
-        .retain(|condition| condition.type_.as_deref() != Some(words::FAILING));
+        .retain(|condition| condition.type_.as_deref() != Some(reasons::FAILING));
 }
 
 /// Tells what is waited for, unless it is too early to tell anybody.
 fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
-    let loud = wait.filter(|wait| !wait.is_quiet);
+    let loud = wait.filter(|wait| !wait.is_debounced);
     set_message(new, loud.map(|wait| wait.text.as_str()).unwrap_or_default());
     match wait.and_then(|wait| wait.look_again) {
         Some(delay) => Requeue::After {
@@ -227,7 +227,7 @@ fn retry(new: &mut InstallPlanStatus, error: &RoundError, delay: Duration) -> Re
 fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
     new.phase = InstallPlanPhase::Failed;
     set_message(new, message);
-    set_installed(new, false, words::INSTALL_COMPONENT_FAILED, message, now);
+    set_installed(new, false, reasons::INSTALL_COMPONENT_FAILED, message, now);
     Requeue::AwaitChange
 }
 
@@ -299,11 +299,11 @@ fn set_message(new: &mut InstallPlanStatus, message: &str) {
 /// A check that failed before and does not fail now leaves its condition with reason `Unknown`, as upstream.
 fn clear_failed_check(new: &mut InstallPlanStatus, now: Timestamp) {
     let failed = new.conditions.iter().any(|condition| {
-        condition.type_.as_deref() == Some(words::INSTALLED)
-            && condition.reason.as_deref() == Some(words::INSTALL_CHECK_FAILED)
+        condition.type_.as_deref() == Some(reasons::INSTALLED)
+            && condition.reason.as_deref() == Some(reasons::INSTALL_CHECK_FAILED)
     });
     if failed {
-        set_installed(new, false, words::UNKNOWN, "", now);
+        set_installed(new, false, reasons::UNKNOWN, "", now);
     }
 }
 
@@ -311,7 +311,7 @@ fn set_installed(new: &mut InstallPlanStatus, done: bool, reason: &str, message:
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let status = if done { "True" } else { "False" };
     let mut condition = InstallPlanCondition {
-        type_: text(words::INSTALLED),
+        type_: text(reasons::INSTALLED),
         status: text(status),
         reason: text(reason),
         message: text(message),
@@ -322,7 +322,7 @@ fn set_installed(new: &mut InstallPlanStatus, done: bool, reason: &str, message:
     match new
         .conditions
         .iter_mut()
-        .find(|existing| existing.type_.as_deref() == Some(words::INSTALLED))
+        .find(|existing| existing.type_.as_deref() == Some(reasons::INSTALLED))
     {
         Some(existing) => {
             if existing.status == condition.status {

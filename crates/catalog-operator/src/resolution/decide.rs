@@ -12,19 +12,20 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use olm_api::condition::subscription as words;
+use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Target, status_patch, to_value};
 
-use super::observe::{Bundles, Observed, PartProgress, Progress, ReadyBundles};
-use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
-use super::standing::{
-    quiet_subscriptions, quiet_time, resolution_event, standings, subscription_warning, unpack_event,
+use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
+use super::outcome::{
+    debounce_requeue, debounced_subscriptions, outcomes_by_subscription, resolution_event,
+    subscription_warning, unpack_event,
 };
+use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
 use crate::install_plan::retention::find_surplus;
 use crate::subscription::install_plan::phase;
-use crate::subscription::{self, Assignment, Facts, Standing, Surroundings};
+use crate::subscription::{self, Assignment, Facts, NamespaceState, ResolutionOutcome};
 
 /// What the round did beside the writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,14 +39,14 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     let mut round = Round {
         observed,
         now,
-        around: observed.around.clone(),
-        standings: standings(observed),
+        namespace_state: observed.namespace_state.clone(),
+        outcomes_by_subscription: outcomes_by_subscription(observed),
         assignments: BTreeMap::new(),
-        untouched: quiet_subscriptions(observed),
+        untouched: debounced_subscriptions(observed),
         plan: Plan::default(),
         verdict: Verdict::default(),
     };
-    round.plan.requeue = quiet_time(observed);
+    round.plan.requeue = debounce_requeue(observed);
     round.plan.events.extend(observed.notices.iter().cloned());
     let last = round.settle_plan();
     round.write_subscriptions();
@@ -59,8 +60,8 @@ struct Round<'a> {
     observed: &'a Observed,
     now: Timestamp,
     /// As observed, with the status of an adopted plan as it is about to be.
-    around: Surroundings,
-    standings: BTreeMap<String, Standing>,
+    namespace_state: NamespaceState,
+    outcomes_by_subscription: BTreeMap<String, ResolutionOutcome>,
     assignments: BTreeMap<String, Assignment>,
     /// Subscriptions that the next round will write, so that this one leaves them alone.
     untouched: BTreeSet<String>,
@@ -69,14 +70,14 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Adopts the plan for the parts that are ready, or returns the action that creates it.
+    /// Adopts the plan for the components that are ready, or returns the action that creates it.
     ///
     /// After a refusal the Subscriptions are told first, and what was refused is tried last: it would stop the round.
     fn settle_plan(&mut self) -> Option<Action> {
-        let mut ready = ready_parts(self.observed);
-        for (part, _) in take_late_parts(self.observed, &mut ready) {
+        let mut ready = ready_components(self.observed);
+        for (component, _) in take_late_components(self.observed, &mut ready) {
             self.untouched
-                .extend(part.updates.iter().map(|update| update.subscription.clone()));
+                .extend(component.updates.iter().map(|update| update.subscription.clone()));
         }
         let (wanted, updates) = wanted_plan(self.observed, &ready)?;
         let moved: Vec<&Arc<Subscription>> = updates
@@ -159,7 +160,9 @@ impl Round<'_> {
                 status: Some(status),
                 ..InstallPlan::clone(found)
             });
-            self.around.plans.insert(plan.name_any(), Arc::clone(&plan));
+            self.namespace_state
+                .plans
+                .insert(plan.name_any(), Arc::clone(&plan));
         }
         for update in updates {
             let assignment = Assignment {
@@ -199,13 +202,13 @@ impl Round<'_> {
     }
 
     fn tell_refusal(&mut self, updates: &[SubscriptionUpdate], refusal: &str) {
-        let standing = Standing::UnpackFailed {
-            reason: words::ENSURE_INSTALL_PLAN_FAILED,
+        let outcome = ResolutionOutcome::UnpackFailed {
+            reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
             message: format!("error ensuring InstallPlan: {refusal}"),
         };
         for update in updates {
-            self.standings
-                .insert(update.subscription.clone(), standing.clone());
+            self.outcomes_by_subscription
+                .insert(update.subscription.clone(), outcome.clone());
         }
     }
 
@@ -217,17 +220,18 @@ impl Round<'_> {
             }
             let facts = Facts {
                 catalogs: &self.observed.catalogs,
-                standing: self.standings.get(&name).unwrap_or(&Standing::Unknown),
+                outcome: self
+                    .outcomes_by_subscription
+                    .get(&name)
+                    .unwrap_or(&ResolutionOutcome::Unknown),
                 deprecation: self.observed.deprecations.get(&name),
                 assignment: self.assignments.get(&name),
             };
-            let next = subscription::compose(subscription, &self.around, &facts, self.now);
+            let next = subscription::compose(subscription, &self.namespace_state, &facts, self.now);
             if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
                 continue;
             }
-            self.plan
-                .events
-                .extend(unpack_event(subscription, facts.standing));
+            self.plan.events.extend(unpack_event(subscription, facts.outcome));
             let old = subscription.status.clone().unwrap_or_default();
             let target = Target::of::<Subscription>(&self.observed.namespace, &name);
             self.plan.actions.extend(status_patch(
@@ -239,7 +243,7 @@ impl Round<'_> {
         }
         self.plan
             .events
-            .extend(resolution_event(self.observed, &self.standings));
+            .extend(resolution_event(self.observed, &self.outcomes_by_subscription));
     }
 
     /// Removes surplus plans, and plans that were created for an answer that is no longer wanted before they were adopted.
@@ -249,8 +253,8 @@ impl Round<'_> {
             .values()
             .map(|assignment| assignment.plan.name_any())
             .collect();
-        let plans: Vec<Arc<InstallPlan>> = self.around.plans.values().cloned().collect();
-        let surplus = find_surplus(&plans, &self.observed.subscriptions, &self.around.csvs);
+        let plans: Vec<Arc<InstallPlan>> = self.namespace_state.plans.values().cloned().collect();
+        let surplus = find_surplus(&plans, &self.observed.subscriptions, &self.namespace_state.csvs);
         let abandoned = plans
             .into_iter()
             .filter(|plan| creating && is_unadopted(plan, self.observed));
@@ -265,31 +269,34 @@ impl Round<'_> {
     }
 }
 
-/// A part whose bundles are there.
-type ReadyPart<'a> = (&'a PartProgress, &'a ReadyBundles);
+/// A component whose bundles are there.
+type ReadyComponent<'a> = (&'a ComponentProgress, &'a ReadyBundles);
 
-fn ready_parts(observed: &Observed) -> Vec<ReadyPart<'_>> {
-    let Progress::Resolved { parts, .. } = &observed.progress else {
+fn ready_components(observed: &Observed) -> Vec<ReadyComponent<'_>> {
+    let Progress::Resolved { components, .. } = &observed.progress else {
         return Vec::new();
     };
     if observed.progress.gathering().is_some() {
         return Vec::new();
     }
     let mut ready = Vec::new();
-    for part in parts {
-        if let Bundles::Ready(bundles) = &part.bundles {
-            ready.push((part, bundles));
+    for component in components {
+        if let Bundles::Ready(bundles) = &component.bundles {
+            ready.push((component, bundles));
         }
     }
     ready
 }
 
-/// Takes out the parts that a plan without status was not made for, if there is such a plan that was made for others:
+/// Takes out the components that a plan without status was not made for, if there is such a plan that was made for others:
 /// more bundles were there in the next round than in the one that created it. Their turn comes once it is adopted.
-fn take_late_parts<'a>(observed: &'a Observed, ready: &mut Vec<ReadyPart<'a>>) -> Vec<ReadyPart<'a>> {
+fn take_late_components<'a>(
+    observed: &'a Observed,
+    ready: &mut Vec<ReadyComponent<'a>>,
+) -> Vec<ReadyComponent<'a>> {
     for plan in observed.plans().filter(|plan| is_unadopted(plan, observed)) {
         let names = &plan.spec.cluster_service_version_names;
-        let (planned, late): (Vec<ReadyPart<'_>>, Vec<_>) = ready
+        let (planned, late): (Vec<ReadyComponent<'_>>, Vec<_>) = ready
             .iter()
             .partition(|(_, bundles)| bundles.csv_names.iter().all(|name| names.contains(name)));
         let covered = planned.iter().flat_map(|(_, bundles)| &bundles.csv_names);
@@ -301,10 +308,10 @@ fn take_late_parts<'a>(observed: &'a Observed, ready: &mut Vec<ReadyPart<'a>>) -
     Vec::new()
 }
 
-/// The plan for these parts, with the Subscriptions it moves on.
+/// The plan for these components, with the Subscriptions it moves on.
 fn wanted_plan(
     observed: &Observed,
-    parts: &[ReadyPart<'_>],
+    components: &[ReadyComponent<'_>],
 ) -> Option<(WantedPlan, Vec<SubscriptionUpdate>)> {
     let mut wanted = WantedPlan {
         csv_names: Vec::new(),
@@ -315,27 +322,27 @@ fn wanted_plan(
         steps: Vec::new(),
         lookups: Vec::new(),
     };
-    for (_, bundles) in parts {
+    for (_, bundles) in components {
         wanted.csv_names.extend(bundles.csv_names.iter().cloned());
         wanted.steps.extend(bundles.subscription_steps.iter().cloned());
         wanted.lookups.extend(bundles.lookups.iter().cloned());
     }
     wanted
         .steps
-        .extend(parts.iter().flat_map(|(_, bundles)| &bundles.steps).cloned());
-    let updates: Vec<_> = parts
+        .extend(components.iter().flat_map(|(_, bundles)| &bundles.steps).cloned());
+    let updates: Vec<_> = components
         .iter()
-        .flat_map(|(part, _)| &part.updates)
+        .flat_map(|(component, _)| &component.updates)
         .cloned()
         .collect();
     (!updates.is_empty()).then_some((wanted, updates))
 }
 
 /// What the cluster will not take of the bundles, told with the creation of their plan and so once.
-fn obstacle_events(subscription: &Subscription, parts: &[ReadyPart<'_>]) -> Vec<EventDraft> {
-    let obstacles = parts.iter().flat_map(|(_, bundles)| &bundles.obstacles);
+fn obstacle_events(subscription: &Subscription, components: &[ReadyComponent<'_>]) -> Vec<EventDraft> {
+    let obstacles = components.iter().flat_map(|(_, bundles)| &bundles.obstacles);
     obstacles
-        .map(|text| subscription_warning(subscription, words::CLUSTER_UNSUITABLE, text))
+        .map(|text| subscription_warning(subscription, reasons::CLUSTER_UNSUITABLE, text))
         .collect()
 }
 

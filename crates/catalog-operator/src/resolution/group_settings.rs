@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use olm_api::condition::subscription as words;
+use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_runtime::plan::EventDraft;
@@ -88,7 +88,7 @@ pub fn warning(group: &OperatorGroup, text: &str) -> EventDraft {
             ..ObjectReference::default()
         },
         warning: true,
-        reason: words::ANNOTATION_OUT_OF_BOUNDS.to_owned(),
+        reason: reasons::ANNOTATION_OUT_OF_BOUNDS.to_owned(),
         message: text.to_owned(),
     }
 }

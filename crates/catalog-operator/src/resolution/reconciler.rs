@@ -1,6 +1,6 @@
 //! The reconciler of a namespace: which reads a round makes, and in what order.
 
-mod asking;
+mod resolve;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,16 +23,18 @@ use olm_runtime::plan::{EventDraft, Plan, Requeue};
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, clock};
 
-use self::asking::Pending;
-use super::answer::{Answer, Memory};
+use self::resolve::Pending;
+use super::cache::ResolutionCache;
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
-use super::observe::{Failure, Observed, Progress, QUIET};
-use super::{parts, plan_object, runtime_constraints, unpacking};
+use super::observed::{Failure, Observed, Progress};
+use super::resolved::Resolved;
+use super::{components, plan_object, runtime_constraints, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
+use crate::debounce::STATUS_DEBOUNCE;
 use crate::snapshots::Snapshots;
-use crate::subscription::{self, Surroundings, catalog_health};
+use crate::subscription::{self, NamespaceState, catalog_health};
 
 /// Stores that namespaces are observed from.
 #[derive(Clone)]
@@ -61,7 +63,7 @@ pub struct ResolutionReconciler {
     runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
     /// Tells the cluster's version, if asked for.
     discovery: Option<Discovery>,
-    memory: Memory,
+    cache: ResolutionCache,
     /// Why the last plan of a namespace was refused. The runtime writes one status a round, and a refusal concerns
     /// several Subscriptions: it is kept here for the next round, which comes by itself since this one failed.
     refusals: Mutex<BTreeMap<String, String>>,
@@ -84,7 +86,7 @@ impl ResolutionReconciler {
             global_namespace: global_namespace.to_owned(),
             runtime_constraints: runtime_constraints::from_environment(),
             discovery: None,
-            memory: Memory::default(),
+            cache: ResolutionCache::default(),
             refusals: Mutex::default(),
             warned: Mutex::default(),
         }
@@ -110,10 +112,10 @@ impl ResolutionReconciler {
             .collect()
     }
 
-    fn surroundings(&self, namespace: &str, fail_forward: bool) -> Surroundings {
+    fn surroundings(&self, namespace: &str, fail_forward: bool) -> NamespaceState {
         let plans = self.stores.plans.list_in(namespace).into_iter();
         let csvs = self.stores.csvs.list_in(namespace).into_iter();
-        Surroundings {
+        NamespaceState {
             // A plan being deleted is as good as gone.
             plans: plans
                 .filter(|plan| plan.metadata.deletion_timestamp.is_none())
@@ -130,21 +132,23 @@ impl ResolutionReconciler {
     fn progress(
         &self,
         namespace: &str,
-        answer: &Answer,
+        resolved: &Resolved,
         settings: &GroupSettings,
         kubernetes: Option<&str>,
         pending: Pending,
     ) -> Progress {
-        if let Some(error) = &answer.error {
+        if let Some(error) = &resolved.error {
             return Progress::Prevented(error.clone());
         }
         let now = clock::now();
-        let parts = parts::split(&answer.resolution.solution);
+        let components = components::split(&resolved.resolution.solution);
         Progress::Resolved {
-            failures: answer.failures.clone(),
-            parts: parts
+            failures: resolved.failures.clone(),
+            components: components
                 .iter()
-                .map(|part| unpacking::progress(part, &self.unpacker, namespace, settings, kubernetes, now))
+                .map(|component| {
+                    unpacking::progress(component, &self.unpacker, namespace, settings, kubernetes, now)
+                })
                 .collect(),
             catalogs_pending: pending.any,
             reading: pending.reading,
@@ -198,7 +202,7 @@ impl Reconciler for ResolutionReconciler {
             .is_some_and(|found| is_terminating(&found));
         if subscriptions.is_empty() || terminating {
             self.snapshots.retain(namespace, &BTreeSet::new());
-            self.memory.forget(namespace);
+            self.cache.remove(namespace);
             let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
             warned.remove(namespace);
             // What was refused in a namespace that goes says nothing about one that is made again under its name.
@@ -209,7 +213,7 @@ impl Reconciler for ResolutionReconciler {
             return Ok(None);
         }
         let settings = group_settings::read(namespace, &self.stores.groups.list_in(namespace));
-        let around = self.surroundings(
+        let namespace_state = self.surroundings(
             namespace,
             settings.as_ref().is_ok_and(|settings| settings.fail_forward),
         );
@@ -230,7 +234,7 @@ impl Reconciler for ResolutionReconciler {
             last_generation: plan_object::last_generation(&plans, &subscriptions),
             taken_names: plans.iter().map(|plan| plan.name_any()).collect(),
             subscriptions,
-            around,
+            namespace_state,
             ..Observed::default()
         };
         let settings = match settings {
@@ -257,23 +261,29 @@ impl Reconciler for ResolutionReconciler {
         let settled: Vec<_> = observed
             .subscriptions
             .iter()
-            .map(|object| (Arc::clone(object), subscription::settle(object, &observed.around)))
+            .map(|object| {
+                (
+                    Arc::clone(object),
+                    subscription::settle(object, &observed.namespace_state),
+                )
+            })
             .collect();
-        let (question, pending) = self.question(namespace, &settled, &settings);
-        let resolve = question.resolve;
-        let Some(answer) = self.ask(namespace, question).await? else {
+        let (input, pending) = self.input(namespace, &settled, &settings);
+        let resolve = input.resolve;
+        let Some(resolved) = self.resolve(namespace, input).await? else {
             observed.progress = Progress::Resolved {
                 failures: everything_pending(),
-                parts: Vec::new(),
+                components: Vec::new(),
                 catalogs_pending: true,
-                reading: Some(QUIET),
+                reading: Some(STATUS_DEBOUNCE),
             };
             return Ok(Some(observed));
         };
-        observed.deprecations.clone_from(&answer.deprecations);
+        observed.deprecations.clone_from(&resolved.deprecations);
         if resolve {
             let kubernetes = self.kubernetes().await;
-            observed.progress = self.progress(namespace, &answer, &settings, kubernetes.as_deref(), pending);
+            observed.progress =
+                self.progress(namespace, &resolved, &settings, kubernetes.as_deref(), pending);
         }
         Ok(Some(observed))
     }

@@ -1,38 +1,39 @@
-//! From the bundles of a part of a solution to the steps that install them.
+//! From the bundles of a component of a solution to the steps that install them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_api::condition::subscription as words;
+use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
 use olm_fbc::entry::InlineBundle;
 use olm_resolver::Operator;
 use olm_runtime::NamespacedName;
 
 use super::cluster_fit;
+use super::components::Component;
 use super::group_settings::GroupSettings;
-use super::observe::{Bundles, PartProgress, QUIET, ReadyBundles};
-use super::parts::Part;
+use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::content::read_files;
 use crate::bundle_unpack::preflight;
 use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter};
+use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
 use crate::install_plan::steps::{Projection, into_steps, plan_steps};
 
-/// Asks for the bundles of `part`. Nothing is awaited; the unpacker wakes the namespace when an answer changes.
+/// Asks for the bundles of `component`. Nothing is awaited; the unpacker wakes the namespace when an answer changes.
 ///
 /// `kubernetes` is the cluster's version, if known.
 pub fn progress(
-    part: &Part,
+    component: &Component,
     unpacker: &Unpacker,
     namespace: &str,
     settings: &GroupSettings,
     kubernetes: Option<&str>,
     now: Timestamp,
-) -> PartProgress {
+) -> ComponentProgress {
     let mut obstacles = Vec::new();
-    let results = part.operators.iter().map(|operator| {
+    let results = component.operators.iter().map(|operator| {
         let Some(image) = operator.entry.bundle_path.as_deref() else {
             return inline_result(operator, namespace, kubernetes, &mut obstacles);
         };
@@ -51,10 +52,10 @@ pub fn progress(
         image_result(operator, state, namespace, now)
     });
     let results = results.collect();
-    PartProgress {
-        subscriptions: part.subscriptions().into_iter().map(str::to_owned).collect(),
-        updates: part.updates.clone(),
-        bundles: combine(part, namespace, results, obstacles),
+    ComponentProgress {
+        subscriptions: component.subscriptions().into_iter().map(str::to_owned).collect(),
+        updates: component.updates.clone(),
+        bundles: combine(component, namespace, results, obstacles),
     }
 }
 
@@ -63,7 +64,7 @@ enum BundleResult {
     Steps(Vec<Step>, Option<Box<BundleLookup>>),
     Pending {
         trouble: Option<UnpackError>,
-        quiet: Option<Duration>,
+        debounce: Option<Duration>,
     },
     Failed {
         content: bool,
@@ -75,9 +76,9 @@ fn image_result(operator: &Operator, state: UnpackState, namespace: &str, now: T
     match state {
         UnpackState::Unpacking { since, trouble } => {
             let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            let left = QUIET.checked_sub(elapsed).filter(|left| !left.is_zero());
-            let quiet = left.filter(|_| trouble.is_none());
-            BundleResult::Pending { trouble, quiet }
+            let left = debounce_left(elapsed);
+            let debounce = left.filter(|_| trouble.is_none());
+            BundleResult::Pending { trouble, debounce }
         }
         UnpackState::Failed { error, .. } => failed(&error),
         UnpackState::Ready(bundle) => image_steps(operator, &bundle, namespace),
@@ -170,19 +171,27 @@ fn failed(error: &UnpackError) -> BundleResult {
     }
 }
 
-/// A part is ready when all of its bundles are. A failure counts more than bundles still on their way.
-fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>, obstacles: Vec<String>) -> Bundles {
+/// A component is ready when all of its bundles are. A failure counts more than bundles still on their way.
+fn combine(
+    component: &Component,
+    namespace: &str,
+    results: Vec<BundleResult>,
+    obstacles: Vec<String>,
+) -> Bundles {
     let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut content_failure, mut pending, mut quiet) = (false, false, Some(QUIET));
+    let (mut content_failure, mut pending, mut debounce) = (false, false, Some(STATUS_DEBOUNCE));
     for result in results {
         match result {
             BundleResult::Steps(more, lookup) => {
                 steps.extend(more);
                 lookups.extend(lookup.map(|lookup| *lookup));
             }
-            BundleResult::Pending { trouble, quiet: left } => {
+            BundleResult::Pending {
+                trouble,
+                debounce: left,
+            } => {
                 pending = true;
-                quiet = quiet.zip(left).map(|(one, other)| one.min(other));
+                debounce = debounce.zip(left).map(|(one, other)| one.min(other));
                 troubles.extend(trouble.map(|trouble| trouble.to_string()));
             }
             BundleResult::Failed { content, text } => {
@@ -193,9 +202,9 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>, obstacles: 
     }
     if !texts.is_empty() {
         let reason = if content_failure {
-            words::ERROR_PREVENTED_UNPACKING
+            reasons::ERROR_PREVENTED_UNPACKING
         } else {
-            words::REASON_BUNDLE_UNPACK_FAILED
+            reasons::REASON_BUNDLE_UNPACK_FAILED
         };
         return Bundles::Failed {
             reason,
@@ -205,15 +214,15 @@ fn combine(part: &Part, namespace: &str, results: Vec<BundleResult>, obstacles: 
     if pending {
         return Bundles::Unpacking {
             message: troubles.join("; "),
-            quiet,
+            debounce,
         };
     }
-    let generated = part
+    let generated = component
         .operators
         .iter()
         .filter_map(|operator| operator.generated_subscription.as_ref());
     Bundles::Ready(ReadyBundles {
-        csv_names: part
+        csv_names: component
             .operators
             .iter()
             .map(|operator| operator.entry.name.to_string())

@@ -19,7 +19,7 @@ use crate::stores::Stores;
 
 /// Changes that come together are resolved together: users apply a catalog, an OperatorGroup and a Subscription at once,
 /// and a plan's last step and its completion follow each other closely.
-const GATHER: Duration = Duration::from_millis(50);
+const RESOLVE_DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// Attaches all listeners; call it before the watches start, so that nothing is missed.
 pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, global_namespace: &str) {
@@ -61,7 +61,7 @@ pub(super) fn wake(queues: &Queues, waiter: &Waiter) {
 fn resolve(queue: &Queue<String>, namespaces: impl IntoIterator<Item = String>) {
     namespaces
         .into_iter()
-        .for_each(|namespace| queue.add_after(namespace, GATHER));
+        .for_each(|namespace| queue.add_after(namespace, RESOLVE_DEBOUNCE));
 }
 
 fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global_namespace: &str) {

@@ -6,13 +6,13 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use olm_api::condition::{catalog_source as catalog_words, subscription as words};
+use olm_api::condition::{catalog_source as catalog_reasons, subscription as reasons};
 use olm_api::v1alpha1::{
     CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec, SubscriptionStatus,
 };
 use olm_runtime::condition::stored_time;
 
-use super::conditions::{holds, holds_not};
+use super::conditions::{condition_false, condition_true};
 
 /// A catalog as Subscriptions see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct CatalogFact {
     /// The object.
     pub reference: ObjectReference,
     /// Why it is not healthy; none when it is.
-    pub ailment: Option<String>,
+    pub unhealthy_reason: Option<String>,
 }
 
 impl CatalogFact {
@@ -36,7 +36,7 @@ impl CatalogFact {
                 resource_version: source.metadata.resource_version.clone(),
                 ..ObjectReference::default()
             },
-            ailment: ailment(source),
+            unhealthy_reason: unhealthy_reason(source),
         }
     }
 
@@ -44,11 +44,11 @@ impl CatalogFact {
     /// would know that what is new in it does not count.
     #[must_use]
     pub fn with_unread(mut self, trouble: Option<String>) -> Self {
-        if self.ailment.is_none() {
+        if self.unhealthy_reason.is_none() {
             let text = |trouble| {
                 format!("what it serves now cannot be read, what was read before is used: {trouble}")
             };
-            self.ailment = trouble.map(text);
+            self.unhealthy_reason = trouble.map(text);
         }
         self
     }
@@ -69,16 +69,18 @@ impl CatalogFact {
     }
 
     fn is_same_as(&self, entry: &SubscriptionCatalogHealth) -> bool {
-        entry.catalog_source_ref.uid == self.reference.uid && entry.healthy == self.ailment.is_none()
+        entry.catalog_source_ref.uid == self.reference.uid && entry.healthy == self.unhealthy_reason.is_none()
     }
 }
 
 /// Why a catalog cannot be used, in the words of its own status; none when it can.
-pub fn ailment(source: &CatalogSource) -> Option<String> {
+pub fn unhealthy_reason(source: &CatalogSource) -> Option<String> {
     let status = source.status.clone().unwrap_or_default();
     let connection = status.connection_state.unwrap_or_default();
-    let invalid = status.reason.as_deref() == Some(catalog_words::SPEC_INVALID_ERROR);
-    if !invalid && status.registry_service.is_some() && connection.last_observed_state == catalog_words::READY
+    let invalid = status.reason.as_deref() == Some(catalog_reasons::SPEC_INVALID_ERROR);
+    if !invalid
+        && status.registry_service.is_some()
+        && connection.last_observed_state == catalog_reasons::READY
     {
         return None;
     }
@@ -108,7 +110,7 @@ pub fn is_starting(source: &CatalogSource) -> bool {
     status.reason.as_deref().unwrap_or_default().is_empty()
         && matches!(
             state,
-            None | Some("" | catalog_words::IDLE | catalog_words::CONNECTING)
+            None | Some("" | catalog_reasons::IDLE | catalog_reasons::CONNECTING)
         )
         && source.metadata.deletion_timestamp.is_none()
 }
@@ -131,12 +133,12 @@ pub fn put(
             .all(|catalog| known.iter().any(|entry| catalog.is_same_as(entry)));
     let mut condition = condition(spec, catalogs);
     if catalogs.is_empty() && count > 0 {
-        condition.reason = Some(words::CATALOG_SOURCES_DELETED.to_owned());
+        condition.reason = Some(reasons::CATALOG_SOURCES_DELETED.to_owned());
     } else if changed {
         let reason = match catalogs.len().cmp(&count) {
-            std::cmp::Ordering::Greater => words::CATALOG_SOURCES_ADDED,
-            std::cmp::Ordering::Less => words::CATALOG_SOURCES_DELETED,
-            std::cmp::Ordering::Equal => words::CATALOG_SOURCES_UPDATED,
+            std::cmp::Ordering::Greater => reasons::CATALOG_SOURCES_ADDED,
+            std::cmp::Ordering::Less => reasons::CATALOG_SOURCES_DELETED,
+            std::cmp::Ordering::Equal => reasons::CATALOG_SOURCES_UPDATED,
         };
         condition.reason = Some(reason.to_owned());
     }
@@ -147,7 +149,7 @@ pub fn put(
             .map(|catalog| SubscriptionCatalogHealth {
                 catalog_source_ref: catalog.reference.clone(),
                 last_updated: Some(stored_time(now)),
-                healthy: catalog.ailment.is_none(),
+                healthy: catalog.unhealthy_reason.is_none(),
                 ..SubscriptionCatalogHealth::default()
             })
             .collect();
@@ -157,16 +159,16 @@ pub fn put(
 /// The condition with its lasting reason.
 fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionCondition {
     let unhealthy = |message: &str| {
-        holds(
-            words::CATALOG_SOURCES_UNHEALTHY,
-            words::UNHEALTHY_CATALOG_SOURCE_FOUND,
+        condition_true(
+            reasons::CATALOG_SOURCES_UNHEALTHY,
+            reasons::UNHEALTHY_CATALOG_SOURCE_FOUND,
             message,
         )
     };
     if catalogs.is_empty() {
-        return holds(
-            words::CATALOG_SOURCES_UNHEALTHY,
-            words::NO_CATALOG_SOURCES_FOUND,
+        return condition_true(
+            reasons::CATALOG_SOURCES_UNHEALTHY,
+            reasons::NO_CATALOG_SOURCES_FOUND,
             "dependency resolution requires at least one catalogsource",
         );
     }
@@ -179,11 +181,11 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
             ));
         }
         Some(CatalogFact {
-            ailment: Some(ailment),
+            unhealthy_reason: Some(unhealthy_reason),
             ..
         }) => {
             return unhealthy(&format!(
-                "targeted catalogsource {}/{} unhealthy: {ailment}",
+                "targeted catalogsource {}/{} unhealthy: {unhealthy_reason}",
                 spec.source_namespace, spec.source
             ));
         }
@@ -195,14 +197,14 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
             Some(format!(
                 "catalogsource {} unhealthy: {}",
                 catalog.name(),
-                catalog.ailment.as_ref()?
+                catalog.unhealthy_reason.as_ref()?
             ))
         })
         .collect();
     if others.is_empty() {
-        holds_not(
-            words::CATALOG_SOURCES_UNHEALTHY,
-            words::ALL_CATALOG_SOURCES_HEALTHY,
+        condition_false(
+            reasons::CATALOG_SOURCES_UNHEALTHY,
+            reasons::ALL_CATALOG_SOURCES_HEALTHY,
             "all available catalogsources are healthy",
         )
     } else {
@@ -213,9 +215,9 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
 /// Whether a reason only says that the catalogs have changed.
 pub fn is_passing_reason(reason: &str) -> bool {
     [
-        words::CATALOG_SOURCES_ADDED,
-        words::CATALOG_SOURCES_DELETED,
-        words::CATALOG_SOURCES_UPDATED,
+        reasons::CATALOG_SOURCES_ADDED,
+        reasons::CATALOG_SOURCES_DELETED,
+        reasons::CATALOG_SOURCES_UPDATED,
     ]
     .contains(&reason)
 }

@@ -28,12 +28,12 @@ pub fn remove(conditions: &mut Vec<SubscriptionCondition>, type_: &str) {
 }
 
 /// A condition that holds. Empty reason and message are left out.
-pub fn holds(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
+pub fn condition_true(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
     build(type_, condition::TRUE, reason, message)
 }
 
 /// A condition that does not hold.
-pub fn holds_not(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
+pub fn condition_false(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
     build(type_, condition::FALSE, reason, message)
 }
 

@@ -1,10 +1,10 @@
 //! The four deprecation conditions (`docs/reference/resolution.md`).
 
 use jiff::Timestamp;
-use olm_api::condition::subscription as words;
+use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::SubscriptionStatus;
 
-use super::conditions::{self, holds};
+use super::conditions::{self, condition_true};
 
 /// Deprecation messages that concern a Subscription, as the catalog has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,9 +20,9 @@ pub struct DeprecationFact {
 /// Sets and removes the conditions; `names` are package, channel and installed ClusterServiceVersion.
 pub fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str; 3], now: Timestamp) {
     let types = [
-        words::PACKAGE_DEPRECATED,
-        words::CHANNEL_DEPRECATED,
-        words::BUNDLE_DEPRECATED,
+        reasons::PACKAGE_DEPRECATED,
+        reasons::CHANNEL_DEPRECATED,
+        reasons::BUNDLE_DEPRECATED,
     ];
     let levels = ["olm.package", "olm.channel", "olm.bundle"];
     let told = [&fact.package, &fact.channel, &fact.bundle];
@@ -31,18 +31,18 @@ pub fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str
         match text {
             Some(text) => {
                 let message = format!("{level}/{name}: {text}");
-                conditions::set(&mut status.conditions, holds(type_, "", &message), now);
+                conditions::set(&mut status.conditions, condition_true(type_, "", &message), now);
                 messages.push(message);
             }
             None => conditions::remove(&mut status.conditions, type_),
         }
     }
     if messages.is_empty() {
-        conditions::remove(&mut status.conditions, words::DEPRECATED);
+        conditions::remove(&mut status.conditions, reasons::DEPRECATED);
     } else {
         conditions::set(
             &mut status.conditions,
-            holds(words::DEPRECATED, "", &messages.join("; ")),
+            condition_true(reasons::DEPRECATED, "", &messages.join("; ")),
             now,
         );
     }

@@ -30,11 +30,11 @@ fn typed<K: serde::de::DeserializeOwned>(path: &Path) -> Vec<K> {
 fn comparable(status: &SubscriptionStatus) -> Value {
     let mut value = serde_json::to_value(status).unwrap();
     let mut conditions: Vec<Value> = value["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.retain(|condition| condition["type"] != words::BUNDLE_UNPACKING);
+    conditions.retain(|condition| condition["type"] != reasons::BUNDLE_UNPACKING);
     for condition in &mut conditions {
         condition.as_object_mut().unwrap().remove("lastTransitionTime");
         if catalog_health::is_passing_reason(condition["reason"].as_str().unwrap_or_default()) {
-            condition["reason"] = words::ALL_CATALOG_SOURCES_HEALTHY.into();
+            condition["reason"] = reasons::ALL_CATALOG_SOURCES_HEALTHY.into();
         }
     }
     conditions.sort_by_key(|condition| condition["type"].as_str().map(str::to_owned));
@@ -58,7 +58,7 @@ fn comparable(status: &SubscriptionStatus) -> Value {
 fn catalogs_of(status: &SubscriptionStatus) -> Vec<CatalogFact> {
     let fact = |entry: &olm_api::v1alpha1::SubscriptionCatalogHealth| CatalogFact {
         reference: entry.catalog_source_ref.clone(),
-        ailment: (!entry.healthy).then(|| "ill".to_owned()),
+        unhealthy_reason: (!entry.healthy).then(|| "ill".to_owned()),
     };
     status.catalog_health.iter().map(fact).collect()
 }
@@ -104,7 +104,7 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
     for (folder, subscriptions, plans, csvs) in rows {
         let path = |file: &str| golden.join(folder).join(file);
         let csvs = csvs.map(|file| read(&path(file))).unwrap_or_default();
-        let around = Surroundings {
+        let namespace_state = NamespaceState {
             plans: typed::<InstallPlan>(&path(plans))
                 .into_iter()
                 .map(|plan| (plan.name_any(), Arc::new(plan)))
@@ -119,7 +119,7 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
             let Some(expected) = object.status.take() else {
                 continue;
             };
-            let plan = around
+            let plan = namespace_state
                 .plans
                 .get(install_plan::referenced(&expected).unwrap())
                 .unwrap();
@@ -130,15 +130,15 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
             let generated = object.annotations().contains_key(labels::GENERATED_BY);
             let facts = Facts {
                 catalogs: &catalogs_of(&expected),
-                standing: &Standing::Resolved,
+                outcome: &ResolutionOutcome::Resolved,
                 deprecation: None,
                 assignment: Some(&assignment).filter(|_| !generated),
             };
-            let status = compose(&object, &around, &facts, Timestamp::UNIX_EPOCH);
+            let status = compose(&object, &namespace_state, &facts, Timestamp::UNIX_EPOCH);
             let mut expected = expected;
             if install_plan::phase(plan) == InstallPlanPhase::Complete {
                 // The Subscriptions were recorded a moment before the plans.
-                conditions::remove(&mut expected.conditions, words::INSTALL_PLAN_PENDING);
+                conditions::remove(&mut expected.conditions, reasons::INSTALL_PLAN_PENDING);
             }
             assert_eq!(
                 comparable(&status),
@@ -158,7 +158,7 @@ fn catalogs_of_the_golden_cluster_are_healthy() {
         return;
     };
     for source in typed::<CatalogSource>(&golden.join("02-succeeded/catalogsources.yaml")) {
-        assert_eq!(CatalogFact::of(&source).ailment, None);
+        assert_eq!(CatalogFact::of(&source).unhealthy_reason, None);
         assert!(!catalog_health::is_starting(&source));
     }
 }

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_words, subscription as words};
+use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_reasons, subscription as reasons};
 use olm_api::v1alpha1::{
     InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanReference, SubscriptionCondition,
     SubscriptionState, SubscriptionStatus,
 };
 
-use super::conditions::{self, holds};
+use super::conditions::{self, condition_true};
 
 /// The plan's phase; empty while it has no status.
 pub fn phase(plan: &InstallPlan) -> InstallPlanPhase {
@@ -70,18 +70,18 @@ pub fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>) 
 pub fn put_condition(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, now: Timestamp) {
     let wanted = match (status.install_plan_ref.is_some(), plan) {
         (false, _) => None,
-        (true, None) => Some(holds(
-            words::INSTALL_PLAN_MISSING,
-            words::REFERENCED_INSTALL_PLAN_NOT_FOUND,
+        (true, None) => Some(condition_true(
+            reasons::INSTALL_PLAN_MISSING,
+            reasons::REFERENCED_INSTALL_PLAN_NOT_FOUND,
             "",
         )),
         (true, Some(plan)) => condition(plan),
     };
     let kept = wanted.as_ref().map(|condition| condition.type_.clone());
     for type_ in [
-        words::INSTALL_PLAN_MISSING,
-        words::INSTALL_PLAN_PENDING,
-        words::INSTALL_PLAN_FAILED,
+        reasons::INSTALL_PLAN_MISSING,
+        reasons::INSTALL_PLAN_PENDING,
+        reasons::INSTALL_PLAN_FAILED,
     ] {
         if kept.as_deref() != Some(type_) {
             conditions::remove(&mut status.conditions, type_);
@@ -104,16 +104,16 @@ fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
             let message = told
                 .and_then(|condition| condition.message.as_deref())
                 .unwrap_or_default();
-            let reason = reason.unwrap_or(words::REASON_INSTALL_PLAN_FAILED);
-            Some(holds(words::INSTALL_PLAN_FAILED, reason, message))
+            let reason = reason.unwrap_or(reasons::REASON_INSTALL_PLAN_FAILED);
+            Some(condition_true(reasons::INSTALL_PLAN_FAILED, reason, message))
         }
-        InstallPlanPhase::None => Some(holds(
-            words::INSTALL_PLAN_PENDING,
-            words::INSTALL_PLAN_NOT_YET_RECONCILED,
+        InstallPlanPhase::None => Some(condition_true(
+            reasons::INSTALL_PLAN_PENDING,
+            reasons::INSTALL_PLAN_NOT_YET_RECONCILED,
             &extract_message(plan),
         )),
-        phase => Some(holds(
-            words::INSTALL_PLAN_PENDING,
+        phase => Some(condition_true(
+            reasons::INSTALL_PLAN_PENDING,
             phase.as_str(),
             &extract_message(plan),
         )),
@@ -124,7 +124,7 @@ fn installed_condition(plan: &InstallPlan) -> Option<&InstallPlanCondition> {
     let conditions = plan.status.iter().flat_map(|status| &status.conditions);
     conditions
         .into_iter()
-        .find(|condition| condition.type_.as_deref() == Some(plan_words::INSTALLED))
+        .find(|condition| condition.type_.as_deref() == Some(plan_reasons::INSTALLED))
 }
 
 /// What the plan waits for: its Installed condition's message, its own, or those of its pending bundles.

@@ -44,8 +44,8 @@ fn in_phase(phase: &str) -> Value {
     json!({"phase": phase, "catalogSources": []})
 }
 
-fn around(plans: &[Arc<InstallPlan>], csvs: &[&str]) -> Surroundings {
-    Surroundings {
+fn namespace_state(plans: &[Arc<InstallPlan>], csvs: &[&str]) -> NamespaceState {
+    NamespaceState {
         plans: plans
             .iter()
             .map(|plan| (plan.name_any(), Arc::clone(plan)))
@@ -85,14 +85,18 @@ fn merged(parts: &[Value]) -> Value {
     Value::Object(all)
 }
 
-fn composed(object: &Subscription, around: &Surroundings, facts: &Facts<'_>) -> SubscriptionStatus {
-    compose(object, around, facts, now())
+fn composed(
+    object: &Subscription,
+    namespace_state: &NamespaceState,
+    facts: &Facts<'_>,
+) -> SubscriptionStatus {
+    compose(object, namespace_state, facts, now())
 }
 
 fn quiet<'a>(catalogs: &'a [CatalogFact]) -> Facts<'a> {
     Facts {
         catalogs,
-        standing: &Standing::Unknown,
+        outcome: &ResolutionOutcome::Unknown,
         deprecation: None,
         assignment: None,
     }
@@ -129,4 +133,4 @@ fn with(object: &Subscription, status: SubscriptionStatus) -> Subscription {
 
 // Catalogs ------------------------------------------------------------------------------------------------------------
 
-// Standing and deprecation --------------------------------------------------------------------------------------------
+// Outcome of resolution and deprecation -------------------------------------------------------------------------------

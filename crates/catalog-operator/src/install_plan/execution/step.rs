@@ -40,17 +40,17 @@ pub(super) struct StepWrite {
 }
 
 /// Decides on the steps of one plan.
-pub(super) struct StepExecutor<'a> {
+pub(super) struct StepDecider<'a> {
     observed: &'a Observed,
     identity: Identity,
 }
 
-impl<'a> StepExecutor<'a> {
+impl<'a> StepDecider<'a> {
     pub(super) fn new(observed: &'a Observed, identity: Identity) -> Self {
         Self { observed, identity }
     }
 
-    pub(super) fn execute(&self, index: usize, step: &Step) -> Result<Decision, StepError> {
+    pub(super) fn decide_step(&self, index: usize, step: &Step) -> Result<Decision, StepError> {
         let resource = &step.resource;
         let kind = StepKind::of(&resource.kind).ok_or(StepError::InvalidData)?;
         if !matches!(
@@ -60,12 +60,12 @@ impl<'a> StepExecutor<'a> {
             return Err(StepError::InvalidData);
         }
         match self.observed.state(index) {
-            StepState::Known(known) => self.execute_known(kind, step, known),
+            StepState::Known(known) => self.decide_known(kind, step, known),
             StepState::OwnerPending => Ok(Decision::PassedOver),
-            StepState::Fetching { message, quiet } => Ok(Decision::Blocks(Wait {
+            StepState::Fetching { message, debounce } => Ok(Decision::Blocks(Wait {
                 text: message.clone(),
-                look_again: *quiet,
-                is_quiet: quiet.is_some(),
+                look_again: *debounce,
+                is_debounced: debounce.is_some(),
             })),
             StepState::Broken { message, lasting } => Err(StepError::Manifest {
                 message: message.clone(),
@@ -86,10 +86,10 @@ impl<'a> StepExecutor<'a> {
     /// What a step of a plan that is over needs, so that its object is there again.
     pub(super) fn restore(&self, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
         let kind = StepKind::of(&step.resource.kind).ok_or(StepError::InvalidData)?;
-        self.execute_known(kind, step, known)
+        self.decide_known(kind, step, known)
     }
 
-    fn execute_known(&self, kind: StepKind, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
+    fn decide_known(&self, kind: StepKind, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
         let KnownStep {
             object,
             api,
@@ -108,7 +108,7 @@ impl<'a> StepExecutor<'a> {
         }
         if kind == StepKind::CustomResourceDefinition {
             let target = Target::dynamic(api.clone(), None, name);
-            return self.execute_crd(step, object, target, current);
+            return self.decide_crd(step, object, target, current);
         }
         let Some(object) = complete(self.observed, kind, step, object, api, namespaced, current)? else {
             return Ok(Decision::PassedOver);
@@ -191,7 +191,7 @@ impl<'a> StepExecutor<'a> {
 
     /// CustomResourceDefinitions are shared by the whole cluster: created with a note of who brought them, changed only when no
     /// stored object can be lost, and always in the operator's own name.
-    fn execute_crd(
+    fn decide_crd(
         &self,
         step: &Step,
         object: &Value,

@@ -24,7 +24,7 @@ pub(super) enum NoObject {
     /// Its bundle is being fetched.
     Fetching {
         message: String,
-        quiet: Option<Duration>,
+        debounce: Option<Duration>,
     },
     /// It cannot be had.
     Broken { message: String, lasting: bool },
@@ -148,7 +148,9 @@ fn read_image_steps(
     };
     let bundle = match reads.bundle(reference, plan) {
         BundleContent::Ready(bundle) => bundle,
-        BundleContent::Fetching { message, quiet } => return Err(NoObject::Fetching { message, quiet }),
+        BundleContent::Fetching { message, debounce } => {
+            return Err(NoObject::Fetching { message, debounce });
+        }
         BundleContent::Failed { message, lasting } => return Err(NoObject::Broken { message, lasting }),
     };
     let properties = lookup.properties.as_deref().unwrap_or_default();

@@ -106,9 +106,9 @@ fn an_observation_that_is_out_of_date_is_left_to_the_drivers_backoff() {
 
 #[test]
 fn what_watches_or_the_unpacker_tell_has_no_timer() {
-    let fetching = |quiet| StepState::Fetching {
+    let fetching = |debounce| StepState::Fetching {
         message: "fetching".to_owned(),
-        quiet,
+        debounce,
     };
     let mut going = small().csv;
     going["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();

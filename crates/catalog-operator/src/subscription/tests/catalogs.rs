@@ -3,7 +3,7 @@
 use super::*;
 
 fn health_text(object: &Subscription, catalogs: &[CatalogFact]) -> String {
-    conditions_text(&composed(object, &Surroundings::default(), &quiet(catalogs)))
+    conditions_text(&composed(object, &NamespaceState::default(), &quiet(catalogs)))
 }
 
 /// Cases 23 and 24.
@@ -36,23 +36,27 @@ fn unhealthy_catalogs_are_named_with_their_ailment() {
 fn passing_reasons_do_not_cause_a_write() {
     let catalogs = [healthy("cat"), healthy("other")];
     let object = subscription(Value::Null);
-    let first = composed(&object, &Surroundings::default(), &quiet(&catalogs[..1]));
+    let first = composed(&object, &NamespaceState::default(), &quiet(&catalogs[..1]));
     insta::assert_snapshot!(conditions_text(&first), @"CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy");
     let object = with(&object, first);
-    let next = composed(&object, &Surroundings::default(), &quiet(&catalogs[..1]));
+    let next = composed(&object, &NamespaceState::default(), &quiet(&catalogs[..1]));
     insta::assert_snapshot!(conditions_text(&next), @"CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy: all available catalogsources are healthy");
     assert!(!is_worth_writing(object.status.as_ref(), &next));
-    let more = composed(&with(&object, next), &Surroundings::default(), &quiet(&catalogs));
+    let more = composed(
+        &with(&object, next),
+        &NamespaceState::default(),
+        &quiet(&catalogs),
+    );
     assert!(conditions_text(&more).contains("CatalogSourcesAdded"));
     let fewer = composed(
         &with(&object, more),
-        &Surroundings::default(),
+        &NamespaceState::default(),
         &quiet(&catalogs[..1]),
     );
     assert!(conditions_text(&fewer).contains("CatalogSourcesDeleted"));
     let other = composed(
         &with(&object, fewer.clone()),
-        &Surroundings::default(),
+        &NamespaceState::default(),
         &quiet(&[catalog("ns", "cat", json!({}))]),
     );
     assert!(
@@ -66,12 +70,12 @@ fn passing_reasons_do_not_cause_a_write() {
 #[test]
 fn no_catalog_at_all_is_told_and_then_rests() {
     let object = subscription(Value::Null);
-    let status = composed(&object, &Surroundings::default(), &quiet(&[]));
+    let status = composed(&object, &NamespaceState::default(), &quiet(&[]));
     insta::assert_snapshot!(conditions_text(&status), @"CatalogSourcesUnhealthy=True/NoCatalogSourcesFound: dependency resolution requires at least one catalogsource");
     let object = with(&object, status);
     assert!(!is_worth_writing(
         object.status.as_ref(),
-        &composed(&object, &Surroundings::default(), &quiet(&[]))
+        &composed(&object, &NamespaceState::default(), &quiet(&[]))
     ));
 }
 
@@ -86,11 +90,11 @@ fn deprecations_come_go_and_are_summed_up() {
         bundle: text("b"),
     };
     let object = subscription(json!({"installedCSV": "demo.v1", "currentCSV": "demo.v1"}));
-    let around = around(&[], &["demo.v1"]);
+    let namespace_state = namespace_state(&[], &["demo.v1"]);
     let told = |object: &Subscription, fact: Option<&DeprecationFact>| {
         composed(
             object,
-            &around,
+            &namespace_state,
             &Facts {
                 deprecation: fact,
                 ..quiet(&catalogs)

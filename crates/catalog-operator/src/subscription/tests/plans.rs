@@ -15,11 +15,11 @@ fn a_new_subscription_is_written_three_times() {
             csv: "demo.v1".to_owned(),
         };
         let facts = Facts {
-            standing: &Standing::Resolved,
+            outcome: &ResolutionOutcome::Resolved,
             assignment: assign.then_some(&assignment),
             ..quiet(&catalogs)
         };
-        let next = composed(&object, &around(&[plan], csvs), &facts);
+        let next = composed(&object, &namespace_state(&[plan], csvs), &facts);
         if is_worth_writing(object.status.as_ref(), &next) {
             object = with(&object, next.clone());
             writes.push(format!(
@@ -60,11 +60,11 @@ fn the_status_has_upstreams_fields() {
     };
     let catalogs = [healthy("cat")];
     let facts = Facts {
-        standing: &Standing::Resolved,
+        outcome: &ResolutionOutcome::Resolved,
         assignment: Some(&assignment),
         ..quiet(&catalogs)
     };
-    let status = composed(&subscription(Value::Null), &around(&[plan], &[]), &facts);
+    let status = composed(&subscription(Value::Null), &namespace_state(&[plan], &[]), &facts);
     insta::assert_json_snapshot!(status, @r#"
     {
       "currentCSV": "demo.v1.0.0",
@@ -124,7 +124,7 @@ fn a_plan_lost_on_the_way_is_forgotten() {
         reference("gone"),
         json!({"state": "UpgradePending", "currentCSV": "demo.v1", "installPlanGeneration": 1, "lastUpdated": "2026-01-01T00:00:00Z"}),
     ]));
-    let status = settle(&object, &around(&[], &[]));
+    let status = settle(&object, &namespace_state(&[], &[]));
     assert_eq!(
         (status.install_plan_ref, status.install_plan, status.current_csv),
         (None, None, None)
@@ -137,7 +137,7 @@ fn a_plan_lost_on_the_way_is_forgotten() {
     );
     assert!(is_worth_writing(
         object.status.as_ref(),
-        &composed(&object, &around(&[], &[]), &quiet(&[healthy("cat")]))
+        &composed(&object, &namespace_state(&[], &[]), &quiet(&[healthy("cat")]))
     ));
 }
 
@@ -151,7 +151,11 @@ fn a_plan_lost_later_is_reported_missing() {
             "conditions": [{"type": "InstallPlanPending", "status": "True", "reason": "Installing"}],
         }),
     ]));
-    let status = composed(&object, &around(&[], &["demo.v1"]), &quiet(&[healthy("cat")]));
+    let status = composed(
+        &object,
+        &namespace_state(&[], &["demo.v1"]),
+        &quiet(&[healthy("cat")]),
+    );
     insta::assert_snapshot!(conditions_text(&status), @r"
     CatalogSourcesUnhealthy=False/CatalogSourcesAdded: all available catalogsources are healthy
     InstallPlanMissing=True/ReferencedInstallPlanNotFound
@@ -169,7 +173,7 @@ fn a_namesake_of_a_lost_plan_is_not_taken_for_it() {
     let mut namesake = InstallPlan::clone(&plan("install-1", in_phase("Installing")));
     namesake.metadata.uid = Some("other".to_owned());
     assert_eq!(
-        settle(&object, &around(&[Arc::new(namesake)], &[])).state,
+        settle(&object, &namespace_state(&[Arc::new(namesake)], &[])).state,
         SubscriptionState::None
     );
 }
@@ -219,7 +223,7 @@ fn the_plan_condition_follows_the_plan() {
         let object = subscription(merged(&[reference("install-1"), stale.clone()]));
         let status = composed(
             &object,
-            &around(&[plan("install-1", plan_status)], &[]),
+            &namespace_state(&[plan("install-1", plan_status)], &[]),
             &quiet(&[healthy("cat")]),
         );
         let told = conditions_text(&status)
@@ -248,7 +252,7 @@ fn a_generated_subscription_adopts_its_plan() {
     let own = object.name_any();
     let adopted = settle(
         &object,
-        &around(&[plan("install-1", bringing("Installing", &own))], &[]),
+        &namespace_state(&[plan("install-1", bringing("Installing", &own))], &[]),
     );
     assert_eq!(install_plan::referenced(&adopted), Some("install-1"));
     assert_eq!(
@@ -261,16 +265,19 @@ fn a_generated_subscription_adopts_its_plan() {
     );
     let arrived = settle(
         &object,
-        &around(&[plan("install-1", bringing("Complete", &own))], &["dep.v1"]),
+        &namespace_state(&[plan("install-1", bringing("Complete", &own))], &["dep.v1"]),
     );
     assert_eq!(
         (arrived.state, arrived.installed_csv.as_deref()),
         (SubscriptionState::AtLatestKnown, Some("dep.v1"))
     );
-    assert_eq!(settle(&object, &around(&[], &[])), SubscriptionStatus::default());
+    assert_eq!(
+        settle(&object, &namespace_state(&[], &[])),
+        SubscriptionStatus::default()
+    );
     // A namesake of the plan: just made, or one that brought others.
     for namesake in [Value::Null, bringing("Installing", "another")] {
-        let settled = settle(&object, &around(&[plan("install-1", namesake)], &[]));
+        let settled = settle(&object, &namespace_state(&[plan("install-1", namesake)], &[]));
         assert_eq!(settled, SubscriptionStatus::default());
     }
 }
@@ -282,7 +289,10 @@ fn a_deleted_csv_makes_the_upgrade_pending_again() {
         reference("install-1"),
         json!({"state": "AtLatestKnown", "currentCSV": "demo.v1", "installedCSV": "demo.v1"}),
     ]));
-    let status = settle(&object, &around(&[plan("install-1", in_phase("Complete"))], &[]));
+    let status = settle(
+        &object,
+        &namespace_state(&[plan("install-1", in_phase("Complete"))], &[]),
+    );
     assert_eq!(status.state, SubscriptionState::UpgradePending);
     assert_eq!(status.installed_csv.as_deref(), Some("demo.v1"), "never cleared");
 }
@@ -294,8 +304,14 @@ fn a_failed_plan_fails_the_upgrade_only_where_failing_forward_is_allowed() {
         reference("install-1"),
         json!({"state": "UpgradePending", "currentCSV": "demo.v2"}),
     ]));
-    let mut around = around(&[plan("install-1", in_phase("Failed"))], &[]);
-    assert_eq!(settle(&object, &around).state, SubscriptionState::UpgradePending);
-    around.fail_forward = true;
-    assert_eq!(settle(&object, &around).state, SubscriptionState::UpgradeFailed);
+    let mut namespace_state = namespace_state(&[plan("install-1", in_phase("Failed"))], &[]);
+    assert_eq!(
+        settle(&object, &namespace_state).state,
+        SubscriptionState::UpgradePending
+    );
+    namespace_state.fail_forward = true;
+    assert_eq!(
+        settle(&object, &namespace_state).state,
+        SubscriptionState::UpgradeFailed
+    );
 }

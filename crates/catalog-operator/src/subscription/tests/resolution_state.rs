@@ -5,32 +5,32 @@ use super::*;
 /// Cases 8 to 10, 46, 47: never two of the three.
 #[test]
 fn one_condition_tells_how_resolution_stands() {
-    let failed = Standing::ResolutionFailed {
-        reason: words::CONSTRAINTS_NOT_SATISFIABLE,
+    let failed = ResolutionOutcome::ResolutionFailed {
+        reason: reasons::CONSTRAINTS_NOT_SATISFIABLE,
         message: "constraints not satisfiable: x".to_owned(),
     };
-    let unpacking = Standing::Unpacking {
+    let unpacking = ResolutionOutcome::Unpacking {
         message: String::new(),
     };
-    let unpack_failed = Standing::UnpackFailed {
-        reason: words::REASON_BUNDLE_UNPACK_FAILED,
+    let unpack_failed = ResolutionOutcome::UnpackFailed {
+        reason: reasons::REASON_BUNDLE_UNPACK_FAILED,
         message: "Bundle unpacking failed - x".to_owned(),
     };
     let catalogs = [healthy("cat")];
     let mut object = subscription(Value::Null);
     let mut told = Vec::new();
-    for standing in [
+    for outcome in [
         &failed,
-        &Standing::Unknown,
+        &ResolutionOutcome::Unknown,
         &unpacking,
         &unpack_failed,
-        &Standing::Resolved,
+        &ResolutionOutcome::Resolved,
     ] {
         let status = composed(
             &object,
-            &Surroundings::default(),
+            &NamespaceState::default(),
             &Facts {
-                standing,
+                outcome,
                 ..quiet(&catalogs)
             },
         );
@@ -54,16 +54,16 @@ fn one_condition_tells_how_resolution_stands() {
 #[test]
 fn the_transition_time_moves_with_the_status_only() {
     let catalogs = [healthy("cat")];
-    let failed = |message: &str| Standing::ResolutionFailed {
-        reason: words::ERROR_PREVENTED_RESOLUTION,
+    let failed = |message: &str| ResolutionOutcome::ResolutionFailed {
+        reason: reasons::ERROR_PREVENTED_RESOLUTION,
         message: message.to_owned(),
     };
     let object = subscription(Value::Null);
     let first = compose(
         &object,
-        &Surroundings::default(),
+        &NamespaceState::default(),
         &Facts {
-            standing: &failed("a"),
+            outcome: &failed("a"),
             ..quiet(&catalogs)
         },
         now(),
@@ -71,9 +71,9 @@ fn the_transition_time_moves_with_the_status_only() {
     let later = "2026-11-20T23:00:00Z".parse().unwrap();
     let next = compose(
         &with(&object, first.clone()),
-        &Surroundings::default(),
+        &NamespaceState::default(),
         &Facts {
-            standing: &failed("b"),
+            outcome: &failed("b"),
             ..quiet(&catalogs)
         },
         later,
@@ -95,18 +95,18 @@ fn composing_twice_is_composing_once() {
         package: Some("p".to_owned()),
         ..DeprecationFact::default()
     };
-    let standings = [
-        Standing::Unknown,
-        Standing::Resolved,
-        Standing::Unpacking {
+    let outcomes_by_subscription = [
+        ResolutionOutcome::Unknown,
+        ResolutionOutcome::Resolved,
+        ResolutionOutcome::Unpacking {
             message: "m".to_owned(),
         },
-        Standing::ResolutionFailed {
-            reason: words::ERROR_PREVENTED_RESOLUTION,
+        ResolutionOutcome::ResolutionFailed {
+            reason: reasons::ERROR_PREVENTED_RESOLUTION,
             message: "m".to_owned(),
         },
-        Standing::UnpackFailed {
-            reason: words::ENSURE_INSTALL_PLAN_FAILED,
+        ResolutionOutcome::UnpackFailed {
+            reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
             message: "m".to_owned(),
         },
     ];
@@ -115,20 +115,20 @@ fn composing_twice_is_composing_once() {
         merged(&[reference("install-1"), json!({"currentCSV": "demo.v1"})]),
         reference("gone"),
     ] {
-        for standing in &standings {
+        for outcome in &outcomes_by_subscription {
             for csvs in [&[][..], &["demo.v1"]] {
                 let object = subscription(status.clone());
-                let around = around(&plans, csvs);
+                let namespace_state = namespace_state(&plans, csvs);
                 let facts = Facts {
-                    standing,
+                    outcome,
                     deprecation: Some(&fact),
                     ..quiet(&catalogs)
                 };
-                let once = composed(&object, &around, &facts);
-                let twice = composed(&with(&object, once.clone()), &around, &facts);
+                let once = composed(&object, &namespace_state, &facts);
+                let twice = composed(&with(&object, once.clone()), &namespace_state, &facts);
                 assert!(
                     !is_worth_writing(Some(&once), &twice),
-                    "{standing:?} {csvs:?} {status}"
+                    "{outcome:?} {csvs:?} {status}"
                 );
             }
         }

@@ -4,77 +4,84 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use olm_api::condition::subscription as words;
+use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{EventDraft, Requeue};
 
-use super::observe::{Bundles, Observed, PartProgress, Progress};
-use crate::subscription::Standing;
+use super::observed::{Bundles, ComponentProgress, Observed, Progress};
+use crate::subscription::ResolutionOutcome;
 
 /// What each Subscription is told of the resolution.
-pub fn standings(observed: &Observed) -> BTreeMap<String, Standing> {
+pub fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, ResolutionOutcome> {
     let names = || {
         observed
             .subscriptions
             .iter()
             .map(|subscription| subscription.name_any())
     };
-    let (failures, parts, pending) = match &observed.progress {
-        Progress::NotNeeded => return names().map(|name| (name, Standing::Resolved)).collect(),
+    let (failures, components, pending) = match &observed.progress {
+        Progress::NotNeeded => return names().map(|name| (name, ResolutionOutcome::Resolved)).collect(),
         Progress::Prevented(message) => {
-            let reason = words::ERROR_PREVENTED_RESOLUTION;
-            let standing = Standing::ResolutionFailed {
+            let reason = reasons::ERROR_PREVENTED_RESOLUTION;
+            let outcome = ResolutionOutcome::ResolutionFailed {
                 reason,
                 message: message.clone(),
             };
-            return names().map(|name| (name, standing.clone())).collect();
+            return names().map(|name| (name, outcome.clone())).collect();
         }
         Progress::Resolved {
             failures,
-            parts,
+            components,
             catalogs_pending,
             ..
-        } => (failures, parts, *catalogs_pending),
+        } => (failures, components, *catalogs_pending),
     };
-    let mut standings: BTreeMap<String, Standing> = names().map(|name| (name, Standing::Resolved)).collect();
+    let mut outcomes_by_subscription: BTreeMap<String, ResolutionOutcome> =
+        names().map(|name| (name, ResolutionOutcome::Resolved)).collect();
     for failure in failures {
-        let standing = if pending {
-            Standing::Unknown
+        let outcome = if pending {
+            ResolutionOutcome::Unknown
         } else {
-            Standing::ResolutionFailed {
+            ResolutionOutcome::ResolutionFailed {
                 reason: failure.reason,
                 message: failure.message.clone(),
             }
         };
-        let concerned = standings
+        let concerned = outcomes_by_subscription
             .iter_mut()
             .filter(|(name, _)| failure.subscriptions.is_empty() || failure.subscriptions.contains(name));
-        concerned.for_each(|(_, told)| *told = standing.clone());
+        concerned.for_each(|(_, told)| *told = outcome.clone());
     }
-    for part in parts {
-        let standing = match &part.bundles {
-            Bundles::Ready(_) => Standing::Resolved,
-            Bundles::Unpacking { quiet: Some(_), .. } => Standing::Unknown,
-            Bundles::Unpacking { message, quiet: None } => Standing::Unpacking {
+    for component in components {
+        let outcome = match &component.bundles {
+            Bundles::Ready(_) => ResolutionOutcome::Resolved,
+            Bundles::Unpacking {
+                debounce: Some(_), ..
+            } => ResolutionOutcome::Unknown,
+            Bundles::Unpacking {
+                message,
+                debounce: None,
+            } => ResolutionOutcome::Unpacking {
                 message: message.clone(),
             },
-            Bundles::Failed { reason, message } => Standing::UnpackFailed {
+            Bundles::Failed { reason, message } => ResolutionOutcome::UnpackFailed {
                 reason,
                 message: message.clone(),
             },
         };
-        standings.extend(
-            part.subscriptions
+        outcomes_by_subscription.extend(
+            component
+                .subscriptions
                 .iter()
-                .map(|name| (name.clone(), standing.clone())),
+                .map(|name| (name.clone(), outcome.clone())),
         );
     }
-    standings
+    outcomes_by_subscription
 }
 
 /// The next moment at which work that was not mentioned so far has to be.
-pub fn quiet_time(observed: &Observed) -> Requeue {
+pub fn debounce_requeue(observed: &Observed) -> Requeue {
     let reason = "bundle or catalog being fetched";
     observed
         .progress
@@ -83,10 +90,10 @@ pub fn quiet_time(observed: &Observed) -> Requeue {
 }
 
 /// Subscriptions of which more will be known in a moment: writing them now would be a write too many.
-pub fn quiet_subscriptions(observed: &Observed) -> BTreeSet<String> {
+pub fn debounced_subscriptions(observed: &Observed) -> BTreeSet<String> {
     let Progress::Resolved {
         failures,
-        parts,
+        components,
         reading,
         ..
     } = &observed.progress
@@ -96,31 +103,34 @@ pub fn quiet_subscriptions(observed: &Observed) -> BTreeSet<String> {
     if observed.progress.gathering().is_none() {
         return BTreeSet::new();
     }
-    let fetched = |part: &&PartProgress| !matches!(part.bundles, Bundles::Failed { .. });
-    let mut quiet: BTreeSet<String> = parts
+    let fetched = |component: &&ComponentProgress| !matches!(component.bundles, Bundles::Failed { .. });
+    let mut debounce: BTreeSet<String> = components
         .iter()
         .filter(fetched)
-        .flat_map(|part| part.subscriptions.iter().cloned())
+        .flat_map(|component| component.subscriptions.iter().cloned())
         .collect();
     for failure in failures.iter().filter(|_| reading.is_some()) {
         let names = observed
             .subscriptions
             .iter()
             .map(|subscription| subscription.name_any());
-        quiet.extend(
+        debounce.extend(
             names.filter(|name| failure.subscriptions.is_empty() || failure.subscriptions.contains(name)),
         );
     }
-    quiet
+    debounce
 }
 
 /// One warning for the namespace when a failure is new to any of its Subscriptions.
-pub fn resolution_event(observed: &Observed, standings: &BTreeMap<String, Standing>) -> Option<EventDraft> {
+pub fn resolution_event(
+    observed: &Observed,
+    outcomes_by_subscription: &BTreeMap<String, ResolutionOutcome>,
+) -> Option<EventDraft> {
     let mut news: Vec<&str> = Vec::new();
     for subscription in &observed.subscriptions {
-        let standing = standings.get(&subscription.name_any());
-        if let Some(Standing::ResolutionFailed { message, .. }) = standing
-            && !tells(subscription, words::RESOLUTION_FAILED, message)
+        let outcome = outcomes_by_subscription.get(&subscription.name_any());
+        if let Some(ResolutionOutcome::ResolutionFailed { message, .. }) = outcome
+            && !tells(subscription, reasons::RESOLUTION_FAILED, message)
             && !news.contains(&message.as_str())
         {
             news.push(message);
@@ -135,17 +145,17 @@ pub fn resolution_event(observed: &Observed, standings: &BTreeMap<String, Standi
             ..ObjectReference::default()
         },
         warning: true,
-        reason: words::RESOLUTION_FAILED.to_owned(),
+        reason: reasons::RESOLUTION_FAILED.to_owned(),
         message: event_text(&news),
     })
 }
 
 /// The messages within the size of an event: every first line before the reasons of any.
 fn event_text(messages: &[&str]) -> String {
-    let parts = messages
+    let texts = messages
         .iter()
         .map(|message| message.split_once('\n').unwrap_or((message, "")));
-    let (lines, reasons): (Vec<&str>, Vec<&str>) = parts.unzip();
+    let (lines, reasons): (Vec<&str>, Vec<&str>) = texts.unzip();
     let lines = cut(&lines.join("; "), EVENT_LIMIT * 2 / 3);
     let reasons: Vec<&str> = reasons.into_iter().filter(|text| !text.is_empty()).collect();
     let text = if reasons.is_empty() {
@@ -157,12 +167,12 @@ fn event_text(messages: &[&str]) -> String {
 }
 
 /// A warning about a Subscription whose bundles cannot be had, once for each text.
-pub fn unpack_event(subscription: &Subscription, standing: &Standing) -> Option<EventDraft> {
-    let Standing::UnpackFailed { message, .. } = standing else {
+pub fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutcome) -> Option<EventDraft> {
+    let ResolutionOutcome::UnpackFailed { message, .. } = outcome else {
         return None;
     };
-    (!tells(subscription, words::BUNDLE_UNPACK_FAILED, message))
-        .then(|| subscription_warning(subscription, words::BUNDLE_UNPACK_FAILED, message))
+    (!tells(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
+        .then(|| subscription_warning(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
 }
 
 /// A warning about a Subscription.

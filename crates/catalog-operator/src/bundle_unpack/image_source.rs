@@ -33,7 +33,7 @@ pub const SPOOL_BYTES: u64 = 4 * Limits::BUNDLE.layer;
 ///
 /// Secrets are read live, for every bundle that is not in memory: a cache of them would hold every Secret of the cluster,
 /// and what is on disk is handed out only to those whose secrets open it.
-pub struct RegistrySource {
+pub struct ImageBundleSource {
     client: Client,
     catalogs: Store<CatalogSource>,
     puller: Puller,
@@ -41,7 +41,7 @@ pub struct RegistrySource {
     consents: Consents,
 }
 
-impl RegistrySource {
+impl ImageBundleSource {
     /// A source that finds registries through `config` and keeps content in `cache_dir`, up to [`DEFAULT_CACHE_BYTES`]. Layers too
     /// large for memory are held in the same folder while they are pulled, else in the system's folder for temporary files, up to
     /// [`SPOOL_BYTES`].
@@ -235,7 +235,7 @@ impl RegistrySource {
 }
 
 #[async_trait]
-impl BundleSource for RegistrySource {
+impl BundleSource for ImageBundleSource {
     async fn fetch(&self, image: &str, catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
         let reference: Reference = image
             .parse()

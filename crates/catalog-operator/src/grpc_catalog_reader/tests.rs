@@ -58,7 +58,7 @@ struct Rig {
 impl Rig {
     fn new(port: u16) -> Self {
         let connections = Connections::new(|_: &NamespacedName| {});
-        let snapshots = Snapshots::new(connections.clone(), Arc::new(RegistryReader), |_: &str| {});
+        let snapshots = Snapshots::new(connections.clone(), Arc::new(GrpcCatalogReader), |_: &str| {});
         Self {
             key: NamespacedName::new("ns", "cat"),
             port,

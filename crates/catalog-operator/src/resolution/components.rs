@@ -6,15 +6,15 @@ use olm_resolver::{DisjointSets, Operator, Solution, SubscriptionUpdate};
 
 /// Bundles that go together because one requires another or one Subscription chose them, and that move a Subscription.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct Component {
     /// The bundles, by name.
     pub operators: Vec<Operator>,
     /// Subscriptions that move on; never empty.
     pub updates: Vec<SubscriptionUpdate>,
 }
 
-impl Part {
-    /// Subscriptions that any bundle of the part is for.
+impl Component {
+    /// Subscriptions that any bundle of the component is for.
     pub fn subscriptions(&self) -> BTreeSet<&str> {
         let served = self
             .operators
@@ -29,7 +29,7 @@ impl Part {
 
 /// Takes `solution` apart. Bundles that move no Subscription are left out, with everything that hangs on them: they are
 /// in a plan already, or were removed by hand, and are not installed again (as upstream).
-pub fn split(solution: &Solution) -> Vec<Part> {
+pub fn split(solution: &Solution) -> Vec<Component> {
     let operators = &solution.operators;
     let mut sets = DisjointSets::new(operators.len());
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
@@ -47,10 +47,10 @@ pub fn split(solution: &Solution) -> Vec<Part> {
             }
         }
     }
-    // The first bundle leads, so parts come in the order of theirs.
-    let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+    // The first bundle leads, so components come in the order of theirs.
+    let mut components: BTreeMap<usize, Component> = BTreeMap::new();
     for (index, operator) in operators.iter().enumerate() {
-        let part = parts.entry(sets.root(index)).or_insert_with(|| Part {
+        let component = components.entry(sets.root(index)).or_insert_with(|| Component {
             operators: Vec::new(),
             updates: Vec::new(),
         });
@@ -58,11 +58,13 @@ pub fn split(solution: &Solution) -> Vec<Part> {
             operator.subscriptions.contains(&update.subscription)
                 && *update.current_csv == *operator.entry.name
         };
-        part.updates.extend(solution.updates.iter().filter(own).cloned());
-        part.operators.push(operator.clone());
+        component
+            .updates
+            .extend(solution.updates.iter().filter(own).cloned());
+        component.operators.push(operator.clone());
     }
-    parts
+    components
         .into_values()
-        .filter(|part| !part.updates.is_empty())
+        .filter(|component| !component.updates.is_empty())
         .collect()
 }

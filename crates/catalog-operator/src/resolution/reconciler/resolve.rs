@@ -1,4 +1,4 @@
-//! What is asked of the resolver for a namespace, and its answer.
+//! What is to be resolved in a namespace, and what it comes to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use olm_resolver::{Catalog, CatalogKey, Problem};
 use olm_runtime::NamespacedName;
 use olm_runtime::error::ObserveError;
 
-use super::super::answer::{self, Answer, Question};
 use super::super::group_settings::GroupSettings;
-use super::super::observe::QUIET;
-use super::super::question::{installed_csv, mark_replaced, resolver_subscription};
+use super::super::input::{ResolutionInput, installed_csv, mark_replaced, resolver_subscription};
+use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
+use crate::debounce::debounce_left;
 use crate::snapshots::{Content, ContentState};
 use crate::subscription::catalog_health;
 
@@ -38,12 +38,12 @@ impl ResolutionReconciler {
     }
 
     /// What is to be resolved, with the contents of catalogs by identity only, and which catalogs have yet to come up.
-    pub(super) fn question(
+    pub(super) fn input(
         &self,
         namespace: &str,
         subscriptions: &[(Arc<Subscription>, SubscriptionStatus)],
         settings: &GroupSettings,
-    ) -> (Question, Pending) {
+    ) -> (ResolutionInput, Pending) {
         let mut pending = Pending::default();
         let mut catalogs = Vec::new();
         let mut used = BTreeSet::new();
@@ -66,15 +66,15 @@ impl ResolutionReconciler {
                 ContentState::Known(id) => Ok(id),
                 ContentState::Loading(since) => {
                     pending.any = true;
-                    let left = QUIET.checked_sub(since.elapsed()).filter(|left| !left.is_zero());
+                    let left = debounce_left(since.elapsed());
                     pending.reading = pending.reading.max(left);
                     Err("its content is being read".to_owned())
                 }
                 ContentState::Failed(text) => Err(text),
                 ContentState::Unreachable => {
-                    // A catalog whose status knows no ailment is just being connected, after a start of this process.
-                    pending.any |=
-                        catalog_health::is_starting(&source) || catalog_health::ailment(&source).is_none();
+                    // A catalog whose status knows nothing wrong is just being connected, after a start of this process.
+                    pending.any |= catalog_health::is_starting(&source)
+                        || catalog_health::unhealthy_reason(&source).is_none();
                     Err(unreachable_text(&source))
                 }
             };
@@ -102,7 +102,7 @@ impl ResolutionReconciler {
             .map(|csv| installed_csv(csv))
             .collect();
         mark_replaced(&mut installed, &subscribed);
-        let question = Question {
+        let input = ResolutionInput {
             subscriptions: subscribed,
             installed,
             operator_group: olm_resolver::OperatorGroup {
@@ -113,26 +113,26 @@ impl ResolutionReconciler {
             catalogs,
             resolve: !subscriptions.iter().all(|(_, status)| is_on_its_way(status)),
         };
-        (question, pending)
+        (input, pending)
     }
 
-    /// The answer, from memory or from the resolver. None when a content that was known is not there any more.
-    pub(super) async fn ask(
+    /// What the input comes to, from the cache or from the resolver. None when a content that was known is not there any more.
+    pub(super) async fn resolve(
         &self,
         namespace: &str,
-        question: Question,
-    ) -> Result<Option<Arc<Answer>>, ObserveError> {
-        if let Some(answer) = self.memory.recall(namespace, &question) {
-            return Ok(Some(answer));
+        input: ResolutionInput,
+    ) -> Result<Option<Arc<Resolved>>, ObserveError> {
+        if let Some(resolved) = self.cache.get(namespace, &input) {
+            return Ok(Some(resolved));
         }
         let mut catalogs = Vec::new();
         let mut missing = false;
-        for (key, priority, content) in &question.catalogs {
+        for (key, priority, content) in &input.catalogs {
             let source = NamespacedName::new(&key.namespace, &key.name);
             let content = match content {
                 Ok(id) => match self.snapshots.content(&source, *id) {
                     Content::Here(content) => Ok(content),
-                    // The question says that it is there: an answer without it would be one to another question.
+                    // The input says that it is there: what is resolved without it would be for another input.
                     Content::Absent => {
                         missing = true;
                         continue;
@@ -152,21 +152,21 @@ impl ResolutionReconciler {
         let problem = Problem {
             namespace: namespace.to_owned(),
             global_namespace: self.global_namespace.clone(),
-            subscriptions: question.subscriptions.clone(),
-            installed: question.installed.clone(),
+            subscriptions: input.subscriptions.clone(),
+            installed: input.installed.clone(),
             catalogs,
-            operator_group: question.operator_group,
+            operator_group: input.operator_group,
             runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         };
-        let asked = question.clone();
-        let answer = tokio::task::spawn_blocking(move || Arc::new(answer::answer(&asked, &problem)))
+        let of = input.clone();
+        let resolved = tokio::task::spawn_blocking(move || Arc::new(resolved::resolve(&of, &problem)))
             .await
             .map_err(|error| ObserveError::read(format!("resolution of namespace {namespace}"), error))?;
-        for text in &answer.resolution.excluded {
+        for text in &resolved.resolution.excluded {
             tracing::warn!(namespace, "{text}");
         }
-        self.memory.remember(namespace, question, Arc::clone(&answer));
-        Ok(Some(answer))
+        self.cache.insert(namespace, input, Arc::clone(&resolved));
+        Ok(Some(resolved))
     }
 }
 
@@ -178,7 +178,7 @@ fn is_on_its_way(status: &SubscriptionStatus) -> bool {
 /// Why a catalog without connection and without content cannot be used: upstream's words, and the catalog's own.
 fn unreachable_text(source: &CatalogSource) -> String {
     let name = format!("{}/{}", source.namespace().unwrap_or_default(), source.name_any());
-    let ailment =
-        catalog_health::ailment(source).unwrap_or_else(|| "its connection is not made yet".to_owned());
-    format!("no registry client established for catalogsource {name}: {ailment}")
+    let unhealthy_reason = catalog_health::unhealthy_reason(source)
+        .unwrap_or_else(|| "its connection is not made yet".to_owned());
+    format!("no registry client established for catalogsource {name}: {unhealthy_reason}")
 }

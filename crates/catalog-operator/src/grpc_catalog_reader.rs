@@ -9,10 +9,10 @@ use tonic::transport::Channel;
 use crate::snapshots::CatalogReader;
 
 /// Reads a catalog with one call for all bundles and one for each package.
-pub struct RegistryReader;
+pub struct GrpcCatalogReader;
 
 #[async_trait]
-impl CatalogReader for RegistryReader {
+impl CatalogReader for GrpcCatalogReader {
     async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String> {
         let client = Client::new(channel, Timeouts::default());
         let fetched = Box::pin(snapshot::fetch(&client))

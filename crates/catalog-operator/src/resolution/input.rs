@@ -1,16 +1,33 @@
-//! Objects of the cluster as the resolver takes them. Pure.
+//! What is resolved: objects of the cluster as the resolver takes them. Pure.
 
 use std::collections::BTreeSet;
 
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
-use olm_resolver::InstalledCsv;
 pub use olm_resolver::objects::{installed_csv, resolver_subscription};
+use olm_resolver::{CatalogKey, InstalledCsv, OperatorGroup, Subscription};
+
+use crate::snapshots::ContentId;
+
+/// Everything a resolution depends on. Two equal inputs come to the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolutionInput {
+    /// All Subscriptions.
+    pub subscriptions: Vec<Subscription>,
+    /// All ClusterServiceVersions.
+    pub installed: Vec<InstalledCsv>,
+    /// The OperatorGroup.
+    pub operator_group: OperatorGroup,
+    /// The catalogs, with priority and content or why there is none.
+    pub catalogs: Vec<(CatalogKey, i32, Result<ContentId, String>)>,
+    /// Whether anything is to be resolved; else only deprecations are looked up.
+    pub resolve: bool,
+}
 
 /// Marks as `Replacing` what has a successor that a Subscription has moved on to.
 ///
 /// olm-operator does so a moment after the successor was created. A resolution in that moment would find two operators
 /// for the same APIs, one of them nobody's, and call the namespace unsatisfiable.
-pub fn mark_replaced(installed: &mut [InstalledCsv], subscriptions: &[olm_resolver::Subscription]) {
+pub fn mark_replaced(installed: &mut [InstalledCsv], subscriptions: &[Subscription]) {
     let successors: BTreeSet<String> = installed
         .iter()
         .filter(|csv| {

@@ -64,7 +64,7 @@ fn image() -> ImageArchive {
 }
 
 struct Rig {
-    source: RegistrySource,
+    source: ImageBundleSource,
     registry: Server,
     /// What the registry answers instead, if not 0.
     refusing: Arc<AtomicU16>,
@@ -96,7 +96,7 @@ impl Rig {
         catalogs.put(catalog("ns", "by-account", &json!([])));
         catalogs.put(catalog("other", "private", &json!(["pull"])));
         let dir = tempfile::tempdir().unwrap();
-        let source = RegistrySource::new(
+        let source = ImageBundleSource::new(
             client(&secret),
             catalogs,
             RegistryConfig::default(),

@@ -12,12 +12,9 @@ use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::EventDraft;
 
-use crate::subscription::Surroundings;
+use crate::subscription::NamespaceState;
 use crate::subscription::catalog_health::CatalogFact;
 use crate::subscription::deprecation::DeprecationFact;
-
-/// Work that ends within this time is not mentioned in any status.
-pub const QUIET: Duration = Duration::from_secs(2);
 
 /// Facts about one namespace.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +24,7 @@ pub struct Observed {
     /// Its Subscriptions, by name. Those being deleted are left out.
     pub subscriptions: Vec<Arc<Subscription>>,
     /// Its InstallPlans and ClusterServiceVersions.
-    pub around: Surroundings,
+    pub namespace_state: NamespaceState,
     /// Catalogs its Subscriptions can see.
     pub catalogs: Vec<CatalogFact>,
     /// Deprecations by Subscription, for those whose catalog tells.
@@ -54,12 +51,12 @@ pub enum Progress {
     NotNeeded,
     /// The namespace as a whole cannot be resolved.
     Prevented(String),
-    /// It was resolved, at least in parts.
+    /// It was resolved, at least in components.
     Resolved {
         /// Parts that cannot be resolved.
         failures: Vec<Failure>,
         /// Parts that can be installed once their bundles are there.
-        parts: Vec<PartProgress>,
+        components: Vec<ComponentProgress>,
         /// A catalog has not come up or been read yet, so that failures may not last.
         catalogs_pending: bool,
         /// A catalog is being read, and how much longer not to speak of what lacks without it.
@@ -67,7 +64,7 @@ pub enum Progress {
     },
 }
 
-/// A part of the namespace that cannot be resolved.
+/// A component of the namespace that cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Subscriptions concerned; all if none is named.
@@ -78,10 +75,10 @@ pub struct Failure {
     pub message: String,
 }
 
-/// A part that can be resolved, and where its bundles are.
+/// A component that can be resolved, and where its bundles are.
 #[derive(Debug, Clone)]
-pub struct PartProgress {
-    /// All Subscriptions that the part is about.
+pub struct ComponentProgress {
+    /// All Subscriptions that the component is about.
     pub subscriptions: Vec<String>,
     /// Those that move on.
     pub updates: Vec<SubscriptionUpdate>,
@@ -89,7 +86,7 @@ pub struct PartProgress {
     pub bundles: Bundles,
 }
 
-/// The steps that install the bundles of a part.
+/// The steps that install the bundles of a component.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadyBundles {
     /// Names of the ClusterServiceVersions.
@@ -104,7 +101,7 @@ pub struct ReadyBundles {
     pub obstacles: Vec<String>,
 }
 
-/// Where the bundles of a part are.
+/// Where the bundles of a component are.
 #[derive(Debug, Clone)]
 pub enum Bundles {
     /// Unpacked.
@@ -114,7 +111,7 @@ pub enum Bundles {
         /// What goes wrong while it is tried again; empty when all is well.
         message: String,
         /// How much longer not to speak of it.
-        quiet: Option<Duration>,
+        debounce: Option<Duration>,
     },
     /// Not to be had.
     Failed {
@@ -130,11 +127,14 @@ impl Progress {
     ///
     /// Until then nothing is planned or told of what hangs on them: what is asked for together shall be one plan.
     pub fn gathering(&self) -> Option<Duration> {
-        let Self::Resolved { parts, reading, .. } = self else {
+        let Self::Resolved {
+            components, reading, ..
+        } = self
+        else {
             return None;
         };
-        let unpacking = parts.iter().filter_map(|part| match part.bundles {
-            Bundles::Unpacking { quiet, .. } => quiet,
+        let unpacking = components.iter().filter_map(|component| match component.bundles {
+            Bundles::Unpacking { debounce, .. } => debounce,
             Bundles::Ready(_) | Bundles::Failed { .. } => None,
         });
         unpacking.chain(*reading).min()
@@ -144,6 +144,6 @@ impl Progress {
 impl Observed {
     /// Plans by name.
     pub fn plans(&self) -> impl Iterator<Item = &Arc<InstallPlan>> {
-        self.around.plans.values()
+        self.namespace_state.plans.values()
     }
 }
