@@ -19,7 +19,7 @@
 //!   OperatorGroup names now; nothing else makes them.
 //!
 //! # Errors
-//! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`kind::StepKind::error_prefix`].
+//! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`StepKind::error_prefix`].
 //!
 //! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0020. Custom resources are
 //! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
@@ -30,9 +30,7 @@ pub mod crd_upgrade;
 pub mod csv_ownership;
 pub mod decide;
 pub mod execution;
-pub mod kind;
 pub mod manifest;
-pub mod object;
 pub mod observe;
 pub mod operator_group;
 pub mod restoration;
@@ -67,9 +65,9 @@ use olm_runtime::store::Store;
 
 use self::cluster_reads::ClusterReads;
 use self::decide::Verdict;
-use self::kind::StepKind;
 use self::observe::Observed;
 use self::restoration::Inventory;
+use crate::step_kind::StepKind;
 
 /// Field manager of what a plan applies whole.
 pub const FIELD_MANAGER: &str = "catalog-operator/install-plan";

@@ -12,9 +12,11 @@ mod debounce;
 pub mod fair_permits;
 pub mod grpc_catalog_reader;
 pub mod install_plan;
+pub mod object;
 pub mod resolution;
 pub mod run;
 pub mod snapshots;
+pub mod step_kind;
 pub mod stores;
 #[cfg(test)]
 mod stories;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::content::{UnpackedBundle, read_files};
 use super::error::UnpackError;
-use crate::install_plan::object;
+use crate::object;
 
 /// Bound for one decompressed entry; a ConfigMap holds 1 MiB, its content was an API object.
 const ENTRY_LIMIT: u64 = 32 << 20;

@@ -8,8 +8,8 @@ use olm_oci::{ImageContent, View};
 use serde_json::Value;
 
 use super::error::{UnpackClass, UnpackError};
-use crate::install_plan::kind::StepKind;
-use crate::install_plan::object;
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// Where manifests are when neither labels nor annotations say anything.
 const DEFAULT_MANIFESTS: &str = "manifests";

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
-use crate::install_plan::kind::StepKind;
-use crate::install_plan::{crd_upgrade, object};
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// Why a bundle cannot be installed, whatever the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl fmt::Display for Problem {
             } => write!(
                 f,
                 "{file}: CustomResourceDefinition {name} has apiVersion {api_version}, which Kubernetes 1.22 and later do not serve; only {} works",
-                crd_upgrade::V1
+                object::CRD_V1
             ),
             Self::UnsupportedKind { file, kind, name } => {
                 write!(
@@ -81,7 +81,7 @@ pub fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem> {
                 name,
             }),
             Some(StepKind::CustomResourceDefinition)
-                if object::api_version(&file.object) != crd_upgrade::V1 =>
+                if object::api_version(&file.object) != object::CRD_V1 =>
             {
                 let api_version = object::api_version(&file.object).to_owned();
                 Some(Problem::CrdNotServed {

@@ -5,13 +5,8 @@ use std::collections::BTreeSet;
 use olm_api::{hash, labels};
 use serde_json::{Value, json};
 
-use super::object;
 use super::step_write::with_metadata_of;
-
-/// `apiVersion` that API servers since Kubernetes 1.16 take.
-pub const V1: &str = "apiextensions.k8s.io/v1";
-/// `apiVersion` that no API server since Kubernetes 1.22 takes.
-pub const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+use crate::object;
 
 /// Why a CustomResourceDefinition cannot be changed into a new form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use olm_api::v1alpha1::ClusterServiceVersion;
 use serde_json::Value;
 
-use super::object;
+use crate::object;
 
 /// Another ClusterServiceVersion owns an API of the one to be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -15,11 +15,12 @@ use olm_api::v1alpha1::{Step, StepStatus};
 use olm_runtime::plan::{Action, Target};
 
 use self::step::{Decision, StepDecider, StepWrite};
-use super::crd_upgrade::{self, CrdUpgradeError};
+use super::crd_upgrade::CrdUpgradeError;
 use super::csv_ownership::OwnershipError;
-use super::kind::StepKind;
 use super::observe::{self as observed, Observed, StepState};
-use super::{object, operator_group};
+use super::operator_group;
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// Time between two looks at what no watch tells.
 const POLL: Duration = Duration::from_secs(5);
@@ -255,11 +256,11 @@ fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
         return None;
     }
     match object::api_version(&known.object) {
-        crd_upgrade::V1 => None,
-        crd_upgrade::V1BETA1 => Some(StepError::ApiNotServed {
+        object::CRD_V1 => None,
+        object::CRD_V1BETA1 => Some(StepError::ApiNotServed {
             kind: step.resource.kind.clone(),
             name: step.resource.name.clone(),
-            api_version: crd_upgrade::V1BETA1.to_owned(),
+            api_version: object::CRD_V1BETA1.to_owned(),
         }),
         other => Some(StepError::CrdVersion(object::group_version(other).1.to_owned())),
     }

@@ -19,10 +19,10 @@ use olm_runtime::plan::Target;
 use serde_json::Value;
 
 use self::contents::{Contents, NoObject};
-use super::kind::StepKind;
 use super::manifest::BundleImageReference;
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
+use crate::step_kind::StepKind;
 
 /// How many objects are read at once.
 const PARALLEL_READS: usize = 8;

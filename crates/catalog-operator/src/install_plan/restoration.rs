@@ -19,10 +19,10 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 use serde_json::Value;
 
-use super::kind::StepKind;
 use super::manifest::Manifest;
-use super::object;
 use super::observe::{KnownStep, Observed, Reads, StepState, phase, steps};
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// What the stores know of accounts and RBAC.
 pub trait Inventory {

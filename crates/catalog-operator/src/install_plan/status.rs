@@ -13,8 +13,8 @@ use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
 use super::decide::Verdict;
 use super::execution::{Round, StepError, Wait};
-use super::kind::StepKind;
 use super::observe::{Observed, is_done};
+use crate::step_kind::StepKind;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);

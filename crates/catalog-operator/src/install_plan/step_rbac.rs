@@ -9,7 +9,7 @@ use olm_api::labels;
 use olm_api::permission::{self, Permission};
 use serde_json::{Value, json};
 
-use super::object;
+use crate::object;
 
 /// The ServiceAccount every namespace has; it is never made here.
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";

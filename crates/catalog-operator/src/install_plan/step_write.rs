@@ -6,8 +6,8 @@
 use olm_runtime::plan::merge_patch;
 use serde_json::{Map, Value};
 
-use super::kind::StepKind;
-use super::object;
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// The write that a step needs.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::kind::StepKind;
 use super::manifest::BundleImageReference;
-use super::object;
 use super::step_rbac::{RbacError, rbac_objects};
 use crate::bundle_unpack::UnpackedBundle;
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// One object of a bundle as it is to be applied.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 
 use self::world::{NAMESPACE, World, group};
 use super::manifest::ConfigMapReference;
-use super::object;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::content::BundleFile;
 use crate::bundle_unpack::error::UnpackClass;
+use crate::object;
 
 const PLAN: &str = "install-1";
 

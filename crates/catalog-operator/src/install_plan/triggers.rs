@@ -9,10 +9,10 @@ use olm_runtime::NamespacedName;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Store};
 
-use super::kind::StepKind;
 use super::observe::{is_done, phase, steps};
 use super::restoration::is_staying;
 use super::{InstallPlanStores, adoption, kept_hash};
+use crate::step_kind::StepKind;
 
 /// The plan itself, unless it has failed or is gone. One that is Complete restores what is missing.
 pub fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {

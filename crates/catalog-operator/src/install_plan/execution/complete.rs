@@ -6,9 +6,9 @@ use olm_api::v1alpha1::Step;
 use serde_json::Value;
 
 use super::StepError;
-use crate::install_plan::kind::StepKind;
-use crate::install_plan::object;
 use crate::install_plan::observe::Observed;
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// The object as it is to be in the cluster; `None` while its owner is still to be created by the same plan.
 ///

@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use super::complete::complete;
 use super::{StepError, Wait};
+use crate::install_plan::FIELD_MANAGER;
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::csv_ownership::check_owned_crds;
-use crate::install_plan::kind::StepKind;
 use crate::install_plan::observe::{KnownStep, Observed, StepState};
 use crate::install_plan::step_write::{Write, write_for};
-use crate::install_plan::{FIELD_MANAGER, object};
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// What a step needs now.
 // One lives at a time, on the stack.

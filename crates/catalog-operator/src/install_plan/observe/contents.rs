@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::{BundleContent, Reads};
 use crate::bundle_unpack::config_map;
-use crate::install_plan::kind::StepKind;
 use crate::install_plan::manifest::{BundleImageReference, ConfigMapReference, Manifest};
-use crate::install_plan::object;
 use crate::install_plan::steps::{BundleStep, Projection, find_step, into_steps};
+use crate::object;
+use crate::step_kind::StepKind;
 
 /// Why a step has no object.
 #[derive(Debug, Clone, PartialEq, Eq)]

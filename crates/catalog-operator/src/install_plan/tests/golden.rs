@@ -4,9 +4,9 @@ use olm_api::v1alpha1::{BundleLookup, Step};
 use olm_fbc::yaml;
 use serde_json::{Value, json};
 
-use super::super::object;
 use super::super::steps::{Projection, bundle_steps, plan_steps};
 use crate::bundle_unpack::{UnpackedBundle, config_map};
+use crate::object;
 
 const FOLDER: &str = "golden/02-succeeded";
 

@@ -9,9 +9,9 @@ use olm_runtime::outcome::{Failure, Outcome, outcomes_for_tests};
 use olm_runtime::plan::{Action, Requeue};
 
 use super::*;
-use crate::install_plan::kind::StepKind;
 use crate::install_plan::observe::{KnownStep, Observed, StepState};
 use crate::install_plan::{decide, status};
+use crate::step_kind::StepKind;
 
 const LASTING: Requeue = retry(5);
 

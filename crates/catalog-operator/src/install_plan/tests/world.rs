@@ -18,11 +18,12 @@ use olm_testing::stage::normal::{self, Normal};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::super::{object, steps};
+use super::super::steps;
 use crate::args::Args;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::BundleSource;
+use crate::object;
 use crate::run;
 
 pub const NAMESPACE: &str = "ns";

@@ -8,6 +8,11 @@ use serde_json::{Map, Value, json};
 /// `apiVersion` of a ClusterServiceVersion.
 pub const CSV_API_VERSION: &str = "operators.coreos.com/v1alpha1";
 
+/// `apiVersion` of CustomResourceDefinitions that API servers since Kubernetes 1.16 take.
+pub const CRD_V1: &str = "apiextensions.k8s.io/v1";
+/// `apiVersion` of CustomResourceDefinitions that no API server since Kubernetes 1.22 takes.
+pub const CRD_V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+
 /// `kind`, or nothing.
 pub fn kind(object: &Value) -> &str {
     object.get("kind").and_then(Value::as_str).unwrap_or_default()
