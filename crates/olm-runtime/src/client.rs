@@ -2,10 +2,10 @@
 
 pub mod bounded;
 mod counted;
+mod transport;
 
 use std::time::Duration;
 
-use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use thiserror::Error;
 
@@ -57,7 +57,7 @@ pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, Cl
         None => Config::infer().await.map_err(ClientError::Config)?,
     };
     config.default_retry = false;
-    let builder = ClientBuilder::try_from(config).map_err(ClientError::Client)?;
+    let builder = transport::build(config).map_err(ClientError::Client)?;
     let counted = counted::CountRequests(metrics.clone());
     Ok(builder
         .with_layer(&bounded::BoundAnswers)

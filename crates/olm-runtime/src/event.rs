@@ -25,7 +25,7 @@ pub const COMPONENT: &str = "operator-lifecycle-manager";
 const NOTE_LIMIT: usize = 1024;
 /// Events that are remembered at most, so that repetitions become series. kube's recorder remembers all of the last six
 /// minutes, and forgets only while it sends another.
-const REMEMBERED_EVENTS: usize = 128;
+const REMEMBERED_EVENTS: usize = 64;
 /// How long the sending of one event may take. The others wait for it.
 const SEND_DEADLINE: Duration = Duration::from_secs(10);
 /// Events that may wait to be sent; more are dropped, since events are a courtesy.

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use super::Change;
 use crate::key::NamespacedName;
 
-/// How many deletions are remembered.
-const REMEMBERED_DELETIONS: usize = 512;
+/// How many deletions are remembered. They are as many as answers can be on their way while the watch tells of others; older
+/// ones fall together into one version, which is as safe.
+const REMEMBERED_DELETIONS: usize = 64;
 
 /// Which state of which object a piece of news is about.
 #[derive(Debug, Clone)]

@@ -1,0 +1,52 @@
+//! The HTTP client under kube's.
+//!
+//! As kube would make it, but for the memory of a connection: each watch has one of its own for as long as the process lives, and
+//! hyper lets the buffer of each grow to 400 KiB with the largest answer, and keeps it.
+
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::Config;
+use kube::client::{Body, ClientBuilder, ConfigExt, DynBody};
+use tower::util::BoxService;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+/// What a connection reads at once at most, in bytes, and so what the head of an answer may have. A TLS record is no longer than 16 KiB.
+const READ_BUFFER: usize = 32 << 10;
+
+type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+/// The client of `config`, without the repetition of requests.
+///
+/// # Errors
+/// When TLS or authentication cannot be set up.
+pub(super) fn build(config: Config) -> Result<ClientBuilder<Transport>, kube::Error> {
+    // What administrators have on their desks, with a lifetime that only kube knows to follow. No pod has either.
+    if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
+        return ClientBuilder::try_from(config);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let client = Client::builder(TokioExecutor::new())
+        .http1_max_buf_size(READ_BUFFER)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(client)
+        .map_response(|answer: Response<_>| {
+            answer.map(|body| Box::new(body.map_err(BoxError::from)) as Box<DynBody>)
+        })
+        .boxed();
+    Ok(ClientBuilder::new(service, config.default_namespace))
+}
