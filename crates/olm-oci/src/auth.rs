@@ -365,6 +365,8 @@ mod tests {
         for (pattern, host, fits) in [
             ("*.example.com", "a.example.com", true),
             ("*.example.com", "example.com", false),
+            ("*.example.com", "a.example.com.evil.org", false),
+            ("*.com", "a.com.evil.org", false),
             ("reg*.example.com:5000", "reg1.example.com:5000", true),
             ("reg*.example.com:5000", "reg1.example.com", false),
             ("a*c*.io", "abcd.io", true),

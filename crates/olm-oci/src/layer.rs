@@ -267,7 +267,7 @@ impl Flattened {
 
     fn follow(&self, path: &str) -> Result<Bytes, LayerError> {
         let mut at = path;
-        for _ in 0..LINKS {
+        for _ in 0..=LINKS {
             match self.nodes.get(at) {
                 Some(Node::File(bytes)) => return Ok(bytes.clone()),
                 Some(Node::Link(target)) => at = target,

@@ -26,7 +26,7 @@ use crate::spool::{Spool, SpooledLayer};
 
 pub use client::install_tls_provider;
 pub(crate) use failure::Failure;
-use failure::{accept, is_refusal, longer, malformed, mismatch, told_digest};
+use failure::{accept, is_refusal, longer, malformed, mismatch, shorter, told_digest};
 use token::Scope;
 use wire::{Answer, Ask, Wire, parse_url};
 
@@ -254,8 +254,11 @@ impl Session {
             file.write_all(&chunk).map_err(BlobFailure::Storage)?;
         }
         let actual = hasher.finish();
-        if actual != *digest || received != size {
+        if actual != *digest {
             return Err(mismatch(digest, &actual).into());
+        }
+        if received != size {
+            return Err(shorter(digest, received, size).into());
         }
         file.seek(SeekFrom::Start(0)).map_err(BlobFailure::Storage)?;
         Ok(())

@@ -373,6 +373,32 @@ async fn a_redirect_to_another_host_takes_no_credentials_along() {
     }
 }
 
+/// A name and a password in an address that somebody sends us are not ours to show.
+#[tokio::test]
+async fn addresses_bring_no_credentials() {
+    for user in ["name@", ":word@", "name:word@"] {
+        let image = image();
+        let storage = faulty(&image, |_| None).await;
+        let (origin, good) = (storage.address, Server::registry_script("demo/bundle", &image));
+        let server = Server::start(move |seen| match seen.path.contains("/blobs/") {
+            true => {
+                let there = format!("http://{user}{origin}{}", seen.path);
+                Answer::status(307).header("location", &there)
+            }
+            false => good(seen),
+        })
+        .await;
+        let files = pull(&Puller::default(), &server, &Credentials::anonymous()).await;
+        assert_eq!(files.expect("pulled"), 2);
+        let seen = storage.seen();
+        assert!(!seen.is_empty());
+        assert!(
+            seen.iter().all(|seen| seen.authorization.is_empty()),
+            "{user}: {seen:?}"
+        );
+    }
+}
+
 /// Nor can that storage name a token service of its own, which would get the registry's password.
 #[tokio::test]
 async fn whoever_is_redirected_to_cannot_ask_for_credentials() {
@@ -425,6 +451,64 @@ async fn a_layer_longer_than_its_manifest_says_is_refused() {
     let error = refused(&Puller::default(), &server).await;
     assert_eq!(error.class(), PullErrorClass::DigestMismatch, "{error}");
     assert!(error.to_string().contains("longer than the"), "{error}");
+}
+
+/// Whoever announces too much need not send it.
+#[tokio::test]
+async fn what_is_told_too_long_is_refused_before_it_is_read() {
+    let image = image();
+    let layer = image
+        .blobs()
+        .iter()
+        .find(|(_, blob)| blob.starts_with(&[0x1f, 0x8b]));
+    let (layer, blob) = layer.expect("layer");
+    let announced = |bytes: usize| Answer {
+        cut: Some(0),
+        ..Answer::ok(vec![b' '; bytes])
+    };
+    for (part, answer, class, text) in [
+        (
+            "/manifests/".to_owned(),
+            announced(5 << 20),
+            PullErrorClass::TooLarge,
+            "larger than the allowed 4194304 bytes",
+        ),
+        (
+            format!("/blobs/{layer}"),
+            announced(blob.len() + 1),
+            PullErrorClass::DigestMismatch,
+            "longer than the",
+        ),
+    ] {
+        let server = faulty(&image, move |seen| {
+            seen.path.contains(&part).then(|| answer.clone())
+        })
+        .await;
+        let error = refused(&Puller::default(), &server).await;
+        assert_eq!(error.class(), class, "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_image_has_so_many_layers_at_most() {
+    let server = faulty(&image(), |_| None).await;
+    let with = |layers| {
+        Puller::default().with_limits(Limits {
+            layers,
+            ..Limits::BUNDLE
+        })
+    };
+    let error = refused(&with(1), &server).await;
+    assert_eq!(error.class(), PullErrorClass::TooLarge, "{error}");
+    assert!(error.to_string().contains("2 layers, 1 are allowed"), "{error}");
+    let asked = server.seen();
+    assert!(
+        !asked.iter().any(|seen| seen.path.contains("/blobs/")),
+        "{asked:?}"
+    );
+    let files = pull(&with(2), &server, &Credentials::anonymous()).await;
+    assert_eq!(files.expect("pulled"), 2);
 }
 
 #[tokio::test]

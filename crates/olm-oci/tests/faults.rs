@@ -68,6 +68,12 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
     let at_manifest = |a: Answer| answer(Box::new(manifest), a);
     let at_layer = |a: Answer| answer(Box::new(large.clone()), a);
     let refusal = r#"{"errors":[{"code":"DENIED","message":"requested access to the resource is denied"}]}"#;
+    let changed = {
+        let largest = image.blobs().iter().max_by_key(|(_, blob)| blob.len());
+        let mut bytes = largest.map(|(_, blob)| blob.to_vec()).expect("layer");
+        *bytes.last_mut().expect("bytes") ^= 1;
+        bytes
+    };
     let half = {
         let mut half = Answer::ok(vec![1u8; 300]);
         half.cut = Some(100);
@@ -143,6 +149,12 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
             PullErrorClass::DigestMismatch,
             "has digest sha256:",
         ),
+        (
+            "as many bytes, but one of them another",
+            at_layer(Answer::ok(changed)),
+            PullErrorClass::DigestMismatch,
+            "has digest sha256:",
+        ),
     ];
     for (name, fault, class, text) in cases {
         let server = faulty(&image, fault).await;
@@ -195,6 +207,33 @@ async fn a_manifest_damaged_on_the_way_is_noticed_by_tag_too() {
         .await
         .expect_err("damaged");
     assert_eq!(error.class(), PullErrorClass::DigestMismatch);
+}
+
+/// Sizes are what limits are counted by before anything is asked for.
+#[tokio::test]
+async fn a_layer_has_the_size_that_its_manifest_names() {
+    let image = image();
+    let mut manifest: serde_json::Value = serde_json::from_slice(image.manifest()).expect("manifest");
+    let size = manifest["layers"][0]["size"].as_u64().expect("size");
+    for (told, text) in [
+        (
+            size + 1,
+            format!("has {size} bytes, the manifest names {}", size + 1),
+        ),
+        (size - 1, format!("is longer than the {} bytes", size - 1)),
+    ] {
+        manifest["layers"][0]["size"] = told.into();
+        let body = manifest.to_string();
+        let server = faulty(&image, move |seen| {
+            seen.path.ends_with("/v1").then(|| Answer::ok(body.clone()))
+        })
+        .await;
+        let error = pull(&Puller::default(), &server.reference("demo/bundle:v1"))
+            .await
+            .expect_err("another size");
+        assert_eq!(error.class(), PullErrorClass::DigestMismatch, "{error}");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -436,6 +475,29 @@ async fn an_identity_token_is_exchanged() {
     assert!(!error.to_string().contains("revoked"), "{error}");
 }
 
+/// A registry that takes passwords only would keep it in its log.
+#[tokio::test]
+async fn an_identity_token_is_shown_to_no_registry() {
+    let server =
+        Server::start(|_| Answer::status(401).header("www-authenticate", "Basic realm=\"test\"")).await;
+    let text = format!(
+        r#"{{"auths":{{"{}":{{"identitytoken":"who-I-am"}}}}}}"#,
+        server.address
+    );
+    let credentials = Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials");
+    let error = Puller::default()
+        .resolve(&server.reference("demo/bundle:v1"), &credentials)
+        .await
+        .expect_err("refused");
+    assert_eq!(error.class(), PullErrorClass::Unauthorized, "{error}");
+    assert!(error.to_string().contains("names no token service"), "{error}");
+    let shown: Vec<String> = server.seen().into_iter().map(|seen| seen.authorization).collect();
+    assert!(
+        !shown.is_empty() && shown.iter().all(String::is_empty),
+        "{shown:?}"
+    );
+}
+
 #[tokio::test]
 async fn cached_content_needs_no_registry() {
     let image = image();
@@ -477,6 +539,33 @@ async fn an_index_is_followed_to_one_image() {
         .expect("pulled");
     assert_eq!(content.digest, digest, "the reference means the index");
     assert_eq!(content.files.len(), 2);
+}
+
+#[tokio::test]
+async fn an_index_leads_to_an_image_and_to_no_other_index() {
+    let image = image();
+    let index = |digest: &Digest| {
+        serde_json::json!({"schemaVersion": 2, "manifests": [
+            {"mediaType": image.media_type(), "digest": digest.as_str(), "size": 1}]})
+        .to_string()
+    };
+    let inner = index(image.digest());
+    let inner_digest = Digest::sha256(inner.as_bytes());
+    let outer = index(&inner_digest);
+    let inner_path = format!("/v2/demo/bundle/manifests/{inner_digest}");
+    let server = faulty(&image, move |seen| match seen.path.as_str() {
+        "/v2/demo/bundle/manifests/v1" => Some(Answer::ok(outer.clone())),
+        path => (path == inner_path).then(|| Answer::ok(inner.clone())),
+    })
+    .await;
+    let error = pull(&Puller::default(), &server.reference("demo/bundle:v1"))
+        .await
+        .expect_err("two indexes");
+    assert_eq!(error.class(), PullErrorClass::Malformed, "{error}");
+    assert!(
+        error.to_string().contains("the index leads to another index"),
+        "{error}"
+    );
 }
 
 /// Tokens are short-lived: one that ends between manifest and layers is fetched anew.

@@ -128,6 +128,11 @@ fn links_and_paths_that_lead_away_are_refused() {
             &[File("m/../../x", b"x")],
             "path `m/../../x` leaves the image's file system",
         ),
+        // What it means depends on whether `x` is a folder or a link in a layer below.
+        (
+            &[File("m/x/../a", b"x")],
+            "path `m/x/../a` leaves the image's file system",
+        ),
         (
             &[Symlink("m/a", "../../../etc/passwd")],
             "link `m/a` leads to `../../../etc/passwd`, outside of the image",
@@ -155,6 +160,20 @@ fn links_and_paths_that_lead_away_are_refused() {
     }
     let error = flatten(&["m/n"], &[&[Symlink("m", "o")]]).expect_err("parent is a link");
     assert_eq!(error.to_string(), "folder `m` is a link, which is not supported");
+}
+
+#[test]
+fn links_one_after_the_other_have_a_bound() {
+    let chain = |links: usize| {
+        let names: Vec<String> = (0..=links).map(|at| format!("{at:04}")).collect();
+        let paths: Vec<String> = names.iter().map(|name| format!("m/{name}")).collect();
+        let mut entries = vec![File(&paths[links], b"1")];
+        entries.extend((0..links).map(|at| Symlink(&paths[at], &names[at + 1])));
+        flatten(&["m"], &[&entries])
+    };
+    assert_eq!(chain(LINKS).expect("files").len(), LINKS + 1);
+    let error = chain(LINKS + 1).expect_err("too many");
+    assert_eq!(error.to_string(), "link `m/0000` leads in a circle");
 }
 
 #[test]
@@ -353,5 +372,8 @@ fn names_that_begin_alike_are_not_removed_with_a_folder() {
 fn truncated_archives_are_malformed() {
     let layer = archive(&[File("m/a", &[7u8; 4096])]);
     let error = flatten_with(Limits::BUNDLE, &["m"], &[layer[..2000].to_vec()]).expect_err("truncated");
-    assert_eq!(error.class(), PullErrorClass::Malformed);
+    assert_eq!(
+        error,
+        LayerError::Malformed("file `m/a` ends after 1488 of 4096 bytes".into())
+    );
 }

@@ -131,6 +131,14 @@ pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
     )
 }
 
+/// A blob is what its digest says and ends before the size that its manifest names.
+pub(super) fn shorter(expected: &Digest, received: u64, size: u64) -> Failure {
+    Failure::new(
+        PullErrorClass::DigestMismatch,
+        format!("content of {expected} has {received} bytes, the manifest names {size}"),
+    )
+}
+
 pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
     Failure::new(PullErrorClass::Unreachable, error_chain(error))
 }

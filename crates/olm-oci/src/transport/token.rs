@@ -226,7 +226,8 @@ fn form(fields: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::client::tests::host;
+    use crate::limits::Limits;
+    use crate::transport::client::{install_tls_provider, tests::host};
 
     #[test]
     fn the_token_service_is_found_among_challenges() {
@@ -257,6 +258,42 @@ mod tests {
         ] {
             assert_eq!(found(&[none]), None, "{none}");
         }
+    }
+
+    /// Nobody listens where the service is said to be, so that whatever is sent there fails in another way.
+    #[tokio::test]
+    async fn credentials_go_to_token_services_over_https_only() {
+        install_tls_provider();
+        let mut headers = HeaderMap::new();
+        let challenge = "Bearer realm=\"http://127.0.0.1:1/token\"";
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        let fails = async |plain_http: bool, credential: Option<Credential>| {
+            let host = Host {
+                plain_http,
+                ..host("/v2")
+            };
+            let wire = Wire::new(&host, Limits::BUNDLE).expect("wire");
+            let scope = Scope {
+                host: &host,
+                repository: "a/b",
+                actions: "pull",
+            };
+            let failed = authorization(&wire, scope, &headers, credential.as_ref()).await;
+            failed.expect_err("nobody listens")
+        };
+        let (username, password) = ("user".to_owned(), "secret".to_owned());
+        for credential in [
+            Credential::Basic { username, password },
+            Credential::Identity("secret".into()),
+        ] {
+            let refused = fails(false, Some(credential.clone())).await;
+            assert_eq!(refused.class, PullErrorClass::Unauthorized, "{refused:?}");
+            assert!(refused.detail.contains("is not https"), "{refused:?}");
+            let sent = fails(true, Some(credential)).await;
+            assert_eq!(sent.class, PullErrorClass::Unreachable, "{sent:?}");
+        }
+        let anonymous = fails(false, None).await;
+        assert_eq!(anonymous.class, PullErrorClass::Unreachable, "{anonymous:?}");
     }
 
     #[test]

@@ -288,3 +288,6 @@ impl Answer {
         Ok(chunk)
     }
 }
+
+#[cfg(test)]
+mod tests;

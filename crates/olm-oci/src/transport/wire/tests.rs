@@ -1,0 +1,128 @@
+use std::convert::Infallible;
+
+use futures::{Stream, stream};
+
+use super::*;
+
+const LIMITS: Limits = Limits::BUNDLE;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An answer that begins now.
+fn answer(parts: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Answer {
+    let now = Instant::now();
+    Answer {
+        response: http::Response::new(reqwest::Body::wrap_stream(parts)).into(),
+        asked: now,
+        head: now,
+        received: 0,
+        limits: LIMITS,
+    }
+}
+
+/// A byte after each pause, for ever.
+fn drip(pause: Duration) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold((), move |()| async move {
+        tokio::time::sleep(pause).await;
+        Some((Ok(Bytes::from_static(b"0")), ()))
+    })
+}
+
+/// What ends the body of an answer, and after which time.
+async fn end_of(work: impl Future<Output = Failure>) -> (String, Duration) {
+    let began = Instant::now();
+    let failure = work.await;
+    assert_eq!(failure.class, PullErrorClass::Unreachable, "{failure:?}");
+    (failure.detail, began.elapsed())
+}
+
+async fn whole(answer: Answer) -> Failure {
+    answer.whole(1000).await.expect_err("endless")
+}
+
+async fn chunks(mut answer: Answer) -> Failure {
+    loop {
+        if let Err(failure) = answer.chunk(1000).await {
+            return failure;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_has_an_end() {
+    let limits = Limits {
+        grace: LIMITS.idle * 10,
+        ..LIMITS
+    };
+    let silent = || Answer {
+        limits,
+        ..answer(stream::pending())
+    };
+    for (detail, time) in [end_of(whole(silent())).await, end_of(chunks(silent())).await] {
+        assert_eq!(detail, "nothing came for 30 s");
+        assert!(time >= LIMITS.idle && time < LIMITS.idle + SECOND, "{time:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_drop_by_drop_has_an_end() {
+    let (detail, time) = end_of(whole(answer(drip(SECOND * 7)))).await;
+    assert_eq!(detail, "the answer did not end within 60 s");
+    assert!(time >= LIMITS.answer && time < LIMITS.answer + SECOND, "{time:?}");
+    let (detail, time) = end_of(chunks(answer(drip(SECOND * 7)))).await;
+    assert_eq!(
+        detail,
+        "too slow: 4 bytes in 30 s, where 16384 bytes a second are expected"
+    );
+    assert!(time >= LIMITS.grace && time < LIMITS.grace + SECOND, "{time:?}");
+}
+
+/// What becomes of a redirect from an address to another.
+fn redirected(from: &str, to: &str, is_verified: bool) -> Result<String, String> {
+    let from = parse_url(from).expect("URL");
+    let ask = Ask {
+        is_verified,
+        ..Ask::get(from.clone())
+    };
+    let response = http::Response::builder()
+        .status(StatusCode::TEMPORARY_REDIRECT)
+        .header(LOCATION, to)
+        .body("")
+        .expect("response");
+    match redirect(&ask, &from, &response.into()) {
+        Ok(next) => Ok(next.expect("a redirect").to_string()),
+        Err(failure) => {
+            assert_eq!(failure.class, PullErrorClass::Malformed, "{failure:?}");
+            Err(failure.detail)
+        }
+    }
+}
+
+#[test]
+fn what_is_not_verified_does_not_go_from_https_to_http() {
+    let refused = Err("the answer redirects from https to http".to_owned());
+    assert_eq!(redirected("https://a.io/x", "http://a.io/y", false), refused);
+    for (from, to, is_verified) in [
+        ("https://a.io/x", "http://b.io/y", true),
+        ("https://a.io/x", "https://b.io/y", false),
+        ("http://a.io/x", "http://b.io/y", false),
+        ("http://a.io/x", "https://b.io/y", false),
+    ] {
+        assert_eq!(redirected(from, to, is_verified), Ok(to.to_owned()), "{from}");
+    }
+    // An address without a host of its own stays where it is.
+    assert_eq!(
+        redirected("https://a.io/x/", "y", false),
+        Ok("https://a.io/x/y".to_owned())
+    );
+}
+
+#[test]
+fn redirects_lead_to_http_only() {
+    for to in ["file:///etc/passwd", "ftp://a.io/x", "data:,x", "http://"] {
+        assert_eq!(
+            redirected("http://a.io/x", to, true),
+            Err("the answer redirects to what is no http or https URL".to_owned()),
+            "{to}"
+        );
+    }
+}
