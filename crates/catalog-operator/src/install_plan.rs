@@ -52,7 +52,6 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::core::PartialObjectMeta;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
 use olm_runtime::NamespacedName;
@@ -61,7 +60,7 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::Plan;
-use olm_runtime::store::Store;
+use olm_runtime::store::{Presence, Projected, Store};
 
 use self::cluster_reads::ClusterReads;
 use self::decide::Verdict;
@@ -83,8 +82,8 @@ pub struct InstallPlanStores {
     pub subscriptions: Store<Subscription>,
     /// ClusterServiceVersions of all namespaces, copies left out; name, uid and owned APIs are read.
     pub csvs: Store<ClusterServiceVersion>,
-    /// CustomResourceDefinitions, metadata only: a change is a reason to look again.
-    pub crds: Store<PartialObjectMeta<CustomResourceDefinition>>,
+    /// CustomResourceDefinitions: a change is a reason to look again.
+    pub crds: Store<Projected<Presence<CustomResourceDefinition>>>,
     /// Accounts and RBAC that OLM made: what of a Complete plan is missing.
     pub rbac: RbacStores,
 }

@@ -11,7 +11,7 @@ use olm_api::v1alpha1::{
     CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, WebhookDescription, WebhookType,
 };
 use olm_api::{List, labels};
-use olm_runtime::store::{Store, StoreSet, Stored, Watch};
+use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use crate::catalog_source::CatalogStores;
 use crate::install_plan::{self, InstallPlanStores, RbacStores};
@@ -48,8 +48,8 @@ pub struct Stores {
     pub cluster_roles: Store<ClusterRole>,
     /// RBAC that OLM made.
     pub cluster_role_bindings: Store<ClusterRoleBinding>,
-    /// CustomResourceDefinitions.
-    pub crds: Store<PartialObjectMeta<CustomResourceDefinition>>,
+    /// That a CustomResourceDefinition is there; clusters have hundreds, and only their changes matter.
+    pub crds: Store<Projected<Presence<CustomResourceDefinition>>>,
 }
 
 impl Stores {
@@ -78,7 +78,7 @@ impl Stores {
             role_bindings: set.add(managed(client).prune(install_plan::prune_role_binding)),
             cluster_roles: set.add(managed(client).prune(install_plan::prune_cluster_role)),
             cluster_role_bindings: set.add(managed(client).prune(install_plan::prune_cluster_role_binding)),
-            crds: set.add_metadata(Watch::new(client)),
+            crds: set.add_projected(Watch::new(client)),
         }
     }
 

@@ -1,6 +1,61 @@
-//! What stores tell their listeners.
+//! What stores tell their listeners, and what they have to know of an object for it.
 
 use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+
+use crate::NamespacedName;
+
+/// Which state of which object something is.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectState<'a> {
+    /// Namespace, empty for a cluster-scoped object.
+    pub namespace: &'a str,
+    /// Name; empty when the server is yet to generate it.
+    pub name: &'a str,
+    /// The uid, if the server gave one yet.
+    pub uid: Option<&'a str>,
+    /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None`
+    /// when it is missing or no number; such a state is always taken for the newest.
+    pub version: Option<u64>,
+    /// Grows with each change of the spec; `None` for kinds without.
+    pub generation: Option<i64>,
+    /// True when the object is on its way out.
+    pub is_deleting: bool,
+}
+
+impl<'a> ObjectState<'a> {
+    /// The state that `metadata` tells.
+    pub fn of(metadata: &'a ObjectMeta) -> Self {
+        let version = metadata.resource_version.as_ref();
+        Self {
+            namespace: metadata.namespace.as_deref().unwrap_or_default(),
+            name: metadata.name.as_deref().unwrap_or_default(),
+            uid: metadata.uid.as_deref(),
+            version: version.and_then(|text| text.parse().ok()),
+            generation: metadata.generation,
+            is_deleting: metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> NamespacedName {
+        NamespacedName::new(self.namespace, self.name)
+    }
+}
+
+/// What can be kept in a store: an object as the API has it, or what a reader made of one.
+pub trait Object {
+    /// Which state of which object it is, or was made of.
+    fn state(&self) -> ObjectState<'_>;
+}
+
+impl<K: Resource> Object for K {
+    fn state(&self) -> ObjectState<'_> {
+        ObjectState::of(self.meta())
+    }
+}
 
 /// A change seen by a store.
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::core::GroupVersionKind;
 use kube::{Resource, ResourceExt};
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped objects.
@@ -45,14 +46,28 @@ pub fn reference<K: Resource<DynamicType = ()>>(
     key: &NamespacedName,
     uid: Option<String>,
 ) -> ObjectReference {
+    reference_of_kind(&kind_of::<K>(), key, uid)
+}
+
+/// [`reference()`] to an object of a kind that is known at run time.
+pub fn reference_of_kind(
+    kind: &GroupVersionKind,
+    key: &NamespacedName,
+    uid: Option<String>,
+) -> ObjectReference {
     ObjectReference {
-        api_version: Some(K::api_version(&()).into_owned()),
-        kind: Some(K::kind(&()).into_owned()),
+        api_version: Some(kind.api_version()),
+        kind: Some(kind.kind.clone()),
         name: Some(key.name.clone()),
         namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
         uid,
         ..ObjectReference::default()
     }
+}
+
+/// Group, version and kind of a type.
+pub(crate) fn kind_of<K: Resource<DynamicType = ()>>() -> GroupVersionKind {
+    GroupVersionKind::gvk(&K::group(&()), &K::version(&()), &K::kind(&()))
 }
 
 /// True when a text can stand for a name in the path of a request. Names in descriptions are anybody's words; one that

@@ -448,7 +448,8 @@ mod tests {
                 old: None,
                 new: Arc::new(k8s_openapi::api::core::v1::ConfigMap::default()),
             };
-            let cause = wake::because_of(&change);
+            let kind = kube::core::GroupVersionKind::gvk("", "v1", "ConfigMap");
+            let cause = wake::because_of(&kind, &change);
             queue.add_after("a", GATHER);
             drop(cause);
             if is_running {

@@ -5,11 +5,14 @@
 //! need, and it takes in what our own writes return ([`StoreSetHandle::absorb`]), so that a controller
 //! never decides on a state older than its own last write.
 
+mod absorb;
 mod contents;
 mod feed;
 #[cfg(test)]
 mod laws;
 mod news;
+mod on_demand;
+mod projection;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -21,18 +24,22 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
 };
 
-use kube::{Resource, ResourceExt};
+use kube::Resource;
+use kube::core::GroupVersionKind;
 use serde::de::DeserializeOwned;
 use tokio::sync;
 
 use self::contents::{Contents, Stamp, WatchStart};
 pub use self::news::{Heard, News};
+pub use self::on_demand::{OnDemand, Scope, WatchUser};
+pub use self::projection::{Presence, Projected, Projection};
 pub use self::set::{StoreSet, StoreSetHandle};
 pub use self::watch::Watch;
 pub use crate::change::Change;
 use crate::{
+    change::Object,
     isolation::{self, Panicked},
-    key::{NamespacedName, reference},
+    key::{NamespacedName, kind_of, reference_of_kind},
     plan::EventDraft,
     reason, wake,
 };
@@ -63,6 +70,7 @@ pub struct Store<K> {
 }
 
 struct Shared<K> {
+    kind: GroupVersionKind,
     contents: RwLock<Contents<K>>,
     /// Held from a change until its listeners know of it, so that they hear of changes in their order.
     telling: Mutex<()>,
@@ -95,11 +103,12 @@ impl<K: Resource<DynamicType = ()>> Default for Store<K> {
     }
 }
 
-fn stamp_of(object: &impl ResourceExt) -> Stamp {
+fn stamp_of(object: &impl Object) -> Stamp {
+    let state = object.state();
     Stamp {
-        key: NamespacedName::from_object(object),
-        uid: object.uid(),
-        version: object.resource_version().and_then(|text| text.parse().ok()),
+        key: state.key(),
+        uid: state.uid.map(str::to_owned),
+        version: state.version,
     }
 }
 
@@ -158,12 +167,29 @@ impl<K> Store<K> {
 impl<K: Resource<DynamicType = ()>> Store<K> {
     /// An empty store that nothing feeds yet; tests fill it with [`Store::put`].
     pub fn new() -> Self {
-        Self::with_contents(Contents::default())
+        Self::of_kind(kind_of::<K>())
+    }
+}
+
+impl<P: Projection> Store<Projected<P>>
+where
+    P::Object: Resource<DynamicType = ()>,
+{
+    /// An empty store of what `P` makes of objects, which nothing feeds.
+    pub fn projected() -> Self {
+        Self::of_kind(kind_of::<P::Object>())
+    }
+}
+
+impl<K: Object> Store<K> {
+    fn of_kind(kind: GroupVersionKind) -> Self {
+        Self::with_contents(kind, Contents::default())
     }
 
-    fn with_contents(contents: Contents<K>) -> Self {
+    fn with_contents(kind: GroupVersionKind, contents: Contents<K>) -> Self {
         Self {
             shared: Arc::new(Shared {
+                kind,
                 contents: RwLock::new(contents),
                 telling: Mutex::default(),
                 unreadable: RwLock::default(),
@@ -332,12 +358,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .listeners
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        let _cause = wake::because_of(change);
+        let _cause = wake::because_of(&self.shared.kind, change);
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {
-                let key = NamespacedName::from_object(change.object().as_ref());
-                let uid = change.object().meta().uid.clone();
-                listener_failed::<K>(self.shared.events.get(), Some(key), uid, &panicked);
+                let kind = &self.shared.kind;
+                let object = Some(stamp_of(change.object().as_ref()));
+                listener_failed(self.shared.events.get(), kind, object, &panicked);
             }
         }
     }
@@ -351,19 +377,20 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 }
 
 /// Tells of the panic of a listener: in the log, and on the object of whose change it was told.
-fn listener_failed<K: Resource<DynamicType = ()>>(
+fn listener_failed(
     events: Option<&sync::mpsc::Sender<EventDraft>>,
-    object: Option<NamespacedName>,
-    uid: Option<String>,
+    kind: &GroupVersionKind,
+    object: Option<Stamp>,
     panicked: &Panicked,
 ) {
-    tracing::error!(kind = %K::kind(&()), object = object.as_ref().map(tracing::field::display), %panicked, "a listener of a store failed");
-    let (Some(events), Some(key)) = (events, object) else {
+    let key = object.as_ref().map(|object| tracing::field::display(&object.key));
+    tracing::error!(kind = kind.kind, object = key, %panicked, "a listener of a store failed");
+    let (Some(events), Some(object)) = (events, object) else {
         return;
     };
     // An event more than may wait is dropped; the log has it.
     let _ = events.try_send(EventDraft {
-        regarding: reference::<K>(&key, uid),
+        regarding: reference_of_kind(kind, &object.key, object.uid),
         warning: true,
         reason: reason::PANICKED.to_owned(),
         message: format!(

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use kube::Resource;
+use kube::core::GroupVersionKind;
 
-use crate::change::Change;
+use crate::change::{Change, Object};
 use crate::key::NamespacedName;
 
 /// An object of any kind.
@@ -41,14 +41,13 @@ impl Drop for Cause {
     }
 }
 
-/// Listeners of a store are called under this.
-pub(crate) fn because_of<K: Resource<DynamicType = ()>>(change: &Change<K>) -> Cause {
+/// Listeners of a store of objects of `kind` are called under this.
+pub(crate) fn because_of<T: Object>(kind: &GroupVersionKind, change: &Change<T>) -> Cause {
     let wanted = is_request(change).then(|| {
-        let object = change.object();
         Arc::new(ObjectId {
-            group: K::group(&()).into_owned(),
-            kind: K::kind(&()).into_owned(),
-            key: NamespacedName::from_object(object.as_ref()),
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            key: change.object().state().key(),
         })
     });
     Cause {
@@ -64,13 +63,13 @@ pub(crate) fn requested_by() -> Option<Arc<ObjectId>> {
 
 /// Whether somebody wants something new: an object came, went or got another spec. What controllers tell each other in
 /// statuses and annotations is an answer, and answers can go round in circles. Kinds without a generation cannot say.
-fn is_request<K: Resource<DynamicType = ()>>(change: &Change<K>) -> bool {
+fn is_request<T: Object>(change: &Change<T>) -> bool {
     let Change::Applied { old: Some(old), new } = change else {
         return true;
     };
-    let (old, new) = (old.meta(), new.meta());
+    let (old, new) = (old.state(), new.state());
     old.uid != new.uid
-        || old.deletion_timestamp != new.deletion_timestamp
+        || old.is_deleting != new.is_deleting
         || old.generation != new.generation
         || new.generation.is_none()
 }
@@ -108,7 +107,8 @@ mod tests {
             old: None,
             new: deployment("1", Some(1)),
         };
-        let cause = because_of(&change);
+        let kind = GroupVersionKind::gvk("apps", "v1", "Deployment");
+        let cause = because_of(&kind, &change);
         assert_eq!(requested_by().unwrap().to_string(), "Deployment a");
         drop(cause);
         assert_eq!(requested_by(), None);

@@ -6,6 +6,7 @@ use kube::{Resource, ResourceExt};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase};
 use olm_runtime::NamespacedName;
+use olm_runtime::change::Object;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Store};
 
@@ -78,10 +79,8 @@ pub fn operator_group_changed(
 }
 
 /// Plans being carried out with a step for this CustomResourceDefinition that is not done.
-pub fn crd_changed<K: Resource>(change: &Change<K>, plans: &[Arc<InstallPlan>]) -> Vec<NamespacedName> {
-    let Some(name) = change.object().meta().name.as_deref() else {
-        return Vec::new();
-    };
+pub fn crd_changed<K: Object>(change: &Change<K>, plans: &[Arc<InstallPlan>]) -> Vec<NamespacedName> {
+    let name = change.object().state().name;
     let waits = |plan: &InstallPlan| {
         steps(plan).iter().any(|step| {
             StepKind::of(&step.resource.kind) == Some(StepKind::CustomResourceDefinition)

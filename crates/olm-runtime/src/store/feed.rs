@@ -10,8 +10,9 @@ use kube::{Client, Resource};
 
 use super::contents::Stamp;
 use super::watch::{Requirement, selected};
-use super::{Store, Stored, stamp_of};
-use crate::key::reference;
+use super::{Store, stamp_of};
+use crate::change::Object;
+use crate::key::reference_of_kind;
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::reason;
@@ -29,21 +30,33 @@ pub(super) struct Feed<S> {
     pub(super) metrics: Metrics,
 }
 
-impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
+impl<S: Object + Send + Sync + 'static> Feed<S> {
+    /// What feeds `store`; nothing is counted yet.
+    pub(super) fn new(store: &Store<S>, name: String, requirements: Arc<[Requirement]>) -> Self {
+        Self {
+            store: store.clone(),
+            name,
+            requirements,
+            metrics: Metrics::default(),
+        }
+    }
+
     /// From now on interruptions of the watch are counted, and the store's objects when they are asked for.
     pub(super) fn count_in(&mut self, metrics: &Metrics) {
         self.metrics = metrics.clone();
-        let store = self.store.clone();
-        metrics.sample_store(&self.name, move || Some(store.len()));
+        let shared = Arc::downgrade(&self.store.shared);
+        metrics.sample_store(&self.name, move || {
+            let shared = shared.upgrade()?;
+            Some(Store { shared }.len())
+        });
     }
 
     /// Feeds the store for ever with the events of the watch that `start` begins.
-    pub(super) async fn run<K, E, W>(
+    pub(super) async fn run<E, W>(
         self,
         start: impl Fn() -> W + Send,
         decode: impl Fn(E) -> Result<S, String> + Send,
     ) where
-        K: Stored,
         E: Resource + Send,
         W: Stream<Item = watcher::Result<watcher::Event<E>>> + Send,
     {
@@ -59,7 +72,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
                     }
                 };
                 match event {
-                    Some(Ok(event)) => self.take::<K, E>(event, &decode),
+                    Some(Ok(event)) => self.take(event, &decode),
                     Some(Err(error)) => {
                         tracing::warn!(kind = %self.name, %error, "watch interrupted, trying again");
                         self.metrics.watch_restarted(&self.name);
@@ -70,11 +83,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
         }
     }
 
-    fn take<K: Stored, E: Resource>(
-        &self,
-        event: watcher::Event<E>,
-        decode: impl Fn(E) -> Result<S, String>,
-    ) {
+    fn take<E: Resource>(&self, event: watcher::Event<E>, decode: impl Fn(E) -> Result<S, String>) {
         let store = &self.store;
         match event {
             watcher::Event::Init => store.relist_begins(),
@@ -87,7 +96,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
                 let stamp = stamp_of(&object);
                 match decode(object) {
                     Ok(object) => store.listed(object),
-                    Err(error) => self.unreadable::<K>(&stamp, true, error),
+                    Err(error) => self.unreadable(&stamp, true, error),
                 }
             }
             watcher::Event::InitDone => store.relist_ends(),
@@ -95,7 +104,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
                 let stamp = stamp_of(&object);
                 match decode(object) {
                     Ok(object) => store.told_applied(object),
-                    Err(error) => self.unreadable::<K>(&stamp, false, error),
+                    Err(error) => self.unreadable(&stamp, false, error),
                 }
             }
             watcher::Event::Delete(object) => store.told_deleted(&stamp_of(&object)),
@@ -103,7 +112,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
     }
 
     /// Tells once of each object and error, in the log and on the object.
-    fn unreadable<K: Stored>(&self, stamp: &Stamp, is_listed: bool, mut error: String) {
+    fn unreadable(&self, stamp: &Stamp, is_listed: bool, mut error: String) {
         let end = error.floor_char_boundary(ERROR_LIMIT);
         error.truncate(end);
         if !self.store.mark_unreadable(stamp, is_listed, &error) {
@@ -111,7 +120,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
         }
         tracing::warn!(kind = %self.name, object = %stamp.key, %error, "an object does not fit its type");
         self.store.event(EventDraft {
-            regarding: reference::<K>(&stamp.key, stamp.uid.clone()),
+            regarding: reference_of_kind(&self.store.shared.kind, &stamp.key, stamp.uid.clone()),
             warning: true,
             reason: reason::UNREADABLE.to_owned(),
             message: format!(
@@ -125,7 +134,7 @@ impl<S: Resource<DynamicType = ()> + Send + Sync + 'static> Feed<S> {
 /// keeps the list's version to itself, which is the version its next watch asks for.
 pub(super) fn noting_versions<S>(client: &Client, store: &Store<S>) -> Client
 where
-    S: Resource<DynamicType = ()> + Send + Sync + 'static,
+    S: Object + Send + Sync + 'static,
 {
     let (inner, store) = (client.clone(), store.clone());
     let service = tower::service_fn(move |request: Request<Body>| {

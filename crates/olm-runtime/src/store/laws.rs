@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::contents::Contents;
+use super::projection::Item;
 use super::*;
 
 /// Uid and version of an object.
@@ -46,17 +47,52 @@ fn config_map(name: &str, (uid, version): &State) -> ConfigMap {
     object
 }
 
-fn state_of(object: &ConfigMap) -> State {
+fn state_of(object: &impl Object) -> State {
     let stamp = stamp_of(object);
     (stamp.uid.unwrap(), stamp.version.unwrap())
 }
 
-impl WatchedStore for Store<ConfigMap> {
+/// What a store can keep of a ConfigMap.
+trait Kept: Object + Sized + Send + Sync + 'static {
+    fn of(object: ConfigMap) -> Self;
+
+    fn at(name: &str, state: &State) -> Self {
+        Self::of(config_map(name, state))
+    }
+}
+
+impl Kept for ConfigMap {
+    fn of(object: ConfigMap) -> Self {
+        object
+    }
+}
+
+/// The least that a reader can keep.
+#[derive(Debug, Clone)]
+struct Nothing;
+
+impl Projection for Nothing {
+    type Object = ConfigMap;
+
+    fn of(_: ConfigMap) -> Self {
+        Self
+    }
+}
+
+impl Kept for Projected<Nothing> {
+    fn of(object: ConfigMap) -> Self {
+        let value = serde_json::to_value(object).unwrap();
+        let item: Item<Nothing> = serde_json::from_value(value).unwrap();
+        item.projected().unwrap()
+    }
+}
+
+impl<T: Kept> WatchedStore for Store<T> {
     fn relist_begins(&self) {
         Self::relist_begins(self);
     }
     fn listed(&self, name: &str, state: &State) {
-        Self::listed(self, config_map(name, state));
+        Self::listed(self, T::at(name, state));
     }
     fn relist_ends(&self) {
         Self::relist_ends(self);
@@ -65,25 +101,25 @@ impl WatchedStore for Store<ConfigMap> {
         Self::watching_from(self, version);
     }
     fn told_applied(&self, name: &str, state: &State) {
-        Self::told_applied(self, config_map(name, state));
+        Self::told_applied(self, T::at(name, state));
     }
     fn told_deleted(&self, name: &str, state: &State) {
-        Self::told_deleted(self, &stamp_of(&config_map(name, state)));
+        Self::told_deleted(self, &stamp_of(&T::at(name, state)));
     }
     fn absorb(&self, name: &str, state: &State) {
-        self.put(config_map(name, state));
+        self.put(T::at(name, state));
     }
     fn absorb_deleted_uid(&self, name: &str, uid: &str) {
         self.delete_uid(&NamespacedName::new("ns", name), uid);
     }
     fn absorb_deselected(&self, name: &str, state: &State) {
-        self.put_deleted(&config_map(name, state));
+        self.put_deleted(&T::at(name, state));
     }
     fn view(&self) -> View {
         let objects = self.list();
         objects
             .iter()
-            .map(|object| (object.name_any(), state_of(object)))
+            .map(|object| (object.state().name.to_owned(), state_of(object.as_ref())))
             .collect()
     }
     fn remembered(&self) -> usize {
@@ -91,16 +127,26 @@ impl WatchedStore for Store<ConfigMap> {
     }
     fn on_change(&self, teller: Teller) {
         Self::on_change(self, move |change| match change {
-            Change::Applied { new, .. } => teller(&new.name_any(), Some(state_of(new))),
-            Change::Deleted { old } => teller(&old.name_any(), None),
+            Change::Applied { new, .. } => teller(new.state().name, Some(state_of(new.as_ref()))),
+            Change::Deleted { old } => teller(old.state().name, None),
         });
     }
 }
 
 /// Small, reproducible random numbers (SplitMix64).
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
+    /// Tells its seed; `OLM_LAW_SEED` sets it.
+    pub(super) fn new(what: &str) -> Self {
+        let given = std::env::var("OLM_LAW_SEED").ok();
+        let given = given.and_then(|value| value.parse::<u64>().ok());
+        let clock = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        let seed = given.unwrap_or(clock);
+        println!("{what}, OLM_LAW_SEED={seed}");
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -108,10 +154,10 @@ impl Random {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound as u64).unwrap()
     }
-    fn one_in(&mut self, count: usize) -> bool {
+    pub(super) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 }
@@ -430,15 +476,8 @@ impl<S: WatchedStore> Walk<'_, S> {
 
 /// Walks with `names` objects. The promise of our own last write needs a memory of all of them at once.
 fn keeps_its_promises(store: &impl WatchedStore, names: usize, most_remembered: usize, steps: usize) {
-    let given = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .and_then(|value| value.parse::<u64>().ok())
-    };
-    let clock = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-    let seed = given("OLM_LAW_SEED").unwrap_or(clock);
     let steps = olm_testing::long::count("steps of a store beside its server", steps);
-    println!("{steps} steps, OLM_LAW_SEED={seed}");
+    let random = Random::new(&format!("{steps} steps"));
     let shadow: Arc<Mutex<View>> = Arc::default();
     let unknown: Arc<Mutex<Vec<String>>> = Arc::default();
     let (told, gone) = (Arc::clone(&shadow), Arc::clone(&unknown));
@@ -455,7 +494,7 @@ fn keeps_its_promises(store: &impl WatchedStore, names: usize, most_remembered: 
     }));
     let mut walk = Walk {
         store,
-        random: Random(seed),
+        random,
         names: (0..names).map(|index| format!("object-{index}")).collect(),
         server: Server::default(),
         watching: Watching::Nothing,
@@ -476,10 +515,15 @@ fn a_store_keeps_its_promises_whatever_the_watch_and_our_own_answers_do() {
     keeps_its_promises(&Store::<ConfigMap>::new(), 5, 512, 1_000_000);
 }
 
+#[test]
+fn a_store_of_what_a_reader_keeps_makes_the_same_promises() {
+    keeps_its_promises(&Store::<Projected<Nothing>>::projected(), 5, 512, 100_000);
+}
+
 /// More deletions at a time than are remembered: the store may fall behind our own writes then, but it agrees with the
 /// server in the end.
 #[test]
 fn a_store_that_remembers_little_agrees_with_the_server_in_the_end() {
-    let store = Store::<ConfigMap>::with_contents(Contents::remembering(3));
+    let store = Store::<ConfigMap>::with_contents(kind_of::<ConfigMap>(), Contents::remembering(3));
     keeps_its_promises(&store, 12, 3, 100_000);
 }

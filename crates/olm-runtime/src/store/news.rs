@@ -6,16 +6,16 @@
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use futures::{Stream, StreamExt};
-use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync;
 
 use super::set::resource_name;
-use super::{Change, Stored, listener_failed};
+use super::{Change, Stored, listener_failed, stamp_of};
+use crate::key::kind_of;
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
-use crate::{NamespacedName, isolation, wake};
+use crate::{isolation, wake};
 
 /// What is heard of a kind.
 #[derive(Debug, Clone)]
@@ -128,13 +128,12 @@ impl<K: Stored> News<K> {
             Heard::Changed(change) => Some(change),
             Heard::Listed => None,
         };
-        let _cause = change.map(wake::because_of);
+        let kind = kind_of::<K>();
+        let _cause = change.map(|change| wake::because_of(&kind, change));
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(heard)) {
-                let object = change.map(Change::object);
-                let key = object.map(|object| NamespacedName::from_object(object.as_ref()));
-                let uid = object.and_then(|object| object.uid());
-                listener_failed::<K>(self.shared.events.get(), key, uid, &panicked);
+                let object = change.map(|change| stamp_of(change.object().as_ref()));
+                listener_failed(self.shared.events.get(), &kind, object, &panicked);
             }
         }
     }

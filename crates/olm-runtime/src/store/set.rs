@@ -1,22 +1,26 @@
 //! The stores of one binary, and what takes in our own writes.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::TryStreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::watcher;
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use olm_api::labels;
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::absorb::{Absorbers, WriteNews};
 use super::feed::{Feed, noting_versions};
 use super::news::News;
-use super::watch::{Requirement, Watch, selected};
+use super::on_demand::OnDemand;
+use super::projection::{Item, Projected, Projection};
+use super::watch::{Requirement, Watch};
 use super::{Store, Stored};
+use crate::change::Object;
 use crate::isolation;
 use crate::key::NamespacedName;
 use crate::metrics::Metrics;
@@ -26,35 +30,27 @@ use crate::plan::{EventDraft, Target};
 const WAITING_EVENTS: usize = 64;
 
 type Starter = Box<dyn FnOnce(&mut JoinSet<()>, &Metrics) + Send>;
-type Absorber = Box<dyn Fn(&WriteNews<'_>) + Send + Sync>;
-
-/// What a write of ours came to.
-enum WriteNews<'a> {
-    /// The object as it is now.
-    Written(&'a Value),
-    /// The object that was deleted, or is to be once its finalizers and its grace period are over.
-    Deleted(&'a Value),
-    /// The object with this uid was deleted.
-    DeletedUid(&'a NamespacedName, &'a str),
-}
 
 /// The stores of one binary: their watches, their readiness and the way for written objects into them.
 pub struct StoreSet {
-    absorbers: BTreeMap<(String, String), Vec<Absorber>>,
+    absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
     metrics: Metrics,
+    /// The same, once it is sure which: for watches that begin later.
+    counted: Arc<OnceLock<Metrics>>,
 }
 
 impl Default for StoreSet {
     fn default() -> Self {
         Self {
-            absorbers: BTreeMap::new(),
+            absorbers: Absorbers::default(),
             ready: Vec::new(),
             starters: Vec::new(),
             events: mpsc::channel(WAITING_EVENTS),
             metrics: Metrics::default(),
+            counted: Arc::default(),
         }
     }
 }
@@ -106,7 +102,32 @@ impl StoreSet {
                 let prepared = isolation::catch(|| prepare(&mut object, prune));
                 prepared.map(|()| object).map_err(|panicked| panicked.to_string())
             };
-            tasks.spawn(feed.run::<K, _, _>(events, decode));
+            tasks.spawn(feed.run(events, decode));
+        }));
+        store
+    }
+
+    /// Adds a store of what `P` makes of each object while it is decoded; the whole object is never kept.
+    pub fn add_projected<P: Projection>(&mut self, watch: Watch<P::Object>) -> Store<Projected<P>>
+    where
+        P::Object: Stored,
+    {
+        let store = Store::projected();
+        let selector = watch.selector();
+        let Watch {
+            client,
+            mut config,
+            requirements,
+            ..
+        } = watch;
+        config.label_selector = selector;
+        let read = |value: &Value| Item::<P>::deserialize(value).ok()?.projected().ok();
+        let mut feed = self.register::<P::Object, _>(&store, requirements, read);
+        self.starters.push(Box::new(move |tasks, metrics| {
+            feed.count_in(metrics);
+            let api: Api<Item<P>> = Api::all(noting_versions(&client, &feed.store));
+            let events = move || watcher(api.clone(), config.clone());
+            tasks.spawn(feed.run(events, Item::projected));
         }));
         store
     }
@@ -136,7 +157,7 @@ impl StoreSet {
                 watcher(api.clone(), config.clone())
                     .map_ok(|event| event.modify(|object| prepare_metadata(&mut object.metadata)))
             };
-            tasks.spawn(feed.run::<K, _, _>(events, Ok));
+            tasks.spawn(feed.run(events, Ok));
         }));
         store
     }
@@ -157,6 +178,15 @@ impl StoreSet {
         news
     }
 
+    /// Watches that come and go with their users, of what `P` makes of objects. They are counted from [`StoreSet::start`] on.
+    pub fn on_demand<P: Projection>(&self, client: &Client) -> OnDemand<P>
+    where
+        P::Object: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        let (absorbers, metrics) = (self.absorbers.clone(), Arc::clone(&self.counted));
+        OnDemand::new(client, absorbers, self.events.0.clone(), metrics)
+    }
+
     /// Enters a store of objects of kind `K`, kept in the form `S`; gives what will feed it.
     fn register<K, S>(
         &mut self,
@@ -166,35 +196,27 @@ impl StoreSet {
     ) -> Feed<S>
     where
         K: Stored,
-        S: Resource<DynamicType = ()> + Send + Sync + 'static,
+        S: Object + Send + Sync + 'static,
     {
         let name = resource_name::<K>();
         self.ready.push((name.clone(), store.shared.ready.subscribe()));
-        let absorbing = store.clone();
         let requirements: Arc<[Requirement]> = requirements.into();
-        let asked = Arc::clone(&requirements);
-        let absorb = move |news: &WriteNews<'_>| take_in(&absorbing, news, &asked, &read);
-        self.absorbers
-            .entry((K::group(&()).into_owned(), K::kind(&()).into_owned()))
-            .or_default()
-            .push(Box::new(absorb));
+        let api = ApiResource::erase::<K>(&());
+        self.absorbers.add(&api, store, &requirements, read);
         // Set once, as this store is new.
         let _ = store.shared.events.set(self.events.0.clone());
-        Feed {
-            store: store.clone(),
-            name,
-            requirements,
-            metrics: Metrics::default(),
-        }
+        Feed::new(store, name, requirements)
     }
 
     /// Starts all watches on `tasks` and returns what the executor needs of the set.
     pub fn start(self, tasks: &mut JoinSet<()>) -> StoreSetHandle {
+        // Set once, as the set starts once.
+        let _ = self.counted.set(self.metrics.clone());
         for start in self.starters {
             start(tasks, &self.metrics);
         }
         StoreSetHandle {
-            absorbers: Arc::new(self.absorbers),
+            absorbers: self.absorbers,
             ready: self.ready,
             events: Arc::new(Mutex::new(Some(self.events.1))),
             metrics: self.metrics,
@@ -205,7 +227,7 @@ impl StoreSet {
 /// The running side of a [`StoreSet`]: takes in our own writes, and knows which stores are ready.
 #[derive(Clone)]
 pub struct StoreSetHandle {
-    absorbers: Arc<BTreeMap<(String, String), Vec<Absorber>>>,
+    absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
     events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
     metrics: Metrics,
@@ -215,7 +237,7 @@ impl StoreSetHandle {
     /// A set without stores, for tests of the executor.
     pub fn empty() -> Self {
         Self {
-            absorbers: Arc::default(),
+            absorbers: Absorbers::default(),
             ready: Vec::new(),
             events: Arc::default(),
             metrics: Metrics::default(),
@@ -255,7 +277,8 @@ impl StoreSetHandle {
     pub fn absorb(&self, object: &Value) {
         let text = |pointer: &str| object.get(pointer).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
-        self.spread(group, text("kind"), &WriteNews::Written(object));
+        self.absorbers
+            .spread(group, text("kind"), &WriteNews::Written(object));
     }
 
     /// Takes in what the deletion of `target` returned: a `Status` when the object is gone, else the object, which then
@@ -264,56 +287,22 @@ impl StoreSetHandle {
     pub fn absorb_deletion(&self, target: &Target, uid: Option<&str>, answer: &Value) {
         let api = &target.api;
         if answer.get("kind").and_then(Value::as_str) != Some("Status") {
-            self.spread(&api.group, &api.kind, &WriteNews::Deleted(answer));
+            self.absorbers
+                .spread(&api.group, &api.kind, &WriteNews::Deleted(answer));
             return;
         }
         let told = answer.pointer("/details/uid").and_then(Value::as_str);
         if let Some(uid) = told.or(uid) {
             let key = NamespacedName::new(target.namespace.clone().unwrap_or_default(), target.name.as_str());
-            self.spread(&api.group, &api.kind, &WriteNews::DeletedUid(&key, uid));
+            self.absorbers
+                .spread(&api.group, &api.kind, &WriteNews::DeletedUid(&key, uid));
         }
-    }
-
-    fn spread(&self, group: &str, kind: &str, news: &WriteNews<'_>) {
-        let key = (group.to_owned(), kind.to_owned());
-        for absorb in self.absorbers.get(&key).into_iter().flatten() {
-            absorb(news);
-        }
-    }
-}
-
-fn take_in<S: Resource<DynamicType = ()>>(
-    store: &Store<S>,
-    news: &WriteNews<'_>,
-    requirements: &[Requirement],
-    read: impl Fn(&Value) -> Option<S>,
-) {
-    let (value, stays) = match news {
-        WriteNews::DeletedUid(key, uid) => return store.delete_uid(key, uid),
-        WriteNews::Written(value) => (value, true),
-        WriteNews::Deleted(value) => (value, false),
-    };
-    let Some(object) = read(value) else { return };
-    let stays = stays || is_on_its_way_out(object.meta());
-    if stays && selected(requirements, object.meta()) {
-        store.put(object);
-    } else {
-        store.put_deleted(&object);
     }
 }
 
 /// Plural and group, as in the name of a CustomResourceDefinition.
 pub(super) fn resource_name<K: Resource<DynamicType = ()>>() -> String {
     format!("{}.{}", K::plural(&()), K::group(&()))
-}
-
-/// An object that is deleted but has not gone: something has yet to be finished.
-fn is_on_its_way_out(metadata: &ObjectMeta) -> bool {
-    let has_finalizers = metadata.finalizers.as_ref().is_some_and(|list| !list.is_empty());
-    let has_grace = metadata
-        .deletion_grace_period_seconds
-        .is_some_and(|seconds| seconds > 0);
-    metadata.deletion_timestamp.is_some() && (has_finalizers || has_grace)
 }
 
 /// Drops what nobody reads of an object kept for its metadata; kubectl's copy of the whole object would be most of it.

@@ -2,6 +2,7 @@
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
 use olm_api::labels;
 
 use super::set::prepare_metadata;
@@ -281,6 +282,73 @@ async fn an_object_at_which_pruning_panics_is_unreadable_and_the_others_come() {
     let bad = &store.unreadable()[&NamespacedName::new("ns", "bad")];
     assert_eq!(bad, "panicked: a bug");
     assert!(readiness.take_events().try_recv().is_ok());
+}
+
+/// How many entries a ConfigMap has.
+#[derive(Debug, Clone)]
+struct Entries(usize);
+
+impl Projection for Entries {
+    type Object = ConfigMap;
+
+    fn of(object: ConfigMap) -> Self {
+        assert!(object.metadata.name.as_deref() != Some("bad"), "a bug");
+        Self(object.data.unwrap_or_default().len())
+    }
+}
+
+/// The reader's function runs while the watch decodes. What it cannot read is told, and the others come; what our own writes
+/// return goes the same way, and is judged by labels that are not kept.
+#[tokio::test(start_paused = true)]
+async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
+    let full = |name: &str, version: u64, label: &str| {
+        serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"},
+            "metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": version.to_string(),
+                         "labels": {label: "true"}},
+        })
+    };
+    let mut odd = full("odd", 3, "ours");
+    odd["data"] = "no map".into();
+    let list = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "3"},
+        "items": [full("bad", 1, "ours"), full("good", 2, "ours"), odd],
+    });
+    let client = client(move |request| {
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        let list = list.to_string();
+        async move {
+            if is_watch {
+                return std::future::pending().await;
+            }
+            Ok(http::Response::new(list.into_bytes().into()))
+        }
+    });
+    let mut set = StoreSet::new();
+    let store: Store<Projected<Entries>> = set.add_projected(Watch::new(&client).label_absent("copy"));
+    let mut watches = tokio::task::JoinSet::new();
+    let mut handle = set.start(&mut watches);
+    tokio::time::timeout(std::time::Duration::from_secs(60), handle.wait())
+        .await
+        .unwrap();
+    let good = store.get("ns", "good").unwrap();
+    assert_eq!(
+        (good.0, good.uid(), good.resource_version().as_deref()),
+        (2, Some("good"), Some("2"))
+    );
+    let unreadable = store.unreadable();
+    let error = |name: &str| unreadable[&NamespacedName::new("ns", name)].as_str();
+    assert_eq!(error("bad"), "panicked: a bug");
+    assert!(error("odd").contains("no map"), "{}", error("odd"));
+    let mut written = full("good", 5, "ours");
+    written["data"]["c"] = "3".into();
+    handle.absorb(&written);
+    assert_eq!(store.get("ns", "good").unwrap().0, 3);
+    handle.absorb(&full("good", 6, "copy"));
+    assert!(store.get("ns", "good").is_none());
 }
 
 /// The server cannot select by finalizers, so it tells of all; what has none is not kept, and goes when it loses it.

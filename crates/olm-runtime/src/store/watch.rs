@@ -7,7 +7,7 @@ use kube::runtime::watcher;
 use super::Stored;
 
 /// Objects a page of the initial list; small, because a page is decoded whole before it is pruned.
-const PAGE_SIZE: u32 = 100;
+pub(super) const PAGE_SIZE: u32 = 100;
 
 /// One requirement of a watch.
 #[derive(Debug, Clone)]
@@ -15,6 +15,9 @@ pub(super) enum Requirement {
     Equals(String, String),
     Exists(String),
     Absent(String),
+    /// These two are no labels: the request is for them alone, and what our writes return is judged by them.
+    Namespace(String),
+    Name(String),
     /// No selector of the server knows finalizers: what has none is dropped when it comes.
     Finalizer(String),
 }
@@ -82,7 +85,7 @@ impl<K: Stored> Watch<K> {
                 Requirement::Equals(key, value) => Some(format!("{key}={value}")),
                 Requirement::Exists(key) => Some(key.clone()),
                 Requirement::Absent(key) => Some(format!("!{key}")),
-                Requirement::Finalizer(_) => None,
+                Requirement::Namespace(_) | Requirement::Name(_) | Requirement::Finalizer(_) => None,
             })
             .collect();
         (!terms.is_empty()).then(|| terms.join(","))
@@ -95,6 +98,8 @@ pub(super) fn selected(requirements: &[Requirement], metadata: &ObjectMeta) -> b
         Requirement::Equals(key, value) => label(key) == Some(value),
         Requirement::Exists(key) => label(key).is_some(),
         Requirement::Absent(key) => label(key).is_none(),
+        Requirement::Namespace(name) => metadata.namespace.as_ref() == Some(name),
+        Requirement::Name(name) => metadata.name.as_ref() == Some(name),
         Requirement::Finalizer(name) => metadata.finalizers.iter().flatten().any(|found| found == name),
     })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use olm_runtime::NamespacedName;
+use olm_runtime::store::Projected;
 use olm_testing::cluster::FakeCluster;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -196,7 +197,8 @@ async fn a_group_wakes_resolution_and_the_plans_of_its_namespace() {
 #[tokio::test(start_paused = true)]
 async fn a_definition_wakes_the_plans_that_wait_for_it() {
     let rig = Rig::new().await;
-    rig.parts.stores.crds.put(of(json!({"metadata": {"name": "x"}})));
+    let definition = Projected::from_object(of(json!({"metadata": {"name": "x"}})));
+    rig.parts.stores.crds.put(definition);
     rig.check(&["plan going"]).await;
 }
 

@@ -1,0 +1,271 @@
+//! Watches that come and go with their users.
+//!
+//! Some objects matter only while something refers to them: a ConfigMap that a catalog is made of, the Roles of a namespace
+//! whose rights are being proved, objects of a kind that only a bundle names. Watching all of their kind would hold far more
+//! than is read. Here a watch covers one namespace, or one object by name; the first user starts it, and some time after the
+//! last has left it ends and its memory is given back.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+use serde::de::Deserialize;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::absorb::{AbsorberId, Absorbers};
+use super::feed::{Feed, noting_versions};
+use super::projection::{Item, Projected, Projection};
+use super::watch::{PAGE_SIZE, Requirement};
+use super::{Change, Store};
+use crate::metrics::Metrics;
+use crate::plan::EventDraft;
+
+/// How long a watch goes on without a user, unless said otherwise: a round that ends and comes again does not list anew.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// What one watch covers: a kind that may be known at run time only, and the objects of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// Group, version, kind and plural.
+    pub api: ApiResource,
+    /// The namespace; `None` for all of them, and for kinds without.
+    pub namespace: Option<String>,
+    /// The one object of this name; `None` for all.
+    pub name: Option<String>,
+}
+
+impl Scope {
+    fn requirements(&self) -> Vec<Requirement> {
+        let namespace = self.namespace.clone().map(Requirement::Namespace);
+        let name = self.name.clone().map(Requirement::Name);
+        namespace.into_iter().chain(name).collect()
+    }
+}
+
+type Listener<P> = Arc<dyn Fn(&Scope, &Change<Projected<P>>) + Send + Sync>;
+
+/// Watches of objects kept as `P`, started by their first user; a clone is another handle to the same. Made by
+/// [`StoreSet::on_demand`](super::StoreSet::on_demand).
+///
+/// # Guarantees
+/// - As long as a scope has a user there is one watch of it, however many users there are.
+/// - Its store keeps the promises of [`Store`]; what our own writes return is in it at once.
+/// - A watch whose last user left goes on for the time of the linger and is there again for a user who comes in it; then
+///   its connection is closed, its store dropped, and nothing of it is left.
+pub struct OnDemand<P: Projection> {
+    shared: Arc<Shared<P>>,
+}
+
+struct Shared<P: Projection> {
+    client: Client,
+    absorbers: Absorbers,
+    events: mpsc::Sender<EventDraft>,
+    metrics: Arc<OnceLock<Metrics>>,
+    linger: Duration,
+    running: Mutex<HashMap<Scope, Running<P>>>,
+    listeners: RwLock<Vec<Listener<P>>>,
+}
+
+/// A watch that goes on as long as this is there.
+struct Running<P: Projection> {
+    store: Store<Projected<P>>,
+    users: usize,
+    /// How often it was left by its last user: who ends it after a linger looks whether it is still the same one.
+    departures: u64,
+    absorber: AbsorberId,
+    task: AbortHandle,
+}
+
+/// A user of a watch; it leaves when this is dropped.
+pub struct WatchUser<P: Projection> {
+    store: Store<Projected<P>>,
+    scope: Scope,
+    shared: Arc<Shared<P>>,
+}
+
+impl<P: Projection> Drop for Running<P> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl<P: Projection> Clone for OnDemand<P> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<P: Projection> OnDemand<P>
+where
+    P::Object: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
+    pub(super) fn new(
+        client: &Client,
+        absorbers: Absorbers,
+        events: mpsc::Sender<EventDraft>,
+        metrics: Arc<OnceLock<Metrics>>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                client: client.clone(),
+                absorbers,
+                events,
+                metrics,
+                linger: LINGER,
+                running: Mutex::default(),
+                listeners: RwLock::default(),
+            }),
+        }
+    }
+
+    /// Calls `listener` with every change in any of the scopes whose watch starts later, as
+    /// [`Store::on_change`] does.
+    pub fn on_change(&self, listener: impl Fn(&Scope, &Change<Projected<P>>) + Send + Sync + 'static) {
+        let listeners = self.shared.listeners.write();
+        listeners
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::new(listener));
+    }
+
+    /// A user of the watch of `scope`, which is started if there is none. To be called on the runtime's tasks.
+    pub fn user(&self, scope: &Scope) -> WatchUser<P> {
+        let mut running = self.shared.lock();
+        let watch = running
+            .entry(scope.clone())
+            .or_insert_with(|| self.shared.start(scope));
+        watch.users += 1;
+        WatchUser {
+            store: watch.store.clone(),
+            scope: scope.clone(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<P: Projection> WatchUser<P> {
+    /// The objects of the scope.
+    pub fn store(&self) -> &Store<Projected<P>> {
+        &self.store
+    }
+
+    /// Waits until the objects were listed for the first time. Where the kind is not served that is never.
+    pub async fn ready(&self) {
+        let mut ready = self.store.shared.ready.subscribe();
+        // An error means the store is gone, which it is not as long as its user is there.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+}
+
+impl<P: Projection> Drop for WatchUser<P> {
+    fn drop(&mut self) {
+        Shared::leave(&self.shared, &self.scope);
+    }
+}
+
+impl<P: Projection> Shared<P> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, Running<P>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(shared: &Arc<Self>, scope: &Scope) {
+        let mut running = shared.lock();
+        let Some(watch) = running.get_mut(scope) else {
+            return;
+        };
+        watch.users -= 1;
+        if watch.users > 0 {
+            return;
+        }
+        watch.departures += 1;
+        let departures = watch.departures;
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            // The process is ending.
+            return;
+        };
+        let (linger, scope) = (shared.linger, scope.clone());
+        let shared: Weak<Self> = Arc::downgrade(shared);
+        runtime.spawn(async move {
+            tokio::time::sleep(linger).await;
+            if let Some(shared) = shared.upgrade() {
+                shared.end(&scope, departures);
+            }
+        });
+    }
+
+    /// Ends the watch unless somebody has used it since its departure number `departures`.
+    fn end(&self, scope: &Scope, departures: u64) {
+        let mut running = self.lock();
+        let is_over = |watch: &Running<P>| watch.users == 0 && watch.departures == departures;
+        if running.get(scope).is_some_and(is_over)
+            && let Some(watch) = running.remove(scope)
+        {
+            self.absorbers.remove(&scope.api, watch.absorber);
+            tracing::debug!(
+                kind = scope.api.kind,
+                namespace = scope.namespace,
+                "nobody needs this watch any more"
+            );
+        }
+    }
+}
+
+impl<P: Projection> Shared<P>
+where
+    P::Object: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
+    fn start(&self, scope: &Scope) -> Running<P> {
+        let api = &scope.api;
+        let store = Store::of_kind(GroupVersionKind::gvk(&api.group, &api.version, &api.kind));
+        self.listen(scope, &store);
+        // Set once, as this store is new.
+        let _ = store.shared.events.set(self.events.clone());
+        let requirements: Arc<[Requirement]> = scope.requirements().into();
+        let read = |value: &serde_json::Value| Item::<P>::deserialize(value).ok()?.projected().ok();
+        let absorber = self.absorbers.add(api, &store, &requirements, read);
+        let mut feed = Feed::new(&store, format!("{}.{}", api.plural, api.group), requirements);
+        if let Some(metrics) = self.metrics.get() {
+            feed.count_in(metrics);
+        }
+        let client = noting_versions(&self.client, &store);
+        let objects: Api<Item<P>> = match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, api),
+            None => Api::all_with(client, api),
+        };
+        let mut config = watcher::Config::default().page_size(PAGE_SIZE);
+        if let Some(name) = &scope.name {
+            config = config.fields(&format!("metadata.name={name}"));
+        }
+        tracing::debug!(
+            kind = api.kind,
+            namespace = scope.namespace,
+            "somebody needs this watch"
+        );
+        let events = move || watcher(objects.clone(), config.clone());
+        let task = tokio::spawn(feed.run(events, Item::projected));
+        Running {
+            store,
+            users: 0,
+            departures: 0,
+            absorber,
+            task: task.abort_handle(),
+        }
+    }
+
+    fn listen(&self, scope: &Scope, store: &Store<Projected<P>>) {
+        let listeners = self.listeners.read();
+        let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        for listener in listeners.iter() {
+            let (listener, scope) = (Arc::clone(listener), scope.clone());
+            store.on_change(move |change| listener(&scope, change));
+        }
+    }
+}
