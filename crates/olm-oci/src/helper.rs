@@ -26,7 +26,7 @@ struct Helpers {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Answer {
+struct HelperOutput {
     #[serde(default)]
     username: String,
     #[serde(default)]
@@ -101,16 +101,16 @@ fn run(name: &str, key: &str) -> Result<Option<Credential>, String> {
         // Knowing nothing of a host and failing look alike.
         return Ok(None);
     }
-    let answer: Answer =
+    let output: HelperOutput =
         serde_json::from_slice(&output.stdout).map_err(|_| "its answer is not JSON".to_owned())?;
-    if answer.secret.is_empty() {
+    if output.secret.is_empty() {
         return Ok(None);
     }
-    if answer.username == TOKEN_USER {
-        return Ok(Some(Credential::Identity(answer.secret)));
+    if output.username == TOKEN_USER {
+        return Ok(Some(Credential::Identity(output.secret)));
     }
     Ok(Some(Credential::Basic {
-        username: answer.username,
-        password: answer.secret,
+        username: output.username,
+        password: output.secret,
     }))
 }

@@ -267,6 +267,7 @@ impl Flattened {
 
     fn follow(&self, path: &str) -> Result<Bytes, LayerError> {
         let mut at = path;
+        // One look more than links: the last is at the file.
         for _ in 0..=LINKS {
             match self.nodes.get(at) {
                 Some(Node::File(bytes)) => return Ok(bytes.clone()),

@@ -105,7 +105,8 @@ pub struct Host {
     pub skip_verify: bool,
     /// Extra certificate authorities, PEM files.
     pub ca: Vec<PathBuf>,
-    /// Client certificates: PEM files of certificate and key (one file may hold both).
+    /// Client certificates: PEM files of certificate and key (one file may hold both). Only the first is used; of more a log line
+    /// says so.
     pub client: Vec<(PathBuf, Option<PathBuf>)>,
     /// Extra request headers.
     pub headers: BTreeMap<String, Vec<String>>,

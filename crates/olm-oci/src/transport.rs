@@ -5,6 +5,7 @@
 
 mod client;
 mod failure;
+mod status;
 mod token;
 mod wire;
 
@@ -26,9 +27,10 @@ use crate::spool::{Spool, SpooledLayer};
 
 pub use client::install_tls_provider;
 pub(crate) use failure::Failure;
-use failure::{accept, is_refusal, longer, malformed, mismatch, shorter, told_digest};
+use failure::{longer, malformed, mismatch, shorter};
+use status::{accept, announced_digest, is_refusal};
 use token::Scope;
-use wire::{Answer, Ask, Wire, parse_url};
+use wire::{Request, Response, Wire, parse_url};
 
 /// What is asked of a host.
 #[derive(Debug, Clone, Copy)]
@@ -225,10 +227,10 @@ impl Session {
         limit: u64,
     ) -> Result<Bytes, Failure> {
         let answer = self.fetch(object, expected.is_some()).await?;
-        let told = told_digest(&answer);
+        let announced = announced_digest(&answer);
         let body = answer.whole(limit).await?;
         // A tag has no digest to check; then the registry's own word at least reveals damage on the way.
-        if let Some(expected) = expected.or(told.as_ref())
+        if let Some(expected) = expected.or(announced.as_ref())
             && !expected.matches(&body)
         {
             return Err(mismatch(expected, &Digest::sha256(&body)));
@@ -264,24 +266,24 @@ impl Session {
         Ok(())
     }
 
-    async fn fetch(&mut self, object: Object<'_>, is_verified: bool) -> Result<Answer, Failure> {
+    async fn fetch(&mut self, object: Object<'_>, is_verified: bool) -> Result<Response, Failure> {
         let accepted = match object {
             Object::Manifest { accept, .. } => Some(accept),
             Object::Blob(_) => None,
         };
-        let ask = Ask {
+        let request = Request {
             accept: accepted,
             is_verified,
-            ..Ask::get(self.url(&object.path())?)
+            ..Request::get(self.url(&object.path())?)
         };
-        accept(self.request(&ask).await?).await
+        accept(self.request(&request).await?).await
     }
 
     /// Sends a request, and again with each credential that fits while the answer is "unauthorised". The last refusal is an
     /// answer too.
-    async fn request(&mut self, ask: &Ask) -> Result<Answer, Failure> {
+    async fn request(&mut self, request: &Request) -> Result<Response, Failure> {
         let known = self.authorization.clone();
-        let mut answer = self.wire()?.send(ask, known.as_ref()).await?;
+        let mut answer = self.wire()?.send(request, known.as_ref()).await?;
         // Whoever the host redirects to asks for credentials in vain: those are the host's.
         if !is_refusal(answer.status()) || !self.wire()?.is_home(answer.url()) {
             return Ok(answer);
@@ -304,7 +306,7 @@ impl Session {
                     continue;
                 }
             };
-            answer = self.wire()?.send(ask, Some(&authorization)).await?;
+            answer = self.wire()?.send(request, Some(&authorization)).await?;
             failed = None;
             if !is_refusal(answer.status()) {
                 self.authorization = Some(authorization);
@@ -344,16 +346,16 @@ impl Session {
 
     /// Uploads a blob unless the registry has it.
     pub(crate) async fn push_blob(&mut self, digest: &Digest, blob: &Bytes) -> Result<(), Failure> {
-        let head = Ask {
+        let head = Request {
             method: Method::HEAD,
             is_verified: true,
-            ..Ask::get(self.url(&format!("blobs/{digest}"))?)
+            ..Request::get(self.url(&format!("blobs/{digest}"))?)
         };
         if self.request(&head).await?.status().is_success() {
             return Ok(());
         }
         let kind = HeaderValue::from_static("application/octet-stream");
-        let begin = Ask::sending(
+        let begin = Request::sending(
             Method::POST,
             self.url("blobs/uploads/")?,
             Bytes::new(),
@@ -366,7 +368,7 @@ impl Session {
             .ok_or_else(|| malformed("the answer does not say where to upload to".to_owned()))?;
         let mut url = wire::join(begun.url(), location)?;
         url.query_pairs_mut().append_pair("digest", digest.as_str());
-        self.send_whole(&Ask::sending(Method::PUT, url, blob.clone(), kind))
+        self.send_whole(&Request::sending(Method::PUT, url, blob.clone(), kind))
             .await
     }
 
@@ -380,15 +382,15 @@ impl Session {
         let kind = HeaderValue::from_str(media_type)
             .map_err(|_| malformed("the manifest's media type is no header value".to_owned()))?;
         let url = self.url(&format!("manifests/{tag}"))?;
-        self.send_whole(&Ask::sending(Method::PUT, url, manifest.clone(), kind))
+        self.send_whole(&Request::sending(Method::PUT, url, manifest.clone(), kind))
             .await
     }
 
     /// Sends to the host itself with credentials, and to whoever it names for uploads without.
-    async fn send_whole(&mut self, ask: &Ask) -> Result<(), Failure> {
-        let answer = match self.wire()?.is_home(&ask.url) {
-            true => self.request(ask).await?,
-            false => self.wire()?.send(ask, None).await?,
+    async fn send_whole(&mut self, request: &Request) -> Result<(), Failure> {
+        let answer = match self.wire()?.is_home(&request.url) {
+            true => self.request(request).await?,
+            false => self.wire()?.send(request, None).await?,
         };
         accept(answer).await.map(drop)
     }

@@ -88,10 +88,13 @@ async fn a_folder_that_cannot_be_written_is_told_and_no_registry_is_blamed() {
     let puller = Puller::default().with_spool(Spool::new(&spool, 64 << 20));
     let error = refused(&puller, &server).await;
     assert_eq!(error.class(), PullErrorClass::Storage, "{error}");
-    let told = error.to_string();
-    assert!(told.contains(&spool.display().to_string()), "{told}");
-    assert!(told.contains("needs a writable folder"), "{told}");
-    assert!(!told.contains(&format!("http://{}", server.address)), "{told}");
+    let message = error.to_string();
+    assert!(message.contains(&spool.display().to_string()), "{message}");
+    assert!(message.contains("needs a writable folder"), "{message}");
+    assert!(
+        !message.contains(&format!("http://{}", server.address)),
+        "{message}"
+    );
     let large: Vec<&str> = image
         .blobs()
         .iter()
@@ -426,10 +429,10 @@ async fn a_token_service_cannot_send_credentials_elsewhere() {
         assert!(pull(&Puller::default(), &server, &credentials).await.is_err());
     }
     for seen in elsewhere.seen() {
-        let told = format!("{seen:?}");
+        let message = format!("{seen:?}");
         assert!(
-            !told.contains("secret") && seen.authorization.is_empty(),
-            "{told}"
+            !message.contains("secret") && seen.authorization.is_empty(),
+            "{message}"
         );
     }
 }

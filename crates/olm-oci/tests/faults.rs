@@ -161,13 +161,16 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
         let reference = server.reference("demo/bundle:v1");
         let error = pull(&Puller::default(), &reference).await.expect_err(name);
         assert_eq!(error.class(), class, "{name}: {error}");
-        let told = error.to_string();
+        let message = error.to_string();
         for part in [
             text,
             &reference.to_string(),
             &format!("http://{}", server.address),
         ] {
-            assert!(told.contains(part), "{name}: `{part}` is missing in: {told}");
+            assert!(
+                message.contains(part),
+                "{name}: `{part}` is missing in: {message}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The HTTP client for one host.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use go_compat::error_chain;
@@ -42,7 +42,7 @@ pub(super) fn build_client(host: &Host, limits: &Limits) -> Result<reqwest::Clie
         );
     }
     builder = builder.tls_certs_merge(roots);
-    if let Some((certificate, key)) = host.client.first() {
+    if let Some((certificate, key)) = used_pair(host) {
         let mut pem = read_pem(certificate)?;
         if let Some(key) = key {
             pem.push(b'\n');
@@ -57,6 +57,20 @@ pub(super) fn build_client(host: &Host, limits: &Limits) -> Result<reqwest::Clie
             format!("cannot set up TLS: {}", error_chain(&error)),
         )
     })
+}
+
+/// The client certificate that is shown to a host: the HTTP library takes one, where containerd lets the server choose.
+fn used_pair(host: &Host) -> Option<&(PathBuf, Option<PathBuf>)> {
+    let (used, unused) = host.client.split_first()?;
+    if !unused.is_empty() {
+        tracing::warn!(
+            host = %host.authority,
+            used = %used.0.display(),
+            unused = unused.len(),
+            "several client certificates are configured; only the first is used"
+        );
+    }
+    Some(used)
 }
 
 /// The headers that are configured for a host.

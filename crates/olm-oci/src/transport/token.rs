@@ -13,7 +13,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::failure::{Failure, malformed};
-use super::wire::{Ask, Wire, parse_url};
+use super::wire::{Request, Wire, parse_url};
 use crate::credential::Credential;
 use crate::error::PullErrorClass;
 use crate::limits::TOKEN_BYTES;
@@ -30,7 +30,7 @@ pub(super) struct TokenService {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     #[serde(default)]
     access_token: String,
     #[serde(default)]
@@ -88,7 +88,7 @@ pub(super) async fn authorization(
     }
     let mut service = TokenService::named_in(challenge);
     if service.is_none() {
-        let answer = wire.send(&Ask::get(scope.base()?), None).await?;
+        let answer = wire.send(&Request::get(scope.base()?), None).await?;
         if answer.status() == StatusCode::UNAUTHORIZED && wire.is_home(answer.url()) {
             service = TokenService::named_in(answer.headers());
         }
@@ -119,7 +119,7 @@ async fn fetch(
         ));
     }
     let wanted = scope.text();
-    let (ask, shown) = match credential {
+    let (request, shown) = match credential {
         Some(Credential::Identity(identity)) => {
             let body = form(&[
                 ("grant_type", "refresh_token"),
@@ -129,8 +129,8 @@ async fn fetch(
                 ("refresh_token", identity),
             ]);
             let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
-            let ask = Ask::sending(Method::POST, service.realm.clone(), body.into(), kind);
-            (ask, None)
+            let request = Request::sending(Method::POST, service.realm.clone(), body.into(), kind);
+            (request, None)
         }
         other => {
             let mut url = service.realm.clone();
@@ -142,10 +142,10 @@ async fn fetch(
                 Some(Credential::Basic { username, password }) => Some(basic(username, password)?),
                 _ => None,
             };
-            (Ask::get(url), shown)
+            (Request::get(url), shown)
         }
     };
-    let answer = wire.send(&ask, shown.as_ref()).await?;
+    let answer = wire.send(&request, shown.as_ref()).await?;
     let status = answer.status();
     if !status.is_success() {
         let (class, what) = match status {
@@ -160,7 +160,7 @@ async fn fetch(
         detail: format!("the registry's token service: {}", failure.detail),
         ..failure
     })?;
-    let answer: Answer = serde_json::from_slice(&body)
+    let answer: TokenResponse = serde_json::from_slice(&body)
         .map_err(|_| malformed("the token service's answer is not JSON".to_owned()))?;
     [answer.access_token, answer.token]
         .into_iter()

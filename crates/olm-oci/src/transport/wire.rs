@@ -21,7 +21,7 @@ use crate::registry_config::Host;
 
 /// A request.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) accept: Option<&'static str>,
@@ -31,7 +31,7 @@ pub(crate) struct Ask {
     pub(crate) is_verified: bool,
 }
 
-impl Ask {
+impl Request {
     pub(crate) fn get(url: Url) -> Self {
         Self {
             method: Method::GET,
@@ -78,26 +78,26 @@ impl Wire {
     /// The head of the answer, redirects followed.
     pub(crate) async fn send(
         &self,
-        ask: &Ask,
+        request: &Request,
         authorization: Option<&HeaderValue>,
-    ) -> Result<Answer, Failure> {
-        let body_length = ask.body.as_ref().map_or(0, |(body, _)| body.len() as u64);
+    ) -> Result<Response, Failure> {
+        let body_length = request.body.as_ref().map_or(0, |(body, _)| body.len() as u64);
         let asked = Instant::now();
         let time = match body_length {
             0 => self.limits.answer,
             sent => self.limits.answer.saturating_add(self.limits.at_floor(sent)),
         };
         let end = limits::end(asked, time);
-        let mut url = ask.url.clone();
+        let mut url = request.url.clone();
         let mut authorization = authorization;
         for _ in 0..=REDIRECTS {
-            let request = self.request(ask, url.clone(), authorization);
-            let response = timeout_at(end, request.send())
+            let built = self.build(request, url.clone(), authorization);
+            let response = timeout_at(end, built.send())
                 .await
                 .map_err(|_| too_slow(format!("no answer within {} s", time.as_secs_f32())))?
                 .map_err(|error| transport_failure(&error))?;
-            let Some(next) = redirect(ask, &url, &response)? else {
-                return Ok(Answer {
+            let Some(next) = redirect(request, &url, &response)? else {
+                return Ok(Response {
                     response,
                     asked,
                     head: Instant::now(),
@@ -105,7 +105,7 @@ impl Wire {
                     limits: self.limits,
                 });
             };
-            if next.origin() != ask.url.origin() {
+            if next.origin() != request.url.origin() {
                 authorization = None;
             }
             url = next;
@@ -113,9 +113,9 @@ impl Wire {
         Err(malformed(format!("more than {REDIRECTS} redirects")))
     }
 
-    fn request(
+    fn build(
         &self,
-        ask: &Ask,
+        request: &Request,
         mut url: Url,
         authorization: Option<&HeaderValue>,
     ) -> reqwest::RequestBuilder {
@@ -123,7 +123,7 @@ impl Wire {
         if self.is_home(&url) {
             headers = self.headers.clone();
         }
-        if let Some(accept) = ask.accept {
+        if let Some(accept) = request.accept {
             headers.insert(ACCEPT, HeaderValue::from_static(accept));
         }
         if let Some(authorization) = authorization {
@@ -132,17 +132,17 @@ impl Wire {
         // A name and password in an address that somebody sent us would take the place of ours.
         let _ = url.set_username("");
         let _ = url.set_password(None);
-        let mut request = self.client.request(ask.method.clone(), url);
-        if let Some((body, kind)) = &ask.body {
+        let mut builder = self.client.request(request.method.clone(), url);
+        if let Some((body, kind)) = &request.body {
             headers.insert(CONTENT_TYPE, kind.clone());
-            request = request.body(body.clone());
+            builder = builder.body(body.clone());
         }
-        request.headers(headers)
+        builder.headers(headers)
     }
 }
 
 /// Where an answer sends us.
-fn redirect(ask: &Ask, from: &Url, response: &reqwest::Response) -> Result<Option<Url>, Failure> {
+fn redirect(request: &Request, from: &Url, response: &reqwest::Response) -> Result<Option<Url>, Failure> {
     let is_redirect = matches!(
         response.status(),
         StatusCode::MOVED_PERMANENTLY
@@ -154,13 +154,13 @@ fn redirect(ask: &Ask, from: &Url, response: &reqwest::Response) -> Result<Optio
     let Some(location) = response.headers().get(LOCATION).filter(|_| is_redirect) else {
         return Ok(None);
     };
-    if ask.method != Method::GET && ask.method != Method::HEAD {
+    if request.method != Method::GET && request.method != Method::HEAD {
         return Err(malformed(
             "the answer redirects what was sent, which is not sent again".to_owned(),
         ));
     }
     let next = join(from, location)?;
-    if from.scheme() == "https" && next.scheme() != "https" && !ask.is_verified {
+    if from.scheme() == "https" && next.scheme() != "https" && !request.is_verified {
         return Err(malformed("the answer redirects from https to http".to_owned()));
     }
     Ok(Some(next))
@@ -183,7 +183,7 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
 
 /// An answer whose body is still to come.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     response: reqwest::Response,
     /// When the request began.
     asked: Instant,
@@ -193,7 +193,7 @@ pub(crate) struct Answer {
     limits: Limits,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }

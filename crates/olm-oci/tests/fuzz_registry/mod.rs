@@ -23,9 +23,9 @@ const PLACES: usize = 6;
 /// What must not be told to others: the password as it is sent, the identity token, the token of the service, a configured header.
 const SECRETS: [&str; 4] = ["dXNlcjpzZWNyZXQ=", "who-i-am", "the-ticket", "hush-hush"];
 /// Bytes that all servers together may get rid of on one pull: what is read, and what the system holds in between.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Requests of one pull: five places, twice for each credential, with redirects.
-const MOST_REQUESTS: usize = 200;
+const MAX_REQUESTS: usize = 200;
 
 /// Small limits, so that they are met.
 const LIMITS: Limits = Limits {
@@ -339,8 +339,8 @@ pub async fn pull(known: &Known, input: &[u8]) -> bool {
         log.sent.load(Ordering::Relaxed),
         log.requests.load(Ordering::Relaxed),
     );
-    assert!(sent < MOST_BYTES, "{sent} bytes were taken");
-    assert!(requests < MOST_REQUESTS, "{requests} requests were made");
+    assert!(sent < MAX_BYTES, "{sent} bytes were taken");
+    assert!(requests < MAX_REQUESTS, "{requests} requests were made");
     let left = std::fs::read_dir(&spool).map_or(0, Iterator::count);
     assert_eq!(left, 0, "files are left in the spool");
     let told = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&bytes.lock().expect("lock")).into_owned();

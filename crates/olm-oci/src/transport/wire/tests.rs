@@ -8,9 +8,9 @@ const LIMITS: Limits = Limits::BUNDLE;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// An answer that begins now.
-fn answer(parts: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Answer {
+fn answer(parts: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
     let now = Instant::now();
-    Answer {
+    Response {
         response: http::Response::new(reqwest::Body::wrap_stream(parts)).into(),
         asked: now,
         head: now,
@@ -35,11 +35,11 @@ async fn end_of(work: impl Future<Output = Failure>) -> (String, Duration) {
     (failure.detail, began.elapsed())
 }
 
-async fn whole(answer: Answer) -> Failure {
+async fn whole(answer: Response) -> Failure {
     answer.whole(1000).await.expect_err("endless")
 }
 
-async fn chunks(mut answer: Answer) -> Failure {
+async fn chunks(mut answer: Response) -> Failure {
     loop {
         if let Err(failure) = answer.chunk(1000).await {
             return failure;
@@ -53,7 +53,7 @@ async fn silence_has_an_end() {
         grace: LIMITS.idle * 10,
         ..LIMITS
     };
-    let silent = || Answer {
+    let silent = || Response {
         limits,
         ..answer(stream::pending())
     };
@@ -79,16 +79,16 @@ async fn what_comes_drop_by_drop_has_an_end() {
 /// What becomes of a redirect from an address to another.
 fn redirected(from: &str, to: &str, is_verified: bool) -> Result<String, String> {
     let from = parse_url(from).expect("URL");
-    let ask = Ask {
+    let request = Request {
         is_verified,
-        ..Ask::get(from.clone())
+        ..Request::get(from.clone())
     };
     let response = http::Response::builder()
         .status(StatusCode::TEMPORARY_REDIRECT)
         .header(LOCATION, to)
         .body("")
         .expect("response");
-    match redirect(&ask, &from, &response.into()) {
+    match redirect(&request, &from, &response.into()) {
         Ok(next) => Ok(next.expect("a redirect").to_string()),
         Err(failure) => {
             assert_eq!(failure.class, PullErrorClass::Malformed, "{failure:?}");
