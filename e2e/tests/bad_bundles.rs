@@ -138,7 +138,7 @@ impl Case {
         Ok(())
     }
 
-    /// Waits until the operator is installed and the Subscription has no complaint left.
+    /// Waits until the operator is installed and the Subscription reports no failure any more.
     fn expect_install(&self, within: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         self.namespace.wait_for_phase(&self.variant.csv(), "Succeeded")?;
@@ -150,7 +150,7 @@ impl Case {
             within.as_secs()
         );
         self.namespace
-            .wait_for("subscription", "wanted", "no complaint", |object| {
+            .wait_for("subscription", "wanted", "no failure reported", |object| {
                 text(object, "/status/state") == "AtLatestKnown"
                     && condition(object, "BundleUnpackFailed").is_none()
                     && condition(object, "ResolutionFailed").is_none()

@@ -78,7 +78,7 @@ fn no_operator_group_is_told() -> anyhow::Result<()> {
     // The way out works: the group is added, the operator installs.
     namespace.apply(&[operator_group("group", &[namespace.name()])])?;
     namespace.wait_for_phase("demo-operator.v1.1.0", "Succeeded")?;
-    let object = namespace.wait_for("subscription", "demo", "no complaint", |object| {
+    let object = namespace.wait_for("subscription", "demo", "no failure reported", |object| {
         condition(object, "ResolutionFailed").is_none()
     })?;
     assert_eq!(object["status"]["installedCSV"], "demo-operator.v1.1.0");

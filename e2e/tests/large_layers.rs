@@ -55,9 +55,9 @@ fn a_bundle_image_with_a_layer_of_20_mb_is_installed() -> anyhow::Result<()> {
     ])?;
     let installed = namespace.wait_for_phase(&described.csv(), "Succeeded");
     let seen = namespace.get("subscription", "wanted")?.unwrap_or_default();
-    let complaint =
+    let failure =
         condition(&seen, "BundleUnpackFailed").map(|condition| text(condition, "/message").to_owned());
-    assert_eq!(complaint, None);
+    assert_eq!(failure, None);
     installed?;
     let _ = lab.kubectl().run(&[
         "delete",

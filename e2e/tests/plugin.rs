@@ -42,16 +42,16 @@ fn operator(namespace: &Namespace<'_>, arguments: &[&str]) -> anyhow::Result<Out
 }
 
 /// Its standard output, given that it ended with `code`.
-fn told(output: &Output, code: i32) -> String {
+fn stdout_of(output: &Output, code: i32) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{text}{complaint}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}{errors}");
     text
 }
 
 /// Names of the ClusterServiceVersions that are going to be installed, in order.
 fn foretold(namespace: &Namespace<'_>) -> anyhow::Result<Vec<String>> {
-    let plan: Value = serde_json::from_str(&told(&operator(namespace, &["plan", "-o", "json"])?, 0))?;
+    let plan: Value = serde_json::from_str(&stdout_of(&operator(namespace, &["plan", "-o", "json"])?, 0))?;
     let install = plan["install"].as_array().context("no list of installs")?;
     Ok(install
         .iter()
@@ -68,7 +68,7 @@ fn what_is_foretold_happens_and_what_holds_it_up_is_explained() -> anyhow::Resul
     })?;
     let first_plan = namespace.wait_for_plan(FIRST, "RequiresApproval")?;
     assert_eq!(foretold(&namespace)?, [FIRST, SECOND]);
-    let text = told(&operator(&namespace, &["plan"])?, 0);
+    let text = stdout_of(&operator(&namespace, &["plan"])?, 0);
     assert!(text.contains("approve"), "{text}");
 
     namespace.approve(&first_plan)?;
@@ -81,13 +81,13 @@ fn what_is_foretold_happens_and_what_holds_it_up_is_explained() -> anyhow::Resul
         object["status"]["state"] == "AtLatestKnown"
     })?;
     assert_eq!(foretold(&namespace)?, [""; 0]);
-    let text = told(&operator(&namespace, &["explain"])?, 0);
+    let text = stdout_of(&operator(&namespace, &["explain"])?, 0);
     assert!(text.contains(SECOND), "{text}");
 
     let missing = subscription("other", "nothing-like-it", "stable", "catalog", namespace.name());
     namespace.apply(&[missing])?;
     let condition = namespace.wait_for_condition("other", "ResolutionFailed")?;
-    let text = told(&operator(&namespace, &["explain"])?, 2);
+    let text = stdout_of(&operator(&namespace, &["explain"])?, 2);
     let message = condition["message"].as_str().unwrap_or_default();
     let cause = "no catalog offers package nothing-like-it";
     assert!(message.contains(cause), "{message}");

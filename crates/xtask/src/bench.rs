@@ -18,7 +18,7 @@ pub use memory::find_process;
 ///
 /// # Errors
 /// What is measured does not come about.
-pub fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     match &options.what {
         Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
         Some(BenchCommand::Churn(churn)) => churn::run(churn),

@@ -15,12 +15,11 @@ use crate::workspace;
 
 /// One program of tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TestBinary {
+pub(crate) struct TestBinary {
     /// The package it belongs to.
     pub package: String,
     /// Its target: the name of a file in `tests`, or `lib`, or the name of a program with tests in it.
     pub target: String,
-    /// Where it is.
     pub executable: PathBuf,
     /// The package's folder, in which cargo runs its tests.
     pub folder: PathBuf,
@@ -28,12 +27,12 @@ pub struct TestBinary {
 
 impl TestBinary {
     /// How it is named to people.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} {}", self.package, self.target)
     }
 
     /// A command that runs it as `cargo test` does.
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command
             .current_dir(&self.folder)
@@ -50,7 +49,7 @@ impl TestBinary {
 
 /// What cargo built.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Built {
+pub(crate) struct Built {
     /// Programs of tests, by package and target.
     pub tests: Vec<TestBinary>,
     /// The workspace's own programs by name.
@@ -62,7 +61,7 @@ pub struct Built {
 ///
 /// # Errors
 /// When something does not compile; the compiler's words have then been printed.
-pub fn build(only: Option<&[String]>) -> anyhow::Result<Built> {
+pub(crate) fn build(only: Option<&[String]>) -> anyhow::Result<Built> {
     let mut cargo = workspace::cargo();
     // Of `cargo test --no-run` the programs would be missing.
     cargo.args([
@@ -96,7 +95,7 @@ pub fn build(only: Option<&[String]>) -> anyhow::Result<Built> {
 
 impl Built {
     /// Takes in a line of cargo's messages.
-    pub fn note(&mut self, line: &str) {
+    pub(crate) fn note(&mut self, line: &str) {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
             return;
         };

@@ -4,6 +4,7 @@
 //! tools. Each is seconds long once the workspace is compiled. `cargo xtask test` runs them too.
 
 mod circles;
+mod documents;
 mod manifests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,7 @@ struct Structure {
 enum Outcome {
     Holds,
     Faults(Vec<String>),
-    LeftOut(String),
+    Skipped(String),
 }
 
 /// A check and how it is told.
@@ -44,7 +45,7 @@ struct Check {
     run: fn() -> anyhow::Result<Outcome>,
 }
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 10] = [
     Check {
         name: "packages depend on those they may",
         run: dependencies,
@@ -84,6 +85,14 @@ const CHECKS: [Check; 8] = [
         run: generated,
     },
     Check {
+        name: "links in Markdown lead somewhere",
+        run: || Ok(faults(documents::dead_links()?)),
+    },
+    Check {
+        name: "no example in doc comments that no test runs",
+        run: || Ok(faults(documents::examples()?)),
+    },
+    Check {
         name: "documentation has no dead links",
         run: || {
             tool(
@@ -108,7 +117,7 @@ const CHECKS: [Check; 8] = [
 ///
 /// # Errors
 /// When a check cannot be made.
-pub fn run() -> anyhow::Result<ExitCode> {
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(if all(&Progress::start())? {
         ExitCode::SUCCESS
     } else {
@@ -120,14 +129,14 @@ pub fn run() -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// When a check cannot be made.
-pub fn all(progress: &Progress) -> anyhow::Result<bool> {
+pub(crate) fn all(progress: &Progress) -> anyhow::Result<bool> {
     let mut holds = true;
     for check in &CHECKS {
         crate::interrupt::check()?;
         let began = Instant::now();
         match (check.run)().with_context(|| format!("check `{}`", check.name))? {
             Outcome::Holds => progress.done(check.name, began.elapsed()),
-            Outcome::LeftOut(why) => progress.note(&format!("LEFT OUT: {}: {why}", check.name)),
+            Outcome::Skipped(why) => progress.note(&format!("SKIPPED: {}: {why}", check.name)),
             Outcome::Faults(faults) => {
                 holds = false;
                 progress.note(&format!("DOES NOT HOLD: {}", check.name));
@@ -201,9 +210,9 @@ fn tool(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Outc
     if output.status.success() {
         return Ok(Outcome::Holds);
     }
-    let told = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     Ok(Outcome::Faults(
-        String::from_utf8_lossy(&told)
+        String::from_utf8_lossy(&printed)
             .lines()
             .map(str::to_owned)
             .collect(),
@@ -227,17 +236,17 @@ fn deny() -> anyhow::Result<Outcome> {
         .status()
         .is_ok_and(|status| status.success());
     if !is_there {
-        return Ok(Outcome::LeftOut(
+        return Ok(Outcome::Skipped(
             "cargo-deny is not installed (cargo install cargo-deny)".to_owned(),
         ));
     }
     match tool(&["deny", "check"], &[])? {
-        Outcome::Faults(told)
-            if told
+        Outcome::Faults(printed)
+            if printed
                 .iter()
                 .any(|line| line.contains("failed to fetch advisory database")) =>
         {
-            Ok(Outcome::LeftOut(
+            Ok(Outcome::Skipped(
                 "the database of advisories is out of reach".to_owned(),
             ))
         }

@@ -11,12 +11,10 @@ use crate::results::{Results, Verdict};
 use crate::test::shared_folder;
 use crate::workspace;
 
-/// One numbered promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Item {
     /// For example `ARCH-001`.
     id: String,
-    /// What is promised.
     statement: String,
     /// The step of the plan that brings it.
     step: String,
@@ -26,7 +24,7 @@ struct Item {
 ///
 /// # Errors
 /// When the checklist cannot be read, or a test carries an id that is not on it.
-pub fn run(step: Option<u8>) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(step: Option<u8>) -> anyhow::Result<ExitCode> {
     let path = shared_folder().join("mission/checklist.md");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let items = parse_items(&text);

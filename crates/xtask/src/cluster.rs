@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
-pub mod address;
+mod address;
 pub mod audit;
 mod build;
 mod certs;
@@ -37,7 +37,7 @@ mod network;
 mod node;
 mod packages;
 mod processes;
-pub mod registry;
+mod registry;
 mod start;
 pub mod status;
 mod teardown;

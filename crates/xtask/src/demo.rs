@@ -104,7 +104,7 @@ fn copy_renamed(from: &Path, to: &Path, registry: &str) -> anyhow::Result<()> {
 }
 
 /// The objects a user writes to get the operator: namespace, catalog, group, subscription.
-pub fn user_objects(approval: &str) -> Vec<Value> {
+pub(crate) fn user_objects(approval: &str) -> Vec<Value> {
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         json!({
@@ -131,7 +131,11 @@ pub fn user_objects(approval: &str) -> Vec<Value> {
 ///
 /// # Errors
 /// When a step does not come about in time; the text says what was seen last.
-pub fn run(destination: &Destination, registry: Option<&str>, progress: &Progress) -> anyhow::Result<()> {
+pub(crate) fn run(
+    destination: &Destination,
+    registry: Option<&str>,
+    progress: &Progress,
+) -> anyhow::Result<()> {
     let mut objects = user_objects("Manual");
     if let Some(registry) = registry {
         objects
@@ -193,7 +197,7 @@ pub fn run(destination: &Destination, registry: Option<&str>, progress: &Progres
 ///
 /// # Errors
 /// When kubectl fails.
-pub fn show(destination: &Destination, cluster_name: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn show(destination: &Destination, cluster_name: Option<&str>) -> anyhow::Result<()> {
     for kinds in [
         "catalogsource",
         "subscription",

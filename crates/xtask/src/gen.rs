@@ -16,7 +16,7 @@ const UPDATE: &str = "OLM_UPDATE_GENERATED";
 ///
 /// # Errors
 /// When cargo cannot be run, the types do not compile, or a file is stale.
-pub fn run(check: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
     let mut command = workspace::cargo();
     command
         .args(["test", "--quiet", "--workspace", "--test", "crds", "--"])

@@ -19,7 +19,7 @@ pub const VARIABLE: &str = "OLM_IMAGES";
 /// Version in the tags of our images.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Releases of the demo operator, one image each.
-pub const DEMO_RELEASES: [&str; 2] = ["1.0.0", "1.1.0"];
+pub(crate) const DEMO_RELEASES: [&str; 2] = ["1.0.0", "1.1.0"];
 
 /// Takes the place of operators whose images cannot be had; tests put it into images of their own.
 const STAND_IN: &str = "stand-in";
@@ -49,7 +49,7 @@ pub struct BuiltImage {
 
 /// How the programs in images are compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Profile {
+pub(crate) enum Profile {
     /// As they are shipped.
     Release,
     /// The same but for optimising across crates, which takes minutes: for tests, which ask what programs do and not how fast.
@@ -144,7 +144,7 @@ fn target() -> String {
 ///
 /// # Errors
 /// When the compiler fails, a program is not static, or the certificate authorities are missing.
-pub fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
+pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
     progress.stage("static programs built", || compile(profile, &PROGRAMS))?;
     write(progress, profile.programs(), &[])
 }
@@ -154,7 +154,7 @@ pub fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
 ///
 /// # Errors
 /// When a program is missing or cannot be copied.
-pub fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
+pub(crate) fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
     // Images of others have nothing but this one program.
     progress.stage("static stand-in built", || compile(Profile::Tested, &[STAND_IN]))?;
     let copies = folder().join("programs");

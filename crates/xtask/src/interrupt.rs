@@ -11,7 +11,7 @@ static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 ///
 /// # Errors
 /// When the signal handlers cannot be installed.
-pub fn watch() -> anyhow::Result<()> {
+pub(crate) fn watch() -> anyhow::Result<()> {
     if REQUESTED.get().is_some() {
         return Ok(());
     }
@@ -26,13 +26,13 @@ pub fn watch() -> anyhow::Result<()> {
 }
 
 /// Whether Ctrl-C was pressed since [`watch`] was called.
-pub fn is_requested() -> bool {
+pub(crate) fn is_requested() -> bool {
     REQUESTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// # Errors
 /// When Ctrl-C was pressed since [`watch`] was called.
-pub fn check() -> anyhow::Result<()> {
+pub(crate) fn check() -> anyhow::Result<()> {
     if is_requested() {
         bail!("interrupted");
     }

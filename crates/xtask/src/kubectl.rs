@@ -1,6 +1,5 @@
 //! kubectl against the cluster a command works on.
 
-use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::interrupt;
+use crate::{interrupt, process};
 
 /// Time between two looks at something that is waited for.
 const POLL: Duration = Duration::from_millis(300);
@@ -47,7 +46,7 @@ impl Destination {
     /// # Errors
     /// With kubectl's own words when it fails.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.finish(self.kubectl(arguments), None, arguments)
+        process::output(self.kubectl(arguments), None, &shown(arguments))
     }
 
     /// Runs kubectl with `input` on its standard input.
@@ -55,7 +54,7 @@ impl Destination {
     /// # Errors
     /// With kubectl's own words when it fails.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
-        self.finish(self.kubectl(arguments), Some(input), arguments)
+        process::output(self.kubectl(arguments), Some(input), &shown(arguments))
     }
 
     /// Applies objects, server side so that large CustomResourceDefinitions fit.
@@ -76,9 +75,9 @@ impl Destination {
     /// # Errors
     /// When the cluster does not answer.
     pub fn get(&self, arguments: &[&str]) -> anyhow::Result<Option<Value>> {
-        let mut words = vec!["get", "--ignore-not-found", "-o", "json"];
-        words.extend(arguments);
-        let text = self.run(&words)?;
+        let mut given = vec!["get", "--ignore-not-found", "-o", "json"];
+        given.extend(arguments);
+        let text = self.run(&given)?;
         if text.trim().is_empty() {
             return Ok(None);
         }
@@ -111,37 +110,38 @@ impl Destination {
         }
     }
 
-    fn finish(
-        &self,
-        mut command: Command,
-        input: Option<&str>,
-        arguments: &[&str],
-    ) -> anyhow::Result<String> {
-        let shown = || format!("kubectl {}", arguments.join(" "));
-        if input.is_some() {
-            command.stdin(Stdio::piped());
-        }
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot run `{}`", shown()))?;
-        if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
-            stdin
-                .write_all(text.as_bytes())
-                .with_context(|| format!("`{}` did not read its input", shown()))?;
-        }
-        let output = child
-            .wait_with_output()
-            .with_context(|| format!("lost `{}`", shown()))?;
-        if !output.status.success() {
-            bail!(
-                "`{}` failed: {}",
-                shown(),
+    /// What the API server says to `kubectl auth can-i`.
+    ///
+    /// # Errors
+    /// When it could not be asked, which kubectl ends with the same exit code as "no".
+    pub fn can_i(&self, arguments: &[&str]) -> anyhow::Result<bool> {
+        let mut given = vec!["auth", "can-i"];
+        given.extend(arguments);
+        let output = self
+            .kubectl(&given)
+            .output()
+            .with_context(|| format!("cannot run `{}`", shown(&given)))?;
+        let answer = String::from_utf8_lossy(&output.stdout);
+        yes_or_no(&answer).with_context(|| {
+            format!(
+                "`{}` did not answer: {}",
+                shown(&given),
                 String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            )
+        })
+    }
+}
+
+fn shown(arguments: &[&str]) -> String {
+    format!("kubectl {}", arguments.join(" "))
+}
+
+/// The answer of `can-i`, which may be followed by a reason.
+fn yes_or_no(answer: &str) -> Option<bool> {
+    match answer.split_whitespace().next()? {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
     }
 }
 
@@ -151,4 +151,18 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
         .pointer(pointer)
         .and_then(Value::as_str)
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubectl_that_fails_does_not_say_no() {
+        assert_eq!(yes_or_no("yes\n"), Some(true));
+        assert_eq!(yes_or_no("no\n"), Some(false));
+        assert_eq!(yes_or_no("no - RBAC: clusterrole not found\n"), Some(false));
+        assert_eq!(yes_or_no(""), None);
+        assert_eq!(yes_or_no("error: You must be logged in to the server\n"), None);
+    }
 }

@@ -3,29 +3,32 @@
 //! The binary (`cargo xtask …`) only parses arguments and calls [`run`]. The library face exists for the end-to-end
 //! tests, which start and question clusters through the same code as the command line does: see [`cluster::Cluster`].
 
+#![warn(unreachable_pub)]
+
 use std::process::ExitCode;
 
 pub mod args;
 pub mod bench;
 mod binaries;
 pub mod catalog;
-pub mod check;
-pub mod checklist;
+mod check;
+mod checklist;
 pub mod cluster;
 pub mod demo;
 pub mod deploy;
-pub mod r#gen;
+mod r#gen;
 pub mod images;
-pub mod interrupt;
+mod interrupt;
 pub mod kubectl;
 pub mod manifest;
-pub mod mutants;
+mod mutants;
 pub mod oci_layout;
+mod process;
 pub mod progress;
-pub mod results;
-pub mod target;
+mod results;
+mod target;
 pub mod test;
-pub mod watch;
+mod watch;
 pub mod workspace;
 
 /// Runs one command. Progress goes to stderr, data to stdout.

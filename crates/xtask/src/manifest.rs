@@ -36,12 +36,12 @@ pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<Value>> {
 }
 
 /// Replaces the prefix of our image names by `registry` in a text.
-pub fn rename_images_in_text(text: &str, registry: &str) -> String {
+pub(crate) fn rename_images_in_text(text: &str, registry: &str) -> String {
     text.replace(IMAGE_PREFIX, &format!("{}/", registry.trim_end_matches('/')))
 }
 
 /// Replaces the prefix of our image names by `registry` everywhere in `value`.
-pub fn rename_images(value: &mut Value, registry: &str) {
+pub(crate) fn rename_images(value: &mut Value, registry: &str) {
     match value {
         Value::String(text) => *text = rename_images_in_text(text, registry),
         Value::Array(items) => items.iter_mut().for_each(|item| rename_images(item, registry)),
@@ -53,7 +53,7 @@ pub fn rename_images(value: &mut Value, registry: &str) {
 }
 
 /// Adds its digest to `image`, where `value` names it: a tag alone would leave a running pod with what it once was.
-pub fn pin_image(value: &mut Value, image: &str, digest: &str) {
+pub(crate) fn pin_image(value: &mut Value, image: &str, digest: &str) {
     match value {
         Value::String(text) if text.ends_with(image) => *text = format!("{text}@{digest}"),
         Value::Array(items) => items.iter_mut().for_each(|item| pin_image(item, image, digest)),
@@ -71,7 +71,7 @@ pub fn pin_image(value: &mut Value, image: &str, digest: &str) {
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Result<Value> {
+pub(crate) fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Result<Value> {
     let mut data = serde_json::Map::new();
     let mut items = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {

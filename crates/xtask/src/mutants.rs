@@ -108,7 +108,7 @@ impl fmt::Display for Outcome {
 
 /// How many mutations were tried and how many nobody noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Score {
+pub(crate) struct Score {
     known: usize,
     tried: usize,
     failed: usize,
@@ -118,7 +118,7 @@ pub struct Score {
 
 impl Score {
     /// Whether all that were tried were noticed.
-    pub fn is_good(self) -> bool {
+    pub(crate) fn is_good(self) -> bool {
         self.failed == 0
     }
 }
@@ -143,7 +143,7 @@ impl fmt::Display for Score {
 ///
 /// # Errors
 /// The workspace cannot be copied, cargo not be run, or the tests fail without any mutation.
-pub fn run(share: usize, only: Option<&str>) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(share: usize, only: Option<&str>) -> anyhow::Result<ExitCode> {
     let score = every(share.max(1), only)?;
     println!("{score}");
     Ok(if score.is_good() {

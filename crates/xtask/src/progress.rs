@@ -77,7 +77,7 @@ pub fn print_error(error: &anyhow::Error) {
 
 /// The colours in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colour {
+pub(crate) enum Colour {
     /// Times and other things to look past.
     Dim,
     /// Done.
@@ -87,7 +87,7 @@ pub enum Colour {
 }
 
 /// `text` in a colour when stderr is a terminal and NO_COLOR is not set, else as it is.
-pub fn paint(colour: Colour, text: &str) -> String {
+pub(crate) fn paint(colour: Colour, text: &str) -> String {
     if !std::io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some() {
         return text.to_owned();
     }

@@ -12,10 +12,8 @@ use crate::workspace;
 /// The outcome of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// It passed.
+pub(crate) enum Verdict {
     Passed,
-    /// It failed.
     Failed,
     /// It was not run.
     Ignored,
@@ -23,7 +21,7 @@ pub enum Verdict {
 
 /// Results by test name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Results {
+pub(crate) struct Results {
     /// Test name (with its modules) to outcome.
     pub tests: BTreeMap<String, Verdict>,
     /// The summary lines cargo printed, in order.
@@ -32,7 +30,7 @@ pub struct Results {
 
 impl Results {
     /// Takes in a line of `cargo test`'s output.
-    pub fn read_line(&mut self, line: &str) {
+    pub(crate) fn read_line(&mut self, line: &str) {
         if line.starts_with("test result:") {
             self.summaries.push(line.to_owned());
         } else if let Some((name, outcome)) = line
@@ -50,7 +48,7 @@ impl Results {
     }
 
     /// The file results are kept in between runs.
-    pub fn path() -> PathBuf {
+    pub(crate) fn path() -> PathBuf {
         workspace::root().join("target/test-results.json")
     }
 
@@ -58,7 +56,7 @@ impl Results {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn load() -> anyhow::Result<Self> {
+    pub(crate) fn load() -> anyhow::Result<Self> {
         let path = Self::path();
         match fs::read(&path) {
             Ok(bytes) => {
@@ -72,7 +70,7 @@ impl Results {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn save(&self) -> anyhow::Result<()> {
+    pub(crate) fn save(&self) -> anyhow::Result<()> {
         let mut all = Self::load().unwrap_or_default();
         all.tests.extend(self.tests.clone());
         all.summaries.clone_from(&self.summaries);

@@ -18,7 +18,7 @@ use crate::{demo as main_job, deploy as installation, interrupt};
 ///
 /// # Errors
 /// When a stage fails; what runs is left for a look.
-pub fn demo(options: &TargetOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn demo(options: &TargetOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
     let destination = open(options, &progress)?;
@@ -45,7 +45,7 @@ pub fn demo(options: &TargetOptions) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// When a stage fails.
-pub fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
     let destination = open(options, &progress)?;
@@ -58,7 +58,7 @@ pub fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// When the build or a push fails.
-pub fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
     let progress = Progress::start();
     let images = built::build(built::Profile::Release, &progress)?;
     if let Some(name) = &options.name {

@@ -7,6 +7,7 @@
 //! mutations. At the end stands where the time went, and last of all what each test
 //! program said of itself.
 
+mod programs;
 mod runner;
 mod timing;
 
@@ -16,8 +17,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, anyhow, bail};
-use serde::Deserialize;
 
+use self::programs::Manifest;
 use self::runner::{Job, Runner};
 use self::timing::{Part, Timing};
 use crate::args::TestOptions;
@@ -55,7 +56,7 @@ const E2E_THREADS: &str = "4";
 ///
 /// # Errors
 /// When tests cannot be run at all; failing tests are the exit code.
-pub fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
     require_shared(&progress)?;
@@ -106,7 +107,6 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
             unit.into_iter().partition(|binary| binary.target == FUZZ_TARGET);
         let jobs: Vec<Job<'_>> = unit.into_iter().map(|binary| job(binary, options, &[])).collect();
         passed &= runner.in_turn(&jobs)?;
-        passed &= documentation(runner)?;
         passed &= fuzzing(&fuzz, options, runner, progress)?;
     }
     let Some(images) = images else {
@@ -277,13 +277,6 @@ fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'stat
     }
 }
 
-/// Examples in documentation, which cargo alone can run.
-fn documentation(runner: &Runner<'_>) -> anyhow::Result<bool> {
-    let mut command = workspace::cargo();
-    command.args(["test", "--workspace", "--doc", "--no-fail-fast"]);
-    runner.run("examples in documentation", command, &runner::show)
-}
-
 /// Runs all fuzz targets of a crate at once, after their seeds and former findings were tried.
 fn fuzzing(
     binaries: &[&TestBinary],
@@ -351,86 +344,13 @@ fn against_cluster(
     outcome
 }
 
-/// What `e2e/Cargo.toml` says of its test programs.
-#[derive(Debug, PartialEq, Eq)]
-struct Manifest {
-    /// All of them.
-    tests: Vec<String>,
-    /// Those that want the cluster for themselves, in order.
-    alone: Vec<String>,
-}
-
-impl Manifest {
-    /// The tests called `names`, or all if none is.
-    fn chosen(self, names: &[String]) -> anyhow::Result<Vec<String>> {
-        if let Some(name) = names.iter().find(|name| !self.tests.contains(name)) {
-            bail!("e2e has no test program {name}; it has {}", self.tests.join(", "));
-        }
-        Ok(if names.is_empty() {
-            self.tests
-        } else {
-            names.to_vec()
-        })
-    }
-
-    fn read() -> anyhow::Result<Self> {
-        let output = workspace::cargo()
-            .args(["metadata", "--no-deps", "--format-version", "1"])
-            .output()
-            .context("cannot run cargo metadata")?;
-        Self::of(&output.stdout)
-    }
-
-    fn of(metadata: &[u8]) -> anyhow::Result<Self> {
-        #[derive(Deserialize)]
-        struct Metadata {
-            packages: Vec<Package>,
-        }
-        #[derive(Deserialize)]
-        struct Package {
-            name: String,
-            #[serde(default)]
-            targets: Vec<Target>,
-            metadata: Option<serde_json::Value>,
-        }
-        #[derive(Deserialize)]
-        struct Target {
-            name: String,
-            kind: Vec<String>,
-        }
-        let metadata: Metadata =
-            serde_json::from_slice(metadata).context("cargo metadata did not print JSON")?;
-        let package = metadata
-            .packages
-            .into_iter()
-            .find(|package| package.name == E2E)
-            .context("the workspace has no package e2e")?;
-        let list = package
-            .metadata
-            .and_then(|metadata| metadata.pointer("/tests/alone").cloned())
-            .context("e2e/Cargo.toml has no list package.metadata.tests.alone")?;
-        let tests: Vec<String> = package
-            .targets
-            .into_iter()
-            .filter(|target| target.kind == ["test"])
-            .map(|target| target.name)
-            .collect();
-        let alone: Vec<String> = serde_json::from_value(list)
-            .context("package.metadata.tests.alone of e2e/Cargo.toml is no list of names")?;
-        if let Some(name) = alone.iter().find(|name| !tests.contains(name)) {
-            bail!("package.metadata.tests.alone of e2e/Cargo.toml names {name}, which is no test");
-        }
-        Ok(Self { tests, alone })
-    }
-}
-
 fn in_order<'a>(mut binaries: Vec<&'a TestBinary>, order: &[String]) -> Vec<&'a TestBinary> {
     binaries.sort_by_key(|binary| order.iter().position(|name| *name == binary.target));
     binaries
 }
 
 /// The folder with corpus and recorded answers.
-pub fn shared_folder() -> PathBuf {
+pub(crate) fn shared_folder() -> PathBuf {
     std::env::var_os(SHARED_VARIABLE).map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
 }
 
@@ -450,30 +370,4 @@ fn require_shared(progress: &Progress) -> anyhow::Result<()> {
         "{missing}: the tests that compare with them say so and do not run"
     ));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tests_that_run_alone_are_read_from_the_manifest_of_e2e() {
-        let of = |alone: &str| {
-            let text = format!(
-                r#"{{"packages": [{{"name": "opm", "metadata": null}}, {{"name": "e2e", "metadata": {alone},
-                "targets": [{{"name": "e2e", "kind": ["lib"]}}, {{"name": "crash", "kind": ["test"]}}]}}]}}"#
-            );
-            Manifest::of(text.as_bytes())
-        };
-        let manifest = of(r#"{"tests": {"alone": ["crash"]}}"#).unwrap();
-        assert_eq!(
-            (manifest.tests, manifest.alone),
-            (vec!["crash".to_owned()], vec!["crash".to_owned()])
-        );
-        assert!(of("null").is_err());
-        assert!(of(r#"{"tests": {"alone": ["crush"]}}"#).is_err());
-        let ours = Manifest::read().unwrap();
-        assert!(ours.alone.contains(&"crash".to_owned()));
-        assert!(ours.chosen(&["crush".to_owned()]).is_err());
-    }
 }

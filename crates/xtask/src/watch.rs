@@ -12,18 +12,15 @@ use crate::kubectl::Destination;
 
 /// One state of one object.
 #[derive(Debug, Clone)]
-pub struct Sighting {
+pub(crate) struct Sighting {
     /// When it arrived here.
     pub at: Instant,
-    /// `ADDED`, `MODIFIED` or `DELETED`.
-    pub event: String,
-    /// The object.
     pub object: Value,
 }
 
 /// Running watches; they end when this is dropped.
 #[derive(Debug)]
-pub struct Sightings {
+pub(crate) struct Sightings {
     seen: Arc<Mutex<Vec<Sighting>>>,
     children: Vec<Child>,
 }
@@ -43,7 +40,7 @@ impl Sightings {
     ///
     /// # Errors
     /// When kubectl cannot be started.
-    pub fn start(destination: &Destination, namespace: &str, kinds: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) fn start(destination: &Destination, namespace: &str, kinds: &[&str]) -> anyhow::Result<Self> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut children = Vec::new();
         for kind in kinds {
@@ -74,7 +71,7 @@ impl Sightings {
     ///
     /// # Errors
     /// After `patience`, naming `what`.
-    pub fn wait(
+    pub(crate) fn wait(
         &self,
         what: &str,
         patience: Duration,
@@ -93,7 +90,7 @@ impl Sightings {
     }
 
     /// The first sighting so far that `wanted` accepts.
-    pub fn find(&self, wanted: impl Fn(&Sighting) -> bool) -> Option<Sighting> {
+    pub(crate) fn find(&self, wanted: impl Fn(&Sighting) -> bool) -> Option<Sighting> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.iter().find(|sighting| wanted(sighting)).cloned()
     }
@@ -104,7 +101,6 @@ fn record(output: impl Read, seen: &Mutex<Vec<Sighting>>) {
         let Ok(mut event) = event else { return };
         let sighting = Sighting {
             at: Instant::now(),
-            event: event["type"].as_str().unwrap_or_default().to_owned(),
             object: event["object"].take(),
         };
         seen.lock().unwrap_or_else(PoisonError::into_inner).push(sighting);

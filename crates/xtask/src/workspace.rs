@@ -44,7 +44,7 @@ fn about_a_package(names: impl Iterator<Item = OsString>) -> impl Iterator<Item 
 }
 
 /// Where everything about clusters is kept: built programs in `bin`, beside one folder for each cluster.
-pub fn clusters() -> PathBuf {
+pub(crate) fn clusters() -> PathBuf {
     root().join("target/cluster")
 }
 

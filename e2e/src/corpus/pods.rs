@@ -9,7 +9,7 @@ use super::bundle::{Bundle, containers, list, words};
 /// Volumes that need nothing but the node and the API server. A volume without source is an empty folder.
 const PLAIN_VOLUMES: [&str; 3] = ["emptyDir", "downwardAPI", "projected"];
 /// Most milli-CPUs one container may ask for: the node is shared by all operators of the test.
-const MOST_CPU: u64 = 300;
+const MAX_MILLI_CPUS: u64 = 300;
 
 /// What keeps the pods of the bundle from running as a stand-in would, one text each.
 pub fn obstacles(bundle: &Bundle, node: &BTreeMap<String, String>) -> Vec<String> {
@@ -97,7 +97,7 @@ fn container_obstacles(container: &Value) -> Vec<String> {
             .map(|_| "takes its environment from an object".to_owned()),
     );
     let asked = &container["resources"]["requests"]["cpu"];
-    if milli_cpus(asked).is_none_or(|asked| asked > MOST_CPU) {
+    if milli_cpus(asked).is_none_or(|asked| asked > MAX_MILLI_CPUS) {
         found.push(format!("asks for {asked} CPUs"));
     }
     found

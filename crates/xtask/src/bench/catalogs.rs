@@ -12,11 +12,11 @@ use anyhow::{Context as _, bail};
 
 use crate::args::CatalogBenchOptions;
 use crate::progress::Progress;
+use crate::test::shared_folder;
 use crate::workspace;
 
 /// How long each load lasts.
 const LOAD: u64 = 4;
-/// Where servers listen.
 const PORT: &str = "50971";
 
 /// Figures of one program.
@@ -74,29 +74,35 @@ fn corpus() -> anyhow::Result<PathBuf> {
     if catalog.is_dir() {
         return Ok(catalog);
     }
-    let shared =
-        std::env::var_os("OLM_SHARED").map_or_else(|| workspace::root().join("../shared"), PathBuf::from);
-    let archive = shared.join("corpus/community-fbc.tar.xz");
+    let archive = shared_folder().join("corpus/community-fbc.tar.xz");
     if !archive.is_file() {
         bail!(
             "{} does not exist: name a catalog with --catalog, or set OLM_SHARED",
             archive.display()
         );
     }
-    fs::create_dir_all(&catalog)?;
+    unpack(&archive, &catalog)?;
+    Ok(catalog)
+}
+
+/// Unpacks beside `folder` and gives it that name at the end, so that what bears it is whole.
+fn unpack(archive: &Path, folder: &Path) -> anyhow::Result<()> {
+    let partial = folder.with_extension("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
+    }
+    fs::create_dir_all(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
     let status = Command::new("tar")
-        .args([
-            "-xJf".as_ref(),
-            archive.as_os_str(),
-            "-C".as_ref(),
-            catalog.as_os_str(),
-        ])
+        .arg("-xf")
+        .arg(archive)
+        .arg("-C")
+        .arg(&partial)
         .status()
         .context("cannot run tar")?;
     if !status.success() {
         bail!("tar failed on {}", archive.display());
     }
-    Ok(catalog)
+    fs::rename(&partial, folder).with_context(|| format!("cannot make {}", folder.display()))
 }
 
 fn build(options: &CatalogBenchOptions) -> anyhow::Result<(PathBuf, PathBuf)> {
@@ -355,5 +361,39 @@ fn print_table(ours: &Figures, theirs: Option<&Figures>) {
     for (what, recorded, target, ours, now, is_met) in rows {
         let verdict = if is_met { "" } else { "miss" };
         println!("| {what} | {recorded} | {now} | {target} | {ours} | {verdict} |");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_corpus_is_there_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (archive, target) = (folder.path().join("a.tar"), folder.path().join("fbc"));
+        let mut builder = tar::Builder::new(File::create(&archive).unwrap());
+        let mut add = |path: &str, size: usize| {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(size as u64);
+            header.set_mode(0o644);
+            builder
+                .append_data(&mut header, path, vec![b'x'; size].as_slice())
+                .unwrap();
+        };
+        add("one/catalog.yaml", 10);
+        add("two/catalog.yaml", 100_000);
+        builder.into_inner().unwrap();
+        let whole = fs::read(&archive).unwrap();
+
+        // As if it had been cut short, after one file.
+        fs::write(&archive, &whole[..5_000]).unwrap();
+        unpack(&archive, &target).unwrap_err();
+        assert!(!target.exists());
+
+        fs::write(&archive, &whole).unwrap();
+        unpack(&archive, &target).unwrap();
+        assert_eq!(fs::read(target.join("two/catalog.yaml")).unwrap().len(), 100_000);
+        assert_eq!(fs::read(target.join("one/catalog.yaml")).unwrap().len(), 10);
     }
 }

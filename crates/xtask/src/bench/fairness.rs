@@ -1,7 +1,7 @@
 //! `cargo xtask bench fairness`: what one namespace can cost another. The end-to-end test of that name does it and tells the
 //! times; here they are a row, with operators as they are shipped.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, Output};
 
 use anyhow::{Context as _, bail};
 
@@ -45,19 +45,26 @@ pub(super) fn run(cluster: &ClusterName) -> anyhow::Result<ExitCode> {
             .output()
             .context("cannot run cargo")
     })?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    let Some((idle, beside)) = told.lines().find_map(times) else {
-        bail!(
-            "the test did not tell its times: {told}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    };
+    let (idle, beside) = measured(&output)?;
     let ratio = beside / idle;
     println!("demo operator installed on an idle cluster, s         {idle:>8.2}");
     println!("the same beside a namespace that misbehaves, s        {beside:>8.2}");
     let mark = if ratio > GOAL { "  MISS" } else { "" };
     println!("times idle (goal: at most {GOAL})                         {ratio:>8.2}{mark}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Both times in seconds. Those of a test that failed are no measurement.
+fn measured(output: &Output) -> anyhow::Result<(f64, f64)> {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let said = || format!("{printed}{}", String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        bail!("the test failed ({}): {}", output.status, said());
+    }
+    printed
+        .lines()
+        .find_map(times)
+        .with_context(|| format!("the test did not print its times: {}", said()))
 }
 
 /// Both times in seconds, from `idle 1.5s, beside a busy namespace 2.1s`.
@@ -76,7 +83,27 @@ fn seconds(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
     use super::*;
+
+    #[test]
+    fn times_of_a_test_that_failed_do_not_count() {
+        let ended = |code: i32, printed: &str| {
+            measured(&Output {
+                status: ExitStatus::from_raw(code << 8),
+                stdout: printed.into(),
+                stderr: "panicked".into(),
+            })
+        };
+        let line = "idle 1.5s, beside a busy namespace 3s\n";
+        assert_eq!(ended(0, line).unwrap(), (1.5, 3.0));
+        let error = ended(101, line).unwrap_err().to_string();
+        assert!(error.contains("failed") && error.contains("panicked"), "{error}");
+        let error = ended(0, "running 1 test\n").unwrap_err().to_string();
+        assert!(error.contains("did not print its times"), "{error}");
+    }
 
     #[test]
     fn the_tests_line_is_understood() {

@@ -340,7 +340,6 @@ mod tests {
     fn a_pod_is_ready_by_its_condition() {
         let sighting = |status: &str| Sighting {
             at: Instant::now(),
-            event: "MODIFIED".into(),
             object: json!({"kind": "Pod", "status": {"conditions": [{"type": "Ready", "status": status}]}}),
         };
         assert!(is_ready_pod(&sighting("True")));

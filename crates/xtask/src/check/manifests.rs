@@ -13,7 +13,6 @@ use crate::workspace;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) name: String,
-    /// Its folder.
     pub(super) folder: PathBuf,
     /// Packages of this workspace that it is built with, tests left out.
     pub(super) needs: BTreeSet<String>,

@@ -14,9 +14,9 @@ use crate::progress::Progress;
 use crate::{interrupt, workspace};
 
 /// Reference under which the pause image is loaded and named to containerd.
-pub const PAUSE_IMAGE: &str = "registry.k8s.io/pause:embedded";
+pub(super) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:embedded";
 /// Reference under which the CoreDNS image is loaded and deployed.
-pub const DNS_IMAGE: &str = "registry.k8s.io/coredns:embedded";
+pub(super) const DNS_IMAGE: &str = "registry.k8s.io/coredns:embedded";
 
 const REPORT_EVERY: Duration = Duration::from_secs(15);
 
@@ -58,7 +58,7 @@ const TARGETS: [Target; 3] = [
 ];
 
 /// Path of the image tar with the given program, in the form `cluster load` takes.
-pub fn image(program: &str) -> PathBuf {
+pub(super) fn image(program: &str) -> PathBuf {
     layout::binaries().join(format!("{program}.tar"))
 }
 

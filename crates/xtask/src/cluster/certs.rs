@@ -48,7 +48,7 @@ impl Identity {
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow::Result<()> {
     if folder.join(COMPLETE).exists() {
         return Ok(());
     }
@@ -196,7 +196,7 @@ fn write_key(path: &Path, pem: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When a certificate cannot be read.
-pub fn kubeconfig(pki: &Path, cluster: &str, identity: &str, server: &str) -> anyhow::Result<String> {
+pub(super) fn kubeconfig(pki: &Path, cluster: &str, identity: &str, server: &str) -> anyhow::Result<String> {
     let read = |file: String| {
         let path = pki.join(file);
         fs::read(&path)

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 ///
 /// # Errors
 /// When a hierarchy refuses.
-pub fn create(key: &str) -> anyhow::Result<()> {
+pub(super) fn create(key: &str) -> anyhow::Result<()> {
     for folder in folders(key)? {
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create the cgroup {}", folder.display()))?;
@@ -21,7 +21,7 @@ pub fn create(key: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the mounts cannot be read.
-pub fn processes(key: &str) -> anyhow::Result<Vec<u32>> {
+pub(super) fn processes(key: &str) -> anyhow::Result<Vec<u32>> {
     let mut found = Vec::new();
     for folder in folders(key)? {
         walk(&folder, &mut |cgroup| {
@@ -38,7 +38,7 @@ pub fn processes(key: &str) -> anyhow::Result<Vec<u32>> {
 ///
 /// # Errors
 /// When the mounts cannot be read.
-pub fn delete(key: &str) -> anyhow::Result<()> {
+pub(super) fn delete(key: &str) -> anyhow::Result<()> {
     for folder in folders(key)? {
         walk(&folder, &mut |cgroup| {
             let _ = fs::remove_dir(cgroup);
@@ -48,7 +48,7 @@ pub fn delete(key: &str) -> anyhow::Result<()> {
 }
 
 /// Whether any part of the cluster's cgroup is left.
-pub fn exists(key: &str) -> bool {
+pub(super) fn exists(key: &str) -> bool {
     folders(key).is_ok_and(|folders| folders.iter().any(|folder| folder.exists()))
 }
 

@@ -14,7 +14,7 @@ use crate::progress::{Progress, seconds};
 ///
 /// # Errors
 /// Those of the command.
-pub fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
     match command {
         ClusterCommand::Up { cluster, no_node } => up(&cluster, no_node)?,
         ClusterCommand::Down { cluster, keep_state } => down(&cluster, keep_state)?,

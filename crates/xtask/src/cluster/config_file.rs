@@ -11,7 +11,7 @@ use anyhow::Context as _;
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_with_mode(path, text, 0o644)
 }
 
@@ -19,7 +19,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_with_mode(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+pub(super) fn write_with_mode(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     if fs::read_to_string(path).is_ok_and(|found| found == text) {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use super::processes::Program;
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     config_file::write(&config_path(layout), &render_config(layout))?;
     config_file::write(
         &cni_folder(layout).join("10-bridge.conflist"),
@@ -28,7 +28,7 @@ pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
 }
 
 /// containerd with sockets and state of its own.
-pub fn program(layout: &Layout) -> Program {
+pub(super) fn program(layout: &Layout) -> Program {
     Program::new(
         "containerd",
         [

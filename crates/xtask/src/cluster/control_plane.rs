@@ -13,7 +13,7 @@ use super::{certs, config_file};
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     for identity in ["admin", "controller-manager", "scheduler", "proxy", "kubelet"] {
         let text = certs::kubeconfig(&layout.pki(), layout.name(), identity, &addresses.api_server())?;
         let path = if identity == "admin" {
@@ -38,12 +38,12 @@ pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
 }
 
 /// Path of the kubeconfig of one of the cluster's own programs.
-pub fn kubeconfig(layout: &Layout, identity: &str) -> std::path::PathBuf {
+pub(super) fn kubeconfig(layout: &Layout, identity: &str) -> std::path::PathBuf {
     layout.config().join(format!("{identity}.kubeconfig"))
 }
 
 /// etcd, listening on the namespace's loopback only.
-pub fn etcd(layout: &Layout) -> Program {
+pub(super) fn etcd(layout: &Layout) -> Program {
     kubernetes(
         "etcd",
         [
@@ -65,7 +65,7 @@ pub fn etcd(layout: &Layout) -> Program {
 }
 
 /// kube-apiserver with its default admission plugins, RBAC and an audit log.
-pub fn api_server(layout: &Layout, addresses: Addresses) -> Program {
+pub(super) fn api_server(layout: &Layout, addresses: Addresses) -> Program {
     let pki = layout.pki();
     let file = |name: &str| pki.join(name).display().to_string();
     kubernetes(
@@ -116,7 +116,7 @@ pub fn api_server(layout: &Layout, addresses: Addresses) -> Program {
 }
 
 /// kube-controller-manager, each controller under its own ServiceAccount as in a cluster made by kubeadm.
-pub fn controller_manager(layout: &Layout) -> Program {
+pub(super) fn controller_manager(layout: &Layout) -> Program {
     let pki = layout.pki();
     let file = |name: &str| pki.join(name).display().to_string();
     kubernetes(
@@ -142,8 +142,7 @@ pub fn controller_manager(layout: &Layout) -> Program {
     )
 }
 
-/// kube-scheduler.
-pub fn scheduler(layout: &Layout) -> Program {
+pub(super) fn scheduler(layout: &Layout) -> Program {
     kubernetes(
         "kube-scheduler",
         [
@@ -156,7 +155,7 @@ pub fn scheduler(layout: &Layout) -> Program {
 }
 
 /// One of the programs in the Kubernetes binary.
-pub fn kubernetes(name: &'static str, arguments: impl IntoIterator<Item = String>) -> Program {
+pub(super) fn kubernetes(name: &'static str, arguments: impl IntoIterator<Item = String>) -> Program {
     let mut command = vec![kubernetes_binary().display().to_string(), name.to_owned()];
     command.extend(arguments);
     Program { name, command }

@@ -4,10 +4,10 @@ use super::address::DNS_SERVICE;
 use super::build::DNS_IMAGE;
 
 /// Path, on the API server, that answers once DNS does.
-pub const READY_PATH: &str = "/api/v1/namespaces/kube-system/services/kube-dns:ready/proxy/ready";
+pub(super) const READY_PATH: &str = "/api/v1/namespaces/kube-system/services/kube-dns:ready/proxy/ready";
 
 /// The objects that run CoreDNS.
-pub fn manifest() -> String {
+pub(super) fn manifest() -> String {
     include_str!("../../../../e2e/cluster/coredns/manifest.yaml")
         .replace("image: IMAGE", &format!("image: {DNS_IMAGE}"))
         .replace("clusterIP: ADDRESS", &format!("clusterIP: {DNS_SERVICE}"))

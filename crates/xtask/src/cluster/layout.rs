@@ -16,7 +16,7 @@ const RESERVED: [&str; 1] = ["bin"];
 
 /// Paths and names of one cluster. Holds no state and touches no disk.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub(crate) struct Layout {
     name: String,
     state: PathBuf,
     key: String,
@@ -27,7 +27,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the name could not be a folder, node and namespace name.
-    pub fn new(name: &str) -> anyhow::Result<Self> {
+    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
         Self::under(&workspace::clusters(), name)
     }
 
@@ -55,57 +55,56 @@ impl Layout {
     }
 
     /// The cluster's name, which is also its node's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Name of what is shared by the whole machine: network namespace, cgroup, folder in `/run`.
-    pub fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
     /// Everything that outlives a stop.
-    pub fn state(&self) -> &Path {
+    pub(crate) fn state(&self) -> &Path {
         &self.state
     }
 
     /// Sockets, process records and mounts: gone after a stop.
-    pub fn run(&self) -> PathBuf {
+    pub(crate) fn run(&self) -> PathBuf {
         Path::new("/run").join(&self.key)
     }
 
     /// The network namespace's file.
-    pub fn network_namespace(&self) -> PathBuf {
+    pub(crate) fn network_namespace(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.key)
     }
 
     /// What is needed to start the cluster again; its presence makes the cluster exist.
-    pub fn record(&self) -> PathBuf {
+    pub(crate) fn record(&self) -> PathBuf {
         self.state.join("cluster.json")
     }
 
     /// Certificates and keys.
-    pub fn pki(&self) -> PathBuf {
+    pub(crate) fn pki(&self) -> PathBuf {
         self.state.join("pki")
     }
 
     /// Configuration files of the programs.
-    pub fn config(&self) -> PathBuf {
+    pub(crate) fn config(&self) -> PathBuf {
         self.state.join("config")
     }
 
-    /// The administrator's kubeconfig.
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.state.join("kubeconfig")
     }
 
     /// Log of one program.
-    pub fn log(&self, program: &str) -> PathBuf {
+    pub(crate) fn log(&self, program: &str) -> PathBuf {
         self.state.join("logs").join(format!("{program}.log"))
     }
 
     /// The API server's audit log: one JSON event a line, level Metadata, stage RequestReceived left out.
-    pub fn audit_log(&self) -> PathBuf {
+    pub(crate) fn audit_log(&self) -> PathBuf {
         self.state.join("audit/audit.log")
     }
 
@@ -113,27 +112,26 @@ impl Layout {
     ///
     /// containerd reads it, and it is meant to be mounted into pods that pull by themselves (`--registry-config`), so
     /// its place does not change.
-    pub fn registry_config(&self) -> PathBuf {
+    pub(crate) fn registry_config(&self) -> PathBuf {
         self.state.join("registry-config")
     }
 
     /// Folder with a `kubectl` that talks to this cluster.
-    pub fn wrappers(&self) -> PathBuf {
+    pub(crate) fn wrappers(&self) -> PathBuf {
         self.state.join("bin")
     }
 
-    /// containerd's socket.
-    pub fn containerd_socket(&self) -> PathBuf {
+    pub(crate) fn containerd_socket(&self) -> PathBuf {
         self.run().join("containerd.sock")
     }
 
     /// containerd's volatile state, with the containers' root file systems mounted below.
-    pub fn containerd_state(&self) -> PathBuf {
+    pub(crate) fn containerd_state(&self) -> PathBuf {
         self.run().join("containerd")
     }
 
     /// kubelet's folder: with the state, unless its sockets' paths would be too long there.
-    pub fn kubelet(&self) -> PathBuf {
+    pub(crate) fn kubelet(&self) -> PathBuf {
         let folder = self.state.join("kubelet");
         // kubelet appends a random suffix to this name before it renames the socket.
         let longest = folder.join("pod-resources/kubelet.sock-1234567890");
@@ -145,13 +143,13 @@ impl Layout {
     }
 
     /// Folders under which any mount belongs to this cluster.
-    pub fn mount_roots(&self) -> [PathBuf; 2] {
+    pub(crate) fn mount_roots(&self) -> [PathBuf; 2] {
         [self.state.clone(), self.run()]
     }
 }
 
 /// The binary with all Kubernetes programs, shared by all clusters of the checkout.
-pub fn kubernetes_binary() -> PathBuf {
+pub(crate) fn kubernetes_binary() -> PathBuf {
     binaries().join("kube-all")
 }
 

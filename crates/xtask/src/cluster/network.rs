@@ -11,7 +11,7 @@ use super::layout::Layout;
 ///
 /// # Errors
 /// When `ip` or a kernel setting fails; the message carries what it said.
-pub fn create(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn create(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     if layout.network_namespace().exists() {
         return Ok(());
     }
@@ -63,7 +63,7 @@ fn fill(namespace: &str, addresses: Addresses) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When `ip` fails.
-pub fn delete(layout: &Layout) -> anyhow::Result<()> {
+pub(super) fn delete(layout: &Layout) -> anyhow::Result<()> {
     if !layout.network_namespace().exists() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ pub fn delete(layout: &Layout) -> anyhow::Result<()> {
 /// A command that will run `program` inside the namespace, under the pid it is started with.
 ///
 /// `ip netns exec` would also give it a mount namespace of its own, in which mounts no longer reach the containers.
-pub fn enter(layout: &Layout, program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub(super) fn enter(layout: &Layout, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("nsenter");
     command
         .arg(format!("--net={}", layout.network_namespace().display()))

@@ -12,7 +12,7 @@ use super::processes::Program;
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn configure(layout: &Layout) -> anyhow::Result<()> {
+pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
     for (file, content) in [
         ("kubelet.json", kubelet_config(layout)),
         ("kube-proxy.json", proxy_config(layout)),
@@ -28,7 +28,7 @@ pub fn configure(layout: &Layout) -> anyhow::Result<()> {
 }
 
 /// kubelet; containerd must be answering before it starts.
-pub fn kubelet(layout: &Layout, addresses: Addresses) -> Program {
+pub(super) fn kubelet(layout: &Layout, addresses: Addresses) -> Program {
     kubernetes(
         "kubelet",
         [
@@ -42,7 +42,7 @@ pub fn kubelet(layout: &Layout, addresses: Addresses) -> Program {
 }
 
 /// kube-proxy in iptables mode.
-pub fn proxy(layout: &Layout) -> Program {
+pub(super) fn proxy(layout: &Layout) -> Program {
     kubernetes(
         "kube-proxy",
         [

@@ -73,16 +73,16 @@ const NEEDS: [Need; 11] = [
 ];
 
 /// Where Debian's package puts the CNI plugins.
-pub const CNI_PLUGINS: &str = "/usr/lib/cni";
+pub(super) const CNI_PLUGINS: &str = "/usr/lib/cni";
 
 /// Search path given to everything the cluster starts.
-pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Installs what is missing when it may, that is as root on a machine with apt, after saying so.
 ///
 /// # Errors
 /// Names the missing packages and the command that installs them, when they cannot be installed from here.
-pub fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
+pub(super) fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
     let missing = missing(with_node, is_present);
     if missing.is_empty() {
         return Ok(());

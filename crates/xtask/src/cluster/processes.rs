@@ -22,7 +22,7 @@ const LINE_WIDTH: usize = 300;
 
 /// A program and its command line.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub(super) struct Program {
     /// Name of its record and log.
     pub name: &'static str,
     /// Executable, then arguments.
@@ -31,7 +31,7 @@ pub struct Program {
 
 impl Program {
     /// A program from anything that reads as text.
-    pub fn new(name: &'static str, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(super) fn new(name: &'static str, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             name,
             command: command.into_iter().map(Into::into).collect(),
@@ -63,7 +63,7 @@ impl Record {
 ///
 /// # Errors
 /// When it cannot be started.
-pub fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
+pub(super) fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
     if find(layout, program.name).is_some() {
         return Ok(());
     }
@@ -106,7 +106,7 @@ pub fn start(layout: &Layout, program: &Program) -> anyhow::Result<()> {
 }
 
 /// The process id of a program that runs.
-pub fn find(layout: &Layout, name: &str) -> Option<u32> {
+pub(super) fn find(layout: &Layout, name: &str) -> Option<u32> {
     let record = Record::read(layout, name)?;
     record
         .stat()
@@ -115,7 +115,7 @@ pub fn find(layout: &Layout, name: &str) -> Option<u32> {
 }
 
 /// Names of all programs that were started since the last stop, whether they still run or not.
-pub fn started(layout: &Layout) -> Vec<String> {
+pub(super) fn started(layout: &Layout) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(layout.run().join("processes"))
         .into_iter()
         .flatten()
@@ -130,7 +130,7 @@ pub fn started(layout: &Layout) -> Vec<String> {
 ///
 /// # Errors
 /// When it is still there after some seconds.
-pub fn kill(layout: &Layout, name: &str) -> anyhow::Result<()> {
+pub(super) fn kill(layout: &Layout, name: &str) -> anyhow::Result<()> {
     if let Some(pid) = find(layout, name) {
         kill_pids(&[pid]).with_context(|| format!("cannot end {name}"))?;
     }
@@ -142,7 +142,7 @@ pub fn kill(layout: &Layout, name: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Names those that are still there after ten seconds.
-pub fn kill_pids(pids: &[u32]) -> anyhow::Result<()> {
+pub(super) fn kill_pids(pids: &[u32]) -> anyhow::Result<()> {
     for pid in pids {
         signal(*pid, Signal::KILL);
     }
@@ -163,7 +163,7 @@ pub fn kill_pids(pids: &[u32]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When one of the `programs` ends meanwhile (with its last log lines), on Ctrl-C, after `timeout`, or when `ready` fails.
-pub fn wait<T>(
+pub(super) fn wait<T>(
     layout: &Layout,
     what: &str,
     programs: &[&str],
@@ -191,7 +191,7 @@ pub fn wait<T>(
 }
 
 /// A program's log path and the last lines in it.
-pub fn last_words(layout: &Layout, name: &str) -> String {
+pub(super) fn last_words(layout: &Layout, name: &str) -> String {
     let path = layout.log(name);
     let mut lines = tail(&path, LAST_LINES);
     if lines.is_empty() {

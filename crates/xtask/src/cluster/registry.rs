@@ -17,13 +17,12 @@ use super::{config_file, network};
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(&render_config(layout, addresses))?;
     config_file::write(&config_path(layout), &text)
 }
 
-/// The registry.
-pub fn program(layout: &Layout) -> Program {
+pub(super) fn program(layout: &Layout) -> Program {
     Program::new(
         "docker-registry",
         [
@@ -56,7 +55,7 @@ fn render_config(layout: &Layout, addresses: Addresses) -> Value {
 ///
 /// # Errors
 /// When the tar is neither kind, has no name and none is given, a reference is malformed, or the push fails.
-pub fn push(
+pub(super) fn push(
     layout: &Layout,
     addresses: Addresses,
     tar: &Path,
@@ -221,7 +220,7 @@ impl Archive {
 ///
 /// # Errors
 /// When there is no repository in it.
-pub fn repository_path(reference: &str) -> anyhow::Result<String> {
+pub(super) fn repository_path(reference: &str) -> anyhow::Result<String> {
     let (first, rest) = reference.split_once('/').unwrap_or(("", reference));
     let is_registry = first.contains(['.', ':']) || first == "localhost";
     let path = match (is_registry, first) {

@@ -13,9 +13,8 @@ use super::{
     CLUSTER_VARIABLE, Cluster, Record, UpOptions, certs, cgroup, config_file, containerd, control_plane, dns,
     flag, network, node, packages, processes, registry, require_root, teardown,
 };
-use crate::kubectl::Destination;
 use crate::progress::Progress;
-use crate::{interrupt, workspace};
+use crate::{interrupt, process, workspace};
 
 /// Generous, because the machine may be busy compiling; a program that ends is noticed at once.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -280,9 +279,8 @@ fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
     processes::start(layout, &node::kubelet(layout, record.addresses()))?;
     processes::start(layout, &node::proxy(layout))?;
     progress.stage("cluster DNS applied", || {
-        Destination::Embedded(cluster.clone())
-            .run_with_input(&["apply", "--server-side", "--filename=-"], &dns::manifest())
-            .map(drop)
+        let apply = cluster.kubectl(["apply", "--server-side", "--filename=-"]);
+        process::output(apply, Some(&dns::manifest()), "kubectl apply of CoreDNS").map(drop)
     })?;
     progress.stage("node ready", || {
         wait_for(

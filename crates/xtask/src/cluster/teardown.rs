@@ -14,7 +14,7 @@ use super::{cgroup, network, processes};
 ///
 /// # Errors
 /// When something cannot be ended or removed; calling it again continues.
-pub fn stop(layout: &Layout) -> anyhow::Result<()> {
+pub(super) fn stop(layout: &Layout) -> anyhow::Result<()> {
     // kubelet and containerd first, so that nobody starts again what is ended next.
     let mut names = processes::started(layout);
     names.sort_by_key(|name| !["kubelet", "containerd"].contains(&name.as_str()));
@@ -33,7 +33,7 @@ pub fn stop(layout: &Layout) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the folder cannot be removed.
-pub fn forget(layout: &Layout) -> anyhow::Result<()> {
+pub(super) fn forget(layout: &Layout) -> anyhow::Result<()> {
     // A mount left inside would have its content deleted.
     unmount(layout)?;
     remove(layout.state())
@@ -43,7 +43,7 @@ pub fn forget(layout: &Layout) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the machine cannot be asked.
-pub fn leftovers(layout: &Layout) -> anyhow::Result<Vec<String>> {
+pub(super) fn leftovers(layout: &Layout) -> anyhow::Result<Vec<String>> {
     let mut found: Vec<String> = processes::started(layout)
         .into_iter()
         .map(|name| format!("process record {name}"))

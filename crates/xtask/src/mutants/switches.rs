@@ -15,7 +15,6 @@ pub(super) const VARIABLE: &str = "OLM_MUTATION";
 /// A source with switches.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Switched {
-    /// The source.
     pub text: String,
     /// Which lines the switches of the mutations take, by the number of the mutation.
     pub lines: Vec<(usize, RangeInclusive<usize>)>,

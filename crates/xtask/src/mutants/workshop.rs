@@ -27,7 +27,6 @@ const WRAPPER: &str = "env";
 /// Chosen together with those of the lists, dependencies get the features they have in a build of the whole workspace.
 const FOR_ITS_FEATURES: &str = "kubectl-operator";
 
-/// The copy.
 #[derive(Debug)]
 pub(super) struct Workshop {
     copy: PathBuf,
@@ -37,7 +36,6 @@ pub(super) struct Workshop {
 /// What the compiler said.
 #[derive(Debug)]
 pub(super) enum Compiled {
-    /// Programs of tests.
     Well(Vec<TestBinary>),
     /// It failed: files below the copy and lines that are wrong, and the compiler's words.
     Badly(Vec<Place>, String),
@@ -46,7 +44,6 @@ pub(super) enum Compiled {
 /// What became of a run of tests.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ran {
-    /// All passed.
     Well,
     /// This one failed first, by name, without modules.
     Badly(String),
@@ -292,16 +289,16 @@ fn run_one(mut command: Command, limit: Duration) -> anyhow::Result<Ran> {
         .spawn()
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     let output = child.stdout.take().context("its output was not captured")?;
-    let (tell, told) = mpsc::channel();
+    let (sender, failures) = mpsc::channel();
     thread::spawn(move || {
         let mut lines = BufReader::new(output).split(b'\n');
         while let Some(Ok(line)) = lines.next() {
             if let Some(name) = failed(&String::from_utf8_lossy(&line)) {
-                let _ = tell.send(name);
+                let _ = sender.send(name);
             }
         }
     });
-    let first = told.recv_timeout(limit);
+    let first = failures.recv_timeout(limit);
     if let Err(RecvTimeoutError::Disconnected) = first {
         let passed = child.wait().context("lost a test")?.success();
         return Ok(if passed {

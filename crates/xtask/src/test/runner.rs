@@ -18,7 +18,7 @@ const REPEATED: [&str; 3] = ["fuzz ", "mutations:", "short form:"];
 
 /// What all test programs of a run share.
 #[derive(Debug)]
-pub struct Runner<'a> {
+pub(super) struct Runner<'a> {
     /// Where the time goes.
     pub timing: &'a Timing,
     /// What tests said.
@@ -27,8 +27,7 @@ pub struct Runner<'a> {
 
 /// One program of tests and how it is to be run.
 #[derive(Debug)]
-pub struct Job<'a> {
-    /// The program.
+pub(super) struct Job<'a> {
     pub binary: &'a TestBinary,
     /// Arguments for the test harness.
     pub arguments: Vec<String>,
@@ -51,7 +50,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// When a program cannot be run.
-    pub fn in_turn(&self, jobs: &[Job<'_>]) -> anyhow::Result<bool> {
+    pub(super) fn in_turn(&self, jobs: &[Job<'_>]) -> anyhow::Result<bool> {
         let mut passed = true;
         for job in jobs {
             crate::interrupt::check()?;
@@ -65,7 +64,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// When a program cannot be run.
-    pub fn side_by_side(&self, width: usize, jobs: Vec<Job<'_>>) -> anyhow::Result<bool> {
+    pub(super) fn side_by_side(&self, width: usize, jobs: Vec<Job<'_>>) -> anyhow::Result<bool> {
         let queue = Mutex::new(jobs.into_iter());
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || -> anyhow::Result<bool> {
@@ -93,7 +92,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// When it cannot be run.
-    pub fn told_at_once(&self, name: &str, command: Command) -> anyhow::Result<bool> {
+    pub(super) fn told_at_once(&self, name: &str, command: Command) -> anyhow::Result<bool> {
         let said = Mutex::new(format!("\n     Running {name}\n"));
         let outcome = self.run(name, command, &|line| {
             let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +111,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// When it cannot be run.
-    pub fn run(
+    pub(super) fn run(
         &self,
         name: &str,
         mut command: Command,
@@ -155,7 +154,7 @@ impl Runner<'_> {
 }
 
 /// Prints a line. A closed stdout is no reason to stop testing.
-pub fn show(text: &str) {
+pub(super) fn show(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 

@@ -11,7 +11,7 @@ const SHORT: Duration = Duration::from_secs(1);
 
 /// What a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub(super) enum Part {
     /// Compilers.
     Compile,
     /// Getting a cluster ready.
@@ -30,14 +30,14 @@ struct Row {
 
 /// Collects rows while the run goes on, from several threads.
 #[derive(Debug)]
-pub struct Timing {
+pub(super) struct Timing {
     started: Instant,
     rows: Mutex<Vec<Row>>,
 }
 
 impl Timing {
     /// Starts the clock of the whole.
-    pub fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self {
             started: Instant::now(),
             rows: Mutex::default(),
@@ -48,7 +48,7 @@ impl Timing {
     ///
     /// # Errors
     /// Those of `work`.
-    pub fn measure<T>(
+    pub(super) fn measure<T>(
         &self,
         part: Part,
         name: &str,
@@ -61,7 +61,7 @@ impl Timing {
     }
 
     /// Notes that `name` took so long.
-    pub fn add(&self, part: Part, name: &str, took: Duration, passed: bool) {
+    pub(super) fn add(&self, part: Part, name: &str, took: Duration, passed: bool) {
         let row = Row {
             part,
             name: name.to_owned(),
