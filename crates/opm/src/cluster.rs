@@ -1,4 +1,5 @@
-//! One object of a cluster, read and written over plain HTTP: all that `bundle extract` needs, without a whole client.
+//! One object of a cluster, read and written over plain HTTP: all that `bundle extract` needs, without a whole client
+//! (decision 0027).
 
 use std::path::{Path, PathBuf};
 

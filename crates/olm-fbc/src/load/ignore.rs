@@ -1,5 +1,5 @@
 //! `.indexignore`: gitignore patterns, but only files are tested, so that a file below an excluded folder can be included
-//! again by a later pattern.
+//! again by a later pattern. Why not a library: decision 0026.
 
 use std::path::Path;
 

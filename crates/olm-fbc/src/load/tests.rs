@@ -60,6 +60,9 @@ fn ignore_files_rule_out() {
         ("**/e.yaml\n[bc]*", "a.yaml d/f.txt"),
         ("?.yaml", "b.json c.clusterserviceversion.yaml d/f.txt"),
         ("[!a].yaml", "a.yaml b.json c.clusterserviceversion.yaml d/f.txt"),
+        // The later pattern decides, though it names the folder and the earlier one the file itself.
+        ("!e.yaml\nd/", "a.yaml b.json c.clusterserviceversion.yaml"),
+        ("!d/e.yaml\nd", "a.yaml b.json c.clusterserviceversion.yaml"),
     ] {
         let mut files = all.to_vec();
         files.push((IGNORE_FILE, pattern));
