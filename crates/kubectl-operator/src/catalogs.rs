@@ -35,7 +35,6 @@ pub(crate) type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
 /// What catalogs list, and where the rest is to be asked for.
 #[derive(Default)]
 pub(crate) struct Catalogs {
-    /// What they list.
     pub contents: Contents,
     origins: BTreeMap<CatalogKey, Origin>,
 }

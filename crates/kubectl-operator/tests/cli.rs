@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn help_is_data_and_a_wrong_flag_a_complaint() {
+fn help_is_data_and_a_wrong_flag_a_usage_error() {
     let help = plugin(&["--help"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(text(&help.stdout).contains("Usage: kubectl operator"));
@@ -33,6 +33,6 @@ fn a_cluster_that_cannot_be_found_is_told_by_its_file() {
     let missing = plugin(&["plan", "--kubeconfig", "/no/such/kubeconfig", "-n", "shop"]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(missing.stdout.is_empty());
-    let complaint = text(&missing.stderr);
-    assert!(complaint.contains("/no/such/kubeconfig"), "{complaint}");
+    let error = text(&missing.stderr);
+    assert!(error.contains("/no/such/kubeconfig"), "{error}");
 }

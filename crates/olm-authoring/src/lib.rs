@@ -6,8 +6,8 @@
 pub mod bundle;
 pub mod graph;
 pub mod icon;
-pub mod judge;
 pub mod lint;
+pub mod manifest_validator;
 pub mod mermaid;
 pub mod migrate;
 pub mod template;

@@ -11,7 +11,7 @@ use olm_fbc::schema::Blob;
 use olm_fbc::validate::{Checker, Faults};
 use serde::Serialize;
 
-use crate::judge::{ByShape, Judge};
+use crate::manifest_validator::{ManifestValidator, ShapeValidator};
 
 mod blob;
 mod graph;
@@ -123,7 +123,7 @@ impl fmt::Display for Finding {
 
 /// Collects findings of one blob after the other; [`Linter::finish`] adds those about graphs.
 struct Linter<'a> {
-    judge: &'a dyn Judge,
+    validator: &'a dyn ManifestValidator,
     findings: Vec<Finding>,
     checker: Checker,
     place: Option<Origin>,
@@ -134,16 +134,16 @@ struct Linter<'a> {
 /// # Errors
 /// The catalog does not validate: its faults come first.
 pub fn lint(root: &Path) -> Result<Vec<Finding>, Faults> {
-    lint_with(root, &ByShape)
+    lint_with(root, &ShapeValidator)
 }
 
 /// Reads and checks the catalog below `root`. Findings are sorted by package, object and rule.
 ///
 /// # Errors
 /// The catalog does not validate: its faults come first.
-pub fn lint_with(root: &Path, judge: &dyn Judge) -> Result<Vec<Finding>, Faults> {
+pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Result<Vec<Finding>, Faults> {
     let mut linter = Linter {
-        judge,
+        validator,
         findings: Vec::new(),
         checker: Checker::default(),
         place: None,

@@ -21,7 +21,7 @@ use fuzzing::Fuzz;
 use olm_authoring::bundle::BundleContent;
 use olm_authoring::bundle::check::{Optional, check_content, check_format};
 use olm_authoring::graph::{PackageGraph, to_svg};
-use olm_authoring::judge::ByShape;
+use olm_authoring::manifest_validator::ShapeValidator;
 use olm_authoring::mermaid;
 use olm_fbc::render::Format;
 use olm_fbc::schema::Blob;
@@ -145,8 +145,8 @@ fn bundles_of_any_kind() {
                 bundle_objects: true,
                 categories: None,
             };
-            let _ = check_content(&manifests, &optional, &ByShape);
-            let _ = check_format(Some(&manifests), Some(&metadata), &ByShape);
+            let _ = check_content(&manifests, &optional, &ShapeValidator);
+            let _ = check_format(Some(&manifests), Some(&metadata), &ShapeValidator);
         }
         taken
     });

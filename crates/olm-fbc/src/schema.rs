@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::property::Property;
 
-mod take;
+mod field_reader;
 
-use take::Take;
+use field_reader::FieldReader;
 
 /// Schema names.
 pub mod schemas {
@@ -244,12 +244,12 @@ impl Blob {
             _ => "deprecation",
         };
         map.retain(|key, _| !key.eq_ignore_ascii_case("schema"));
-        let mut take = Take::new(map);
+        let mut fields = FieldReader::new(map);
         let blob = match what {
-            "package" => Package::take(&mut take).map(Self::Package),
-            "channel" => Channel::take(&mut take).map(Self::Channel),
-            "bundle" => Bundle::take(&mut take).map(Self::Bundle),
-            _ => Deprecations::take(&mut take).map(Self::Deprecations),
+            "package" => Package::read(&mut fields).map(Self::Package),
+            "channel" => Channel::read(&mut fields).map(Self::Channel),
+            "bundle" => Bundle::read(&mut fields).map(Self::Bundle),
+            _ => Deprecations::read(&mut fields).map(Self::Deprecations),
         };
         blob.map_err(|reason| BlobError::Field { what, reason })
     }
@@ -321,111 +321,111 @@ fn meta_key(map: &Map<String, Value>, key: &'static str) -> Result<String, BlobE
 }
 
 impl Package {
-    fn take(take: &mut Take) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, String> {
         Ok(Self {
-            name: take.text("name")?,
-            default_channel: take.text("defaultChannel")?,
-            icon: take.object("icon", Icon::take)?,
-            description: take.text("description")?,
-            properties: take.list("properties", take_property)?,
-            extra: take.rest(),
+            name: fields.text("name")?,
+            default_channel: fields.text("defaultChannel")?,
+            icon: fields.object("icon", Icon::read)?,
+            description: fields.text("description")?,
+            properties: fields.list("properties", read_property)?,
+            extra: fields.rest(),
         })
     }
 }
 
 impl Icon {
-    fn take(take: &mut Take) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, String> {
         Ok(Self {
-            base64data: take.base64("base64data")?,
-            mediatype: take.text("mediatype")?,
-            extra: take.rest(),
+            base64data: fields.base64("base64data")?,
+            mediatype: fields.text("mediatype")?,
+            extra: fields.rest(),
         })
     }
 }
 
 impl Channel {
-    fn take(take: &mut Take) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, String> {
         Ok(Self {
-            name: take.text("name")?,
-            package: take.text("package")?,
-            entries: take.list("entries", ChannelEntry::take)?,
-            properties: take.list("properties", take_property)?,
-            extra: take.rest(),
+            name: fields.text("name")?,
+            package: fields.text("package")?,
+            entries: fields.list("entries", ChannelEntry::read)?,
+            properties: fields.list("properties", read_property)?,
+            extra: fields.rest(),
         })
     }
 }
 
 impl ChannelEntry {
-    fn take(take: &mut Take) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, String> {
         Ok(Self {
-            name: take.text("name")?,
-            replaces: take.text("replaces")?,
-            skips: take.texts("skips")?,
-            skip_range: take.text("skipRange")?,
-            extra: take.rest(),
+            name: fields.text("name")?,
+            replaces: fields.text("replaces")?,
+            skips: fields.texts("skips")?,
+            skip_range: fields.text("skipRange")?,
+            extra: fields.rest(),
         })
     }
 }
 
 impl Bundle {
-    fn take(take: &mut Take) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, String> {
         Ok(Self {
-            name: take.text("name")?,
-            package: take.text("package")?,
-            image: take.text("image")?,
-            properties: take.list("properties", take_bundle_property)?,
-            related_images: take.list("relatedImages", RelatedImage::take)?,
-            extra: take.rest(),
+            name: fields.text("name")?,
+            package: fields.text("package")?,
+            image: fields.text("image")?,
+            properties: fields.list("properties", read_bundle_property)?,
+            related_images: fields.list("relatedImages", RelatedImage::read)?,
+            extra: fields.rest(),
         })
     }
 }
 
 impl RelatedImage {
-    fn take(take: &mut Take) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, String> {
         Ok(Self {
-            name: take.text("name")?,
-            image: take.text("image")?,
-            extra: take.rest(),
+            name: fields.text("name")?,
+            image: fields.text("image")?,
+            extra: fields.rest(),
         })
     }
 }
 
 impl Deprecations {
-    fn take(take: &mut Take) -> Result<Self, String> {
+    fn read(fields: &mut FieldReader) -> Result<Self, String> {
         Ok(Self {
-            package: take.text("package")?,
-            entries: take.list("entries", |take| {
+            package: fields.text("package")?,
+            entries: fields.list("entries", |fields| {
                 Ok(DeprecationEntry {
-                    reference: take
-                        .object("reference", |take| {
+                    reference: fields
+                        .object("reference", |fields| {
                             Ok(Reference {
-                                schema: take.text("schema")?,
-                                name: take.text("name")?,
+                                schema: fields.text("schema")?,
+                                name: fields.text("name")?,
                             })
                         })?
                         .unwrap_or_default(),
-                    message: take.text("message")?,
-                    extra: take.rest(),
+                    message: fields.text("message")?,
+                    extra: fields.rest(),
                 })
             })?,
-            extra: take.rest(),
+            extra: fields.rest(),
         })
     }
 }
 
 /// Properties of bundles are interpreted, so their value must be there, be it null.
-fn take_bundle_property(take: &mut Take) -> Result<Property, String> {
-    if !take.has("value") {
+fn read_bundle_property(fields: &mut FieldReader) -> Result<Property, String> {
+    if !fields.has("value") {
         return Err("value: unexpected end of JSON input: value must be set".to_owned());
     }
-    take_property(take)
+    read_property(fields)
 }
 
-fn take_property(take: &mut Take) -> Result<Property, String> {
+fn read_property(fields: &mut FieldReader) -> Result<Property, String> {
     Ok(Property {
-        kind: take.text("type")?,
-        value: take.any("value"),
-        extra: take.rest(),
+        kind: fields.text("type")?,
+        value: fields.any("value"),
+        extra: fields.rest(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::index::{self, BuildError, CatalogDigest, DigestError, Index, IndexError};
-use crate::scratch;
+use crate::temp_file;
 
 pub mod upstream;
 
@@ -70,11 +70,11 @@ impl CacheError {
 /// # Errors
 /// The catalog is invalid.
 pub fn open_temporary(catalog: &Path) -> Result<Index, CacheError> {
-    let file = scratch::file().map_err(CacheError::Temporary)?;
+    let file = temp_file::create().map_err(CacheError::Temporary)?;
     match build_temporary(catalog, file) {
         Err(CacheError::Build(BuildError::Write(error))) => {
             tracing::warn!(%error, "the index cannot be written to a temporary file; keeping it in memory");
-            let file = scratch::in_memory().map_err(CacheError::Temporary)?;
+            let file = temp_file::in_memory().map_err(CacheError::Temporary)?;
             build_temporary(catalog, file)
         }
         built => built,

@@ -1,4 +1,4 @@
-//! How the server writes its answers: stored messages straight from the file, the others as any server does.
+//! How the server writes its responses: stored messages straight from the file, the others as any server does.
 
 use std::marker::PhantomData;
 
@@ -11,12 +11,12 @@ use crate::frame::Frame;
 use crate::proto;
 
 /// What the server answers with.
-pub(crate) trait Answer: Send + 'static {
+pub(crate) trait ResponseMessage: Send + 'static {
     /// Puts the encoded message at the end of `buffer`.
     fn put(self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status>;
 }
 
-impl Answer for Frame {
+impl ResponseMessage for Frame {
     fn put(self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         let failed = |error| Status::internal(format!("read index: {error}"));
         buffer.reserve(self.length().map_err(failed)?);
@@ -24,9 +24,9 @@ impl Answer for Frame {
     }
 }
 
-macro_rules! answer_messages {
+macro_rules! response_messages {
     ($($message:ty),*) => {$(
-        impl Answer for $message {
+        impl ResponseMessage for $message {
             fn put(self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
                 self.encode(buffer).map_err(|error| Status::internal(format!("encode answer: {error}")))
             }
@@ -34,26 +34,26 @@ macro_rules! answer_messages {
     )*};
 }
 
-answer_messages!(proto::Package, proto::PackageName, proto::ChannelEntry);
+response_messages!(proto::Package, proto::PackageName, proto::ChannelEntry);
 
 /// The codec of the generated server: answers of type `T`, requests of type `U`.
 #[derive(Debug)]
-pub(crate) struct AnswerCodec<T, U>(PhantomData<(T, U)>);
+pub(crate) struct ResponseCodec<T, U>(PhantomData<(T, U)>);
 
-impl<T, U> Default for AnswerCodec<T, U> {
+impl<T, U> Default for ResponseCodec<T, U> {
     fn default() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<T: Answer, U: Message + Default + 'static> Codec for AnswerCodec<T, U> {
+impl<T: ResponseMessage, U: Message + Default + 'static> Codec for ResponseCodec<T, U> {
     type Encode = T;
     type Decode = U;
-    type Encoder = AnswerEncoder<T>;
+    type Encoder = ResponseEncoder<T>;
     type Decoder = ProstDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        AnswerEncoder(PhantomData)
+        ResponseEncoder(PhantomData)
     }
 
     fn decoder(&mut self) -> Self::Decoder {
@@ -63,9 +63,9 @@ impl<T: Answer, U: Message + Default + 'static> Codec for AnswerCodec<T, U> {
 
 /// Writes answers of type `T`.
 #[derive(Debug)]
-pub(crate) struct AnswerEncoder<T>(PhantomData<T>);
+pub(crate) struct ResponseEncoder<T>(PhantomData<T>);
 
-impl<T: Answer> Encoder for AnswerEncoder<T> {
+impl<T: ResponseMessage> Encoder for ResponseEncoder<T> {
     type Item = T;
     type Error = Status;
 

@@ -10,13 +10,13 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::frame::Frame;
-use crate::gather::Gather;
 use crate::health::HealthService;
 use crate::index::Index;
 use crate::proto::{self};
 use crate::query::QueryError;
 use crate::service::experimental_registry_server::{ExperimentalRegistry, ExperimentalRegistryServer};
 use crate::service::registry_server::{Registry, RegistryServer};
+use crate::write_coalescer::WriteCoalescer;
 
 /// Metadata without which experimental methods answer nothing.
 pub const ACKNOWLEDGE_EXPERIMENTAL: &str = "x-acknowledge-experimental";
@@ -67,7 +67,7 @@ pub async fn serve(
     // Small answers would wait 40 ms for the client's delayed acknowledgement otherwise.
     let incoming = TcpIncoming::from(listener)
         .with_nodelay(Some(true))
-        .map(|stream| stream.map(Gather::new));
+        .map(|stream| stream.map(WriteCoalescer::new));
     tonic::transport::Server::builder()
         .add_service(RegistryServer::new(service.clone()))
         .add_service(ExperimentalRegistryServer::new(service))

@@ -125,10 +125,10 @@ async fn read(
 }
 
 /// The same with a server that takes its time for each package.
-async fn read_slowly<Answer: Future<Output = proto::Package> + Send + 'static>(
+async fn read_slowly<Responding: Future<Output = proto::Package> + Send + 'static>(
     limits: ReadLimits,
     bundles: impl Fn() -> Bundles + Send + Sync + 'static,
-    package: impl Fn(String) -> Answer + Send + Sync + 'static,
+    package: impl Fn(String) -> Responding + Send + Sync + 'static,
 ) -> Result<Fetched, SnapshotError> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("port");
     let address = listener.local_addr().expect("address").to_string();
@@ -164,8 +164,8 @@ fn endless(make: impl Fn(usize) -> proto::Bundle + Send + 'static) -> Bundles {
 
 #[track_caller]
 fn refused(result: Result<usize, SnapshotError>, text: &str) {
-    let told = result.expect_err(text).to_string();
-    assert!(told.contains(text), "{text}: {told}");
+    let message = result.expect_err(text).to_string();
+    assert!(message.contains(text), "{text}: {message}");
 }
 
 #[tokio::test]

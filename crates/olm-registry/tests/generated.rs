@@ -31,7 +31,7 @@ fn generated() -> Vec<(&'static str, Vec<u8>)> {
             .extern_path(".api", "crate::proto")
             .extern_path(".api.Bundle", "crate::frame::Frame")
             .extern_path(".google.protobuf.Struct", "crate::frame::Frame")
-            .codec_path("crate::codec::AnswerCodec"),
+            .codec_path("crate::codec::ResponseCodec"),
         &server,
     );
     let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");

@@ -10,7 +10,7 @@ mod args;
 mod cluster;
 mod commands;
 mod image_template;
-mod judge;
+mod manifest_validator;
 mod printer;
 mod probe;
 mod settings;

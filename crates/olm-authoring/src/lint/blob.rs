@@ -9,7 +9,7 @@ use olm_fbc::schema::{Bundle, Other, Package};
 use super::{Linter, Rule};
 use crate::bundle::object;
 use crate::icon;
-use crate::judge::Judge;
+use crate::manifest_validator::ManifestValidator;
 
 /// Largest message a client takes unless told otherwise, with room for what a bundle has besides its manifests.
 const MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
@@ -44,7 +44,7 @@ impl Linter<'_> {
 
     pub(super) fn bundle(&mut self, bundle: &Bundle) {
         let object = format!("bundle {:?}", bundle.name);
-        let judge = self.judge;
+        let validator = self.validator;
         let mut tell = |rule, message: String| self.find(rule, &bundle.package, object.clone(), message);
         let (mut has_csv, mut has_objects, mut bytes) = (false, false, 0);
         for (index, property) in bundle.properties.iter().enumerate() {
@@ -68,7 +68,7 @@ impl Linter<'_> {
                     }
                 }
                 Ok(Typed::Constraint(value)) => {
-                    if let Some(problem) = constraint_problem(&value, judge) {
+                    if let Some(problem) = constraint_problem(&value, validator) {
                         tell(Rule::Constraint, format!("property[{index}]: {problem}"));
                     }
                 }
@@ -155,7 +155,7 @@ impl Linter<'_> {
 }
 
 /// What keeps a value from being a constraint, as far as its shape tells.
-fn constraint_problem(value: &serde_json::Value, judge: &dyn Judge) -> Option<String> {
+fn constraint_problem(value: &serde_json::Value, validator: &dyn ManifestValidator) -> Option<String> {
     const FORMS: [&str; 6] = ["cel", "gvk", "package", "all", "any", "not"];
     let Some(map) = value.as_object() else {
         return Some("a constraint must be an object".to_owned());
@@ -165,7 +165,7 @@ fn constraint_problem(value: &serde_json::Value, judge: &dyn Judge) -> Option<St
         [] => Some(format!("a constraint needs one of {}", FORMS.join(", "))),
         ["cel"] => {
             let rule = map["cel"]["rule"].as_str().unwrap_or_default();
-            let problem = judge.rule(rule)?;
+            let problem = validator.rule_problem(rule)?;
             Some(format!("it can never be met: cel rule {rule:?}: {problem}"))
         }
         ["package"] => {
@@ -176,7 +176,7 @@ fn constraint_problem(value: &serde_json::Value, judge: &dyn Judge) -> Option<St
         [form @ ("all" | "any" | "not")] => map[*form]["constraints"]
             .as_array()
             .map_or(Some(format!("{form} needs a list of constraints")), |list| {
-                list.iter().find_map(|part| constraint_problem(part, judge))
+                list.iter().find_map(|part| constraint_problem(part, validator))
             }),
         ["gvk"] => None,
         several => Some(format!(

@@ -22,12 +22,12 @@ pub struct Fault {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     faults: Vec<Fault>,
-    /// Faults beyond [`MOST`].
+    /// Faults beyond [`MAX_FAULTS`].
     more: usize,
 }
 
 /// So many faults are kept: nobody reads more, and a hostile catalog could have millions.
-const MOST: usize = 1000;
+const MAX_FAULTS: usize = 1000;
 /// Longest message; what catalogs say about themselves is quoted in them.
 const MESSAGE_BYTES: usize = 8 << 10;
 
@@ -51,7 +51,7 @@ impl Faults {
     }
 
     fn push(&mut self, mut fault: Fault) {
-        if self.faults.len() >= MOST {
+        if self.faults.len() >= MAX_FAULTS {
             self.more += 1;
             return;
         }

@@ -13,7 +13,7 @@ const WIDTH: usize = 80;
 const SIMPLE_KEY_BYTES: usize = 128;
 
 /// Floats from here on (2^63) are no integers for Go's YAML.
-const MOST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
+const MAX_INTEGER: f64 = 9_223_372_036_854_775_808.0;
 
 /// One document, without a leading `---`.
 pub(super) fn document(value: &Value) -> String {
@@ -117,7 +117,7 @@ fn number(out: &mut String, value: &Number) {
         }
     };
     let magnitude = float.abs();
-    if float.fract() == 0.0 && magnitude < MOST_INTEGER {
+    if float.fract() == 0.0 && magnitude < MAX_INTEGER {
         // Not of minus zero: that is 0.
         let sign = if float < 0.0 { "-" } else { "" };
         let _ = write!(out, "{sign}{magnitude:.0}");

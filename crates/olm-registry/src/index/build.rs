@@ -20,7 +20,7 @@ use super::{
 use crate::convert::{self, ConvertError};
 use crate::frame::Span;
 use crate::proto;
-use crate::scratch;
+use crate::temp_file;
 
 /// Why no index was built.
 #[derive(Debug, thiserror::Error)]
@@ -199,7 +199,7 @@ impl<'a> Builder<'a> {
         let text = serde_json::to_vec(&slim).map_err(|error| BuildError::Write(error.into()))?;
         let file = match &mut self.pending_file {
             Some(file) => file,
-            none => none.insert(scratch::file().map_err(BuildError::Write)?),
+            none => none.insert(temp_file::create().map_err(BuildError::Write)?),
         };
         file.write_all(&text).map_err(BuildError::Write)?;
         let span = Span {

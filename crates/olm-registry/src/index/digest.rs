@@ -34,7 +34,7 @@ pub enum DigestError {
 /// Bytes hashed at a time. Part of what the digest means: another size gives other digests.
 const CHUNK: u64 = 1 << 20;
 /// Threads that hash. More do not help: memory is what limits them.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// A piece of a file.
 struct Chunk<'a> {
@@ -91,7 +91,7 @@ fn read_error(path: &Path, source: io::Error) -> DigestError {
 fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestError> {
     let threads = std::thread::available_parallelism()
         .map_or(1, usize::from)
-        .min(MOST_THREADS)
+        .min(MAX_THREADS)
         .min(chunks.len());
     let per_thread = chunks.len().div_ceil(threads.max(1)).max(1);
     std::thread::scope(|scope| {

@@ -54,15 +54,19 @@ mod tests {
 
     #[test]
     fn names_of_custom_schemas_are_plain() {
-        let told = |schema, package| check_schema_names(schema, package).map_err(|error| error.to_string());
-        assert_eq!(told("custom.Schema_1-x", "a.b"), Ok(()));
-        assert_eq!(told("a", ""), Ok(()), "a package is not needed");
-        assert_eq!(told("", "a"), Err("invalid schema: must not be empty".to_owned()));
+        let checked =
+            |schema, package| check_schema_names(schema, package).map_err(|error| error.to_string());
+        assert_eq!(checked("custom.Schema_1-x", "a.b"), Ok(()));
+        assert_eq!(checked("a", ""), Ok(()), "a package is not needed");
+        assert_eq!(
+            checked("", "a"),
+            Err("invalid schema: must not be empty".to_owned())
+        );
         for bad in ["a/b", ".a", "-a", "_a", "a b", "\u{e9}", "a\n"] {
             let text = format!("invalid schema {bad:?}: must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$");
-            assert_eq!(told(bad, ""), Err(text));
+            assert_eq!(checked(bad, ""), Err(text));
             let text = format!("invalid packageName {bad:?}: must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$");
-            assert_eq!(told("a", bad), Err(text));
+            assert_eq!(checked("a", bad), Err(text));
         }
     }
 }

@@ -217,7 +217,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListPackagesSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -262,7 +262,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetPackageSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -307,7 +307,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetBundleSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -356,7 +356,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetBundleForChannelSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -409,7 +409,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetChannelEntriesThatReplaceSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -455,7 +455,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetBundleThatReplacesSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -506,7 +506,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetChannelEntriesThatProvideSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -561,7 +561,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetLatestChannelEntriesThatProvideSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -613,7 +613,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetDefaultBundleThatProvidesSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -660,7 +660,7 @@ pub mod registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListBundlesSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -865,7 +865,7 @@ pub mod experimental_registry_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExperimentalListPackageCustomSchemasSvc(inner);
-                        let codec = crate::codec::AnswerCodec::default();
+                        let codec = crate::codec::ResponseCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -10,7 +10,7 @@ use olm_authoring::bundle::check::{MediaType, Optional, check_content, check_for
 use olm_oci::ImageContent;
 
 use crate::args::{BundleCommand, BundleUnpackArgs, BundleValidateArgs};
-use crate::judge::ByEngine;
+use crate::manifest_validator::EngineValidator;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{MANIFESTS, METADATA, Source};
@@ -66,7 +66,7 @@ async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Res
 fn check(manifests: &Directory, metadata: &Directory, optional: &Optional) -> anyhow::Result<()> {
     let files = |directory: &Directory| directory.as_ref().map(|directory| directory.files.clone());
     let (manifest_files, metadata_files) = (files(manifests), files(metadata));
-    let mut problems = check_format(manifest_files.as_ref(), metadata_files.as_ref(), &ByEngine);
+    let mut problems = check_format(manifest_files.as_ref(), metadata_files.as_ref(), &EngineValidator);
     if let (true, Some(files), Some(directory)) = (problems.is_empty(), &manifest_files, manifests) {
         if MediaType::of(files) != MediaType::Helm {
             let folders = directory.folders.iter();
@@ -74,7 +74,7 @@ fn check(manifests: &Directory, metadata: &Directory, optional: &Optional) -> an
                 folders.map(|folder| format!("Unable to read file {MANIFESTS}/{folder} in supported types")),
             );
         }
-        problems.extend(check_content(files, optional, &ByEngine));
+        problems.extend(check_content(files, optional, &EngineValidator));
     }
     refuse(&problems)
 }

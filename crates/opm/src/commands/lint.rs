@@ -5,7 +5,7 @@ use olm_authoring::lint::{Rule, lint_with};
 use serde_json::json;
 
 use crate::args::{Format, LintArgs};
-use crate::judge::ByEngine;
+use crate::manifest_validator::EngineValidator;
 use crate::printer;
 
 /// Findings go to stdout; if there are any the command fails, so that it can guard a pipeline.
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
         })?;
         allowed.push(rule);
     }
-    let mut findings = lint_with(&args.directory, &ByEngine)?;
+    let mut findings = lint_with(&args.directory, &EngineValidator)?;
     findings.retain(|finding| !allowed.contains(&finding.rule));
     let report = json!({ "findings": findings });
     printer::data(&match args.output {

@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ValueEnum};
 use olm_registry::index::Index;
 use olm_registry::snapshot;
-use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
 use olm_resolver::{CatalogKey, Snapshot};
 
+use crate::args::{PlanArgs, PlanFormat};
 use crate::printer;
 
 /// Exit code when the plan leaves something out that the objects ask for.
@@ -21,49 +19,6 @@ const UNRESOLVED: i32 = 2;
 
 /// Namespace whose catalogs everyone may use, where the objects do not tell.
 const GLOBAL_NAMESPACE: &str = "olm";
-
-/// `opm plan`
-#[derive(Debug, Args)]
-pub(crate) struct PlanArgs {
-    /// Catalog directories, and files of objects (as with --filename)
-    ///
-    /// A directory stands for every catalog the objects name. To plan with several, write NAME/NAMESPACE=DIRECTORY for each.
-    #[arg(value_name = "CATALOG | FILE", required = true)]
-    inputs: Vec<String>,
-    /// File with Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources; - is stdin
-    #[arg(short, long, value_name = "FILE")]
-    filename: Vec<PathBuf>,
-    /// Namespace to plan for; may be left out when only one has Subscriptions
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// Namespace whose catalogs every namespace may use [default: that of the catalogs named by the objects, else olm]
-    #[arg(long, value_name = "NAMESPACE")]
-    global_catalog_namespace: Option<String>,
-    /// How to get to this version (or ClusterServiceVersion) instead of where the channel leads
-    #[arg(long, value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]
-    target: Option<String>,
-    /// Subscription that --target is about; may be left out when only one package has that version
-    #[arg(long, value_name = "NAME", requires = "target")]
-    subscription: Option<String>,
-    /// Look ahead no further than so many steps; 1 is what the next resolution does
-    #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
-    steps: Option<u16>,
-    /// Version of the cluster's Kubernetes, such as 1.34.1, to tell what needs a newer one
-    #[arg(long, value_name = "VERSION")]
-    kube_version: Option<KubernetesVersion>,
-    /// How to print the plan
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-}
-
-/// How a plan is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Step by step, for people
-    Text,
-    /// One JSON document with namespace, install and unsatisfiable
-    Json,
-}
 
 /// Prints the plan. Ends the process with 2 when something the objects ask for is not in it.
 ///
@@ -92,10 +47,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(plan: &Plan, output: Output) -> anyhow::Result<()> {
+fn print(plan: &Plan, output: PlanFormat) -> anyhow::Result<()> {
     match output {
-        Output::Text => printer::data(&plan.to_string()),
-        Output::Json => {
+        PlanFormat::Text => printer::data(&plan.to_string()),
+        PlanFormat::Json => {
             plan.notes
                 .iter()
                 .for_each(|note| printer::note(&format!("note: {note}")));
@@ -193,7 +148,6 @@ fn parse_catalog(input: &str) -> anyhow::Result<(Option<CatalogKey>, PathBuf)> {
     Ok((key, directory))
 }
 
-/// Contents by catalog.
 type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
 
 /// What the catalog directories hold.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::crd::Defined;
 use super::{MediaType, Optional, crd, csv, hub, metadata, objects, text};
-use crate::judge::Judge;
+use crate::manifest_validator::ManifestValidator;
 
 /// Kinds that a bundle may hold beside [`OPTIONAL_KINDS`]. A plan refuses a PodMonitor, which upstream's check lets pass.
 const KINDS: [&str; 11] = [
@@ -29,7 +29,7 @@ const KINDS: [&str; 11] = [
 pub fn check_content<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
     optional: &Optional,
-    judge: &dyn Judge,
+    validator: &dyn ManifestValidator,
 ) -> Vec<String> {
     let media_type = MediaType::of(files);
     if media_type == MediaType::Helm {
@@ -53,7 +53,7 @@ pub fn check_content<B: AsRef<[u8]>>(
             ));
         } else {
             match kind {
-                CSV_KIND => csv::check(&object, judge, &mut problems),
+                CSV_KIND => csv::check(&object, validator, &mut problems),
                 CRD_KIND => crd::check(&object, &mut problems),
                 _ => check_object(name, &object, &mut problems),
             }

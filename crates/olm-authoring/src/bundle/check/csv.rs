@@ -8,7 +8,7 @@ use olm_fbc::release::Release;
 use serde_json::Value;
 
 use super::{metadata, names, text};
-use crate::judge::Judge;
+use crate::manifest_validator::ManifestValidator;
 
 /// Annotations of a CSV that are easily written in the wrong case, which silently disables them.
 const CASED_ANNOTATIONS: [&str; 5] = [
@@ -24,20 +24,20 @@ const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 const ALL_NAMESPACES: &str = "AllNamespaces";
 
 /// A problem in the words upstream's validators put it.
-fn told(name: &str, problem: impl std::fmt::Display) -> String {
+fn describe(name: &str, problem: impl std::fmt::Display) -> String {
     format!("Error: Value : ({name}) {problem}")
 }
 
 /// Checks a CSV by itself.
-pub(super) fn check(csv: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
+pub(super) fn check(csv: &Value, validator: &dyn ManifestValidator, problems: &mut Vec<String>) {
     let name = text(&csv["metadata"], "name");
     let wrong = metadata::map_problems(&csv["metadata"]);
     if !wrong.is_empty() {
-        problems.extend(wrong.into_iter().map(|problem| told(name, problem)));
+        problems.extend(wrong.into_iter().map(|problem| describe(name, problem)));
         return;
     }
-    if let Some(problem) = judge.csv(csv) {
-        problems.push(told(name, format!("no ClusterServiceVersion: {problem}")));
+    if let Some(problem) = validator.csv_problem(csv) {
+        problems.push(describe(name, format!("no ClusterServiceVersion: {problem}")));
         return;
     }
     let spec = &csv["spec"];
@@ -45,7 +45,7 @@ pub(super) fn check(csv: &Value, judge: &dyn Judge, problems: &mut Vec<String>) 
         let mut wrong = names::subdomain(value);
         wrong.extend(names::label_value(value));
         if !wrong.is_empty() && (field == "metadata.name" || !value.is_empty()) {
-            problems.push(told(
+            problems.push(describe(
                 name,
                 format!("{field} {value:?} is invalid: {}", wrong.join(",")),
             ));
@@ -55,7 +55,7 @@ pub(super) fn check(csv: &Value, judge: &dyn Judge, problems: &mut Vec<String>) 
     check_install_modes(spec, name, problems);
     let oldest = text(spec, "minKubeVersion");
     if !oldest.trim().is_empty() && Version::parse(oldest).is_err() {
-        problems.push(told(
+        problems.push(describe(
             name,
             format!("csv.Spec.MinKubeVersion has an invalid value: {oldest}"),
         ));
@@ -76,7 +76,7 @@ pub(super) fn check(csv: &Value, judge: &dyn Judge, problems: &mut Vec<String>) 
         }
     }
     if text(csv, "apiVersion").is_empty() {
-        problems.push(told(name, "'apiVersion' is missing"));
+        problems.push(describe(name, "'apiVersion' is missing"));
     }
 }
 
@@ -159,7 +159,7 @@ fn provided_apis(csv: &Value, problems: &mut Vec<String>) -> BTreeSet<Gvk> {
 
 fn check_install_modes(spec: &Value, name: &str, problems: &mut Vec<String>) {
     let Some(modes) = spec["installModes"].as_array().filter(|modes| !modes.is_empty()) else {
-        problems.push(told(name, "install modes not found"));
+        problems.push(describe(name, "install modes not found"));
         return;
     };
     let is_supported = |mode: &Value| mode["supported"] == true;
@@ -176,13 +176,13 @@ fn check_install_modes(spec: &Value, name: &str, problems: &mut Vec<String>) {
                 .is_some_and(|crds| !crds.is_empty())
         });
     if converts && !is_only_all {
-        problems.push(told(
+        problems.push(describe(
             name,
             "only AllNamespaces InstallModeType is supported when conversionCRDs is present",
         ));
     }
     if !modes.iter().any(is_supported) {
-        problems.push(told(name, "none of InstallModeTypes are supported"));
+        problems.push(describe(name, "none of InstallModeTypes are supported"));
     }
 }
 
@@ -207,7 +207,7 @@ fn check_fields(spec: &Value, name: &str, problems: &mut Vec<String>) {
         match strategy {
             "" => problems.push(missing("Spec.InstallStrategy.StrategyName", "field")),
             "deployment" => {}
-            other => problems.push(told(
+            other => problems.push(describe(
                 name,
                 format!("spec.install.strategy must be \"deployment\", found {other:?}"),
             )),
@@ -224,7 +224,7 @@ fn check_fields(spec: &Value, name: &str, problems: &mut Vec<String>) {
     }
     let version = text(spec, "version");
     if let Err(error) = Version::parse(version) {
-        problems.push(told(
+        problems.push(describe(
             name,
             format!("spec.version {version:?}: {error}: no catalog takes it"),
         ));
@@ -238,12 +238,15 @@ pub(super) fn check_release(csv: &Value, problems: &mut Vec<String>) {
         Value::Null => "",
         Value::String(release) => release.as_str(),
         other => {
-            problems.push(told(name, format!("spec.release must be text, found {other}")));
+            problems.push(describe(
+                name,
+                format!("spec.release must be text, found {other}"),
+            ));
             return;
         }
     };
     if let Err(error) = Release::parse(release) {
-        problems.push(told(name, format!("spec.release: {error}")));
+        problems.push(describe(name, format!("spec.release: {error}")));
         return;
     }
     let substitutes = text(&csv["metadata"]["annotations"], SUBSTITUTES_FOR);

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::super::annotations;
 use super::{MediaType, any_case};
-use crate::judge::Judge;
+use crate::manifest_validator::ManifestValidator;
 
 /// Checks annotations and dependencies. `manifests` and `metadata` are the files of the two directories by name, `None` for a
 /// directory that is missing.
 pub fn check_format<B: AsRef<[u8]>>(
     manifests: Option<&BTreeMap<String, B>>,
     metadata: Option<&BTreeMap<String, B>>,
-    judge: &dyn Judge,
+    validator: &dyn ManifestValidator,
 ) -> Vec<String> {
     let mut problems = Vec::new();
     if manifests.is_none() {
@@ -60,7 +60,7 @@ pub fn check_format<B: AsRef<[u8]>>(
             .filter(|list| !list.is_empty())
     });
     for dependency in dependencies.into_iter().flatten() {
-        check_dependency(dependency, judge, &mut problems);
+        check_dependency(dependency, validator, &mut problems);
     }
     problems
 }
@@ -110,7 +110,7 @@ fn check_annotations(media_type: MediaType, found: &BTreeMap<&str, String>, prob
     }
 }
 
-fn check_dependency(dependency: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
+fn check_dependency(dependency: &Value, validator: &dyn ManifestValidator, problems: &mut Vec<String>) {
     let kind = text(dependency, "type");
     let value = any_case(dependency, "value");
     let mut needs = |field: &str, problem: &str| {
@@ -138,17 +138,17 @@ fn check_dependency(dependency: &Value, judge: &dyn Judge, problems: &mut Vec<St
             }
         }
         kinds::LABEL => needs("label", "Label information is missing"),
-        kinds::CONSTRAINT => check_constraint(value, judge, problems),
+        kinds::CONSTRAINT => check_constraint(value, validator, problems),
         _ => problems.push(format!("couldn't parse dependency of type {kind}")),
     }
 }
 
-fn check_constraint(value: &Value, judge: &dyn Judge, problems: &mut Vec<String>) {
+fn check_constraint(value: &Value, validator: &dyn ManifestValidator, problems: &mut Vec<String>) {
     // Compound constraints have no rule of their own; their parts are checked as they are met.
     let compound = ["all", "any", "not"].iter().find_map(|form| value.get(form));
     if let Some(compound) = compound {
         for part in compound["constraints"].as_array().into_iter().flatten() {
-            check_constraint(part, judge, problems);
+            check_constraint(part, validator, problems);
         }
         return;
     }
@@ -162,8 +162,8 @@ fn check_constraint(value: &Value, judge: &dyn Judge, problems: &mut Vec<String>
     match text(cel, "rule") {
         "" => problems.push("The CEL expression is missing".to_owned()),
         rule => problems.extend(
-            judge
-                .rule(rule)
+            validator
+                .rule_problem(rule)
                 .map(|problem| format!("Invalid CEL expression: {problem}")),
         ),
     }

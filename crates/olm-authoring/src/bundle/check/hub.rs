@@ -65,8 +65,8 @@ pub(super) fn problems(csv: &Value, categories: Option<&[String]>) -> Vec<String
         found.push("csv.Spec.Version must be set".to_owned());
     }
     icon_problems(&spec["icon"], &mut found);
-    let told = |problem| format!("Error: Value : ({name}) {problem}");
-    found.into_iter().map(told).collect()
+    let describe = |problem| format!("Error: Value : ({name}) {problem}");
+    found.into_iter().map(describe).collect()
 }
 
 fn annotation_problems(annotations: &Value, categories: Option<&[String]>, found: &mut Vec<String>) {

@@ -19,7 +19,7 @@ const DEFAULT_SCCS: [&str; 8] = [
 /// What is wrong with an object, as its kind has rules.
 pub(super) fn problems(object: &Value) -> Vec<String> {
     let name = text(&object["metadata"], "name");
-    let told = |problem: &str| format!("Error: Value {name}: {problem}");
+    let describe = |problem: &str| format!("Error: Value {name}: {problem}");
     let kind = text(object, "kind");
     let mut problems = Vec::new();
     match kind {
@@ -27,17 +27,17 @@ pub(super) fn problems(object: &Value) -> Vec<String> {
             let spec = &object["spec"];
             let most = &spec["maxUnavailable"];
             if *most == 0 || most == "0" || most == "0%" {
-                problems.push(told("maxUnavailable field cannot be set to 0 or 0%"));
+                problems.push(describe("maxUnavailable field cannot be set to 0 or 0%"));
             }
             if spec["minAvailable"] == "100%" {
-                problems.push(told("minAvailable field cannot be set to 100%"));
+                problems.push(describe("minAvailable field cannot be set to 100%"));
             }
         }
         "PriorityClass" if object["globalDefault"] == true => {
-            problems.push(told("globalDefault field cannot be set to true"));
+            problems.push(describe("globalDefault field cannot be set to true"));
         }
         "Role" | "ClusterRole" if object["rules"].as_array().into_iter().flatten().any(changes_sccs) => {
-            problems.push(told(
+            problems.push(describe(
                 "RBAC includes permission to modify default securitycontextconstraints, which could impact cluster stability",
             ));
         }

@@ -1,25 +1,25 @@
-//! Judgements that need types and engines this crate does not have.
+//! Checks of manifests that need types and engines this crate does not have.
 
 use serde_json::Value;
 
-/// What this crate cannot judge by itself and leaves to whoever has the types and engines for it.
-pub trait Judge {
+/// What this crate cannot check by itself and leaves to whoever has the types and engines for it.
+pub trait ManifestValidator {
     /// What keeps an object from being a ClusterServiceVersion, by the types of its fields.
-    fn csv(&self, csv: &Value) -> Option<String>;
+    fn csv_problem(&self, csv: &Value) -> Option<String>;
     /// What keeps a text from being a CEL rule.
-    fn rule(&self, rule: &str) -> Option<String>;
+    fn rule_problem(&self, rule: &str) -> Option<String>;
 }
 
-/// Judges by what can be seen without types and engines.
+/// Validates by what can be seen without types and engines.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ByShape;
+pub struct ShapeValidator;
 
-impl Judge for ByShape {
-    fn csv(&self, _: &Value) -> Option<String> {
+impl ManifestValidator for ShapeValidator {
+    fn csv_problem(&self, _: &Value) -> Option<String> {
         None
     }
 
-    fn rule(&self, rule: &str) -> Option<String> {
+    fn rule_problem(&self, rule: &str) -> Option<String> {
         expression_problem(rule)
     }
 }

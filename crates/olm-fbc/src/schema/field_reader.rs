@@ -14,11 +14,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// An object being read. Field names match without regard to case.
-pub(super) struct Take {
+pub(super) struct FieldReader {
     map: Map<String, Value>,
 }
 
-impl Take {
+impl FieldReader {
     pub(super) fn new(map: Map<String, Value>) -> Self {
         Self { map }
     }
@@ -88,7 +88,7 @@ impl Take {
     pub(super) fn list<T>(
         &mut self,
         name: &str,
-        read: impl Fn(&mut Take) -> Result<T, String>,
+        read: impl Fn(&mut FieldReader) -> Result<T, String>,
     ) -> Result<Vec<T>, String> {
         self.items(name)?
             .into_iter()
@@ -96,9 +96,9 @@ impl Take {
             .map(|(index, item)| {
                 let at = format!("{name}[{index}]");
                 match item {
-                    Value::Null => read(&mut Take::new(Map::new())),
+                    Value::Null => read(&mut FieldReader::new(Map::new())),
                     Value::Object(map) => {
-                        read(&mut Take::new(map)).map_err(|reason| format!("{at}.{reason}"))
+                        read(&mut FieldReader::new(map)).map_err(|reason| format!("{at}.{reason}"))
                     }
                     other => Err(mismatch(&at, "an object", &other)),
                 }
@@ -110,11 +110,11 @@ impl Take {
     pub(super) fn object<T>(
         &mut self,
         name: &str,
-        read: impl Fn(&mut Take) -> Result<T, String>,
+        read: impl Fn(&mut FieldReader) -> Result<T, String>,
     ) -> Result<Option<T>, String> {
         match self.field(name) {
             Value::Null => Ok(None),
-            Value::Object(map) => read(&mut Take::new(map))
+            Value::Object(map) => read(&mut FieldReader::new(map))
                 .map(Some)
                 .map_err(|reason| format!("{name}.{reason}")),
             other => Err(mismatch(name, "an object", &other)),

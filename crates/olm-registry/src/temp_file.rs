@@ -5,7 +5,7 @@ use std::io;
 
 /// An empty file in the folder for temporary files, or in memory where nothing can be written: containers may have a
 /// read-only root and no volume.
-pub(crate) fn file() -> io::Result<File> {
+pub(crate) fn create() -> io::Result<File> {
     tempfile::tempfile().or_else(|error| {
         tracing::debug!(%error, folder = %std::env::temp_dir().display(), "no temporary file can be made; using memory");
         in_memory()

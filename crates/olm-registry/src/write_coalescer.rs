@@ -1,4 +1,4 @@
-//! Small writes gathered to large ones.
+//! Small writes coalesced into large ones.
 //!
 //! HTTP/2 hands each frame of at most 16 KiB to the socket on its own, with a flush behind it. A bundle of 100 KiB would cost nine
 //! system calls and wake its reader nine times. Here what one turn of a connection writes goes out as one: a flush that
@@ -13,22 +13,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
 /// As much is held back of one connection at most, in bytes.
-const MOST_HELD: usize = 128 << 10;
-/// Longer writes gain nothing from being gathered.
+const MAX_HELD: usize = 128 << 10;
+/// Longer writes gain nothing from being coalesced.
 const LARGE: usize = 32 << 10;
 
-/// A stream whose writes are gathered until nothing more follows at once.
+/// A stream whose writes are coalesced until nothing more follows at once.
 ///
 /// Nothing stays behind: whoever writes must flush, and a flush either sends or asks to be called again.
 #[derive(Debug)]
-pub(crate) struct Gather<S> {
+pub(crate) struct WriteCoalescer<S> {
     stream: S,
     held: BytesMut,
     /// Whether something was written since the last flush.
     is_fresh: bool,
 }
 
-impl<S: AsyncWrite + Unpin> Gather<S> {
+impl<S: AsyncWrite + Unpin> WriteCoalescer<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self {
             stream,
@@ -51,7 +51,7 @@ impl<S: AsyncWrite + Unpin> Gather<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gather<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteCoalescer<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
@@ -63,7 +63,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gather<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
-        if this.held.len() + length > MOST_HELD {
+        if this.held.len() + length > MAX_HELD {
             ready!(this.poll_send(cx))?;
         }
         if this.held.is_empty() && length >= LARGE {
@@ -98,7 +98,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gather<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gather<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteCoalescer<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -108,7 +108,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gather<S> {
     }
 }
 
-impl<S: Connected> Connected for Gather<S> {
+impl<S: Connected> Connected for WriteCoalescer<S> {
     type ConnectInfo = S::ConnectInfo;
 
     fn connect_info(&self) -> Self::ConnectInfo {
@@ -126,22 +126,22 @@ mod tests {
 
     use super::*;
 
-    fn pair(capacity: usize) -> (Gather<DuplexStream>, DuplexStream) {
+    fn pair(capacity: usize) -> (WriteCoalescer<DuplexStream>, DuplexStream) {
         let (near, far) = duplex(capacity);
-        (Gather::new(near), far)
+        (WriteCoalescer::new(near), far)
     }
 
     /// One write, whole, as a turn of a connection does it.
-    async fn write(gather: &mut Gather<DuplexStream>, bytes: &[u8]) {
+    async fn write(writer: &mut WriteCoalescer<DuplexStream>, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let written = poll_fn(|cx| Pin::new(&mut *gather).poll_write_vectored(cx, &[IoSlice::new(rest)]));
+            let written = poll_fn(|cx| Pin::new(&mut *writer).poll_write_vectored(cx, &[IoSlice::new(rest)]));
             rest = &rest[written.await.expect("write")..];
         }
     }
 
-    async fn flush(gather: &mut Gather<DuplexStream>) {
-        poll_fn(|cx| Pin::new(&mut *gather).poll_flush(cx))
+    async fn flush(writer: &mut WriteCoalescer<DuplexStream>) {
+        poll_fn(|cx| Pin::new(&mut *writer).poll_flush(cx))
             .await
             .expect("flush");
     }
@@ -158,25 +158,25 @@ mod tests {
 
     #[tokio::test]
     async fn frames_of_one_turn_go_out_together() {
-        let (mut gather, mut far) = pair(1 << 20);
+        let (mut writer, mut far) = pair(1 << 20);
         for _ in 0..5 {
-            write(&mut gather, &[7; 16 << 10]).await;
-            flush(&mut gather).await;
+            write(&mut writer, &[7; 16 << 10]).await;
+            flush(&mut writer).await;
         }
         assert_eq!(arrived(&mut far).await, 0, "the turn is not over");
-        flush(&mut gather).await;
+        flush(&mut writer).await;
         assert_eq!(arrived(&mut far).await, 5 * (16 << 10));
-        assert_eq!(gather.held.capacity(), 0, "an idle connection holds memory");
+        assert_eq!(writer.held.capacity(), 0, "an idle connection holds memory");
     }
 
     #[tokio::test]
     async fn a_flush_that_sends_nothing_asks_for_the_next() {
-        let (mut gather, _far) = pair(1 << 20);
-        write(&mut gather, b"headers").await;
+        let (mut writer, _far) = pair(1 << 20);
+        write(&mut writer, b"headers").await;
         let woken = std::sync::Arc::new(Woken::default());
         let waker = std::task::Waker::from(woken.clone());
         let mut cx = Context::from_waker(&waker);
-        assert!(Pin::new(&mut gather).poll_flush(&mut cx).is_ready());
+        assert!(Pin::new(&mut writer).poll_flush(&mut cx).is_ready());
         assert!(woken.0.load(std::sync::atomic::Ordering::SeqCst));
     }
 
@@ -191,21 +191,21 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_than_the_limit_is_held() {
-        let (mut gather, mut far) = pair(1 << 20);
+        let (mut writer, mut far) = pair(1 << 20);
         for _ in 0..20 {
-            write(&mut gather, &[1; 16 << 10]).await;
-            flush(&mut gather).await;
-            assert!(gather.held.len() <= MOST_HELD);
+            write(&mut writer, &[1; 16 << 10]).await;
+            flush(&mut writer).await;
+            assert!(writer.held.len() <= MAX_HELD);
         }
         assert!(arrived(&mut far).await >= 10 * (16 << 10));
     }
 
     #[tokio::test]
     async fn the_end_sends_what_is_held() {
-        let (mut gather, mut far) = pair(1 << 20);
-        write(&mut gather, b"last words").await;
-        gather.shutdown().await.expect("shutdown");
-        drop(gather);
+        let (mut writer, mut far) = pair(1 << 20);
+        write(&mut writer, b"last words").await;
+        writer.shutdown().await.expect("shutdown");
+        drop(writer);
         let mut text = String::new();
         far.read_to_string(&mut text).await.expect("read");
         assert_eq!(text, "last words");
@@ -221,7 +221,7 @@ mod tests {
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
             let (sent, received) = runtime.block_on(async {
-                let (mut gather, mut far) = pair(capacity);
+                let (mut writer, mut far) = pair(capacity);
                 let reader = tokio::spawn(async move {
                     let mut bytes = Vec::new();
                     far.read_to_end(&mut bytes).await.expect("read");
@@ -230,14 +230,14 @@ mod tests {
                 let mut sent = Vec::new();
                 for (number, (length, flushes)) in writes.into_iter().enumerate() {
                     let bytes: Vec<u8> = (0..length).map(|at| (at + number * 31) as u8).collect();
-                    write(&mut gather, &bytes).await;
+                    write(&mut writer, &bytes).await;
                     sent.extend(bytes);
                     if flushes {
-                        flush(&mut gather).await;
+                        flush(&mut writer).await;
                     }
                 }
-                gather.shutdown().await.expect("shutdown");
-                drop(gather);
+                writer.shutdown().await.expect("shutdown");
+                drop(writer);
                 (sent, reader.await.expect("reader"))
             });
             prop_assert!(sent == received);

@@ -1,16 +1,16 @@
-//! What the catalog library cannot judge by itself: the types of a ClusterServiceVersion, and CEL rules.
+//! What the authoring library cannot validate by itself: the types of a ClusterServiceVersion, and CEL rules.
 
-use olm_authoring::judge::Judge;
+use olm_authoring::manifest_validator::ManifestValidator;
 use olm_resolver::cel::Rule;
 use serde_json::Value;
 
-/// Judges with the types the operators decode with and the engine the resolver runs rules with, so that what passes here is
+/// Validates with the types the operators decode with and the engine the resolver runs rules with, so that what passes here is
 /// installed and resolved there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ByEngine;
+pub(crate) struct EngineValidator;
 
-impl Judge for ByEngine {
-    fn csv(&self, csv: &Value) -> Option<String> {
+impl ManifestValidator for EngineValidator {
+    fn csv_problem(&self, csv: &Value) -> Option<String> {
         let csv = match olm_api::decode_csv_manifest(csv.clone()) {
             Ok(csv) => csv,
             Err(error) => return Some(error.to_string()),
@@ -21,7 +21,7 @@ impl Judge for ByEngine {
         })
     }
 
-    fn rule(&self, rule: &str) -> Option<String> {
+    fn rule_problem(&self, rule: &str) -> Option<String> {
         let error = Rule::compile(rule).err()?;
         Some(error.to_string())
     }

@@ -1,0 +1,95 @@
+//! A server on a loopback port, and how its answers are read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use olm_registry::client::Client;
+use olm_registry::index::Index;
+use olm_registry::proto::registry_client::RegistryClient;
+use olm_registry::{cache, proto, server};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt as _;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+pub(crate) const CATALOG: &str = include_str!("../catalog.yaml");
+
+pub(crate) struct Server {
+    pub(crate) address: String,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(index: Index) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
+        Self::start_on(index, listener)
+    }
+
+    pub(crate) fn start_on(index: Index, listener: TcpListener) -> Self {
+        let address = listener.local_addr().expect("address").to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stop = async {
+                let _ = stopped.await;
+            };
+            server::serve(Arc::new(index), listener, stop)
+                .await
+                .expect("serve");
+        });
+        Self {
+            address,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    pub(crate) async fn small() -> Self {
+        let dir = tempfile::tempdir().expect("folder");
+        std::fs::write(dir.path().join("catalog.yaml"), CATALOG).expect("catalog");
+        Self::start(cache::open_temporary(dir.path()).expect("index")).await
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&self.address).expect("address")
+    }
+
+    pub(crate) async fn registry(&self) -> RegistryClient<Channel> {
+        RegistryClient::connect(format!("http://{}", self.address))
+            .await
+            .expect("connection")
+    }
+
+    /// Ends the server as a signal would, and waits for it.
+    pub(crate) async fn stop(&mut self) {
+        self.stop.take().expect("running").send(()).expect("running");
+        tokio::time::timeout(Duration::from_secs(10), &mut self.task)
+            .await
+            .expect("stops in time")
+            .expect("no panic");
+    }
+}
+
+pub(crate) fn unknown<T: std::fmt::Debug>(result: Result<T, Status>, message: &str) {
+    let status = result.expect_err(message);
+    assert_eq!((status.code(), status.message()), (Code::Unknown, message));
+}
+
+pub(crate) async fn entries(
+    stream: Result<tonic::Response<tonic::Streaming<proto::ChannelEntry>>, Status>,
+) -> Vec<String> {
+    stream
+        .expect("entries")
+        .into_inner()
+        .map(|entry| entry.expect("entry"))
+        .map(|entry| {
+            format!(
+                "{}/{}/{}<{}",
+                entry.package_name, entry.channel_name, entry.bundle_name, entry.replaces
+            )
+        })
+        .collect()
+        .await
+}
