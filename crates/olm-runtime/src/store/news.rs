@@ -10,7 +10,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync;
 
-use super::set::resource_name;
+use super::watch::resource_name;
 use super::{Change, Stored, listener_failed, stamp_of};
 use crate::key::kind_of;
 use crate::metrics::Metrics;

@@ -18,7 +18,7 @@ use super::feed::{Feed, noting_versions};
 use super::news::News;
 use super::on_demand::OnDemand;
 use super::projection::{Item, Projected, Projection};
-use super::watch::{Requirement, Watch};
+use super::watch::{Requirement, Watch, resource_name};
 use super::{Store, Stored};
 use crate::change::Object;
 use crate::isolation;
@@ -298,11 +298,6 @@ impl StoreSetHandle {
                 .spread(&api.group, &api.kind, &WriteNews::DeletedUid(&key, uid));
         }
     }
-}
-
-/// Plural and group, as in the name of a CustomResourceDefinition.
-pub(super) fn resource_name<K: Resource<DynamicType = ()>>() -> String {
-    format!("{}.{}", K::plural(&()), K::group(&()))
 }
 
 /// Drops what nobody reads of an object kept for its metadata; kubectl's copy of the whole object would be most of it.

@@ -1,8 +1,8 @@
 //! What a store watches.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Client;
 use kube::runtime::watcher;
+use kube::{Client, Resource};
 
 use super::Stored;
 
@@ -102,4 +102,9 @@ pub(super) fn selected(requirements: &[Requirement], metadata: &ObjectMeta) -> b
         Requirement::Name(name) => metadata.name.as_ref() == Some(name),
         Requirement::Finalizer(name) => metadata.finalizers.iter().flatten().any(|found| found == name),
     })
+}
+
+/// Plural and group, as in the name of a CustomResourceDefinition.
+pub(super) fn resource_name<K: Resource<DynamicType = ()>>() -> String {
+    format!("{}.{}", K::plural(&()), K::group(&()))
 }
