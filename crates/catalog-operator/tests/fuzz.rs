@@ -96,13 +96,7 @@ fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> 
     if values.is_empty() || others.is_empty() {
         return None;
     }
-    for _ in 0..=random.below(4) {
-        let at = random.below(values.len());
-        match random.below(8) {
-            0 => values.push(random.of(&others).clone()),
-            _ => tree::change(&mut values[at], &others, random),
-        }
-    }
+    tree::change_documents(&mut values, &others, |value, _| value.clone(), random);
     Some(text(&values))
 }
 

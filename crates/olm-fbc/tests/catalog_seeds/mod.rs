@@ -159,15 +159,7 @@ pub fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u
     if values.is_empty() || others.is_empty() {
         return None;
     }
-    for _ in 0..=random.below(4) {
-        let at = random.below(values.len());
-        match random.below(12) {
-            0 if values.len() > 1 => drop(values.remove(at)),
-            1 => values.push(random.of(&others).clone()),
-            2 => values.push(values[at].clone()),
-            _ => tree::change(&mut values[at], &others, random),
-        }
-    }
+    tree::change_documents(&mut values, &others, |value, _| value.clone(), random);
     Some(match random.below(2) {
         0 => values
             .iter()

@@ -121,3 +121,25 @@ pub fn change(value: &mut Value, others: &[Value], random: &mut Random) {
         _ => *place = odd(random),
     }
 }
+
+/// Changes a few of the documents, of which there is at least one; `others` are where pieces come from, and `copied` makes what is
+/// added beside a document that is there.
+pub fn change_documents(
+    values: &mut Vec<Value>,
+    others: &[Value],
+    copied: impl Fn(&Value, &mut Random) -> Value,
+    random: &mut Random,
+) {
+    for _ in 0..=random.below(5) {
+        let at = random.below(values.len());
+        match random.below(12) {
+            0 if values.len() > 1 => drop(values.remove(at)),
+            1 => values.push(random.of(others).clone()),
+            2 => {
+                let copy = copied(&values[at], random);
+                values.push(copy);
+            }
+            _ => change(&mut values[at], others, random),
+        }
+    }
+}

@@ -160,19 +160,16 @@ fn changed_documents(seeds: &[Vec<u8>], random: &mut Random) -> Option<Vec<u8>> 
     if values.is_empty() || others.is_empty() {
         return None;
     }
-    for _ in 0..=random.below(5) {
-        let at = random.below(values.len());
-        match random.below(12) {
-            0 if values.len() > 1 => drop(values.remove(at)),
-            1 => values.push(random.of(&others).clone()),
-            2 if values[at].is_object() => {
-                let mut copy = values[at].clone();
-                copy["metadata"] = json!({"namespace": random.of(&["ns", "other"]), "name": random.of(&["a", "b", "z", "og"])});
-                values.push(copy);
-            }
-            _ => tree::change(&mut values[at], &others, random),
+    let under_another_name = |value: &Value, random: &mut Random| {
+        let mut copy = value.clone();
+        if let Some(object) = copy.as_object_mut() {
+            let metadata =
+                json!({"namespace": random.of(&["ns", "other"]), "name": random.of(&["a", "b", "z", "og"])});
+            object.insert("metadata".to_owned(), metadata);
         }
-    }
+        copy
+    };
+    tree::change_documents(&mut values, &others, under_another_name, random);
     let lines = values.iter().map(|value| format!("{value}\n"));
     Some(lines.collect::<String>().into_bytes())
 }
