@@ -3,10 +3,8 @@
 //! A step's object is kept as JSON from the bundle to the API server, so nothing an operator's author wrote is lost on the way.
 
 use olm_api::labels;
+use olm_api::v1alpha1::API_VERSION;
 use serde_json::{Map, Value, json};
-
-/// `apiVersion` of a ClusterServiceVersion.
-pub const CSV_API_VERSION: &str = "operators.coreos.com/v1alpha1";
 
 /// `apiVersion` of CustomResourceDefinitions that API servers since Kubernetes 1.16 take.
 pub const CRD_V1: &str = "apiextensions.k8s.io/v1";
@@ -97,7 +95,7 @@ pub fn owner_references(object: &Value) -> &[Value] {
 /// Owner reference to a ClusterServiceVersion as upstream writes it; the uid is empty in plans and filled at execution.
 pub fn csv_owner_reference(name: &str, uid: &str) -> Value {
     json!({
-        "apiVersion": CSV_API_VERSION,
+        "apiVersion": API_VERSION,
         "kind": labels::OWNER_KIND_CSV,
         "name": name,
         "uid": uid,

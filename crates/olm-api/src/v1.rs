@@ -5,6 +5,9 @@ mod operator;
 mod operator_condition;
 mod operator_group;
 
+/// `apiVersion` of these kinds.
+pub const API_VERSION: &str = "operators.coreos.com/v1";
+
 pub use olm_config::*;
 pub use operator::*;
 pub use operator_condition::*;

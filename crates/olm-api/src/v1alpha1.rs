@@ -9,6 +9,9 @@ mod provided_api;
 mod subscription;
 mod webhook_description;
 
+/// `apiVersion` of these kinds.
+pub const API_VERSION: &str = "operators.coreos.com/v1alpha1";
+
 pub use catalog_source::*;
 pub use cluster_service_version::*;
 pub use cluster_service_version_status::*;

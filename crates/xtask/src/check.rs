@@ -6,6 +6,7 @@
 mod circles;
 mod documents;
 mod manifests;
+mod wire_strings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,6 +31,9 @@ struct Structure {
     /// Circles of modules that are still there, by package. None may be added; one that is untied is taken out.
     #[serde(default)]
     circles: BTreeMap<String, Vec<BTreeSet<String>>>,
+    /// Strings of the wire that stand outside olm-api all the same, by package.
+    #[serde(default)]
+    wire_strings: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What a check found: nothing, faults, or that it could not be made here and why.
@@ -45,7 +49,7 @@ struct Check {
     run: fn() -> anyhow::Result<Outcome>,
 }
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     Check {
         name: "packages depend on those they may",
         run: dependencies,
@@ -57,6 +61,10 @@ const CHECKS: [Check; 10] = [
     Check {
         name: "no circle of modules",
         run: no_circles,
+    },
+    Check {
+        name: "strings of the wire stand in olm-api",
+        run: wire_strings_once,
     },
     Check {
         name: "formatted",
@@ -196,6 +204,27 @@ fn no_circles() -> anyhow::Result<Outcome> {
         );
     }
     found.extend(known.keys().map(|name| format!("there is no package {name}")));
+    Ok(faults(found))
+}
+
+/// Looks at every package that may use olm-api.
+fn wire_strings_once() -> anyhow::Result<Outcome> {
+    const API: &str = "olm-api";
+    let structure = structure()?;
+    let packages = manifests::packages()?;
+    let sources = |name: &str| {
+        let package = packages.iter().find(|package| package.name == name);
+        let package = package.with_context(|| format!("there is no package {name}"))?;
+        anyhow::Ok(package.folder.join("src"))
+    };
+    let words = wire_strings::Words::read(&sources(API)?)?;
+    let mut found = Vec::new();
+    for (name, _) in structure.depends.iter().filter(|(_, uses)| uses.contains(API)) {
+        let excepted = structure.wire_strings.get(name).cloned().unwrap_or_default();
+        let faults = wire_strings::of_crate(&sources(name)?, &words, &excepted)
+            .with_context(|| format!("strings of {name}"))?;
+        found.extend(faults.iter().map(|fault| format!("{name}: {fault}")));
+    }
     Ok(faults(found))
 }
 

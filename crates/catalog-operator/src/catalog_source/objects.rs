@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use olm_api::v1alpha1::CatalogSource;
+use olm_api::v1alpha1::{API_VERSION, CatalogSource};
 use olm_api::{hash, labels};
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub fn owner_reference(source: &CatalogSource, ownership: Ownership) -> OwnerRef
         Ownership::ControllerAndBlocking => (true, true),
     };
     OwnerReference {
-        api_version: "operators.coreos.com/v1alpha1".to_owned(),
+        api_version: API_VERSION.to_owned(),
         kind: "CatalogSource".to_owned(),
         name: name(source),
         uid: source.metadata.uid.clone().unwrap_or_default(),

@@ -6,6 +6,8 @@ use kube::Resource;
 use olm_runtime::NamespacedName;
 use olm_runtime::store::Change;
 
+use crate::object;
+
 /// CatalogSources that own an object, before or after its change.
 pub fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
     let references = change.versions().flat_map(|object| {
@@ -14,7 +16,7 @@ pub fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
         let owners = meta.owner_references.iter().flatten();
         owners
             .filter(|owner| {
-                owner.kind == "CatalogSource" && owner.api_version.starts_with("operators.coreos.com/")
+                owner.kind == "CatalogSource" && object::group_version(&owner.api_version).0 == olm_api::GROUP
             })
             .map(move |owner| NamespacedName::new(namespace.clone(), owner.name.clone()))
             .collect::<Vec<_>>()

@@ -80,7 +80,7 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
 pub fn warning(group: &OperatorGroup, text: &str) -> EventDraft {
     EventDraft {
         regarding: ObjectReference {
-            api_version: Some("operators.coreos.com/v1".to_owned()),
+            api_version: Some(olm_api::v1::API_VERSION.to_owned()),
             kind: Some("OperatorGroup".to_owned()),
             name: Some(group.name_any()),
             namespace: group.namespace(),

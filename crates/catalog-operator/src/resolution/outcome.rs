@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
-use olm_api::v1alpha1::Subscription;
+use olm_api::v1alpha1::{API_VERSION, Subscription};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{EventDraft, Requeue};
 
@@ -179,7 +179,7 @@ pub fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutcome) ->
 pub fn subscription_warning(subscription: &Subscription, reason: &str, message: &str) -> EventDraft {
     EventDraft {
         regarding: ObjectReference {
-            api_version: Some("operators.coreos.com/v1alpha1".to_owned()),
+            api_version: Some(API_VERSION.to_owned()),
             kind: Some("Subscription".to_owned()),
             name: Some(subscription.name_any()),
             namespace: subscription.namespace(),

@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt;
 use olm_api::hash;
 use olm_api::v1alpha1::{
-    Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, Step,
-    StepResource, StepStatus, Subscription,
+    API_VERSION, Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus,
+    Step, StepResource, StepStatus, Subscription,
 };
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::{GeneratedSubscription, Operator};
@@ -118,7 +118,7 @@ impl WantedPlan {
 
 fn owner_reference(subscription: &Subscription) -> OwnerReference {
     OwnerReference {
-        api_version: "operators.coreos.com/v1alpha1".to_owned(),
+        api_version: API_VERSION.to_owned(),
         kind: "Subscription".to_owned(),
         name: subscription.name_any(),
         uid: subscription.uid().unwrap_or_default(),
@@ -194,7 +194,7 @@ fn without_spaces(json: &str) -> String {
 /// The step that creates a Subscription for a bundle that came in as a dependency.
 pub fn subscription_step(namespace: &str, generated: &GeneratedSubscription) -> Step {
     let manifest = json!({
-        "apiVersion": "operators.coreos.com/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "Subscription",
         "metadata": { "name": generated.name, "namespace": namespace },
         "spec": {

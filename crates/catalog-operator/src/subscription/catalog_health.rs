@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::{catalog_source as catalog_reasons, subscription as reasons};
 use olm_api::v1alpha1::{
-    CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec, SubscriptionStatus,
+    API_VERSION, CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec,
+    SubscriptionStatus,
 };
 use olm_runtime::condition::stored_time;
 
@@ -28,7 +29,7 @@ impl CatalogFact {
     pub fn of(source: &CatalogSource) -> Self {
         Self {
             reference: ObjectReference {
-                api_version: Some("operators.coreos.com/v1alpha1".to_owned()),
+                api_version: Some(API_VERSION.to_owned()),
                 kind: Some("CatalogSource".to_owned()),
                 name: source.metadata.name.clone(),
                 namespace: source.metadata.namespace.clone(),

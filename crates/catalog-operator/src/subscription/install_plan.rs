@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_reasons, subscription as reasons};
 use olm_api::v1alpha1::{
-    InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanReference, SubscriptionCondition,
-    SubscriptionState, SubscriptionStatus,
+    API_VERSION, InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanReference,
+    SubscriptionCondition, SubscriptionState, SubscriptionStatus,
 };
 
 use super::conditions::{self, condition_true};
@@ -36,7 +36,7 @@ pub fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
         return;
     }
     status.install_plan_ref = Some(ObjectReference {
-        api_version: Some("operators.coreos.com/v1alpha1".to_owned()),
+        api_version: Some(API_VERSION.to_owned()),
         kind: Some("InstallPlan".to_owned()),
         name: Some(name.clone()),
         namespace: plan.namespace(),
@@ -45,7 +45,7 @@ pub fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
         ..ObjectReference::default()
     });
     status.install_plan = Some(InstallPlanReference {
-        api_version: "operators.coreos.com/v1alpha1".to_owned(),
+        api_version: API_VERSION.to_owned(),
         kind: "InstallPlan".to_owned(),
         name,
         uuid: uid,

@@ -73,7 +73,7 @@ fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<Req
         }
     }
     if omitted > 0 {
-        let own = row("operators.coreos.com", "v1alpha1", "ClusterServiceVersion", name);
+        let own = row(olm_api::GROUP, "v1alpha1", "ClusterServiceVersion", name);
         let message = format!("{omitted} more requirements, too large to list");
         kept.push(answered(own, requirement::PRESENT_NOT_SATISFIED, message).status);
     }
@@ -125,7 +125,7 @@ fn min_kube_version(observed: &Observed) -> Option<Row> {
     let server = git_version.strip_prefix('v').unwrap_or(git_version);
     let server = server.split('-').next().unwrap_or_default();
     let status = row(
-        "operators.coreos.com",
+        olm_api::GROUP,
         "v1alpha1",
         "ClusterServiceVersion",
         observed.name(),

@@ -41,6 +41,18 @@ impl fmt::Display for Circle {
 /// # Errors
 /// When a file cannot be read or is not Rust.
 pub(super) fn of_crate(folder: &Path) -> anyhow::Result<Vec<Circle>> {
+    circles(&sources(folder)?)
+}
+
+/// The modules of the crate whose sources are in `folder`, parsed, those for tests left out.
+///
+/// # Errors
+/// When a file cannot be read or is not Rust.
+pub(super) fn parsed_modules(folder: &Path) -> anyhow::Result<BTreeMap<Vec<String>, syn::File>> {
+    parse(&sources(folder)?)
+}
+
+fn sources(folder: &Path) -> anyhow::Result<BTreeMap<Module, String>> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;
     let mut sources = BTreeMap::new();
@@ -51,7 +63,7 @@ pub(super) fn of_crate(folder: &Path) -> anyhow::Result<Vec<Circle>> {
         let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         sources.insert(module, text);
     }
-    circles(&sources)
+    Ok(sources)
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -82,7 +94,7 @@ fn module_of(folder: &Path, file: &Path) -> Option<Module> {
     Some(names)
 }
 
-fn circles(sources: &BTreeMap<Module, String>) -> anyhow::Result<Vec<Circle>> {
+fn parse(sources: &BTreeMap<Module, String>) -> anyhow::Result<BTreeMap<Module, syn::File>> {
     let mut parsed = BTreeMap::new();
     let mut of_tests: BTreeSet<Module> = BTreeSet::new();
     for (module, text) in sources {
@@ -98,7 +110,11 @@ fn circles(sources: &BTreeMap<Module, String>) -> anyhow::Result<Vec<Circle>> {
     parsed.retain(|module, _| {
         !(1..=module.len()).any(|length| module.get(..length).is_some_and(|start| of_tests.contains(start)))
     });
+    Ok(parsed)
+}
 
+fn circles(sources: &BTreeMap<Module, String>) -> anyhow::Result<Vec<Circle>> {
+    let parsed = parse(sources)?;
     let mut references = BTreeMap::new();
     let mut imports = BTreeMap::new();
     for (module, file) in &parsed {
@@ -205,7 +221,7 @@ fn absolute(module: &[String], path: &[String]) -> Option<Vec<String>> {
     Some(start.iter().chain(path.iter().skip(above)).cloned().collect())
 }
 
-fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute

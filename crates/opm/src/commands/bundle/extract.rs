@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
+use olm_api::labels::{CONTENT_ENCODING, CONTENT_ENCODING_GZIP_BASE64, SOURCE_IMAGE};
 use olm_authoring::bundle::annotations;
 use olm_fbc::yaml;
 use serde_json::{Map, Value, json};
@@ -13,9 +14,6 @@ use serde_json::{Map, Value, json};
 use crate::args::BundleExtractArgs;
 use crate::cluster::Cluster;
 
-const SOURCE_IMAGE: &str = "olm.sourceImage";
-const ENCODING: &str = "olm.contentEncoding";
-const GZIP: &str = "gzip+base64";
 /// Names the image the files come from.
 const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
 const ANNOTATIONS_FILE: &str = "annotations.yaml";
@@ -103,7 +101,7 @@ impl Content {
             annotations[SOURCE_IMAGE] = json!(image);
         }
         if self.gzip {
-            annotations[ENCODING] = json!(GZIP);
+            annotations[CONTENT_ENCODING] = json!(CONTENT_ENCODING_GZIP_BASE64);
         }
     }
 }
@@ -195,7 +193,7 @@ mod tests {
         let annotations = &map["metadata"]["annotations"];
         assert_eq!(annotations[annotations::PACKAGE], "p");
         assert_eq!(annotations[SOURCE_IMAGE], "img");
-        assert!(annotations.get("old").is_none() && annotations.get(ENCODING).is_none());
+        assert!(annotations.get("old").is_none() && annotations.get(CONTENT_ENCODING).is_none());
     }
 
     #[test]
@@ -205,7 +203,10 @@ mod tests {
         let content = Content::read(&prefix(&dir), true, 1 << 20).expect("content");
         let mut map = json!({});
         content.fill(&mut map, None);
-        assert_eq!(map["metadata"]["annotations"][ENCODING], GZIP);
+        assert_eq!(
+            map["metadata"]["annotations"][CONTENT_ENCODING],
+            CONTENT_ENCODING_GZIP_BASE64
+        );
         let decode = |bytes: &[u8]| {
             base64::engine::general_purpose::STANDARD
                 .decode(bytes)
