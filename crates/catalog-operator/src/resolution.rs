@@ -26,6 +26,7 @@ pub mod components;
 pub mod decide;
 pub mod group_settings;
 pub mod input;
+pub mod memory;
 pub mod observed;
 pub mod outcome;
 pub mod plan_object;

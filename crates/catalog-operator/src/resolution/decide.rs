@@ -17,6 +17,7 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscr
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Target, status_patch, to_value};
 
+use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, resolution_event,
@@ -32,32 +33,46 @@ use crate::subscription::{self, Assignment, Facts, NamespaceState, ResolutionOut
 pub struct Verdict {
     /// Actions that make a plan: its creation, or its first status. When they are refused, Subscriptions are to hear of it.
     pub making: Vec<usize>,
+    /// What was refused before: it stays so when the next try was not answered.
+    pub refusal: Option<String>,
 }
 
 /// Decides what to write for one namespace.
-pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
-    let mut round = Round {
+pub fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
+    let mut draft = Draft {
         observed,
+        refusal: memory.and_then(|memory| memory.refusal.as_deref()),
         now,
         namespace_state: observed.namespace_state.clone(),
         outcomes_by_subscription: outcomes_by_subscription(observed),
         assignments: BTreeMap::new(),
         untouched: debounced_subscriptions(observed),
         plan: Plan::default(),
-        verdict: Verdict::default(),
+        verdict: Verdict {
+            making: Vec::new(),
+            refusal: memory.and_then(|memory| memory.refusal.clone()),
+        },
     };
-    round.plan.requeue = debounce_requeue(observed);
-    round.plan.events.extend(observed.notices.iter().cloned());
-    let last = round.settle_plan();
-    round.write_subscriptions();
+    draft.plan.requeue = debounce_requeue(observed);
+    let is_told = |text| memory.is_some_and(|memory| memory.told.contains(text));
+    let warnings = observed.warnings.iter();
+    draft
+        .plan
+        .events
+        .extend(warnings.filter(|event| !is_told(&event.message)).cloned());
+    let last = draft.settle_plan();
+    draft.write_subscriptions();
     let creating = matches!(last, Some(Action::Create { .. }));
-    last.into_iter().for_each(|action| round.make(action));
-    round.collect_garbage(creating);
-    (round.plan, round.verdict)
+    last.into_iter().for_each(|action| draft.make(action));
+    draft.collect_garbage(creating);
+    (draft.plan, draft.verdict)
 }
 
-struct Round<'a> {
+/// A plan in the making.
+struct Draft<'a> {
     observed: &'a Observed,
+    /// What the API server said when a plan was last to be made, if it refused.
+    refusal: Option<&'a str>,
     now: Timestamp,
     /// As observed, with the status of an adopted plan as it is about to be.
     namespace_state: NamespaceState,
@@ -69,7 +84,7 @@ struct Round<'a> {
     verdict: Verdict,
 }
 
-impl Round<'_> {
+impl Draft<'_> {
     /// Adopts the plan for the components that are ready, or returns the action that creates it.
     ///
     /// After a refusal the Subscriptions are told first, and what was refused is tried last: it would stop the round.
@@ -84,30 +99,26 @@ impl Round<'_> {
             .iter()
             .filter_map(|update| self.find(&update.subscription))
             .collect();
-        let found = find_adoptable(self.observed, &wanted, &moved).cloned();
-        let write = match &found {
-            None => Some(self.creation(&wanted)),
-            Some(found) => self.first_status(found, &wanted),
+        let Some(found) = find_adoptable(self.observed, &wanted, &moved).cloned() else {
+            match self.refusal {
+                Some(refusal) => self.tell_refusal(&updates, refusal),
+                None => {
+                    let warned = moved.first().map(|first| obstacle_events(first, &ready));
+                    self.plan.events.extend(warned.into_iter().flatten());
+                    let moved = updates.into_iter().map(|update| update.subscription);
+                    self.untouched.extend(moved);
+                }
+            }
+            return Some(self.creation(&wanted));
         };
-        match (&self.observed.refusal, write, found) {
-            (Some(refusal), Some(write), _) => {
+        match (self.refusal, self.first_status(&found, &wanted)) {
+            (Some(refusal), Some(first_status)) => {
                 self.tell_refusal(&updates, refusal);
-                Some(write)
+                Some(first_status)
             }
-            (None, Some(creation), None) => {
-                let warnings = moved
-                    .first()
-                    .map(|subscription| obstacle_events(subscription, &ready));
-                self.plan.events.extend(warnings.into_iter().flatten());
-                self.untouched
-                    .extend(updates.into_iter().map(|update| update.subscription));
-                Some(creation)
-            }
-            (_, first_status, found) => {
+            (_, first_status) => {
                 first_status.into_iter().for_each(|write| self.make(write));
-                found
-                    .into_iter()
-                    .for_each(|found| self.adopt(&found, &wanted, updates.clone()));
+                self.adopt(&found, &wanted, updates);
                 None
             }
         }

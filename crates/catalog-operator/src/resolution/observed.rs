@@ -31,12 +31,8 @@ pub struct Observed {
     pub deprecations: BTreeMap<String, DeprecationFact>,
     /// How far resolution is.
     pub progress: Progress,
-    /// What the API server said when a plan was last to be created here, if it refused.
-    pub refusal: Option<String>,
-    /// What is wrong with annotations that were read, and was not told yet.
-    pub notices: Vec<EventDraft>,
-    /// All that is wrong with annotations that were read, told or not.
-    pub warnings: Vec<String>,
+    /// What is wrong with annotations that were read, told already or not.
+    pub warnings: Vec<EventDraft>,
     /// The highest generation of the InstallPlans made for these Subscriptions, of those that are being deleted, too.
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.

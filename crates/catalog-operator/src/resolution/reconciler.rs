@@ -2,9 +2,8 @@
 
 mod resolve;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -18,8 +17,8 @@ use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
-use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{EventDraft, Plan, Requeue};
+use olm_runtime::outcome::Outcomes;
+use olm_runtime::plan::{EventDraft, Plan};
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, clock};
 
@@ -27,6 +26,7 @@ use self::resolve::Pending;
 use super::cache::ResolutionCache;
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
+use super::memory::{self, Memory};
 use super::observed::{Failure, Observed, Progress};
 use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, unpacking};
@@ -64,11 +64,6 @@ pub struct ResolutionReconciler {
     /// Tells the cluster's version, if asked for.
     discovery: Option<Discovery>,
     cache: ResolutionCache,
-    /// Why the last plan of a namespace was refused. The runtime writes one status a round, and a refusal concerns
-    /// several Subscriptions: it is kept here for the next round, which comes by itself since this one failed.
-    refusals: Mutex<BTreeMap<String, String>>,
-    /// What was told of a namespace's annotations, so that it is told once.
-    warned: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl ResolutionReconciler {
@@ -87,8 +82,6 @@ impl ResolutionReconciler {
             runtime_constraints: runtime_constraints::from_environment(),
             discovery: None,
             cache: ResolutionCache::default(),
-            refusals: Mutex::default(),
-            warned: Mutex::default(),
         }
     }
 
@@ -155,24 +148,14 @@ impl ResolutionReconciler {
         }
     }
 
-    /// Warnings about a namespace's annotations that were not told yet, as events on its OperatorGroup.
-    fn notices(&self, namespace: &str, warnings: &[String]) -> Vec<EventDraft> {
-        let warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = warned.get(namespace).map(Vec::as_slice).unwrap_or_default();
+    /// Warnings about a namespace's annotations, as events on its OperatorGroup.
+    fn warnings(&self, namespace: &str, settings: &GroupSettings) -> Vec<EventDraft> {
         let groups = self.stores.groups.list_in(namespace);
-        let news = warnings.iter().filter(|text| !told.contains(text));
         let [group] = &groups[..] else {
             return Vec::new();
         };
-        news.map(|text| group_settings::warning(group, text)).collect()
-    }
-
-    fn refusal(&self, namespace: &str) -> Option<String> {
-        self.refusals
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(namespace)
-            .cloned()
+        let texts = settings.warnings.iter();
+        texts.map(|text| group_settings::warning(group, text)).collect()
     }
 }
 
@@ -181,7 +164,7 @@ impl Reconciler for ResolutionReconciler {
     type Key = String;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = ();
+    type Memory = Memory;
 
     const NAME: &'static str = "resolution";
 
@@ -203,11 +186,6 @@ impl Reconciler for ResolutionReconciler {
         if subscriptions.is_empty() || terminating {
             self.snapshots.retain(namespace, &BTreeSet::new());
             self.cache.remove(namespace);
-            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-            warned.remove(namespace);
-            // What was refused in a namespace that goes says nothing about one that is made again under its name.
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            refusals.remove(namespace);
         }
         if terminating {
             return Ok(None);
@@ -230,7 +208,6 @@ impl Reconciler for ResolutionReconciler {
                     catalog_health::CatalogFact::of(source).with_unread(unread)
                 })
                 .collect(),
-            refusal: self.refusal(namespace),
             last_generation: plan_object::last_generation(&plans, &subscriptions),
             taken_names: plans.iter().map(|plan| plan.name_any()).collect(),
             subscriptions,
@@ -253,11 +230,7 @@ impl Reconciler for ResolutionReconciler {
                 return Ok(Some(observed));
             }
         };
-        observed.notices = self.notices(namespace, &settings.warnings);
-        for notice in &observed.notices {
-            tracing::warn!(namespace, "{}", notice.message);
-        }
-        observed.warnings.clone_from(&settings.warnings);
+        observed.warnings = self.warnings(namespace, &settings);
         let settled: Vec<_> = observed
             .subscriptions
             .iter()
@@ -288,8 +261,8 @@ impl Reconciler for ResolutionReconciler {
         Ok(Some(observed))
     }
 
-    fn decide(&self, observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, now)
+    fn decide(&self, observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory, now)
     }
 
     fn status(
@@ -298,45 +271,8 @@ impl Reconciler for ResolutionReconciler {
         verdict: Verdict,
         outcomes: &Outcomes,
         _now: Timestamp,
-    ) -> StatusUpdate {
-        if outcomes.failure().is_none() {
-            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-            if observed.warnings.is_empty() {
-                warned.remove(&observed.namespace);
-            } else {
-                warned.insert(observed.namespace.clone(), observed.warnings.clone());
-            }
-        }
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        let failure = outcomes
-            .failure()
-            .filter(|(index, _)| verdict.making.contains(index));
-        match failure {
-            // Those pass by themselves, and the next try comes soon.
-            Some((_, failure)) if matches!(failure.class, FailureClass::Retry | FailureClass::Conflict) => {}
-            Some((_, failure)) => {
-                refusals.insert(observed.namespace.clone(), failure.message.clone());
-            }
-            None => {
-                refusals.remove(&observed.namespace);
-            }
-        }
-        let created = verdict
-            .making
-            .iter()
-            .any(|index| matches!(outcomes.get(*index), Outcome::Done(_)));
-        let requeue = if created {
-            Requeue::After {
-                delay: Duration::ZERO,
-                reason: "adoption of the new InstallPlan",
-            }
-        } else {
-            Requeue::AwaitChange
-        };
-        StatusUpdate {
-            requeue,
-            ..StatusUpdate::default()
-        }
+    ) -> StatusUpdate<Memory> {
+        memory::conclude(observed, verdict, outcomes)
     }
 }
 
