@@ -26,8 +26,13 @@ pub trait Told: Sized {
     fn rest(&mut self);
     /// Runs for so many seconds and until nothing is left to do.
     fn go_on(&mut self, seconds: u64);
-    /// Writes of operators so far.
-    fn own_writes(&self) -> usize;
+    /// All writes so far, as [`crate::cluster::Log::writes`] tells them.
+    fn writes(&self) -> &[String];
+    /// How many of them were the operators'.
+    fn own_writes(&self) -> usize {
+        let own = self.writes().iter();
+        own.filter(|write| !write.starts_with("kubernetes")).count()
+    }
 }
 
 /// A name for those who read a failure, and what happens.
@@ -48,6 +53,28 @@ pub fn tell<W: Told>(world: &mut W, story: &[W::Step]) {
         world.take(step);
         world.rest();
     }
+}
+
+/// What is over rests: nothing is written for so many seconds, nor after that by new processes, which look at everything, but
+/// `greeting`, and that only once.
+///
+/// # Panics
+/// When something is written.
+#[track_caller]
+pub fn assert_rests<W: Told>(world: &mut W, name: &str, seconds: u64, greeting: Option<&str>) {
+    let before = world.writes().len();
+    let fresh = |world: &W| world.writes().get(before..).unwrap_or_default().to_vec();
+    world.go_on(seconds);
+    let found = fresh(world);
+    assert!(found.is_empty(), "{name} does not rest: {found:#?}");
+    world.stage().kill();
+    world.go_on(seconds);
+    let found = fresh(world);
+    let is_greeting = |write: &String| greeting == Some(write.as_str());
+    assert!(
+        found.len() <= 1 && found.iter().all(is_greeting),
+        "{name}, new processes: {found:#?}"
+    );
 }
 
 /// A world that was told a story with its write number `at`, from one on, interrupted.

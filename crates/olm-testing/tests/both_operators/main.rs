@@ -9,7 +9,7 @@
 mod outside;
 mod world;
 
-use olm_testing::stage::story::{Interruption, Story, every_interruption, tell};
+use olm_testing::stage::story::{Interruption, Story, assert_rests, every_interruption, tell};
 use serde_json::{Value, json};
 
 use self::outside::versions;
@@ -132,23 +132,8 @@ fn a_subscription_becomes_a_running_operator_and_is_upgraded_and_removed() {
 fn at_rest_neither_writes_not_even_when_both_are_new() {
     for (name, story) in stories() {
         let mut world = after(&story);
-        let writes = world.writes.len();
-        world.settle_for(600);
-        assert_eq!(
-            world.writes.len(),
-            writes,
-            "{name}: {:#?}",
-            &world.writes[writes..]
-        );
-        world.stage.kill();
-        world.settle_for(600);
-        let fresh = &world.writes[writes..];
         // A new process connects to the catalog anew, and says since when.
-        let expected = |write: &String| write == "patch CatalogSource ns/cat status";
-        assert!(
-            fresh.len() <= 1 && fresh.iter().all(expected),
-            "{name}: {fresh:#?}"
-        );
+        assert_rests(&mut world, name, 600, Some("patch CatalogSource ns/cat status"));
     }
 }
 

@@ -202,8 +202,8 @@ impl Told for World {
         self.settle_for(seconds);
     }
 
-    fn own_writes(&self) -> usize {
-        self.writes.len()
+    fn writes(&self) -> &[String] {
+        &self.writes
     }
 }
 

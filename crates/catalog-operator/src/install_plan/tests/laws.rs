@@ -32,8 +32,8 @@ impl Told for World {
         self.settle_for(seconds);
     }
 
-    fn own_writes(&self) -> usize {
-        self.writes.len()
+    fn writes(&self) -> &[String] {
+        &self.writes
     }
 }
 
