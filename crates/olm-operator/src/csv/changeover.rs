@@ -222,6 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_deployment_took_up_or_what_goes_is_not_left_behind() {
+        let of = |value: Value| -> ObjectMeta { serde_json::from_value(value).unwrap() };
+        let owner = |controller: bool| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u", "controller": controller});
+        assert!(is_left_behind(&of(json!({"ownerReferences": [owner(false)]}))));
+        assert!(!is_left_behind(&of(json!({"ownerReferences": [owner(true)]}))));
+        assert!(!is_left_behind(&of(
+            json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})
+        )));
+    }
+
+    #[test]
     fn selectors_are_compared_as_the_api_server_does() {
         let of = |value: Value| -> LabelSelector { serde_json::from_value(value).unwrap() };
         let same = |a: Value, b: Value| is_same_selector(Some(&of(a)), Some(&of(b)));

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, rbac::v1::PolicyRule};
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 use olm_runtime::{
     Timestamp,
@@ -13,18 +13,21 @@ use serde_json::{Value, json};
 use super::{installed, prepared_for};
 use crate::{
     csv::{
+        coverage::Binding,
         decide::{
             decide,
             transitions::{Transition, Verdict},
         },
         health::{self, DeploymentProblem, Rollout},
         install,
-        observed::{ApiService, Kind, Leftover, Observed},
+        observed::{ApiService, ForeignGrants, ForeignGroup, Kind, Leftover, Observed},
         rbac::{objects::identity, proof},
         replacement::Sibling,
         requirements::evaluate,
+        strategy::Scope,
     },
-    world::{csv, csv_key, decode, namespace_object},
+    operator_group::intersection::NamespaceSet,
+    world::{World, csv, csv_key, decode, namespace_object},
 };
 
 /// The demo at rest, and the time.
@@ -387,4 +390,130 @@ fn what_kubectl_noted_for_itself_is_on_no_pod() {
     object["metadata"]["annotations"] = json!({noted: "{}", "mine": "1"});
     let built = crate::csv::deployment::projected_annotations(&decode(object));
     assert_eq!(built.keys().collect::<Vec<_>>(), ["mine"]);
+}
+
+#[test]
+fn a_gate_that_closes_for_another_reason_than_the_group_takes_no_rights() {
+    let mut world = prepared_for(&[]).with(csv("a", ""));
+    world.settle_for(5);
+    let mut observed = world.observe(&csv_key("a")).unwrap();
+    assert!(!observed.rbac.cluster_roles.is_empty());
+    let message = "intersecting operatorgroups provide the same apis";
+    let conflict = reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT;
+    put_in(&mut observed, "Failed", conflict, message, world.now);
+    let provided = std::mem::take(&mut observed.groups[0].provided);
+    observed.foreign_groups = vec![ForeignGroup {
+        targets: NamespaceSet::new([""]),
+        provided,
+    }];
+    let (plan, verdict) = decide(&observed, world.now + Duration::from_secs(3600));
+    assert_eq!(verdict.transitions, []);
+    let printed = plan.to_string();
+    assert!(!printed.contains("ClusterRole"), "{printed}");
+}
+
+#[test]
+fn an_install_without_its_rights_in_a_target_goes_on() {
+    let mut world = prepared_for(&["ns", "one"])
+        .with(namespace_object("one"))
+        .with(csv("a", ""));
+    world.settle_for(5);
+    let mut observed = world.observe(&csv_key("a")).unwrap();
+    put_in(
+        &mut observed,
+        "Installing",
+        reason::INSTALL_SUCCEEDED,
+        "m",
+        world.now,
+    );
+    assert_eq!(phases(&decide(&observed, world.now).1), [Phase::Succeeded]);
+    observed.rbac.replicated_roles.clear();
+    let first = decide(&observed, world.now).1.transitions.remove(0);
+    assert_eq!(
+        (first.phase, first.reason, first.message.as_str()),
+        (
+            Phase::InstallReady,
+            reason::INSTALL_WAITING,
+            "installing: rights are missing in namespace one"
+        )
+    );
+}
+
+#[test]
+fn with_fail_forward_the_last_of_the_chain_has_to_succeed() {
+    let (mut observed, now) = at_rest();
+    put_in(&mut observed, "Replacing", reason::BEING_REPLACED, "m", now);
+    let sibling = |name: &str, replaces: &str, phase: Phase| Sibling {
+        name: name.into(),
+        replaces: Some(replaces.into()),
+        phase,
+        ..Sibling::default()
+    };
+    observed.siblings = vec![
+        sibling("b", "a", Phase::Succeeded),
+        sibling("c", "b", Phase::Pending),
+    ];
+    assert_eq!(phases(&decide(&observed, now).1), [Phase::Deleting]);
+    observed.groups[0].fail_forward = true;
+    stays(&decide(&observed, now));
+}
+
+#[test]
+fn a_cluster_permission_is_covered_by_bindings_of_the_cluster_only() {
+    let (mut observed, _) = at_rest();
+    let rule: PolicyRule = decode(json!({"verbs": ["get"], "apiGroups": ["g"], "resources": ["r"]}));
+    let grants = |namespace: Option<&str>| ForeignGrants {
+        bindings: vec![Binding {
+            namespace: namespace.map(str::to_owned),
+            role: decode(json!({"apiGroup": "", "kind": "ClusterRole", "name": "r"})),
+            subjects: vec![decode(
+                json!({"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}),
+            )],
+        }],
+        roles: [((None, "r".to_owned()), vec![rule.clone()])].into(),
+    };
+    for (namespace, scope, covered) in [
+        (Some("ns"), Scope::Namespace, true),
+        (Some("ns"), Scope::Cluster, false),
+        (None, Scope::Cluster, true),
+    ] {
+        observed.rbac.granted_by_others = Some(grants(namespace));
+        assert_eq!(
+            proof::is_covered_by_others(&observed, scope, "demo", &rule),
+            covered,
+            "{namespace:?} {scope:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_anothers_a_copy_or_on_its_way_out_is_not_observed() {
+    let mut world = prepared_for(&["ns", "one", "two"])
+        .with(namespace_object("one"))
+        .with(csv("a", ""));
+    world.settle_for(5);
+    let roles = |world: &mut World| {
+        let observed = world.observe(&csv_key("a")).unwrap();
+        observed.rbac.roles.len()
+    };
+    let own = roles(&mut world);
+    let labels = json!({"olm.managed": "true", "olm.owner": "other", "olm.owner.namespace": "ns",
+        "olm.owner.kind": "ClusterServiceVersion"});
+    world.put(
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": [],
+        "metadata": {"namespace": "ns", "name": "other", "labels": labels}}),
+    );
+    assert_eq!(roles(&mut world), own);
+
+    world.by_hand = true;
+    let mut copy = csv("copy", "");
+    copy["status"] = json!({"phase": "Succeeded", "reason": "Copied"});
+    world.put(copy);
+    let mut going = namespace_object("two");
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    going["metadata"]["finalizers"] = json!(["kept"]);
+    world.put(going);
+    let observed = world.observe(&csv_key("a")).unwrap();
+    assert_eq!(observed.siblings, []);
+    assert_eq!(observed.open_targets.iter().collect::<Vec<_>>(), ["one"]);
 }

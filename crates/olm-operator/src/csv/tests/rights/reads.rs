@@ -159,3 +159,20 @@ fn an_account_that_cannot_be_a_name_does_not_exist_and_stops_nothing() {
     let row = rows.iter().find(|row| row["kind"] == "CustomResourceDefinition");
     assert_eq!(row.unwrap()["status"], "Present");
 }
+
+/// It goes with the other, and this one must not lose its rights then.
+#[test]
+fn a_role_or_binding_that_was_made_for_another_csv_gives_nothing() {
+    let rules = permission("demo", "", "configmaps")["rules"].clone();
+    for of_another in 0..2 {
+        let mut both = by_hand(labelled("ns", "mine", rules.clone(), &[]));
+        both[of_another]["metadata"]["labels"] = json!({"olm.owner": "other", "olm.owner.namespace": "ns",
+            "olm.owner.kind": "ClusterServiceVersion"});
+        let mut world = prepared_for(&["ns"]);
+        world.by_hand = true;
+        put_all(&mut world, both);
+        put_all(&mut world, [account(), demo()]);
+        world.settle_for(20);
+        unmet(&world);
+    }
+}
