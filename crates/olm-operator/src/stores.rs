@@ -211,7 +211,7 @@ pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
 }
 
 fn is_role_made(step: &Step) -> bool {
-    step.resource.group == <Role as k8s_openapi::Resource>::GROUP
+    step.resource.group == permission::API_GROUP
         && matches!(step.resource.kind.as_str(), "Role" | "RoleBinding")
         && matches!(step.status, StepStatus::Created | StepStatus::Present)
 }

@@ -28,10 +28,7 @@ use crate::csv::{
     strategy::{Scope, WantedRole},
 };
 
-/// API group of all RBAC kinds.
-pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
-
-/// The account every namespace has; nothing is ever made or awaited of it.
+/// The account every namespace has, that of pods that name none; nothing is ever made or awaited of it.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
 /// Where rights of a namespaced permission have to hold beyond the namespace of the ClusterServiceVersion.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::{
-    api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    api::rbac::v1::{PolicyRule, Role, RoleBinding, Subject},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{Resource, ResourceExt};
 use olm_api::{
-    labels,
+    labels, permission,
     v1alpha1::ClusterServiceVersion,
     v2::{OperatorCondition, OperatorConditionSpec},
 };
@@ -17,15 +17,13 @@ use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, to_valu
 use serde_json::{Value, json};
 
 use crate::{
-    csv::rbac::{GROUP, same_rules},
+    csv::rbac::{DEFAULT_ACCOUNT, same_rules},
     operator_condition::{FIELD_MANAGER, Observed, Verdict},
     owner,
 };
 
 /// How often a name that somebody else has taken is looked at.
 const TAKEN_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// The account of pods that name none.
-const DEFAULT_ACCOUNT: &str = "default";
 
 /// The OperatorCondition as its ClusterServiceVersion wants it, then the rights to write it.
 pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
@@ -166,11 +164,7 @@ fn role(observed: &Observed, condition: &OperatorCondition) -> Option<Action> {
 }
 
 fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
-    let role_ref = RoleRef {
-        api_group: GROUP.to_owned(),
-        kind: "Role".to_owned(),
-        name: observed.name.clone(),
-    };
+    let role_ref = permission::role_ref("Role", &observed.name);
     let subjects = subjects(condition);
     let found = observed.binding.as_ref();
     if let Some(found) = found

@@ -1,7 +1,6 @@
 //! InstallPlans, as far as this operator knows them: a stand-in for the one that carries them out, which makes accounts and
 //! RBAC of a ClusterServiceVersion, and makes them again when it is asked to.
 
-use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
 use olm_api::{permission, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Key, World, decode};
 use crate::csv::strategy::{self, Scope};
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+const RBAC: &str = permission::API_GROUP;
 
 impl World {
     /// A completed InstallPlan `install-<name>` with what the ClusterServiceVersion describes, and what its steps made.
@@ -135,17 +134,11 @@ fn rbac_of(csv: &ClusterServiceVersion) -> Vec<Value> {
             Scope::Namespace => ("Role", json!(namespace)),
             Scope::Cluster => ("ClusterRole", Value::Null),
         };
-        let role_ref = RoleRef {
-            api_group: RBAC.into(),
-            kind: kind.into(),
-            name: role.name.clone(),
-        };
-        let subjects = vec![Subject {
-            kind: "ServiceAccount".into(),
-            name: role.service_account.clone(),
-            namespace: Some(namespace.clone()),
-            api_group: None,
-        }];
+        let role_ref = permission::role_ref(kind, &role.name);
+        let subjects = vec![permission::service_account_subject(
+            &namespace,
+            &role.service_account,
+        )];
         let metadata = |hash: String| {
             let mut labels = crate::owner::labels(csv);
             labels.insert("olm.permissions.hash".into(), hash);

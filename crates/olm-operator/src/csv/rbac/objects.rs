@@ -4,12 +4,12 @@ use k8s_openapi::{
     api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use olm_api::labels;
+use olm_api::{labels, permission};
 use olm_runtime::plan::{Action, Identity, Target, to_value};
 use serde::Serialize;
 
 use crate::{
-    csv::{FIELD_MANAGER, observed::Observed, rbac, strategy::WantedRole},
+    csv::{FIELD_MANAGER, observed::Observed, strategy::WantedRole},
     owner,
 };
 
@@ -22,8 +22,11 @@ pub(super) fn role(
     namespace: &str,
     name: &str,
 ) -> (Role, RoleBinding) {
-    let role_ref = role_ref("Role", name);
-    let subjects = vec![subject(&wanted.service_account, observed.namespace())];
+    let role_ref = permission::role_ref("Role", name);
+    let subjects = vec![permission::service_account_subject(
+        observed.namespace(),
+        &wanted.service_account,
+    )];
     let within = |mut metadata: ObjectMeta| {
         metadata.namespace = Some(namespace.to_owned());
         let marks = metadata.labels.get_or_insert_default();
@@ -50,8 +53,11 @@ pub(super) fn cluster_role(
     rules: Vec<PolicyRule>,
 ) -> (ClusterRole, ClusterRoleBinding) {
     let name = wanted.promoted_name.as_str();
-    let role_ref = role_ref("ClusterRole", name);
-    let subjects = vec![subject(&wanted.service_account, observed.namespace())];
+    let role_ref = permission::role_ref("ClusterRole", name);
+    let subjects = vec![permission::service_account_subject(
+        observed.namespace(),
+        &wanted.service_account,
+    )];
     let role = ClusterRole {
         metadata: metadata(observed, name, &wanted.rules_hash),
         rules: Some(rules),
@@ -65,28 +71,9 @@ pub(super) fn cluster_role(
     (role, binding)
 }
 
-/// The account as the subject of a binding.
-pub(super) fn subject(account: &str, namespace: &str) -> Subject {
-    Subject {
-        kind: "ServiceAccount".to_owned(),
-        name: account.to_owned(),
-        namespace: Some(namespace.to_owned()),
-        api_group: None,
-    }
-}
-
-/// The role a binding points to.
-pub(super) fn role_ref(kind: &str, name: &str) -> RoleRef {
-    RoleRef {
-        api_group: rbac::GROUP.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-    }
-}
-
 /// The hash label of a binding. A binding always has a JSON form, so there always is one.
 pub(super) fn binding_hash(role_ref: &RoleRef, subjects: &[Subject]) -> String {
-    olm_api::permission::binding_hash(role_ref, subjects).unwrap_or_default()
+    permission::binding_hash(role_ref, subjects).unwrap_or_default()
 }
 
 fn metadata(observed: &Observed, name: &str, hash: &str) -> ObjectMeta {

@@ -15,13 +15,14 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use olm_api::{
     condition::requirement,
+    permission,
     v1alpha1::{DependentStatus, RequirementStatus},
 };
 
 use crate::csv::{
     coverage,
     observed::Observed,
-    rbac::{self, objects, promotion},
+    rbac::{objects, promotion},
     strategy::{Scope, WantedRole},
 };
 
@@ -45,8 +46,11 @@ pub(crate) fn find(observed: &Observed, role: &WantedRole) -> Option<Proof> {
 /// Role and binding were made by one Complete plan, and say what the ClusterServiceVersion asks for. A step that only refers to
 /// where its object is, as upstream's do, is believed by its name, which is a hash of account and rules.
 fn by_plan(observed: &Observed, role: &WantedRole) -> Option<Proof> {
-    let role_ref = objects::role_ref("Role", &role.name);
-    let subjects = [objects::subject(&role.service_account, observed.namespace())];
+    let role_ref = permission::role_ref("Role", &role.name);
+    let subjects = [permission::service_account_subject(
+        observed.namespace(),
+        &role.service_account,
+    )];
     let binding = objects::binding_hash(&role_ref, &subjects);
     let made = |plan: &str, kind: &str, content: &str| {
         observed.planned.iter().any(|step| {
@@ -86,13 +90,15 @@ fn is_account(row: &RequirementStatus, name: &str) -> bool {
 
 /// True for a note of a grant.
 pub(crate) fn is_note(dependent: &DependentStatus) -> bool {
-    dependent.group == rbac::GROUP && dependent.kind == "Role" && dependent.status == requirement::SATISFIED
+    dependent.group == permission::API_GROUP
+        && dependent.kind == "Role"
+        && dependent.status == requirement::SATISFIED
 }
 
 /// The note for the status.
 pub(crate) fn note(role: &WantedRole, proof: Proof) -> DependentStatus {
     DependentStatus {
-        group: rbac::GROUP.to_owned(),
+        group: permission::API_GROUP.to_owned(),
         version: "v1".to_owned(),
         kind: "Role".to_owned(),
         status: requirement::SATISFIED.to_owned(),

@@ -116,22 +116,33 @@ fn a_step_proves_what_it_carried_once_it_was_carried_out() {
     let hash = recipe::rules_hash(&wanted(Scope::Namespace).rules).unwrap();
     let nothing = Some(Some(String::new()));
     assert_eq!(
-        kept("Complete", "Created", GROUP, &role),
+        kept("Complete", "Created", recipe::API_GROUP, &role),
         Some(Some(hash.clone()))
     );
-    assert_eq!(kept("Complete", "Present", GROUP, &role), Some(Some(hash)));
-    assert_eq!(kept("Complete", "Unknown", GROUP, &role), None);
-    assert_eq!(kept("Installing", "Created", GROUP, &role), None);
-    assert_eq!(kept("Failed", "Created", GROUP, &role), None);
-    assert_eq!(kept("Complete", "Created", "other", &role), None);
-    assert_eq!(kept("Complete", "Created", GROUP, &json!("no object")), nothing);
     assert_eq!(
-        kept("Complete", "Created", GROUP, &json!({"kind": "Pod"})),
+        kept("Complete", "Present", recipe::API_GROUP, &role),
+        Some(Some(hash))
+    );
+    assert_eq!(kept("Complete", "Unknown", recipe::API_GROUP, &role), None);
+    assert_eq!(kept("Installing", "Created", recipe::API_GROUP, &role), None);
+    assert_eq!(kept("Failed", "Created", recipe::API_GROUP, &role), None);
+    assert_eq!(kept("Complete", "Created", "other", &role), None);
+    assert_eq!(
+        kept("Complete", "Created", recipe::API_GROUP, &json!("no object")),
+        nothing
+    );
+    assert_eq!(
+        kept("Complete", "Created", recipe::API_GROUP, &json!({"kind": "Pod"})),
         nothing
     );
     for reference in ["BundleImage", "ConfigMap"] {
         assert_eq!(
-            kept("Complete", "Created", GROUP, &json!({"kind": reference})),
+            kept(
+                "Complete",
+                "Created",
+                recipe::API_GROUP,
+                &json!({"kind": reference})
+            ),
             Some(None)
         );
     }

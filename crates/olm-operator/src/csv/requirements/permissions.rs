@@ -6,9 +6,9 @@ use go_compat::json::{self, Html};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use olm_api::{
     condition::requirement,
+    permission,
     v1alpha1::{DependentStatus, RequirementStatus},
 };
-use serde::Serialize;
 
 use super::{Row, row};
 use crate::csv::{
@@ -150,7 +150,7 @@ fn dependent(scope: Scope, rule: &PolicyRule, satisfied: bool) -> DependentStatu
         requirement::NOT_SATISFIED
     };
     DependentStatus {
-        group: rbac::GROUP.to_owned(),
+        group: permission::API_GROUP.to_owned(),
         version: "v1".to_owned(),
         kind: "PolicyRule".to_owned(),
         status: word.to_owned(),
@@ -161,26 +161,6 @@ fn dependent(scope: Scope, rule: &PolicyRule, satisfied: bool) -> DependentStatu
 
 /// The rule as users know it from this message: fields in the order of the API's own source, empty ones left out.
 fn rule_json(rule: &PolicyRule) -> String {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Rule<'a> {
-        verbs: &'a [String],
-        #[serde(skip_serializing_if = "<[String]>::is_empty")]
-        api_groups: &'a [String],
-        #[serde(skip_serializing_if = "<[String]>::is_empty")]
-        resources: &'a [String],
-        #[serde(skip_serializing_if = "<[String]>::is_empty")]
-        resource_names: &'a [String],
-        #[serde(rename = "nonResourceURLs", skip_serializing_if = "<[String]>::is_empty")]
-        non_resource_urls: &'a [String],
-    }
-    let rule = Rule {
-        verbs: &rule.verbs,
-        api_groups: rule.api_groups.as_deref().unwrap_or_default(),
-        resources: rule.resources.as_deref().unwrap_or_default(),
-        resource_names: rule.resource_names.as_deref().unwrap_or_default(),
-        non_resource_urls: rule.non_resource_urls.as_deref().unwrap_or_default(),
-    };
     // Lists of text always have a JSON form.
-    json::encode(&rule, Html::Escaped).unwrap_or_default()
+    json::encode(&permission::Rule::from(rule), Html::Escaped).unwrap_or_default()
 }
