@@ -150,7 +150,7 @@ impl InstallPlanReconciler {
         key: &NamespacedName,
         install_plan: Arc<InstallPlan>,
     ) -> Result<Option<Observed>, ObserveError> {
-        if observe::phase(&install_plan) != InstallPlanPhase::Complete {
+        if install_plan.phase() != InstallPlanPhase::Complete {
             return Ok(None);
         }
         let observed = Observed {
@@ -221,7 +221,7 @@ pub fn prune(install_plan: &mut InstallPlan) {
     if !observe::is_over(install_plan) {
         return;
     }
-    let restores = observe::phase(install_plan) == InstallPlanPhase::Complete;
+    let restores = install_plan.phase() == InstallPlanPhase::Complete;
     if let Some(status) = &mut install_plan.status {
         for step in status.plan.iter_mut() {
             step.resource.manifest = restoration::fingerprint(step).filter(|_| restores);

@@ -213,7 +213,7 @@ fn brings(plan: &InstallPlan, name: &str) -> bool {
 }
 
 fn pending_state(plan: &InstallPlan, namespace_state: &NamespaceState) -> SubscriptionState {
-    if namespace_state.fail_forward && install_plan::phase(plan) == InstallPlanPhase::Failed {
+    if namespace_state.fail_forward && plan.phase() == InstallPlanPhase::Failed {
         SubscriptionState::UpgradeFailed
     } else {
         SubscriptionState::UpgradePending

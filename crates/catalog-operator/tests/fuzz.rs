@@ -269,7 +269,7 @@ fn bundles_of_any_kind_through_checks_and_plan() {
         let Ok(bundle) = read else { return false };
         let name = object::name(&bundle.csv).to_owned();
         let checked = preflight::check(&bundle, &name).is_ok();
-        cluster_fit::obstacles(&name, &bundle, "v1.34.1");
+        cluster_fit::obstacle(&name, &bundle, "v1.34.1");
         let lookup: BundleLookup = typed(&json!({"path": "r/b:v1", "identifier": name, "replaces": "demo.v0",
             "catalogSourceRef": {"name": "cat", "namespace": NAMESPACE}}))
         .expect("lookup");

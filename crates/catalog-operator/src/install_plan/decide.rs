@@ -5,7 +5,7 @@ use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::plan::Plan;
 
 use super::execution::{Round, decide_restoration, decide_round};
-use super::observe::{Observed, phase};
+use super::observe::Observed;
 use super::operator_group::{GroupError, find_service_account};
 
 /// What the decision was, for status.
@@ -58,7 +58,7 @@ fn decide_verdict(observed: &Observed) -> Verdict {
         .status
         .as_ref()
         .is_some_and(|status| !status.plan.is_empty() || !status.bundle_lookups.is_empty());
-    let phase = phase(plan);
+    let phase = plan.phase();
     if phase == InstallPlanPhase::Complete {
         // As the group's identity of now, whoever the plan was carried out as: rights may have been taken away since. Without a
         // usable group nothing is written; the ClusterServiceVersion tells what it lacks.

@@ -203,19 +203,10 @@ pub fn steps(install_plan: &InstallPlan) -> &[Step] {
     install_plan.status.as_ref().map_or(&[], |status| &status.plan)
 }
 
-/// Phase of a plan; unset when it has no status yet.
-pub fn phase(install_plan: &InstallPlan) -> InstallPlanPhase {
-    install_plan
-        .status
-        .as_ref()
-        .map(|status| status.phase.clone())
-        .unwrap_or_default()
-}
-
 /// Whether a plan is over, one way or the other.
 pub fn is_over(install_plan: &InstallPlan) -> bool {
     matches!(
-        phase(install_plan),
+        install_plan.phase(),
         InstallPlanPhase::Complete | InstallPlanPhase::Failed
     )
 }
@@ -227,7 +218,7 @@ pub fn is_done(step: &Step) -> bool {
 
 /// Whether the plan's steps are to be carried out as far as phase, approval and OperatorGroup go.
 fn is_to_be_executed(observed: &Observed) -> bool {
-    let started = match phase(&observed.install_plan) {
+    let started = match observed.install_plan.phase() {
         InstallPlanPhase::Installing => true,
         InstallPlanPhase::RequiresApproval => observed.install_plan.spec.approved,
         _ => false,

@@ -20,7 +20,7 @@ use olm_runtime::plan::Target;
 use serde_json::Value;
 
 use super::manifest::Manifest;
-use super::observe::{KnownStep, Observed, Reads, StepState, phase, steps};
+use super::observe::{KnownStep, Observed, Reads, StepState, steps};
 use crate::object;
 use crate::step_kind::StepKind;
 
@@ -35,7 +35,7 @@ pub trait Inventory {
 pub fn restorer<'a>(csv: &str, plans: &'a [Arc<InstallPlan>]) -> Option<&'a Arc<InstallPlan>> {
     plans
         .iter()
-        .filter(|plan| phase(plan) == InstallPlanPhase::Complete && brought(plan, csv))
+        .filter(|plan| plan.phase() == InstallPlanPhase::Complete && brought(plan, csv))
         .max_by_key(|plan| rank(plan))
 }
 
@@ -229,7 +229,7 @@ pub async fn observe(
         .get(&target)
         .await?
         .and_then(|whole| serde_json::from_value::<InstallPlan>(whole).ok())
-        .filter(|whole| whole.uid() == kept.uid() && phase(whole) == InstallPlanPhase::Complete)
+        .filter(|whole| whole.uid() == kept.uid() && whole.phase() == InstallPlanPhase::Complete)
     else {
         return Ok(None);
     };

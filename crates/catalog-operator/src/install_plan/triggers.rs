@@ -10,7 +10,7 @@ use olm_runtime::change::Object;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Store};
 
-use super::observe::{is_done, phase, steps};
+use super::observe::{is_done, steps};
 use super::restoration::is_staying;
 use super::{InstallPlanStores, adoption, kept_hash};
 use crate::step_kind::StepKind;
@@ -18,7 +18,7 @@ use crate::step_kind::StepKind;
 /// The plan itself, unless it has failed or is gone. One that is Complete restores what is missing.
 pub fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
     match change {
-        Change::Applied { new, .. } if phase(new) != InstallPlanPhase::Failed => {
+        Change::Applied { new, .. } if new.phase() != InstallPlanPhase::Failed => {
             Some(NamespacedName::from_object(new.as_ref()))
         }
         Change::Applied { .. } | Change::Deleted { .. } => None,
@@ -45,7 +45,7 @@ pub fn csv_changed(
             .filter(|plan| plan.namespace() == namespace)
             .filter(|plan| {
                 matches!(
-                    phase(plan),
+                    plan.phase(),
                     InstallPlanPhase::Installing | InstallPlanPhase::Complete
                 )
             }),
@@ -74,7 +74,7 @@ pub fn operator_group_changed(
     keys(
         plans
             .iter()
-            .filter(|plan| plan.namespace() == namespace && phase(plan) != InstallPlanPhase::Failed),
+            .filter(|plan| plan.namespace() == namespace && plan.phase() != InstallPlanPhase::Failed),
     )
 }
 
@@ -91,7 +91,7 @@ pub fn crd_changed<K: Object>(change: &Change<K>, plans: &[Arc<InstallPlan>]) ->
     keys(
         plans
             .iter()
-            .filter(|plan| phase(plan) == InstallPlanPhase::Installing && waits(plan)),
+            .filter(|plan| plan.phase() == InstallPlanPhase::Installing && waits(plan)),
     )
 }
 
@@ -118,7 +118,7 @@ pub fn rbac_changed<K: Resource>(
             .any(|step| step.resource.name == name && StepKind::of(&step.resource.kind) == Some(kind))
     };
     keys(plans.iter().filter(|plan| {
-        phase(plan) == InstallPlanPhase::Complete
+        plan.phase() == InstallPlanPhase::Complete
             && (object.namespace.is_none() || object.namespace == plan.namespace())
             && has_step(plan)
     }))

@@ -25,7 +25,6 @@ use super::outcome::{
 };
 use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
 use crate::install_plan::retention::find_surplus;
-use crate::subscription::install_plan::phase;
 use crate::subscription::{self, Assignment, Facts, NamespaceState, ResolutionOutcome};
 
 /// What the round did beside the writes.
@@ -143,7 +142,7 @@ impl Draft<'_> {
 
     /// The status of a plan that has none.
     fn first_status(&self, found: &InstallPlan, wanted: &WantedPlan) -> Option<Action> {
-        if phase(found) != InstallPlanPhase::None {
+        if found.phase() != InstallPlanPhase::None {
             return None;
         }
         let target = Target::of::<InstallPlan>(&self.observed.namespace, &found.name_any());
@@ -162,7 +161,7 @@ impl Draft<'_> {
     /// Counts on the plan for the Subscriptions, with the status it has or is about to have.
     fn adopt(&mut self, found: &Arc<InstallPlan>, wanted: &WantedPlan, updates: Vec<SubscriptionUpdate>) {
         let mut plan = Arc::clone(found);
-        if phase(found) == InstallPlanPhase::None {
+        if found.phase() == InstallPlanPhase::None {
             let status = InstallPlanStatus {
                 plan: Vec::new().into(),
                 ..wanted.status(found.spec.approved)
@@ -368,7 +367,7 @@ fn find_adoptable<'a>(
 ) -> Option<&'a Arc<InstallPlan>> {
     let fits = |plan: &&Arc<InstallPlan>| {
         let names = &plan.spec.cluster_service_version_names;
-        let content = match phase(plan) {
+        let content = match plan.phase() {
             InstallPlanPhase::None => *names == wanted.csv_names && is_unadopted(plan, observed),
             InstallPlanPhase::Failed => false,
             _ => wanted.csv_names.iter().all(|name| names.contains(name)),
@@ -386,7 +385,7 @@ fn find_adoptable<'a>(
 
 /// Made here, by its name and its owners, and without a status.
 fn is_unadopted(plan: &InstallPlan, observed: &Observed) -> bool {
-    phase(plan) == InstallPlanPhase::None
+    plan.phase() == InstallPlanPhase::None
         && plan
             .status
             .as_ref()

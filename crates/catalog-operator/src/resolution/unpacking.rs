@@ -47,7 +47,7 @@ pub fn progress(
         };
         let state = unpacker.request(&request);
         if let (UnpackState::Ready(bundle), Some(kubernetes)) = (&state, kubernetes) {
-            obstacles.extend(cluster_fit::obstacles(&operator.entry.name, bundle, kubernetes));
+            obstacles.extend(cluster_fit::obstacle(&operator.entry.name, bundle, kubernetes));
         }
         image_result(operator, state, namespace, now)
     });
@@ -121,7 +121,7 @@ fn inline_result(
         Err(error) => return failed(&error.of_bundle(name)),
     };
     if let Some(kubernetes) = kubernetes {
-        obstacles.extend(cluster_fit::obstacles(name, &bundle, kubernetes));
+        obstacles.extend(cluster_fit::obstacle(name, &bundle, kubernetes));
     }
     let properties = properties_text(&operator.entry.properties);
     let projection = Projection {

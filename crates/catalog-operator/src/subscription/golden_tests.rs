@@ -136,7 +136,7 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
             };
             let status = compose(&object, &namespace_state, &facts, Timestamp::UNIX_EPOCH);
             let mut expected = expected;
-            if install_plan::phase(plan) == InstallPlanPhase::Complete {
+            if plan.phase() == InstallPlanPhase::Complete {
                 // The Subscriptions were recorded a moment before the plans.
                 conditions::remove(&mut expected.conditions, reasons::INSTALL_PLAN_PENDING);
             }

@@ -11,14 +11,6 @@ use olm_api::v1alpha1::{
 
 use super::conditions::{self, condition_true};
 
-/// The plan's phase; empty while it has no status.
-pub fn phase(plan: &InstallPlan) -> InstallPlanPhase {
-    plan.status
-        .as_ref()
-        .map(|status| status.phase.clone())
-        .unwrap_or_default()
-}
-
 /// Name of the plan that the status refers to.
 pub fn referenced(status: &SubscriptionStatus) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
@@ -94,7 +86,7 @@ pub fn put_condition(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>
 
 fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
     let installed = installed_condition(plan);
-    match phase(plan) {
+    match plan.phase() {
         InstallPlanPhase::Complete => None,
         InstallPlanPhase::Failed => {
             let told = installed.filter(|condition| condition.status.as_deref() == Some(FALSE));

@@ -137,6 +137,12 @@ pub struct InstallPlanStatus {
 const CLOCK_SKEW: k8s_openapi::jiff::SignedDuration = k8s_openapi::jiff::SignedDuration::from_secs(60);
 
 impl InstallPlan {
+    /// Its phase; [`InstallPlanPhase::None`] while it has no status.
+    pub fn phase(&self) -> InstallPlanPhase {
+        let status = self.status.as_ref();
+        status.map(|status| status.phase.clone()).unwrap_or_default()
+    }
+
     /// Whether the ClusterServiceVersion with this metadata was there when the plan ended, and can so be the one that the plan
     /// made or found; false for a plan that is not installed. Its name alone says nothing: whoever may create
     /// ClusterServiceVersions can choose that of one that an old plan brought, long after it has gone.
