@@ -253,10 +253,24 @@ mod tests {
         let mut told = 0;
         for _ in 0..100 {
             let pause = brake.round_ended(&"key", &wrote(&[]), &[], now);
-            told += usize::from(pause.is_some_and(|pause| pause.is_to_be_told));
+            if let Some(pause) = pause.filter(|pause| pause.is_to_be_told) {
+                assert!(pause.length >= TOLD_FROM, "{pause:?} is nothing to talk about");
+                told += 1;
+            }
             now = brake.paused_until(&"key", now).unwrap_or(now);
         }
         assert_eq!(told, 1);
+    }
+
+    /// Rounds can come faster than the pauses want, when others wake the key in between. The way back is the same for all that.
+    #[test]
+    fn after_many_rounds_the_way_back_is_no_longer() {
+        let (mut brake, now) = (Brake::default(), Instant::now());
+        for _ in 0..1000 {
+            brake.round_ended(&"key", &wrote(&["own"]), &[object("own")], now);
+        }
+        let later = now + CEILING * (FULL_ROUNDS + 2);
+        assert_eq!(brake.round_ended(&"key", &wrote(&["own"]), &[], later), None);
     }
 
     #[test]

@@ -341,6 +341,21 @@ mod tests {
         assert_eq!(queue.next().await, "a");
     }
 
+    /// Another worker may have asked for a key while the round went on.
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_round_wakes_who_waits() {
+        let queue = Queue::new();
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.add("a");
+        let waiting = queue.clone();
+        let waiter = tokio::spawn(async move { waiting.next().await });
+        tokio::task::yield_now().await;
+        queue.done(&"a");
+        let next = tokio::time::timeout(Duration::from_secs(1), waiter).await;
+        assert_eq!(next.unwrap().unwrap(), "a");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_sooner_delay_wins_and_add_overrides_it() {
         let queue = Queue::new();

@@ -76,7 +76,9 @@ fn is_request<T: Object>(change: &Change<T>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
 
@@ -97,6 +99,9 @@ mod tests {
         assert!(applied(known(), deployment("1", Some(2))));
         assert!(applied(known(), deployment("2", Some(1))));
         assert!(applied(Some(deployment("1", None)), deployment("1", None)));
+        let mut leaving = Deployment::clone(&deployment("1", Some(1)));
+        leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert!(applied(known(), Arc::new(leaving)));
         let old = deployment("1", Some(1));
         assert!(is_request(&Change::Deleted { old }));
     }

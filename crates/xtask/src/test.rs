@@ -110,7 +110,7 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         passed &= fuzzing(&fuzz, options, runner, progress)?;
     }
     let Some(images) = images else {
-        return Ok(passed & of_the_code(options, runner, progress)?);
+        return Ok(passed & of_the_code(&built, options, runner, progress)?);
     };
     let cluster = || {
         against_cluster(options, runner, progress, Some(&images), |environment| {
@@ -141,7 +141,7 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
         return cluster();
     }
     thread::scope(|scope| {
-        let code = scope.spawn(|| of_the_code(options, runner, progress));
+        let code = scope.spawn(|| of_the_code(&built, options, runner, progress));
         let cluster = cluster();
         let code = code
             .join()
@@ -152,11 +152,21 @@ fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -
 
 /// The checks of all code, and mutations. Both compile, and tests against the cluster wait for pods most of the time: so this
 /// takes the processor when nobody else wants it.
-fn of_the_code(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
-    let this = std::env::current_exe().context("where is this program?")?;
+///
+/// It is done by `xtask` as it was built with the tests: the file of this process may have been replaced by that.
+fn of_the_code(
+    built: &Built,
+    options: &TestOptions,
+    runner: &Runner<'_>,
+    progress: &Progress,
+) -> anyhow::Result<bool> {
+    let xtask = built
+        .programs
+        .get(env!("CARGO_PKG_NAME"))
+        .context("cargo did not build xtask")?;
     let beside = |arguments: &[&str]| {
         let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(&this).args(arguments);
+        command.args(["-n", "19"]).arg(xtask).args(arguments);
         command
     };
     progress.note("checks: what holds for all of the code");

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use kube::core::Status;
@@ -142,6 +144,81 @@ async fn after_an_answer_that_says_nothing_the_object_is_looked_at() {
         let outcome = executor.perform(&action).await;
         assert!(matches!(outcome, Outcome::Failed(_)), "{code}: {outcome:?}");
         assert_eq!(store.get("ns", "name").is_some(), is_looked_at, "{code}");
+    }
+}
+
+/// An executor with a store of ConfigMaps, on a server that gives every write `code` and `answer`; and how many it got.
+fn executor_on(code: u16, answer: Value) -> (Executor, Store<ConfigMap>, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        if request.method() != http::Method::GET {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let body = Body::from(answer.to_string().into_bytes());
+        async move { Ok::<_, kube::Error>(http::Response::builder().status(code).body(body).unwrap()) }
+    });
+    let client = Client::new(service, "default");
+    let mut set = StoreSet::new();
+    let store: Store<ConfigMap> = set.add(Watch::new(&client));
+    // The watch ends here: what is in the store came by the executor, or from the test.
+    let stores = set.start(&mut tokio::task::JoinSet::new());
+    (Executor::new(client, stores, WriteGate::default()), store, asked)
+}
+
+#[tokio::test]
+async fn a_plan_ends_at_the_first_failure() {
+    let status = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid"});
+    let (executor, _, asked) = executor_on(422, status);
+    let plan = Plan {
+        actions: vec![
+            Action::create_or_keep(target(), json!({})),
+            Action::delete(target(), None),
+        ],
+        ..Plan::default()
+    };
+    let outcomes: Vec<Outcome> = executor.act(&plan).await.iter().cloned().collect();
+    assert!(
+        matches!(outcomes[..], [Outcome::Failed(_), Outcome::NotAttempted]),
+        "{outcomes:?}"
+    );
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn what_is_deleted_leaves_the_stores_at_once() {
+    let (executor, store, _) = executor_on(200, json!({"kind": "Status", "status": "Success", "code": 200}));
+    let object = json!({"metadata": {"namespace": "ns", "name": "name", "uid": "u", "resourceVersion": "7"}});
+    store.put(serde_json::from_value(object).unwrap());
+    let outcome = executor
+        .perform(&Action::delete(target(), Some("u".into())))
+        .await;
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert_eq!(store.get("ns", "name"), None);
+}
+
+/// A namesake that came since is somebody else's.
+#[test]
+fn a_deletion_is_of_what_was_seen() {
+    let preconditions = |uid: Option<&str>| {
+        let request = request_of(&Action::delete(target(), uid.map(str::to_owned))).unwrap();
+        let body: Value = serde_json::from_slice(request.body()).unwrap();
+        body["preconditions"].clone()
+    };
+    assert_eq!(preconditions(Some("u")), json!({"uid": "u"}));
+    assert_eq!(preconditions(None), Value::Null);
+}
+
+/// Names come from bundles and statuses; one with a slash would be another path, and so another object.
+#[test]
+fn what_cannot_be_a_name_is_not_asked_for() {
+    for name in ["a/b", "..", ".", "a?dryRun=All", "a%2fb"] {
+        let target = Target::of::<ConfigMap>("ns", name);
+        let refusal = request_of(&Action::delete(target, None)).err();
+        assert!(
+            refusal.is_some_and(|text| text.contains("cannot be the name")),
+            "{name}"
+        );
     }
 }
 

@@ -9,6 +9,8 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+mod requeues;
+
 use super::*;
 use crate::event::regarding;
 use crate::gate::WriteGate;
@@ -28,6 +30,8 @@ struct Server {
     refuses: bool,
     /// Answers patches of this path with a conflict.
     refused: Option<&'static str>,
+    /// Says of this path that there is no such object.
+    missing: Option<&'static str>,
     /// Shuts the gate while it carries out a patch of this path.
     shuts: Option<(&'static str, WriteGate)>,
 }
@@ -57,6 +61,12 @@ impl Server {
             return (
                 409,
                 json!({"kind": "Status", "code": 409, "status": "Failure", "reason": "Conflict"}),
+            );
+        }
+        if self.missing == Some(path) {
+            return (
+                404,
+                json!({"kind": "Status", "code": 404, "status": "Failure", "reason": "NotFound"}),
             );
         }
         if let Some((shutting, gate)) = &self.shuts
