@@ -33,6 +33,7 @@ pub mod plan_object;
 pub mod reconciler;
 pub mod resolved;
 pub mod runtime_constraints;
+pub mod status;
 pub mod triggers;
 pub mod unpacking;
 

@@ -26,10 +26,10 @@ use self::resolve::Pending;
 use super::cache::ResolutionCache;
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
-use super::memory::{self, Memory};
+use super::memory::Memory;
 use super::observed::{Failure, Observed, Progress};
 use super::resolved::Resolved;
-use super::{components, plan_object, runtime_constraints, unpacking};
+use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
 use crate::debounce::STATUS_DEBOUNCE;
@@ -272,7 +272,7 @@ impl Reconciler for ResolutionReconciler {
         outcomes: &Outcomes,
         _now: Timestamp,
     ) -> StatusUpdate<Memory> {
-        memory::conclude(observed, verdict, outcomes)
+        status::status(observed, verdict, outcomes)
     }
 }
 

@@ -81,6 +81,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 /// Nothing for programs beside the crate's own.
 fn module_of(folder: &Path, file: &Path) -> Option<Module> {
     let relative = file.strip_prefix(folder).ok()?.with_extension("");
+    // A program beside a library is a crate of its own.
+    if relative == Path::new("main") && folder.join("lib.rs").exists() {
+        return None;
+    }
     let mut names: Module = relative
         .iter()
         .map(|name| name.to_string_lossy().into_owned())
