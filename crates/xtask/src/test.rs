@@ -38,6 +38,8 @@ const SHARE: usize = 5;
 /// How long each fuzz target runs, unless the environment says otherwise.
 const FUZZ_VARIABLE: &str = "OLM_FUZZ_SECONDS";
 const FUZZ_SECONDS: usize = 60;
+/// What the random numbers of fuzzing begin with: the same unless said, the clock in the long form.
+const FUZZ_START_VARIABLE: &str = "OLM_FUZZ_START";
 /// The test targets that fuzz, in whichever crate they are.
 const FUZZ_TARGET: &str = "fuzz";
 /// More than a crate has fuzz targets, so that none waits for another.
@@ -303,10 +305,14 @@ fn fuzzing(
     progress.note(&format!(
         "fuzzing, {seconds} s a target of {FUZZ_SECONDS} in the long form ({FUZZ_VARIABLE} sets it)"
     ));
+    let mut environment = vec![(FUZZ_VARIABLE, seconds)];
+    if options.long && std::env::var_os(FUZZ_START_VARIABLE).is_none() {
+        environment.push((FUZZ_START_VARIABLE, "now".to_owned()));
+    }
     let jobs: Vec<Job<'_>> = binaries
         .iter()
         .map(|binary| {
-            let mut job = job(binary, options, &[(FUZZ_VARIABLE, seconds.clone())]);
+            let mut job = job(binary, options, &environment);
             job.arguments = ["--nocapture", "--test-threads", FUZZ_THREADS]
                 .map(str::to_owned)
                 .to_vec();

@@ -153,8 +153,11 @@ fn merged_spec(current: &Value, wanted: &Value) -> Value {
             spec.insert(field.clone(), value.clone());
         }
     }
+    // Also what holds only empty values: kept, it would be a change as long as the field is not stored, and none afterwards.
     let is_absent = |field: &str, value: &Value| {
-        object::is_empty(value) || (field == "preserveUnknownFields" && *value == json!(false))
+        object::is_empty(value)
+            || is_same(value, &json!({}))
+            || (field == "preserveUnknownFields" && *value == json!(false))
     };
     spec.retain(|field, value| !is_absent(field, value));
     Value::Object(spec)
@@ -335,6 +338,31 @@ mod tests {
                 assert_eq!(merge_patch(&once, &twice), None, "{current} {wanted}");
             }
         }
+    }
+
+    /// Found by fuzzing: what was dropped as empty came back as a change in the next round.
+    #[test]
+    fn a_field_of_empty_values_is_absent_at_once() {
+        for names in [
+            json!({"": ""}),
+            json!({"plural": null}),
+            json!({"shortNames": []}),
+        ] {
+            let wanted = json!({"spec": {"group": "g", "names": names}});
+            for stored in [json!({}), json!(null), json!({"": ""})] {
+                let current = json!({"spec": {"group": "g", "names": stored}});
+                let once = merged(&current, &wanted, |_| true, false);
+                let twice = merged(&once, &wanted, |_| true, false);
+                assert_eq!(merge_patch(&once, &twice), None, "{current} {wanted}");
+            }
+        }
+        let status = json!({"spec": {"group": "g", "subresources": {"status": {}}}});
+        let none = json!({"spec": {"group": "g"}});
+        assert_eq!(
+            merged(&none, &status, |_| true, false)["spec"],
+            status["spec"],
+            "an empty object inside means something"
+        );
     }
 
     /// An injected CA survives an upgrade, a conversion that is no longer wanted does not.

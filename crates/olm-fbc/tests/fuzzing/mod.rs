@@ -1,6 +1,7 @@
 //! Fuzzing for the stable toolchain: inputs are made from seeds by random changes, for a time.
 //!
-//! The time is `OLM_FUZZ_SECONDS` a target, by default short; `cargo xtask test` gives a minute. What a target takes becomes
+//! The time is `OLM_FUZZ_SECONDS` a target, by default short; `cargo xtask test` gives more, and with `--long` other random
+//! numbers on every run. What a target takes becomes
 //! a seed of further inputs, so that changes add up; a third of the inputs are changed as trees and not as bytes, where the
 //! target is given seeds that have a structure. A finding is kept below the target folder and named; copied to
 //! `tests/findings/<target>-…` it is tried first on every run.
@@ -24,12 +25,15 @@ const SLOW: Duration = Duration::from_secs(20);
 const MEMORY_KIB: u64 = 2 << 20;
 /// Inputs do not grow beyond this.
 const BYTES: usize = 1 << 16;
+/// How much of an input a finding prints.
+const SHOWN: usize = 4096;
 /// How many accepted inputs are kept as seeds beside the given ones.
 const KEPT: usize = 256;
 
 /// What was run, for people and for `cargo xtask test`.
 struct Report<'a> {
     name: &'a str,
+    start: u64,
     time: Duration,
     seeds: usize,
     findings: usize,
@@ -40,8 +44,9 @@ struct Report<'a> {
 impl Report<'_> {
     fn print(&self) {
         let line = format!(
-            "fuzz {}: {:.0} s, {} seeds, {} former findings, {} inputs of which {} accepted, 0 new findings\n",
+            "fuzz {} from {}: {:.0} s, {} seeds, {} former findings, {} inputs of which {} accepted, 0 new findings\n",
             self.name,
+            self.start,
             self.time.as_secs_f64(),
             self.seeds,
             self.findings,
@@ -81,10 +86,7 @@ impl Fuzz<'_> {
             accepted += u64::from(attempt(name, seed, &target));
         }
         let clock = Instant::now();
-        // Other inputs on every run, and said on a finding through the file that is kept.
-        let start = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(1, |now| now.as_nanos() as u64);
+        let start = start();
         let mut random = Random::new(start ^ name.len() as u64);
         let mut seeds = self.seeds.clone();
         let mut tried = 0_u64;
@@ -103,6 +105,7 @@ impl Fuzz<'_> {
         }
         let report = Report {
             name,
+            start,
             time: clock.elapsed(),
             seeds: self.seeds.len(),
             findings: findings.len(),
@@ -128,6 +131,20 @@ impl Fuzz<'_> {
         }
         let seed = seeds[random.below(seeds.len())].clone();
         mutate(seed, seeds, self.words, random)
+    }
+}
+
+/// What the random numbers begin with. The same on every run, so that a change is judged by what it changed and not by luck;
+/// `OLM_FUZZ_START` sets another number, or `now` for one of the clock, as the long form of the tests does.
+fn start() -> u64 {
+    match std::env::var("OLM_FUZZ_START").as_deref() {
+        Ok("now") => std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(1, |now| now.as_nanos() as u64),
+        Ok(number) => number
+            .parse()
+            .expect("OLM_FUZZ_START is a number or the word now"),
+        Err(_) => 1,
     }
 }
 
@@ -163,10 +180,12 @@ fn attempt(name: &str, input: &[u8], target: &impl Fn(&[u8]) -> bool) -> bool {
         _ => {
             let path = keep(name, input);
             let what = if is_slow { "takes too long" } else { "fails" };
+            // The input itself, too: whoever reads the output of a machine that is gone has no file.
             panic!(
-                "{name} {what} on {} bytes, kept in {}",
+                "{name} {what} on {} bytes, kept in {}: b\"{}\"",
                 input.len(),
-                path.display()
+                path.display(),
+                input[..input.len().min(SHOWN)].escape_ascii()
             );
         }
     }
