@@ -5,6 +5,7 @@
 //! resolution works on.
 
 pub mod channel;
+pub mod did_you_mean;
 pub mod entry;
 pub mod image_ref;
 pub mod load;
