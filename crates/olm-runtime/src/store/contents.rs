@@ -14,6 +14,9 @@ use crate::key::NamespacedName;
 /// How many deletions are remembered. They are as many as answers can be on their way while the watch tells of others; older
 /// ones fall together into one version, which is as safe.
 const REMEMBERED_DELETIONS: usize = 64;
+/// How many more of which the watch has not told: they have no such version, and one that is forgotten too soon is undone for
+/// a moment by what the watch tells of the time before.
+const UNTOLD_DELETIONS: usize = 1024;
 
 /// Which state of which object a piece of news is about.
 #[derive(Debug, Clone)]
@@ -39,6 +42,13 @@ struct Tombstone {
     relist: u64,
     /// Orders tombstones by age.
     serial: u64,
+}
+
+impl Tombstone {
+    /// The watch has told of this very deletion, and not of that of an earlier namesake alone.
+    fn is_told(&self) -> bool {
+        self.told >= Some(self.version)
+    }
 }
 
 /// A list in progress, or one whose watch has not begun.
@@ -126,10 +136,11 @@ impl<T> Contents<T> {
         self.objects.len()
     }
 
-    /// How many deletions are remembered.
+    /// How many deletions are remembered of which the watch has told.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.tombstones.len()
+        let all = self.tombstones.values();
+        all.filter(|tombstone| tombstone.is_told()).count()
     }
 
     /// A state of an object, from the watch or from the answer to a write of ours; old news changes nothing.
@@ -267,7 +278,7 @@ impl<T> Contents<T> {
         };
         relist.is_over = true;
         let at_least = relist.at_least;
-        self.settle(at_least)
+        self.settle(at_least, false)
     }
 
     /// A watch begins behind this version: that of the list, when there was one.
@@ -279,7 +290,7 @@ impl<T> Contents<T> {
                 WatchStart::HistoryRestarted
             }
             Some(relist) if relist.is_over => {
-                let deleted = self.settle(version);
+                let deleted = self.settle(version, true);
                 self.relist = None;
                 WatchStart::Settled(deleted)
             }
@@ -290,8 +301,9 @@ impl<T> Contents<T> {
         }
     }
 
-    /// What was not listed is deleted, unless it is newer than `version`, which the list is known to include.
-    fn settle(&mut self, version: u64) -> Vec<Change<T>> {
+    /// What was not listed is deleted, unless it is newer than `version`, which the list is known to include. `is_exact` when
+    /// that is the list's own version.
+    fn settle(&mut self, version: u64, is_exact: bool) -> Vec<Change<T>> {
         let Some(relist) = &self.relist else {
             return Vec::new();
         };
@@ -303,10 +315,11 @@ impl<T> Contents<T> {
             .map(|(_, held)| Change::Deleted { old: held.object })
             .collect();
         self.complete_to = self.complete_to.max(Some(version));
-        // What was deleted before the list was asked for is in no later news; nor is anything up to `version`.
+        // No news up to `version` counts any more. Of what we deleted before the list was asked for that covers everything, the
+        // late answers to our own writes too, once `version` is that of the list and so not older than the deletion.
         let relists = self.relists;
         let is_over = |tombstone: &Tombstone| {
-            let passed = tombstone.relist < relists || !tombstone.is_dead;
+            let passed = !tombstone.is_dead || (is_exact && tombstone.relist < relists);
             passed && tombstone.version <= version
         };
         let over: Vec<NamespacedName> = self
@@ -357,13 +370,24 @@ impl<T> Contents<T> {
             serial,
         };
         self.tombstones.insert(key, tombstone);
-        if self.tombstones.len() > self.most_tombstones
-            && let Some((_, oldest)) = self.by_age.pop_first()
-            && let Some(oldest) = self.tombstones.remove(&oldest)
-        {
-            // Coarser, and as safe: the watch tells in order, so what is not held and older than this is deleted.
-            self.complete_to = self.complete_to.max(oldest.told);
+        if self.tombstones.len() > self.most_tombstones {
+            self.forget_a_deletion();
         }
+    }
+
+    /// Forgets the oldest deletion of those the watch has told; of the others one only when there are very many.
+    fn forget_a_deletion(&mut self) {
+        let is_told = |key| self.tombstones.get(key).is_some_and(Tombstone::is_told);
+        let told = self.by_age.values().find(|key| is_told(*key));
+        let surplus = self.tombstones.len() > self.most_tombstones.saturating_add(UNTOLD_DELETIONS);
+        let first = self.by_age.values().next().filter(|_| surplus);
+        let Some(key) = told.or(first).cloned() else {
+            return;
+        };
+        // Coarser, and as safe: the watch tells in order, so what is not held and older than this is deleted.
+        let told = self.tombstones.get(&key).and_then(|known| known.told);
+        self.complete_to = self.complete_to.max(told);
+        self.clear_tombstone(&key);
     }
 
     fn clear_tombstone(&mut self, key: &NamespacedName) {

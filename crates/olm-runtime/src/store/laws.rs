@@ -1,7 +1,7 @@
 //! What a store promises, as properties, driven by a random walk against a model of the API server and its watch.
 //!
 //! The walk knows stores only as [`WatchedStore`], so that any store, whatever it keeps of its objects, is held to the same
-//! promises. The seed is of the clock; `OLM_LAW_SEED` overrides it, and it is printed.
+//! promises. The seed is that of `olm_testing::laws`, and it is printed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ trait WatchedStore {
     fn absorb_deselected(&self, name: &str, state: &State);
     /// What it shows.
     fn view(&self) -> View;
-    /// How many deletions it remembers.
+    /// How many deletions it remembers of which the watch has told.
     fn remembered(&self) -> usize;
     fn on_change(&self, teller: Teller);
 }
@@ -139,10 +139,7 @@ pub(super) struct Random(u64);
 impl Random {
     /// Tells its seed; `OLM_LAW_SEED` sets it.
     pub(super) fn new(what: &str) -> Self {
-        let given = std::env::var("OLM_LAW_SEED").ok();
-        let given = given.and_then(|value| value.parse::<u64>().ok());
-        let clock = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-        let seed = given.unwrap_or(clock);
+        let seed = olm_testing::laws::seed();
         println!("{what}, OLM_LAW_SEED={seed}");
         Self(seed)
     }

@@ -15,7 +15,6 @@ use std::time::Duration;
 use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
-use serde::de::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -229,8 +228,7 @@ where
         // Set once, as this store is new.
         let _ = store.shared.events.set(self.events.clone());
         let requirements: Arc<[Requirement]> = scope.requirements().into();
-        let read = |value: &serde_json::Value| Item::<P>::deserialize(value).ok()?.projected().ok();
-        let absorber = self.absorbers.add(api, &store, &requirements, read);
+        let absorber = self.absorbers.add(api, &store, &requirements, Item::<P>::read);
         let mut feed = Feed::new(&store, format!("{}.{}", api.plural, api.group), requirements);
         if let Some(metrics) = self.metrics.get() {
             feed.count_in(metrics);

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde_json::{Value, json};
 
 use super::Stored;
 use crate::NamespacedName;
@@ -119,6 +120,16 @@ pub(super) struct Item<P> {
 }
 
 impl<P: Projection> Item<P> {
+    /// What is kept of an object that a write returned; none where that is not readable.
+    pub(super) fn read(value: &Value) -> Option<Projected<P>> {
+        if P::Object::metadata_api() {
+            // A definition of a MiB would be copied several times, for its name.
+            let metadata = json!({ "metadata": value.get("metadata")? });
+            return Self::deserialize(metadata).ok()?.projected().ok();
+        }
+        Self::deserialize(value).ok()?.projected().ok()
+    }
+
     /// # Errors
     /// When the object does not fit its type, or the projection panicked.
     pub(super) fn projected(self) -> Result<Projected<P>, String> {

@@ -2,13 +2,11 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use futures::TryStreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use olm_api::labels;
-use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -70,15 +68,7 @@ impl StoreSet {
     /// Adds a store of full (pruned) objects. Its watch runs from [`StoreSet::start`] on, so that
     /// listeners can be attached before the first change.
     pub fn add<K: Stored>(&mut self, watch: Watch<K>) -> Store<K> {
-        let store = Store::new();
-        let selector = watch.selector();
-        let Watch {
-            client,
-            mut config,
-            requirements,
-            prune,
-        } = watch;
-        config.label_selector = selector;
+        let prune = watch.prune;
         let read = move |value: &Value| match K::deserialize(value) {
             Ok(mut object) => {
                 prepare(&mut object, prune);
@@ -89,22 +79,15 @@ impl StoreSet {
                 None
             }
         };
-        let mut feed = self.register::<K, K>(&store, requirements, read);
-        self.starters.push(Box::new(move |tasks, metrics| {
-            feed.count_in(metrics);
-            // The list and watch are typed by the guard: one object that does not decode is reported
-            // and skipped, it never stops the watch.
-            let api: Api<DeserializeGuard<K>> = Api::all(noting_versions(&client, &feed.store));
-            let events = move || watcher(api.clone(), config.clone());
-            let decode = move |guard: DeserializeGuard<K>| {
-                let mut object = guard.0.map_err(|invalid| invalid.error)?;
-                // What finds a bug of ours there is unreadable, and no end of the process.
-                let prepared = isolation::catch(|| prepare(&mut object, prune));
-                prepared.map(|()| object).map_err(|panicked| panicked.to_string())
-            };
-            tasks.spawn(feed.run(events, decode));
-        }));
-        store
+        // The list and watch are typed by the guard: one object that does not decode is reported
+        // and skipped, it never stops the watch.
+        let decode = move |guard: DeserializeGuard<K>| {
+            let mut object = guard.0.map_err(|invalid| invalid.error)?;
+            // What finds a bug of ours there is unreadable, and no end of the process.
+            let prepared = isolation::catch(|| prepare(&mut object, prune));
+            prepared.map(|()| object).map_err(|panicked| panicked.to_string())
+        };
+        self.add_decoded(watch, Store::new(), read, decode)
     }
 
     /// Adds a store of what `P` makes of each object while it is decoded; the whole object is never kept.
@@ -112,52 +95,44 @@ impl StoreSet {
     where
         P::Object: Stored,
     {
-        let store = Store::projected();
-        let selector = watch.selector();
-        let Watch {
-            client,
-            mut config,
-            requirements,
-            ..
-        } = watch;
-        config.label_selector = selector;
-        let read = |value: &Value| Item::<P>::deserialize(value).ok()?.projected().ok();
-        let mut feed = self.register::<P::Object, _>(&store, requirements, read);
-        self.starters.push(Box::new(move |tasks, metrics| {
-            feed.count_in(metrics);
-            let api: Api<Item<P>> = Api::all(noting_versions(&client, &feed.store));
-            let events = move || watcher(api.clone(), config.clone());
-            tasks.spawn(feed.run(events, Item::projected));
-        }));
-        store
+        self.add_decoded(watch, Store::projected(), Item::<P>::read, Item::projected)
     }
 
     /// Adds a store of metadata only.
     pub fn add_metadata<K: Stored>(&mut self, watch: Watch<K>) -> Store<PartialObjectMeta<K>> {
-        let store: Store<PartialObjectMeta<K>> = Store::new();
-        let selector = watch.selector();
-        let Watch {
-            client,
-            mut config,
-            requirements,
-            ..
-        } = watch;
-        config.label_selector = selector;
         let read = |value: &Value| {
             let metadata = serde_json::json!({ "metadata": value.get("metadata")? });
             let mut object = serde_json::from_value::<PartialObjectMeta<K>>(metadata).ok()?;
             prepare_metadata(&mut object.metadata);
             Some(object)
         };
-        let mut feed = self.register::<K, _>(&store, requirements, read);
+        let decode = |mut object: PartialObjectMeta<K>| {
+            prepare_metadata(&mut object.metadata);
+            Ok(object)
+        };
+        self.add_decoded(watch, Store::new(), read, decode)
+    }
+
+    /// Adds `store`, whose watch sends objects of kind `K` as `E`: `decode` makes what is kept of each, `read` of what a
+    /// write of ours returned.
+    fn add_decoded<K, E, S>(
+        &mut self,
+        watch: Watch<K>,
+        store: Store<S>,
+        read: impl Fn(&Value) -> Option<S> + Send + Sync + 'static,
+        decode: impl Fn(E) -> Result<S, String> + Send + 'static,
+    ) -> Store<S>
+    where
+        K: Stored,
+        E: Stored,
+        S: Object + Send + Sync + 'static,
+    {
+        let config = watch.config();
+        let mut feed = self.register::<K, S>(&store, watch.requirements, read);
         self.starters.push(Box::new(move |tasks, metrics| {
             feed.count_in(metrics);
-            let api: Api<PartialObjectMeta<K>> = Api::all(noting_versions(&client, &feed.store));
-            let events = move || {
-                watcher(api.clone(), config.clone())
-                    .map_ok(|event| event.modify(|object| prepare_metadata(&mut object.metadata)))
-            };
-            tasks.spawn(feed.run(events, Ok));
+            let api: Api<E> = Api::all(noting_versions(&watch.client, &feed.store));
+            tasks.spawn(feed.run(move || watcher(api.clone(), config.clone()), decode));
         }));
         store
     }
@@ -168,8 +143,7 @@ impl StoreSet {
         news.sends_events_to(self.events.0.clone());
         self.ready
             .push((format!("{} (news)", resource_name::<K>()), news.readiness()));
-        let mut config = watch.config.clone();
-        config.label_selector = watch.selector();
+        let config = watch.config();
         let running = news.clone();
         self.starters.push(Box::new(move |tasks, metrics| {
             let api: Api<PartialObjectMeta<K>> = Api::all(watch.client);

@@ -66,6 +66,54 @@ fn the_deletion_of_a_namesake_is_ignored() {
     assert_eq!(known_version(&store), Some(12));
 }
 
+/// Found by the law of stores: the answer to a write comes after that to a deletion, and after a list that shows neither.
+#[test]
+fn a_late_answer_revives_nothing_between_a_list_and_its_watch() {
+    let store = Store::new();
+    store.relist_begins();
+    store.listed(config_map("a", "1", 5));
+    store.relist_ends();
+    store.watching_from(5);
+    // Written at 7, deleted at 9; only the deletion is answered.
+    store.delete_uid(&NamespacedName::new("ns", "a"), "1");
+    store.relist_begins();
+    store.relist_ends();
+    store.put(config_map("a", "1", 7));
+    assert_eq!(known_version(&store), None);
+    store.watching_from(9);
+    store.put(config_map("a", "1", 7));
+    assert_eq!(known_version(&store), None);
+    // A namesake made since.
+    store.put(config_map("a", "2", 10));
+    assert_eq!(known_version(&store), Some(10));
+}
+
+/// A round deletes many objects while the watch is behind: what it still tells of them revives none.
+#[test]
+fn many_deletions_of_which_the_watch_has_not_told_are_all_remembered() {
+    let store = Store::new();
+    store.relist_begins();
+    store.relist_ends();
+    store.watching_from(1);
+    let name = |number: u64| format!("a{number:03}");
+    for number in 0..200 {
+        store.put(config_map(&name(number), &name(number), 10 + number));
+    }
+    for number in 0..200 {
+        store.delete_uid(&NamespacedName::new("ns", name(number)), &name(number));
+    }
+    assert_eq!(store.len(), 0);
+    for number in 0..200 {
+        store.told_applied(config_map(&name(number), &name(number), 10 + number));
+        assert_eq!(store.len(), 0, "{number} is back");
+    }
+    for number in 0..200 {
+        store.told_deleted(&stamp_of(&config_map(&name(number), &name(number), 300 + number)));
+    }
+    let remembered = store.read(Contents::remembered);
+    assert!(remembered <= 64, "{remembered}");
+}
+
 #[test]
 fn what_a_relist_does_not_show_is_gone_and_told() {
     let store = Store::new();

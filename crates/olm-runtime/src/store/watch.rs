@@ -77,7 +77,14 @@ impl<K: Stored> Watch<K> {
         self
     }
 
-    pub(super) fn selector(&self) -> Option<String> {
+    /// What the server is asked for; the requirements that it cannot select by are left out.
+    pub(super) fn config(&self) -> watcher::Config {
+        let mut config = self.config.clone();
+        config.label_selector = self.selector();
+        config
+    }
+
+    fn selector(&self) -> Option<String> {
         let terms: Vec<String> = self
             .requirements
             .iter()
