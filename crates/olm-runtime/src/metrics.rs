@@ -223,17 +223,6 @@ impl Metrics {
         self.count(|registered| &registered.requests, &[code, method]);
     }
 
-    /// The value of the label `verb`.
-    pub(crate) fn verb(action: &Action) -> &'static str {
-        match action {
-            Action::Apply { .. } => "apply",
-            Action::Create { .. } => "create",
-            Action::Patch { .. } => "patch",
-            Action::Delete { .. } => "delete",
-            Action::DeleteSelected { .. } => "deletecollection",
-        }
-    }
-
     pub(crate) fn wrote(&self, action: &Action, outcome: &Outcome) {
         let outcome = match outcome {
             Outcome::Done(_) => "done",
@@ -242,7 +231,7 @@ impl Metrics {
             Outcome::Failed(failure) => class_label(failure.class),
             Outcome::NotAttempted => return,
         };
-        self.count(|registered| &registered.writes, &[Self::verb(action), outcome]);
+        self.count(|registered| &registered.writes, &[action.verb(), outcome]);
     }
 
     /// A write, or an Event, that the gate did not let through.
@@ -283,6 +272,8 @@ impl Metrics {
                 read: Box::new(read),
             };
             let mut all = registered.sampled.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that ended: nobody may ever ask for the figures, and watches come and go.
+            all.retain(|earlier| (earlier.read)().is_some());
             all.push(sampled);
         }
     }

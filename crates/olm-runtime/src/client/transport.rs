@@ -1,14 +1,17 @@
 //! The HTTP client under kube's.
 //!
-//! As kube would make it, but for the memory of a connection: each watch has one of its own for as long as the process lives, and
-//! hyper lets the buffer of each grow to 400 KiB with the largest answer, and keeps it.
+//! As kube would make it, but for the memory of connections. Each watch has one of its own for as long as the process lives, and
+//! hyper lets the buffer of each grow to 400 KiB with the largest answer, and keeps it. Each write that finds all others in use
+//! opens one more, and without a timer hyper closes none of them until the next request.
+
+use std::time::Duration;
 
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ClientBuilder, ConfigExt, DynBody};
 use tower::util::BoxService;
@@ -16,6 +19,9 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 /// What a connection reads at once at most, in bytes, and so what the head of an answer may have. A TLS record is no longer than 16 KiB.
 const READ_BUFFER: usize = 32 << 10;
+
+/// How long a connection waits for its next request. A new one costs a handshake, a few milliseconds.
+const IDLE: Duration = Duration::from_secs(30);
 
 type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
@@ -37,6 +43,8 @@ pub(super) fn build(config: Config) -> Result<ClientBuilder<Transport>, kube::Er
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let client = Client::builder(TokioExecutor::new())
         .http1_max_buf_size(READ_BUFFER)
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
         .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
