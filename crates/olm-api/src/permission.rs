@@ -80,6 +80,24 @@ impl Permission {
         generate_name(csv, &self.named(csv, Some(namespace)))
     }
 
+    /// Name of the ClusterRole that its Role of the ClusterServiceVersion `csv` in `namespace` is promoted to, of its
+    /// counterparts in other namespaces, and of their bindings.
+    ///
+    /// Unlike upstream's, which is the Role's own, it is derived from the namespace, too: two ClusterServiceVersions of one
+    /// name never share such an object. It differs from the [`Permission::cluster_role_name`].
+    ///
+    /// # Errors
+    /// None in practice; see [`go_compat::json::encode`].
+    pub fn promoted_role_name(&self, csv: &str, namespace: &str) -> Result<String, serde_json::Error> {
+        #[derive(Serialize)]
+        struct Promoted<'a> {
+            promoted: Named<'a>,
+        }
+        let promoted = self.named(csv, Some(namespace));
+        let base = format!("{csv}-{}", self.service_account_name);
+        generate_name(&base, &Promoted { promoted })
+    }
+
     /// Permissions hash of its Role or ClusterRole.
     ///
     /// # Errors
@@ -95,55 +113,6 @@ impl Permission {
             permission: self,
         }
     }
-}
-
-/// Name of the Role, and of its RoleBinding, for a permission of the ClusterServiceVersion `csv`.
-///
-/// # Errors
-/// None in practice; see [`go_compat::json::encode`].
-pub fn role_name(
-    csv: &str,
-    service_account: &str,
-    rules: &[PolicyRule],
-) -> Result<String, serde_json::Error> {
-    Permission::new(service_account, rules).role_name(csv)
-}
-
-/// Name of the ClusterRole, and of its ClusterRoleBinding, for a cluster permission of the ClusterServiceVersion `csv` in
-/// `namespace`.
-///
-/// # Errors
-/// None in practice; see [`go_compat::json::encode`].
-pub fn cluster_role_name(
-    csv: &str,
-    namespace: &str,
-    service_account: &str,
-    rules: &[PolicyRule],
-) -> Result<String, serde_json::Error> {
-    Permission::new(service_account, rules).cluster_role_name(csv, namespace)
-}
-
-/// Name of the ClusterRole that a Role of the ClusterServiceVersion `csv` in `namespace` is promoted to, of its counterparts in
-/// other namespaces, and of their bindings.
-///
-/// Unlike upstream's, which is the Role's own, it is derived from the namespace, too: two ClusterServiceVersions of one name never
-/// share such an object. It differs from a [`cluster_role_name`] for the same permission.
-///
-/// # Errors
-/// None in practice; see [`go_compat::json::encode`].
-pub fn promoted_role_name(
-    csv: &str,
-    namespace: &str,
-    service_account: &str,
-    rules: &[PolicyRule],
-) -> Result<String, serde_json::Error> {
-    #[derive(Serialize)]
-    struct Promoted<'a> {
-        promoted: Named<'a>,
-    }
-    let permission = Permission::new(service_account, rules);
-    let promoted = permission.named(csv, Some(namespace));
-    generate_name(&format!("{csv}-{service_account}"), &Promoted { promoted })
 }
 
 /// Permissions hash of a Role or ClusterRole.
@@ -260,7 +229,10 @@ mod tests {
     fn role_of_a_recorded_install() {
         let rules = [rule("", "configmaps")];
         let name = "demo.v1.0.0-demo-37qESDd0KBt6dNrSG9rayqj7oeQh8bsKO50dxQ";
-        assert_eq!(role_name("demo.v1.0.0", "demo", &rules).unwrap(), name);
+        assert_eq!(
+            Permission::new("demo", &rules).role_name("demo.v1.0.0").unwrap(),
+            name
+        );
         assert_eq!(
             rules_hash(&rules).unwrap(),
             "cSd3g0vXrUNxTA2ev1HX3CPpuvv5nZAXbcoZMJ"
@@ -282,7 +254,7 @@ mod tests {
         assert_ne!(absent.rules_hash().unwrap(), empty.rules_hash().unwrap());
         assert_eq!(
             empty.role_name("csv").unwrap(),
-            role_name("csv", "a", &[]).unwrap()
+            Permission::new("a", &[]).role_name("csv").unwrap()
         );
         assert_ne!(absent.role_name("csv").unwrap(), empty.role_name("csv").unwrap());
     }
@@ -292,12 +264,14 @@ mod tests {
     fn promoted_names_differ_by_namespace_and_from_all_other_names() {
         let rules = [rule("", "configmaps")];
         let csv = "an-operator-with-a-long-name.v1.0.0";
+        let permission = Permission::new("demo", &rules);
+        let of_another = Permission::new("other", &rules);
         let names = std::collections::BTreeSet::from([
-            promoted_role_name(csv, "one", "demo", &rules).unwrap(),
-            promoted_role_name(csv, "two", "demo", &rules).unwrap(),
-            promoted_role_name(csv, "one", "other", &rules).unwrap(),
-            cluster_role_name(csv, "one", "demo", &rules).unwrap(),
-            role_name(csv, "demo", &rules).unwrap(),
+            permission.promoted_role_name(csv, "one").unwrap(),
+            permission.promoted_role_name(csv, "two").unwrap(),
+            of_another.promoted_role_name(csv, "one").unwrap(),
+            permission.cluster_role_name(csv, "one").unwrap(),
+            permission.role_name(csv).unwrap(),
         ]);
         assert_eq!(names.len(), 5, "{names:?}");
         assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");
@@ -308,7 +282,9 @@ mod tests {
         let rules = [rule("example.com", "demos")];
         let name = "demo.v1.0.0-89YgvU582s40bAWGY2ZAe9Al7i63ZZkWx9IMxN";
         assert_eq!(
-            cluster_role_name("demo.v1.0.0", "golden", "demo", &rules).unwrap(),
+            Permission::new("demo", &rules)
+                .cluster_role_name("demo.v1.0.0", "golden")
+                .unwrap(),
             name
         );
         assert_eq!(

@@ -130,22 +130,17 @@ fn undone(observed: &Observed, stage: Stage, outcomes: &Outcomes) -> Option<Tran
     ))
 }
 
-/// Time since the status was last written; since the creation when it never was.
+/// Time since the status was last written; since the creation when it never was. A time that is still to come says that a clock
+/// is wrong, and nothing is to wait until it comes.
 fn since_update(observed: &Observed, now: Timestamp) -> Duration {
     let status = observed.csv.status.clone().unwrap_or_default();
     let updated = Position::stored(&status, observed.created()).updated;
-    Duration::try_from(now.duration_since(updated)).unwrap_or_default()
-}
-
-fn is_at(status: &ClusterServiceVersionStatus, transition: &Transition) -> bool {
-    status.phase == transition.phase
-        && status.reason.as_deref() == Some(transition.reason)
-        && status.message.as_deref() == Some(transition.message.as_str())
+    Duration::try_from(now.duration_since(updated)).unwrap_or(Duration::MAX)
 }
 
 /// Goes where `transition` leads, with an entry in the history when phase or reason are new; false when it is there already.
 fn follow(status: &mut ClusterServiceVersionStatus, transition: &Transition, now: Timestamp) -> bool {
-    if is_at(status, transition) {
+    if Position::stored(status, now).is_at(transition) {
         return false;
     }
     let time = stored_time(now);

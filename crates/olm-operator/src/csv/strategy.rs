@@ -129,18 +129,19 @@ fn wanted_roles(
         },
     ) in all
     {
+        let recipe = recipe::Permission::new(service_account, rules);
         let role = match scope {
-            Scope::Namespace => recipe::role_name(name, service_account, rules)?,
-            Scope::Cluster => recipe::cluster_role_name(name, namespace, service_account, rules)?,
+            Scope::Namespace => recipe.role_name(name)?,
+            Scope::Cluster => recipe.cluster_role_name(name, namespace)?,
         };
         if seen.insert((scope, role.clone())) {
             roles.push(WantedRole {
                 name: role,
-                promoted_name: recipe::promoted_role_name(name, namespace, service_account, rules)?,
+                promoted_name: recipe.promoted_role_name(name, namespace)?,
                 scope,
                 service_account: service_account.clone(),
                 rules: rules.clone(),
-                rules_hash: recipe::rules_hash(rules)?,
+                rules_hash: recipe.rules_hash()?,
             });
         }
     }

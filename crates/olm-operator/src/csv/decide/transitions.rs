@@ -75,7 +75,8 @@ impl Position {
         }
     }
 
-    fn is_at(&self, transition: &Transition) -> bool {
+    /// Whether `transition` would change nothing.
+    pub(crate) fn is_at(&self, transition: &Transition) -> bool {
         self.phase == transition.phase
             && self.reason == transition.reason
             && self.message == transition.message

@@ -150,7 +150,9 @@ fn an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_takes_the
 fn promoted_name() -> String {
     let rules: Vec<k8s_openapi::api::rbac::v1::PolicyRule> =
         crate::world::decode(crate::world::permission("demo", "", "configmaps")["rules"].clone());
-    olm_api::permission::promoted_role_name("a", "ns", "demo", &rules).unwrap()
+    olm_api::permission::Permission::new("demo", &rules)
+        .promoted_role_name("a", "ns")
+        .unwrap()
 }
 
 /// Roles and RoleBindings outside `ns`.

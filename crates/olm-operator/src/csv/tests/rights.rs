@@ -7,7 +7,7 @@ mod taking_back;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use olm_api::permission;
+use olm_api::permission::{self, Permission};
 use serde_json::{Value, json};
 
 use super::{prepared_for, succeeded};
@@ -19,11 +19,13 @@ fn rules(resource: &str) -> Vec<PolicyRule> {
 }
 
 fn role_name(resource: &str) -> String {
-    permission::role_name("a", "demo", &rules(resource)).unwrap()
+    Permission::new("demo", &rules(resource)).role_name("a").unwrap()
 }
 
 fn promoted_name(resource: &str) -> String {
-    permission::promoted_role_name("a", "ns", "demo", &rules(resource)).unwrap()
+    Permission::new("demo", &rules(resource))
+        .promoted_role_name("a", "ns")
+        .unwrap()
 }
 
 /// A Role (or ClusterRole) and its binding to the demo's account, with all the labels OLM gives its own.
