@@ -32,4 +32,5 @@ pub mod unpacker;
 pub use content::UnpackedBundle;
 pub use error::UnpackError;
 pub use image_source::ImageBundleSource;
+pub use packed::PackedBundle;
 pub use unpacker::{UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};

@@ -157,7 +157,7 @@ fn bundle_seeds() -> Vec<Vec<u8>> {
 
 /// A cluster that answers every read with another document, under the name that was asked for.
 struct AnyCluster {
-    bundle: Arc<UnpackedBundle>,
+    bundle: UnpackedBundle,
     documents: Vec<Value>,
     asked: AtomicUsize,
 }
@@ -192,8 +192,8 @@ impl Reads for AnyCluster {
         Ok((kind != "PriorityClass").then_some(ServedKind { api, namespaced }))
     }
 
-    fn bundle(&self, _: &BundleImageReference, _: &InstallPlan) -> BundleContent {
-        BundleContent::Ready(Arc::clone(&self.bundle))
+    async fn bundle(&self, _: &BundleImageReference, _: &InstallPlan) -> BundleContent {
+        BundleContent::Ready(self.bundle.clone())
     }
 
     fn csv_exists(&self, csv: &str) -> bool {
@@ -283,7 +283,7 @@ fn bundles_of_any_kind_through_checks_and_plan() {
             "status": {"phase": "Installing", "catalogSources": [], "plan": steps, "bundleLookups": [lookup]}}))
         .expect("plan");
         let cluster = AnyCluster {
-            bundle: Arc::new(bundle),
+            bundle,
             documents,
             asked: AtomicUsize::new(0),
         };
@@ -332,7 +332,7 @@ fn plans_of_any_kind() {
         plan.metadata.name = Some("install-1".to_owned());
         install_plan::prune(&mut plan.clone());
         let cluster = AnyCluster {
-            bundle: Arc::new(bundle),
+            bundle,
             documents,
             asked: AtomicUsize::new(0),
         };

@@ -5,9 +5,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use http::{HeaderName, HeaderValue};
 use kube::{
     Client,
-    api::{
-        DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
-    },
+    api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::Request,
 };
 use serde_json::{Value, json};
@@ -77,7 +75,7 @@ impl Executor {
     /// Carries out one action.
     pub async fn perform(&self, action: &Action) -> Outcome {
         if !self.gate.pass() {
-            self.metrics().held_back(Metrics::verb(action));
+            self.metrics().held_back(action.verb());
             // Nothing was sent, so there is nothing to look for either.
             let message = "writes are held back at present".to_owned();
             return failed(action, FailureClass::Retry, 0, message);
@@ -87,7 +85,7 @@ impl Executor {
                 let answer = self.client.request::<Value>(request);
                 match tokio::time::timeout(REQUEST_DEADLINE, Box::pin(answer)).await {
                     Ok(Ok(object)) => {
-                        tracing::debug!(action = %brief(action), "done");
+                        tracing::debug!(action = %action.brief(), "done");
                         self.absorb(action, &object);
                         Outcome::Done(Arc::new(without_bulk(object)))
                     }
@@ -115,8 +113,6 @@ impl Executor {
     /// Gives the stores what a write returned.
     fn absorb(&self, action: &Action, object: &Value) {
         match action {
-            // The answer lists what was there before; the watch tells what became of each.
-            Action::DeleteSelected { .. } => {}
             Action::Delete { target, uid, .. } => {
                 self.stores.absorb_deletion(target, uid.as_deref(), object);
             }
@@ -127,13 +123,7 @@ impl Executor {
     /// After a write that may have been carried out although its answer does not say so: the stores take in what has become of the object,
     /// or the next round would decide on a state older than its own last write and compute its patch against that.
     async fn look_again(&self, action: &Action) {
-        let (Action::Apply { target, .. }
-        | Action::Create { target, .. }
-        | Action::Patch { target, .. }
-        | Action::Delete { target, .. }) = action
-        else {
-            return;
-        };
+        let target = action.target();
         if target.name.is_empty() {
             return;
         }
@@ -165,34 +155,12 @@ fn may_be_carried_out(failure: &Failure) -> bool {
     failure.class == FailureClass::Retry && (failure.code == 0 || failure.code >= 500)
 }
 
-/// The action without its payload, for logs and failure texts.
-fn brief(action: &Action) -> String {
-    match action {
-        Action::Apply { target, .. } => format!("apply {target}"),
-        Action::Create { target, object, .. } => {
-            let generated = object.pointer("/metadata/generateName").and_then(Value::as_str);
-            format!(
-                "create {target}{}",
-                generated.filter(|_| target.name.is_empty()).unwrap_or_default()
-            )
-        }
-        Action::Patch {
-            target,
-            subresource: Some(sub),
-            ..
-        } => format!("patch {sub} of {target}"),
-        Action::Patch { target, .. } => format!("patch {target}"),
-        Action::Delete { target, .. } => format!("delete {target}"),
-        Action::DeleteSelected { .. } => action.to_string(),
-    }
-}
-
 fn failed(action: &Action, class: FailureClass, code: u16, message: String) -> Outcome {
     Outcome::Failed(Failure {
         class,
         code,
         message,
-        action: brief(action),
+        action: action.brief(),
     })
 }
 
@@ -208,7 +176,7 @@ fn outcome_of_error(action: &Action, error: &kube::Error) -> Outcome {
             },
             FailureClass::AlreadyExists,
         ) => Outcome::Kept,
-        (Action::Delete { .. } | Action::DeleteSelected { .. }, FailureClass::NotFound) => Outcome::Gone,
+        (Action::Delete { .. }, FailureClass::NotFound) => Outcome::Gone,
         // Another uid: what was to be deleted is gone, a namesake stands in its place.
         (Action::Delete { uid: Some(_), .. }, FailureClass::Conflict) => Outcome::Gone,
         _ => failed(action, class, status.code, status.message.clone()),
@@ -240,36 +208,31 @@ pub fn classify(status: &kube::core::Status) -> FailureClass {
 }
 
 fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
-    let (mut request, identity) = match action {
+    let mut request = match action {
         Action::Apply {
             target,
             object,
             manager,
-            identity,
-        } => (apply_request(target, object, manager)?, identity),
-        Action::Create {
-            target,
-            object,
-            identity,
             ..
-        } => {
+        } => apply_request(target, object, manager)?,
+        Action::Create { target, object, .. } => {
             let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
             let request = collection(target).create(&PostParams::default(), body);
-            (request.map_err(|error| error.to_string())?, identity)
+            request.map_err(|error| error.to_string())?
         }
         Action::Patch {
             target,
             patch,
             subresource,
             guard,
-            identity,
-        } => (patch_request(target, patch, *subresource, guard)?, identity),
+            ..
+        } => patch_request(target, patch, *subresource, guard)?,
         Action::Delete {
             target,
             uid,
             grace_seconds,
             propagation,
-            identity,
+            ..
         } => {
             let params = DeleteParams {
                 grace_period_seconds: *grace_seconds,
@@ -285,20 +248,10 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
                 ..DeleteParams::default()
             };
             let request = collection(target).delete(name_of(target)?, &params);
-            (request.map_err(|error| error.to_string())?, identity)
-        }
-        Action::DeleteSelected {
-            api,
-            namespace,
-            selector,
-        } => {
-            let target = Target::dynamic(api.clone(), namespace.as_deref(), "");
-            let list = ListParams::default().labels(selector);
-            let request = collection(&target).delete_collection(&DeleteParams::background(), &list);
-            (request.map_err(|error| error.to_string())?, &Identity::Operator)
+            request.map_err(|error| error.to_string())?
         }
     };
-    impersonate(&mut request, identity)?;
+    impersonate(&mut request, action.identity())?;
     Ok(request)
 }
 

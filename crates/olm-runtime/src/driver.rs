@@ -26,7 +26,7 @@ use crate::{
     isolation,
     metrics::{Metrics, RoundResult},
     outcome::{FailureClass, Outcome, Outcomes},
-    plan::{Action, EventDraft, Plan, Requeue},
+    plan::{Action, EventDraft, Plan, Requeue, Target},
     queue::Queue,
     reason,
     wake::ObjectId,
@@ -43,9 +43,11 @@ const SOONEST_ASKED: Duration = Duration::from_secs(5);
 /// [`Reconciler::Memory`].
 #[derive(Debug)]
 pub struct StatusUpdate<M = ()> {
-    /// One status patch for each object whose status changed. Each is attempted, whatever became of the others.
+    /// One status patch for each object whose status changed. Each is attempted, whatever became of the others, as long as the
+    /// server answers.
     pub patches: Vec<Action>,
-    /// Events to send after all statuses are written (dropped if one fails, since the round repeats).
+    /// Events to send after the statuses are written. One about an object whose status was not written is dropped: the round
+    /// that writes it brings it again.
     pub events: Vec<EventDraft>,
     /// Combined with the plan's: the sooner wins.
     pub requeue: Requeue,
@@ -97,8 +99,6 @@ pub trait Reconciler: Send + Sync + 'static {
 
     /// Name in logs, for example `csv`.
     const NAME: &'static str;
-    /// True when `decide` is long CPU work; it then runs on a thread of its own.
-    const BLOCKING: bool = false;
 
     /// The object of a key, for the driver's own Events about it; `None` when there is none to tell it on.
     fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
@@ -247,7 +247,7 @@ impl<R: Reconciler> Worker<R> {
     async fn round(&self, key: &R::Key, written: &mut Written) -> Next {
         let started = Instant::now();
         let observed = match self.reconciler.observe(key).await {
-            Ok(Some(observed)) => Arc::new(observed),
+            Ok(Some(observed)) => observed,
             Ok(None) => {
                 self.remember(key, None);
                 return Next::Settled(Requeue::AwaitChange);
@@ -258,9 +258,8 @@ impl<R: Reconciler> Worker<R> {
             }
         };
         let now = whole_seconds(clock::now());
-        let Some((plan, verdict)) = self.decide(key, &observed, now).await else {
-            return Next::Failed(Requeue::AwaitChange);
-        };
+        let memory = self.memory(key);
+        let (plan, verdict) = self.reconciler.decide(&observed, memory.as_deref(), now);
         let outcomes = self.runner.executor.act(&plan).await;
         for (action, outcome) in plan.actions.iter().zip(outcomes.iter()) {
             note_write(written, Extent::More, action, outcome);
@@ -272,19 +271,30 @@ impl<R: Reconciler> Worker<R> {
         // before the refused one can be what says that it was told.
         let mut events = plan.events;
         events.retain(|event| event.warning || !failed);
-        let mut all_told = true;
+        let mut untold = Vec::new();
+        let mut answers = true;
         for patch in &update.patches {
-            let outcome = self.runner.executor.perform(patch).await;
+            // Each could wait as long as the one before, and others of this controller with them.
+            let outcome = if answers {
+                self.runner.executor.perform(patch).await
+            } else {
+                Outcome::NotAttempted
+            };
             note_write(written, Extent::Status, patch, &outcome);
-            if let Outcome::Failed(failure) = outcome {
-                all_told = false;
-                // NotFound: the object went away while it was looked at; nothing is left to tell.
-                failed |= failure.class != FailureClass::NotFound;
+            match outcome {
+                Outcome::Failed(failure) => {
+                    answers = failure.code != 0;
+                    // NotFound: the object went away while it was looked at; nothing is left to tell.
+                    failed |= failure.class != FailureClass::NotFound;
+                    untold.push(patch.target());
+                }
+                Outcome::NotAttempted => untold.push(patch.target()),
+                Outcome::Done(_) | Outcome::Kept | Outcome::Gone => {}
             }
         }
-        if all_told {
-            events.extend(update.events);
-        }
+        // The round that writes a status tells what is new in it; what is new in the others is told now or never.
+        let is_told = |event: &EventDraft| !untold.iter().any(|target| is_about(event, target));
+        events.extend(update.events.into_iter().filter(is_told));
         for event in events {
             self.runner.recorder.publish(event);
         }
@@ -300,25 +310,6 @@ impl<R: Reconciler> Worker<R> {
         } else {
             Next::Settled(requeue)
         }
-    }
-
-    async fn decide(
-        &self,
-        key: &R::Key,
-        observed: &Arc<R::Observed>,
-        now: Timestamp,
-    ) -> Option<(Plan, R::Verdict)> {
-        let memory = self.memory(key);
-        if !R::BLOCKING {
-            return Some(self.reconciler.decide(observed, memory.as_deref(), now));
-        }
-        let reconciler = Arc::clone(&self.reconciler);
-        let observed = Arc::clone(observed);
-        let decision =
-            isolation::blocking(move || reconciler.decide(&observed, memory.as_deref(), now)).await;
-        decision
-            .map_err(|panicked| self.panicked(key, &panicked.message))
-            .ok()
     }
 
     fn panicked(&self, key: &R::Key, message: &str) {
@@ -394,6 +385,15 @@ impl<R: Reconciler> Worker<R> {
     }
 }
 
+/// Whether the event stands on this very object.
+fn is_about(event: &EventDraft, target: &Target) -> bool {
+    let regarding = &event.regarding;
+    regarding.kind.as_deref() == Some(&target.api.kind)
+        && regarding.name.as_deref() == Some(&target.name)
+        && regarding.namespace.as_deref().unwrap_or_default()
+            == target.namespace.as_deref().unwrap_or_default()
+}
+
 /// Notes what `action` changed.
 fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &Outcome) {
     let Outcome::Done(object) = outcome else {
@@ -407,9 +407,10 @@ fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &
             ..
         }
     );
-    let Some(target) = action.target().filter(|_| !is_status) else {
+    if is_status {
         return;
-    };
+    }
+    let target = action.target();
     let generated = object
         .pointer("/metadata/name")
         .and_then(serde_json::Value::as_str);

@@ -176,26 +176,59 @@ pub enum Action {
         /// In whose name.
         identity: Identity,
     },
-    /// Delete every object of a kind that a label selector picks.
-    DeleteSelected {
-        /// Group, version, kind and plural.
-        api: ApiResource,
-        /// Namespace, `None` for cluster-scoped kinds.
-        namespace: Option<String>,
-        /// Label selector in API syntax.
-        selector: String,
-    },
 }
 
 impl Action {
-    /// The one object it is about; `None` for a deletion of several.
-    pub fn target(&self) -> Option<&Target> {
+    /// The object it is about.
+    pub fn target(&self) -> &Target {
         match self {
             Self::Apply { target, .. }
             | Self::Create { target, .. }
             | Self::Patch { target, .. }
-            | Self::Delete { target, .. } => Some(target),
-            Self::DeleteSelected { .. } => None,
+            | Self::Delete { target, .. } => target,
+        }
+    }
+
+    /// In whose name it is done.
+    pub fn identity(&self) -> &Identity {
+        match self {
+            Self::Apply { identity, .. }
+            | Self::Create { identity, .. }
+            | Self::Patch { identity, .. }
+            | Self::Delete { identity, .. } => identity,
+        }
+    }
+
+    /// What it does, in a word, as in labels of metrics.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Apply { .. } => "apply",
+            Self::Create { .. } => "create",
+            Self::Patch { .. } => "patch",
+            Self::Delete { .. } => "delete",
+        }
+    }
+
+    /// The action without its payload, for logs and failure texts.
+    pub fn brief(&self) -> String {
+        let (verb, target) = (self.verb(), self.target());
+        match self {
+            Self::Patch {
+                subresource: Some(sub),
+                ..
+            } => format!("{verb} {sub} of {target}"),
+            _ => format!("{verb} {target}{}", self.generate_name()),
+        }
+    }
+
+    /// Start of the name of an object that is created without one; else empty.
+    fn generate_name(&self) -> &str {
+        match self {
+            Self::Create { target, object, .. } if target.name.is_empty() => object
+                .pointer("/metadata/generateName")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+            _ => "",
         }
     }
 
@@ -230,6 +263,15 @@ impl Action {
         }
     }
 
+    /// The same, only if the object still has this `resourceVersion`; it says nothing to actions other than patches.
+    #[must_use]
+    pub fn only_at(mut self, version: Option<String>) -> Self {
+        if let Self::Patch { guard, .. } = &mut self {
+            guard.resource_version = version;
+        }
+        self
+    }
+
     /// Delete in the operator's own name, only if the uid still matches.
     pub fn delete(target: Target, uid: Option<String>) -> Self {
         Self::Delete {
@@ -244,67 +286,26 @@ impl Action {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let identity = match self {
-            Self::Apply { target, identity, .. } => {
-                write!(f, "apply {target}")?;
-                identity
-            }
+        write!(f, "{} {}{}", self.verb(), self.target(), self.generate_name())?;
+        match self {
             Self::Create {
-                target,
-                exists,
-                object,
-                identity,
-            } => {
-                let generated = object.pointer("/metadata/generateName").and_then(Value::as_str);
-                write!(
-                    f,
-                    "create {target}{}",
-                    generated.filter(|_| target.name.is_empty()).unwrap_or("")
-                )?;
-                if *exists == Exists::Keep {
-                    f.write_str(" (keep)")?;
-                }
-                identity
-            }
+                exists: Exists::Keep, ..
+            } => f.write_str(" (keep)")?,
             Self::Patch {
-                target,
-                patch,
-                subresource,
-                identity,
-                ..
+                subresource, patch, ..
             } => {
-                match subresource {
-                    Some(sub) => write!(f, "patch {target} {sub} {patch}")?,
-                    None => write!(f, "patch {target} {patch}")?,
+                if let Some(sub) = subresource {
+                    write!(f, " {sub}")?;
                 }
-                identity
+                write!(f, " {patch}")?;
             }
             Self::Delete {
-                target,
-                identity,
-                propagation,
+                propagation: Propagation::Orphan,
                 ..
-            } => {
-                write!(f, "delete {target}")?;
-                if *propagation == Propagation::Orphan {
-                    f.write_str(" (its dependents stay)")?;
-                }
-                identity
-            }
-            Self::DeleteSelected {
-                api,
-                namespace,
-                selector,
-            } => {
-                return write!(
-                    f,
-                    "delete every {} in {} with {selector}",
-                    api.kind,
-                    namespace.as_deref().unwrap_or("the cluster")
-                );
-            }
-        };
-        if let Identity::ServiceAccount { namespace, name } = identity {
+            } => f.write_str(" (its dependents stay)")?,
+            Self::Apply { .. } | Self::Create { .. } | Self::Delete { .. } => {}
+        }
+        if let Identity::ServiceAccount { namespace, name } = self.identity() {
             write!(f, " as {namespace}/{name}")?;
         }
         Ok(())

@@ -3,6 +3,9 @@
 //! A tree of JSON values takes seven to ten times its text: a map of two short entries has a node of more than 600 bytes. Whoever
 //! needs the objects gets a tree of its own, for as long as it needs it.
 
+use std::sync::Arc;
+
+use olm_runtime::isolation;
 use serde_json::Value;
 
 use super::content::{BundleFile, UnpackedBundle};
@@ -60,7 +63,8 @@ impl PackedBundle {
         })
     }
 
-    /// The bundle as it was packed.
+    /// The bundle as it was packed. Of a large one that is the work of a second: none for the thread of rounds and watches, see
+    /// [`PackedBundle::unpack_beside`].
     ///
     /// # Errors
     /// Never for what [`PackedBundle::new`] has made, but a bug in there must not end the process.
@@ -81,6 +85,19 @@ impl PackedBundle {
             image: self.image.clone(),
             csv: read(&self.csv)?,
             objects: objects.collect::<Result<_, UnpackError>>()?,
+        })
+    }
+
+    /// [`PackedBundle::unpack`] on a thread for long work.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn unpack_beside(self: Arc<Self>) -> Result<UnpackedBundle, UnpackError> {
+        let image = self.image.clone();
+        let unpacked = isolation::blocking(move || self.unpack()).await;
+        unpacked.unwrap_or_else(|panicked| {
+            let cause = format!("image `{image}`: {panicked}");
+            Err(UnpackError::new(UnpackClass::InvalidManifest, cause))
         })
     }
 

@@ -72,8 +72,8 @@ pub enum UnpackState {
         /// Why the last attempt did not go through; the unpack goes on nevertheless.
         trouble: Option<UnpackError>,
     },
-    /// There it is.
-    Ready(Arc<UnpackedBundle>),
+    /// There it is, as text.
+    Ready(Arc<PackedBundle>),
     /// It cannot be had now. When it is time to ask for it anew the waiter is told.
     Failed {
         /// Why.
@@ -183,13 +183,6 @@ enum EntryState {
     Failed(Failure),
 }
 
-/// What a request finds.
-enum Answer {
-    State(UnpackState),
-    /// Still to be unpacked, which is no work for whoever holds the lock.
-    There(Arc<PackedBundle>),
-}
-
 impl fmt::Debug for Unpacker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unpacker")
@@ -235,20 +228,12 @@ impl Unpacker {
         let mut entries = self.shared.lock();
         let (mut waiters, mut before) = (BTreeMap::new(), None);
         if let Some(entry) = entries.get_mut(&key) {
-            match entry.answer(request, asked) {
-                Some(Answer::State(state)) => return state,
-                Some(Answer::There(bundle)) => {
+            if let Some(state) = entry.answer(request, asked) {
+                if matches!(state, UnpackState::Ready(_)) {
                     // What was needed until now may have to make room.
                     room::shrink(&mut entries, now);
-                    drop(entries);
-                    return match bundle.unpack() {
-                        Ok(bundle) => UnpackState::Ready(Arc::new(bundle)),
-                        Err(error) => UnpackState::Failed {
-                            error: error.of_bundle(&request.bundle),
-                        },
-                    };
                 }
-                None => {}
+                return state;
             }
             waiters = std::mem::take(&mut entry.waiters);
             if let EntryState::Failed(failure) = &entry.state {
@@ -307,7 +292,7 @@ impl Entry {
     }
 
     /// The answer to a request, which waits from now on if there is something to wait for. None when it is time to try again.
-    fn answer(&mut self, request: &UnpackRequest, asked: Asked) -> Option<Answer> {
+    fn answer(&mut self, request: &UnpackRequest, asked: Asked) -> Option<UnpackState> {
         self.last_used = asked.at;
         request.waiter.namespace().clone_into(&mut self.namespace);
         let is_due = |failure: &Failure| asked.retry_at(failure) <= asked.at;
@@ -318,7 +303,7 @@ impl Entry {
             EntryState::Ready(bundle) => {
                 self.told.remove(&request.waiter);
                 self.readers.insert(request.waiter.clone(), asked.at);
-                return Some(Answer::There(Arc::clone(bundle)));
+                return Some(UnpackState::Ready(Arc::clone(bundle)));
             }
             EntryState::Failed(failure) if is_due(failure) => return None,
             EntryState::Failed(failure) => failed(failure),
@@ -336,7 +321,7 @@ impl Entry {
         }
         self.waiters.insert(request.waiter.clone(), asked);
         self.joined.notify_one();
-        Some(Answer::State(answer))
+        Some(answer)
     }
 }
 

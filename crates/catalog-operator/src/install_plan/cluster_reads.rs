@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::manifest::BundleImageReference;
 use super::observe::{BundleContent, Reads};
-use crate::bundle_unpack::{UnpackRequest, UnpackState, Unpacker, Waiter};
+use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, Unpacker, Waiter};
 use crate::debounce::debounce_left;
 
 /// [`Reads`] from a real cluster.
@@ -71,7 +71,7 @@ impl Reads for ClusterReads {
         self.discovery.find_kind(group, version, kind).await
     }
 
-    fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent {
+    async fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent {
         let namespace = plan.metadata.namespace.clone().unwrap_or_default();
         let name = plan.metadata.name.clone().unwrap_or_default();
         let from = &reference.catalog_source_namespace;
@@ -95,7 +95,10 @@ impl Reads for ClusterReads {
             waiter: Waiter::InstallPlan(NamespacedName::new(namespace, name)),
         };
         match self.unpacker.request(&request) {
-            UnpackState::Ready(bundle) => BundleContent::Ready(bundle),
+            UnpackState::Ready(bundle) => match bundle.unpack_beside().await {
+                Ok(bundle) => BundleContent::Ready(bundle),
+                Err(error) => failed(&error.of_bundle(&reference.identifier)),
+            },
             UnpackState::Unpacking { trouble: None, since } => BundleContent::Fetching {
                 debounce: debounce_left(elapsed_since(since)),
                 message: format!("fetching bundle image {}", reference.image),
@@ -106,11 +109,7 @@ impl Reads for ClusterReads {
                 message: format!("fetching bundle image: {error}"),
                 debounce: None,
             },
-            // The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
-            UnpackState::Failed { error } => BundleContent::Failed {
-                message: error.to_string(),
-                lasting: error.class.is_content(),
-            },
+            UnpackState::Failed { error } => failed(&error),
         }
     }
 
@@ -137,4 +136,12 @@ impl Reads for ClusterReads {
 
 fn elapsed_since(since: Timestamp) -> Duration {
     Duration::try_from(clock::now().duration_since(since)).unwrap_or_default()
+}
+
+/// The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
+fn failed(error: &UnpackError) -> BundleContent {
+    BundleContent::Failed {
+        message: error.to_string(),
+        lasting: error.class.is_content(),
+    }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::v1alpha1::{Step, StepStatus};
-use olm_runtime::plan::{Action, Target};
+use olm_runtime::plan::Action;
 
 use self::step::{Decision, StepDecider, StepWrite};
 use super::crd_upgrade::CrdUpgradeError;
@@ -209,7 +209,7 @@ impl Round {
         let index = match self
             .actions
             .iter()
-            .position(|earlier| target(earlier) == target(&action))
+            .position(|earlier| earlier.target() == action.target())
         {
             None => {
                 if matches!(action, Action::Patch { .. }) {
@@ -234,16 +234,6 @@ impl Round {
             action: Some(index),
             error_prefix,
         });
-    }
-}
-
-fn target(action: &Action) -> Option<&Target> {
-    match action {
-        Action::Apply { target, .. }
-        | Action::Create { target, .. }
-        | Action::Patch { target, .. }
-        | Action::Delete { target, .. } => Some(target),
-        Action::DeleteSelected { .. } => None,
     }
 }
 

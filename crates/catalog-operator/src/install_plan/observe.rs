@@ -90,7 +90,7 @@ pub struct KnownStep {
 #[derive(Debug, Clone)]
 pub enum BundleContent {
     /// There it is.
-    Ready(Arc<UnpackedBundle>),
+    Ready(UnpackedBundle),
     /// It is on its way; the plan will be looked at again when it arrives.
     Fetching {
         /// What is waited for, for people.
@@ -121,7 +121,7 @@ pub trait Reads: Send + Sync {
         kind: &str,
     ) -> Result<Option<ServedKind>, ObserveError>;
     /// The content of a bundle image for this plan.
-    fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent;
+    async fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent;
     /// Whether a ClusterServiceVersion that is no copy exists; the argument is `namespace/name`.
     fn csv_exists(&self, csv: &str) -> bool;
     /// Names of the ClusterServiceVersions of a namespace, copies left out, that declare a conversion webhook for this

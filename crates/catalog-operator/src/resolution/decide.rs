@@ -1,7 +1,7 @@
 //! What a round of a namespace's resolution writes. Pure.
 //!
 //! An InstallPlan is made in two rounds. The first creates it, without status, under the name of its generation. The second
-//! finds it in the store and adopts it: its status and those of the Subscriptions that go with it are written. Until the
+//! finds it in the store and adopts it: its status is written, and those of the Subscriptions that go with it (`status.rs`). Until the
 //! store has it, creating it again finds the name taken and changes nothing, so that an answer that was lost or an event
 //! that is late makes no second plan.
 //! A crash in between therefore leads to the same second round; a plan that was given its status but not yet referred to
@@ -20,78 +20,79 @@ use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Target, stat
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::outcome::{
-    debounce_requeue, debounced_subscriptions, outcomes_by_subscription, resolution_event,
-    subscription_warning, unpack_event,
+    debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
 use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
 use crate::install_plan::retention::find_surplus;
-use crate::subscription::{self, Assignment, Facts, NamespaceState, ResolutionOutcome};
+use crate::subscription::ResolutionOutcome;
 
-/// What the round did beside the writes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What the Subscriptions are to be told, apart from what becomes of the writes.
+#[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    /// Actions that make a plan: its creation, or its first status. When they are refused, Subscriptions are to hear of it.
-    pub making: Vec<usize>,
-    /// What was refused before: it stays so when the next try was not answered.
-    pub refusal: Option<String>,
+    /// What each is told of the resolution.
+    pub outcomes_by_subscription: BTreeMap<String, ResolutionOutcome>,
+    /// Those that another round will write soon, so that this one leaves them alone.
+    pub untouched: BTreeSet<String>,
+    /// The plan that some of them move on to.
+    pub moving: Option<Move>,
+    /// Every warning there was reason for, told in this round or before.
+    pub warnings: Vec<String>,
+    /// Since when every try to make the plan has failed, until this round.
+    pub failing_since: Option<Timestamp>,
+}
+
+/// Subscriptions on their way to a plan.
+#[derive(Debug, Clone)]
+pub struct Move {
+    /// Which of the round's actions makes the plan: its creation, or its first status. None when it is made.
+    pub making: Option<usize>,
+    /// The plan as it is once that is done; none when it is only created in this round, and adopted in the next.
+    pub plan: Option<Arc<InstallPlan>>,
+    /// Who moves, and to which ClusterServiceVersion.
+    pub updates: Vec<SubscriptionUpdate>,
 }
 
 /// Decides what to write for one namespace.
-pub fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
+pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     let mut draft = Draft {
         observed,
-        refusal: memory.and_then(|memory| memory.refusal.as_deref()),
-        now,
-        namespace_state: observed.namespace_state.clone(),
-        outcomes_by_subscription: outcomes_by_subscription(observed),
-        assignments: BTreeMap::new(),
-        untouched: debounced_subscriptions(observed),
         plan: Plan::default(),
         verdict: Verdict {
-            making: Vec::new(),
-            refusal: memory.and_then(|memory| memory.refusal.clone()),
+            outcomes_by_subscription: outcomes_by_subscription(observed),
+            untouched: debounced_subscriptions(observed),
+            moving: None,
+            warnings: Vec::new(),
+            failing_since: memory.and_then(|memory| memory.failing_since),
         },
     };
     draft.plan.requeue = debounce_requeue(observed);
-    let is_told = |text| memory.is_some_and(|memory| memory.told.contains(text));
-    let warnings = observed.warnings.iter();
-    draft
-        .plan
-        .events
-        .extend(warnings.filter(|event| !is_told(&event.message)).cloned());
-    let last = draft.settle_plan();
-    draft.write_subscriptions();
-    let creating = matches!(last, Some(Action::Create { .. }));
-    last.into_iter().for_each(|action| draft.make(action));
-    draft.collect_garbage(creating);
-    (draft.plan, draft.verdict)
+    draft.warn(observed.warnings.clone());
+    draft.verdict.moving = draft.settle_plan();
+    draft.collect_garbage();
+    let Draft {
+        mut plan, verdict, ..
+    } = draft;
+    let told = memory.map_or(&[][..], |memory| &memory.told);
+    plan.events.retain(|event| !told.contains(&event.message));
+    (plan, verdict)
 }
 
 /// A plan in the making.
 struct Draft<'a> {
     observed: &'a Observed,
-    /// What the API server said when a plan was last to be made, if it refused.
-    refusal: Option<&'a str>,
-    now: Timestamp,
-    /// As observed, with the status of an adopted plan as it is about to be.
-    namespace_state: NamespaceState,
-    outcomes_by_subscription: BTreeMap<String, ResolutionOutcome>,
-    assignments: BTreeMap<String, Assignment>,
-    /// Subscriptions that the next round will write, so that this one leaves them alone.
-    untouched: BTreeSet<String>,
     plan: Plan,
     verdict: Verdict,
 }
 
 impl Draft<'_> {
-    /// Adopts the plan for the components that are ready, or returns the action that creates it.
-    ///
-    /// After a refusal the Subscriptions are told first, and what was refused is tried last: it would stop the round.
-    fn settle_plan(&mut self) -> Option<Action> {
+    /// Adopts the plan for the components that are ready, or creates it.
+    fn settle_plan(&mut self) -> Option<Move> {
         let mut ready = ready_components(self.observed);
         for (component, _) in take_late_components(self.observed, &mut ready) {
-            self.untouched
-                .extend(component.updates.iter().map(|update| update.subscription.clone()));
+            let updates = component.updates.iter();
+            self.verdict
+                .untouched
+                .extend(updates.map(|update| update.subscription.clone()));
         }
         let (wanted, updates) = wanted_plan(self.observed, &ready)?;
         let moved: Vec<&Arc<Subscription>> = updates
@@ -99,33 +100,33 @@ impl Draft<'_> {
             .filter_map(|update| self.find(&update.subscription))
             .collect();
         let Some(found) = find_adoptable(self.observed, &wanted, &moved).cloned() else {
-            match self.refusal {
-                Some(refusal) => self.tell_refusal(&updates, refusal),
-                None => {
-                    let warned = moved.first().map(|first| obstacle_events(first, &ready));
-                    self.plan.events.extend(warned.into_iter().flatten());
-                    let moved = updates.into_iter().map(|update| update.subscription);
-                    self.untouched.extend(moved);
-                }
+            if let Some(first) = moved.first() {
+                self.warn(obstacle_events(first, &ready));
             }
-            return Some(self.creation(&wanted));
+            let creation = self.creation(&wanted);
+            return Some(Move {
+                making: Some(self.push(creation)),
+                plan: None,
+                updates,
+            });
         };
-        match (self.refusal, self.first_status(&found, &wanted)) {
-            (Some(refusal), Some(first_status)) => {
-                self.tell_refusal(&updates, refusal);
-                Some(first_status)
-            }
-            (_, first_status) => {
-                first_status.into_iter().for_each(|write| self.make(write));
-                self.adopt(&found, &wanted, updates);
-                None
-            }
-        }
+        let first_status = self.first_status(&found, &wanted);
+        Some(Move {
+            making: first_status.map(|write| self.push(write)),
+            plan: Some(adopted(found, &wanted)),
+            updates,
+        })
     }
 
-    fn make(&mut self, write: Action) {
-        self.verdict.making.push(self.plan.actions.len());
-        self.plan.actions.push(write);
+    fn warn(&mut self, events: Vec<EventDraft>) {
+        let texts = events.iter().map(|event| event.message.clone());
+        self.verdict.warnings.extend(texts);
+        self.plan.events.extend(events);
+    }
+
+    fn push(&mut self, action: Action) -> usize {
+        self.plan.actions.push(action);
+        self.plan.actions.len() - 1
     }
 
     fn creation(&self, wanted: &WantedPlan) -> Action {
@@ -140,7 +141,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The status of a plan that has none.
+    /// The status of a plan that has none. Whoever carries plans out writes it, too, from then on: a plan that was read long
+    /// ago must not begin anew.
     fn first_status(&self, found: &InstallPlan, wanted: &WantedPlan) -> Option<Action> {
         if found.phase() != InstallPlanPhase::None {
             return None;
@@ -150,37 +152,9 @@ impl Draft<'_> {
             .status
             .as_ref()
             .map_or_else(|| serde_json::Map::new().into(), to_value);
-        status_patch(
-            target,
-            found.metadata.uid.as_deref(),
-            &old,
-            &wanted.status(found.spec.approved),
-        )
-    }
-
-    /// Counts on the plan for the Subscriptions, with the status it has or is about to have.
-    fn adopt(&mut self, found: &Arc<InstallPlan>, wanted: &WantedPlan, updates: Vec<SubscriptionUpdate>) {
-        let mut plan = Arc::clone(found);
-        if found.phase() == InstallPlanPhase::None {
-            let status = InstallPlanStatus {
-                plan: Vec::new().into(),
-                ..wanted.status(found.spec.approved)
-            };
-            plan = Arc::new(InstallPlan {
-                status: Some(status),
-                ..InstallPlan::clone(found)
-            });
-            self.namespace_state
-                .plans
-                .insert(plan.name_any(), Arc::clone(&plan));
-        }
-        for update in updates {
-            let assignment = Assignment {
-                plan: Arc::clone(&plan),
-                csv: update.current_csv,
-            };
-            self.assignments.insert(update.subscription, assignment);
-        }
+        let new = wanted.status(found.spec.approved);
+        let write = status_patch(target, found.metadata.uid.as_deref(), &old, &new)?;
+        Some(write.only_at(found.resource_version()))
     }
 
     fn find(&self, name: &str) -> Option<&'_ Arc<Subscription>> {
@@ -211,72 +185,48 @@ impl Draft<'_> {
         next
     }
 
-    fn tell_refusal(&mut self, updates: &[SubscriptionUpdate], refusal: &str) {
-        let outcome = ResolutionOutcome::UnpackFailed {
-            reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
-            message: format!("error ensuring InstallPlan: {refusal}"),
-        };
-        for update in updates {
-            self.outcomes_by_subscription
-                .insert(update.subscription.clone(), outcome.clone());
-        }
-    }
-
-    fn write_subscriptions(&mut self) {
-        for subscription in &self.observed.subscriptions {
-            let name = subscription.name_any();
-            if self.untouched.contains(&name) {
-                continue;
-            }
-            let facts = Facts {
-                catalogs: &self.observed.catalogs,
-                outcome: self
-                    .outcomes_by_subscription
-                    .get(&name)
-                    .unwrap_or(&ResolutionOutcome::Unknown),
-                deprecation: self.observed.deprecations.get(&name),
-                assignment: self.assignments.get(&name),
-            };
-            let next = subscription::compose(subscription, &self.namespace_state, &facts, self.now);
-            if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
-                continue;
-            }
-            self.plan.events.extend(unpack_event(subscription, facts.outcome));
-            let old = subscription.status.clone().unwrap_or_default();
-            let target = Target::of::<Subscription>(&self.observed.namespace, &name);
-            self.plan.actions.extend(status_patch(
-                target,
-                subscription.metadata.uid.as_deref(),
-                &old,
-                &next,
-            ));
-        }
-        self.plan
-            .events
-            .extend(resolution_event(self.observed, &self.outcomes_by_subscription));
-    }
-
     /// Removes surplus plans, and plans that were created for an answer that is no longer wanted before they were adopted.
-    fn collect_garbage(&mut self, creating: bool) {
-        let assigned: BTreeSet<String> = self
-            .assignments
-            .values()
-            .map(|assignment| assignment.plan.name_any())
-            .collect();
-        let plans: Vec<Arc<InstallPlan>> = self.namespace_state.plans.values().cloned().collect();
-        let surplus = find_surplus(&plans, &self.observed.subscriptions, &self.namespace_state.csvs);
+    fn collect_garbage(&mut self) {
+        let moving = self.verdict.moving.as_ref();
+        let assigned = moving.and_then(|moving| moving.plan.as_ref());
+        let assigned = assigned.map(|plan| plan.name_any());
+        let creating = moving.is_some_and(|moving| moving.plan.is_none());
+        let state = &self.observed.namespace_state;
+        let known = state.plans.values().map(|plan| match moving {
+            Some(Move {
+                plan: Some(adopted), ..
+            }) if adopted.uid() == plan.uid() => adopted,
+            _ => plan,
+        });
+        let plans: Vec<Arc<InstallPlan>> = known.cloned().collect();
+        let surplus = find_surplus(&plans, &self.observed.subscriptions, &state.csvs);
         let abandoned = plans
             .into_iter()
             .filter(|plan| creating && is_unadopted(plan, self.observed));
-        for plan in surplus
+        let gone = surplus
             .into_iter()
             .chain(abandoned)
-            .filter(|plan| !assigned.contains(&plan.name_any()))
-        {
+            .filter(|plan| assigned != Some(plan.name_any()));
+        for plan in gone {
             let target = Target::of::<InstallPlan>(&self.observed.namespace, &plan.name_any());
             self.plan.actions.push(Action::delete(target, plan.uid()));
         }
     }
+}
+
+/// The plan with the status it has or is about to have; of one that it is about to have, what Subscriptions tell of it.
+fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
+    if found.phase() != InstallPlanPhase::None {
+        return found;
+    }
+    let status = InstallPlanStatus {
+        plan: Vec::new().into(),
+        ..wanted.status(found.spec.approved)
+    };
+    Arc::new(InstallPlan {
+        status: Some(status),
+        ..InstallPlan::clone(&found)
+    })
 }
 
 /// A component whose bundles are there.
@@ -348,7 +298,7 @@ fn wanted_plan(
     (!updates.is_empty()).then_some((wanted, updates))
 }
 
-/// What the cluster will not take of the bundles, told with the creation of their plan and so once.
+/// What the cluster will not take of the bundles, told with the creation of their plan.
 fn obstacle_events(subscription: &Subscription, components: &[ReadyComponent<'_>]) -> Vec<EventDraft> {
     let obstacles = components.iter().flat_map(|(_, bundles)| &bundles.obstacles);
     obstacles

@@ -122,30 +122,36 @@ impl ResolutionReconciler {
         }
     }
 
-    fn progress(
+    async fn progress(
         &self,
         namespace: &str,
         resolved: &Resolved,
         settings: &GroupSettings,
-        kubernetes: Option<&str>,
         pending: Pending,
-    ) -> Progress {
+    ) -> Result<Progress, ObserveError> {
         if let Some(error) = &resolved.error {
-            return Progress::Prevented(error.clone());
+            return Ok(Progress::Prevented(error.clone()));
         }
+        let kubernetes = self.kubernetes().await;
         let now = clock::now();
-        let components = components::split(&resolved.resolution.solution);
-        Progress::Resolved {
+        let mut components = Vec::new();
+        for component in components::split(&resolved.resolution.solution) {
+            let progress = unpacking::progress(
+                component,
+                &self.unpacker,
+                namespace,
+                settings,
+                kubernetes.as_deref(),
+                now,
+            );
+            components.push(progress.await?);
+        }
+        Ok(Progress::Resolved {
             failures: resolved.failures.clone(),
-            components: components
-                .iter()
-                .map(|component| {
-                    unpacking::progress(component, &self.unpacker, namespace, settings, kubernetes, now)
-                })
-                .collect(),
+            components,
             catalogs_pending: pending.any,
             reading: pending.reading,
-        }
+        })
     }
 
     /// Warnings about a namespace's annotations, as events on its OperatorGroup.
@@ -254,15 +260,13 @@ impl Reconciler for ResolutionReconciler {
         };
         observed.deprecations.clone_from(&resolved.deprecations);
         if resolve {
-            let kubernetes = self.kubernetes().await;
-            observed.progress =
-                self.progress(namespace, &resolved, &settings, kubernetes.as_deref(), pending);
+            observed.progress = self.progress(namespace, &resolved, &settings, pending).await?;
         }
         Ok(Some(observed))
     }
 
-    fn decide(&self, observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, memory, now)
+    fn decide(&self, observed: &Observed, memory: Option<&Memory>, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory)
     }
 
     fn status(
@@ -270,9 +274,9 @@ impl Reconciler for ResolutionReconciler {
         observed: &Observed,
         verdict: Verdict,
         outcomes: &Outcomes,
-        _now: Timestamp,
+        now: Timestamp,
     ) -> StatusUpdate<Memory> {
-        status::status(observed, verdict, outcomes)
+        status::status(observed, verdict, outcomes, now)
     }
 }
 

@@ -1,82 +1,235 @@
-//! What follows from the writes of a round. Pure, and called last.
+//! The statuses of a namespace's Subscriptions, as they follow from what became of the round's writes. Pure, and called last.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use kube::ResourceExt;
+use olm_api::condition::subscription as reasons;
+use olm_api::v1alpha1::Subscription;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::Requeue;
+use olm_runtime::plan::{Requeue, Target, status_patch};
 
-use super::decide::Verdict;
+use super::decide::{Move, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
+use super::outcome::{resolution_event, unpack_event};
+use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 
-/// When to look again, and what the next round has to know. Statuses of Subscriptions are actions of the plan.
-pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes) -> StatusUpdate<Memory> {
-    let failure = outcomes
-        .failure()
-        .filter(|(index, _)| verdict.making.contains(index));
-    let refusal = match failure {
-        // Those pass by themselves, and the next try comes soon.
-        Some((_, failure)) if matches!(failure.class, FailureClass::Retry | FailureClass::Conflict) => {
-            verdict.refusal
+/// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The statuses, their events, when to look again, and what the next round has to know.
+pub fn status(
+    observed: &Observed,
+    mut verdict: Verdict,
+    outcomes: &Outcomes,
+    now: Timestamp,
+) -> StatusUpdate<Memory> {
+    let mut update = StatusUpdate::default();
+    let (mut assignments, mut failing_since) = (BTreeMap::new(), None);
+    if let Some(moving) = verdict.moving.take() {
+        let made = moving.making.map(|index| outcomes.get(index));
+        if moving.plan.is_none() && matches!(made, Some(Outcome::Done(_))) {
+            update.requeue = Requeue::After {
+                delay: Duration::ZERO,
+                reason: "adoption of the new InstallPlan",
+            };
         }
-        Some((_, failure)) => Some(failure.message.clone()),
-        None => None,
-    };
-    let created = verdict
-        .making
-        .iter()
-        .any(|index| matches!(outcomes.get(*index), Outcome::Done(_)));
-    let requeue = if created {
-        Requeue::After {
-            delay: Duration::ZERO,
-            reason: "adoption of the new InstallPlan",
-        }
-    } else {
-        Requeue::AwaitChange
-    };
-    let warnings = observed.warnings.iter();
-    let memory = Memory {
-        refusal,
-        told: warnings.map(|warning| warning.message.clone()).collect(),
-    };
-    StatusUpdate {
-        requeue,
-        memory: Some(memory).filter(|memory| *memory != Memory::default()),
-        ..StatusUpdate::default()
+        let refusal = refusal(made, verdict.failing_since, now);
+        failing_since = made
+            .filter(|made| matches!(made, Outcome::Failed(_)))
+            .map(|_| verdict.failing_since.unwrap_or(now));
+        assignments = assigned(moving, made, refusal.as_ref(), &mut verdict);
     }
+    let mut state = observed.namespace_state.clone();
+    for Assignment { plan, .. } in assignments.values() {
+        state.plans.insert(plan.name_any(), Arc::clone(plan));
+    }
+    for subscription in &observed.subscriptions {
+        let name = subscription.name_any();
+        if verdict.untouched.contains(&name) {
+            continue;
+        }
+        let outcome = verdict.outcomes_by_subscription.get(&name);
+        let facts = Facts {
+            catalogs: &observed.catalogs,
+            outcome: outcome.unwrap_or(&ResolutionOutcome::Unknown),
+            deprecation: observed.deprecations.get(&name),
+            assignment: assignments.get(&name),
+        };
+        let next = subscription::compose(subscription, &state, &facts, now);
+        if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
+            continue;
+        }
+        update.events.extend(unpack_event(subscription, facts.outcome));
+        let old = subscription.status.clone().unwrap_or_default();
+        let target = Target::of::<Subscription>(&observed.namespace, &name);
+        let uid = subscription.metadata.uid.as_deref();
+        update.patches.extend(status_patch(target, uid, &old, &next));
+    }
+    let told = resolution_event(observed, &verdict.outcomes_by_subscription);
+    update.events.extend(told);
+    let memory = Memory {
+        told: verdict.warnings,
+        failing_since,
+    };
+    update.memory = (memory != Memory::default()).then_some(memory);
+    update
+}
+
+/// Why the plan cannot be made, if that is to be told. What passes by itself is, once it has not passed for a while; `since` is
+/// when the tries before this one began to fail.
+fn refusal(made: Option<&Outcome>, since: Option<Timestamp>, now: Timestamp) -> Option<ResolutionOutcome> {
+    let Some(Outcome::Failed(failure)) = made else {
+        return None;
+    };
+    let passes = matches!(failure.class, FailureClass::Retry | FailureClass::Conflict);
+    let waited = since.map_or(Duration::ZERO, |since| {
+        // A clock that was put back is no reason to wait.
+        Duration::try_from(now.duration_since(since)).unwrap_or(PATIENCE)
+    });
+    (!passes || waited >= PATIENCE).then(|| ResolutionOutcome::UnpackFailed {
+        reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
+        message: format!("error ensuring InstallPlan: {}", failure.message),
+    })
+}
+
+/// The plan for each Subscription that moves, if it is made. Those of a plan that was refused are told why; those whose plan is
+/// not there yet, or not known to be, stay as they are.
+fn assigned(
+    moving: Move,
+    made: Option<&Outcome>,
+    refusal: Option<&ResolutionOutcome>,
+    verdict: &mut Verdict,
+) -> BTreeMap<String, Assignment> {
+    let is_made = matches!(made, None | Some(Outcome::Done(_) | Outcome::Kept));
+    let plan = moving.plan.filter(|_| is_made);
+    let mut assignments = BTreeMap::new();
+    for update in moving.updates {
+        let name = update.subscription;
+        if let Some(refusal) = refusal {
+            verdict.outcomes_by_subscription.insert(name, refusal.clone());
+        } else if let Some(plan) = &plan {
+            let assignment = Assignment {
+                plan: Arc::clone(plan),
+                csv: update.current_csv,
+            };
+            assignments.insert(name, assignment);
+        } else {
+            verdict.untouched.insert(name);
+        }
+    }
+    assignments
 }
 
 #[cfg(test)]
 mod tests {
+    use kube::core::ObjectMeta;
+    use olm_api::v1alpha1::InstallPlan;
+    use olm_resolver::SubscriptionUpdate;
     use olm_runtime::outcome::{Failure, outcomes_for_tests};
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn after(class: Option<FailureClass>, known: Option<&str>) -> Option<String> {
-        let outcome = match class {
-            None => Outcome::Kept,
-            Some(class) => Outcome::Failed(Failure {
-                class,
-                code: 0,
-                message: "no".to_owned(),
-                action: String::new(),
-            }),
+    /// Number of statuses written, and the text of the first, after a round whose plan was made with `outcome`, when the tries
+    /// before it had failed for so many seconds.
+    fn after_failing(
+        seconds: Option<i64>,
+        outcome: Outcome,
+        plan: Option<Arc<InstallPlan>>,
+    ) -> (usize, String) {
+        let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": "demo", "namespace": "ns", "uid": "u"},
+            "spec": {"name": "demo", "source": "cat", "sourceNamespace": "ns"}});
+        let observed = Observed {
+            namespace: "ns".to_owned(),
+            subscriptions: vec![Arc::new(serde_json::from_value(object).unwrap())],
+            ..Observed::default()
+        };
+        let update = SubscriptionUpdate {
+            subscription: "demo".to_owned(),
+            current_csv: "demo.v1".to_owned(),
         };
         let verdict = Verdict {
-            making: vec![0],
-            refusal: known.map(str::to_owned),
+            moving: Some(Move {
+                making: Some(0),
+                plan,
+                updates: vec![update],
+            }),
+            failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),
+            ..Verdict::default()
         };
-        let update = status(&Observed::default(), verdict, &outcomes_for_tests(vec![outcome]));
-        update.memory.and_then(|memory| memory.refusal)
+        let is_failure = matches!(outcome, Outcome::Failed(_));
+        let outcomes = outcomes_for_tests(vec![outcome]);
+        let update = status(
+            &observed,
+            verdict,
+            &outcomes,
+            Timestamp::from_second(1000).unwrap(),
+        );
+        let since = update.memory.and_then(|memory| memory.failing_since);
+        let expected = is_failure.then(|| 1000 - seconds.unwrap_or(0));
+        assert_eq!(since.map(Timestamp::as_second), expected);
+        let texts: Vec<String> = update.patches.iter().map(|patch| format!("{patch:?}")).collect();
+        (texts.len(), texts.into_iter().next().unwrap_or_default())
+    }
+
+    fn after(outcome: Outcome, plan: Option<Arc<InstallPlan>>) -> (usize, String) {
+        after_failing(None, outcome, plan)
+    }
+
+    fn failed(class: FailureClass) -> Outcome {
+        Outcome::Failed(Failure {
+            class,
+            code: 0,
+            message: "no".to_owned(),
+            action: String::new(),
+        })
     }
 
     #[test]
-    fn a_refusal_stays_until_the_plan_is_made_and_what_passes_is_none() {
-        let known = Some("before");
-        assert_eq!(after(Some(FailureClass::Forbidden), None).as_deref(), Some("no"));
-        assert_eq!(after(Some(FailureClass::Retry), None), None);
-        assert_eq!(after(Some(FailureClass::Conflict), known).as_deref(), known);
-        assert_eq!(after(None, known), None);
+    fn a_refusal_is_told_at_once_and_what_passes_is_not() {
+        let plan = || {
+            Some(Arc::new(InstallPlan {
+                metadata: ObjectMeta {
+                    name: Some("install-1".to_owned()),
+                    ..ObjectMeta::default()
+                },
+                ..InstallPlan::default()
+            }))
+        };
+        for plan in [None, plan()] {
+            for class in [
+                FailureClass::Forbidden,
+                FailureClass::Invalid,
+                FailureClass::NotFound,
+            ] {
+                let (writes, text) = after(failed(class), plan.clone());
+                assert_eq!(writes, 1, "{class:?}");
+                assert!(text.contains("error ensuring InstallPlan: no"), "{text}");
+            }
+            for outcome in [
+                failed(FailureClass::Retry),
+                failed(FailureClass::Conflict),
+                Outcome::NotAttempted,
+            ] {
+                assert_eq!(after(outcome.clone(), plan.clone()).0, 0, "{outcome:?}");
+            }
+            // What should pass and does not, as a quota; also after a clock was put back.
+            for (seconds, writes) in [(4, 0), (5, 1), (3600, 1), (-10, 1)] {
+                let (found, text) = after_failing(Some(seconds), failed(FailureClass::Retry), plan.clone());
+                assert_eq!(found, writes, "{seconds}");
+                assert_eq!(text.contains("error ensuring InstallPlan: no"), writes > 0);
+            }
+        }
+        let done = || Outcome::Done(Arc::new(Value::Null));
+        assert_eq!(after(done(), None).0, 0, "it is adopted in the next round");
+        let (writes, text) = after(done(), plan());
+        assert_eq!(writes, 1);
+        assert!(text.contains("install-1"), "{text}");
     }
 }

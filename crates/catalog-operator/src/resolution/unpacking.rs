@@ -8,7 +8,8 @@ use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
 use olm_fbc::entry::InlineBundle;
 use olm_resolver::Operator;
-use olm_runtime::NamespacedName;
+use olm_runtime::error::ObserveError;
+use olm_runtime::{NamespacedName, isolation};
 
 use super::cluster_fit;
 use super::components::Component;
@@ -17,46 +18,78 @@ use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::content::read_files;
 use crate::bundle_unpack::preflight;
-use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter};
+use crate::bundle_unpack::{
+    PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter,
+};
 use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
 use crate::install_plan::steps::{Projection, into_steps, plan_steps};
 
-/// Asks for the bundles of `component`. Nothing is awaited; the unpacker wakes the namespace when an answer changes.
+/// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
+/// wakes the namespace when an answer changes.
 ///
 /// `kubernetes` is the cluster's version, if known.
-pub fn progress(
-    component: &Component,
+///
+/// # Errors
+/// When making the steps panicked.
+pub async fn progress(
+    component: Component,
     unpacker: &Unpacker,
     namespace: &str,
     settings: &GroupSettings,
     kubernetes: Option<&str>,
     now: Timestamp,
-) -> ComponentProgress {
-    let mut obstacles = Vec::new();
-    let results = component.operators.iter().map(|operator| {
-        let Some(image) = operator.entry.bundle_path.as_deref() else {
-            return inline_result(operator, namespace, kubernetes, &mut obstacles);
-        };
+) -> Result<ComponentProgress, ObserveError> {
+    let ask = |operator: &Operator| {
         let request = UnpackRequest {
-            image: image.to_owned(),
+            image: operator.entry.bundle_path.as_deref()?.to_owned(),
             bundle: operator.entry.name.to_string(),
             catalog: NamespacedName::new(&operator.catalog.namespace, &operator.catalog.name),
             deadline: settings.unpack_deadline,
             retry_interval: settings.unpack_retry,
             waiter: Waiter::Namespace(namespace.to_owned()),
         };
-        let state = unpacker.request(&request);
-        if let (UnpackState::Ready(bundle), Some(kubernetes)) = (&state, kubernetes) {
-            obstacles.extend(cluster_fit::obstacle(&operator.entry.name, bundle, kubernetes));
+        Some(unpacker.request(&request))
+    };
+    let states: Vec<Option<UnpackState>> = component.operators.iter().map(ask).collect();
+    let subscriptions = component.subscriptions().into_iter().map(str::to_owned).collect();
+    let updates = component.updates.clone();
+    // Bundles may have many MiB, and a namespace may be looked at several times a second: none is read in vain, nor here.
+    let missing: Vec<BundleResult> = states
+        .iter()
+        .filter_map(|state| missing(state.as_ref()?, now))
+        .collect();
+    let bundles = if missing.is_empty() {
+        let (namespace, kubernetes) = (namespace.to_owned(), kubernetes.map(str::to_owned));
+        isolation::blocking(move || read(&component, states, &namespace, kubernetes.as_deref()))
+            .await
+            .map_err(|panicked| ObserveError::read("the steps of bundles", panicked))?
+    } else {
+        combine(&component, namespace, missing, Vec::new())
+    };
+    Ok(ComponentProgress {
+        subscriptions,
+        updates,
+        bundles,
+    })
+}
+
+/// The steps of a component whose bundles are all there: as text, or, where there is no state, in the catalog.
+fn read(
+    component: &Component,
+    states: Vec<Option<UnpackState>>,
+    namespace: &str,
+    kubernetes: Option<&str>,
+) -> Bundles {
+    let mut obstacles = Vec::new();
+    let operators = component.operators.iter().zip(states);
+    let results = operators.map(|(operator, state)| match state {
+        Some(UnpackState::Ready(bundle)) => {
+            image_result(operator, &bundle, namespace, kubernetes, &mut obstacles)
         }
-        image_result(operator, state, namespace, now)
+        _ => inline_result(operator, namespace, kubernetes, &mut obstacles),
     });
     let results = results.collect();
-    ComponentProgress {
-        subscriptions: component.subscriptions().into_iter().map(str::to_owned).collect(),
-        updates: component.updates.clone(),
-        bundles: combine(component, namespace, results, obstacles),
-    }
+    combine(component, namespace, results, obstacles)
 }
 
 /// What has come of one bundle.
@@ -72,20 +105,41 @@ enum BundleResult {
     },
 }
 
-fn image_result(operator: &Operator, state: UnpackState, namespace: &str, now: Timestamp) -> BundleResult {
+/// What to tell of a bundle that is not there.
+fn missing(state: &UnpackState, now: Timestamp) -> Option<BundleResult> {
     match state {
         UnpackState::Unpacking { since, trouble } => {
-            let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+            let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
             let left = debounce_left(elapsed);
-            let debounce = left.filter(|_| trouble.is_none());
-            BundleResult::Pending { trouble, debounce }
+            Some(BundleResult::Pending {
+                trouble: trouble.clone(),
+                debounce: left.filter(|_| trouble.is_none()),
+            })
         }
-        UnpackState::Failed { error, .. } => failed(&error),
-        UnpackState::Ready(bundle) => image_steps(operator, &bundle, namespace),
+        UnpackState::Failed { error, .. } => Some(failed(error)),
+        UnpackState::Ready(_) => None,
     }
 }
 
-fn image_steps(operator: &Operator, bundle: &Arc<UnpackedBundle>, namespace: &str) -> BundleResult {
+fn image_result(
+    operator: &Operator,
+    bundle: &PackedBundle,
+    namespace: &str,
+    kubernetes: Option<&str>,
+    obstacles: &mut Vec<String>,
+) -> BundleResult {
+    let name = &operator.entry.name;
+    let bundle = match bundle.unpack() {
+        Ok(bundle) => bundle,
+        Err(error) => return failed(&error.of_bundle(name)),
+    };
+    if let Some(kubernetes) = kubernetes {
+        obstacles.extend(cluster_fit::obstacle(name, &bundle, kubernetes));
+    }
+    image_steps(operator, &bundle, namespace)
+}
+
+fn image_steps(operator: &Operator, bundle: &UnpackedBundle, namespace: &str) -> BundleResult {
     let Some(lookup) = lookup(operator) else {
         return BundleResult::Failed {
             content: true,

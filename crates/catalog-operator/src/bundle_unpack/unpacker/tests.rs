@@ -85,7 +85,7 @@ fn told(state: &UnpackState) -> String {
         UnpackState::Unpacking {
             trouble: Some(error), ..
         } => format!("unpacking after {:?}", error.class),
-        UnpackState::Ready(bundle) => format!("ready {}", bundle.image),
+        UnpackState::Ready(bundle) => format!("ready {}", bundle.image()),
         UnpackState::Failed { error } => format!("failed {:?}", error.class),
     }
 }

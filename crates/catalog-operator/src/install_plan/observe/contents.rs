@@ -1,7 +1,6 @@
 //! The objects of a plan's steps, from wherever their manifests say.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -116,7 +115,7 @@ async fn read_steps(
     let namespace = plan.namespace().unwrap_or_default();
     match manifest {
         Manifest::Inline(_) => Ok(Ok(Vec::new())),
-        Manifest::BundleImage(reference) => Ok(read_image_steps(reads, plan, reference, &namespace)),
+        Manifest::BundleImage(reference) => Ok(read_image_steps(reads, plan, reference, &namespace).await),
         Manifest::ConfigMap(reference) => {
             let found = reads
                 .get(&Target::of::<ConfigMap>(&reference.namespace, &reference.name))
@@ -126,7 +125,7 @@ async fn read_steps(
     }
 }
 
-fn read_image_steps(
+async fn read_image_steps(
     reads: &impl Reads,
     plan: &InstallPlan,
     reference: &BundleImageReference,
@@ -146,7 +145,7 @@ fn read_image_steps(
             reference.identifier
         )));
     };
-    let bundle = match reads.bundle(reference, plan) {
+    let bundle = match reads.bundle(reference, plan).await {
         BundleContent::Ready(bundle) => bundle,
         BundleContent::Fetching { message, debounce } => {
             return Err(NoObject::Fetching { message, debounce });
@@ -159,7 +158,7 @@ fn read_image_steps(
         replaces: &lookup.replaces,
         properties,
     };
-    into_steps(Arc::unwrap_or_clone(bundle), &projection).map_err(|error| {
+    into_steps(bundle, &projection).map_err(|error| {
         NoObject::lasting(format!(
             "error calculating steps for ref {}: {error}",
             reference.image

@@ -166,7 +166,7 @@ fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
     world.break_image("reg/other:v1", UnpackClass::NotFound, "no such image");
     world.subscribe("demo", &json!({}));
     world.subscribe("other", &json!({}));
-    world.crash_after = Some(2);
+    world.crash_after = Some(1);
     world.settle();
     let last = world.writes.last().unwrap();
     assert!(last.starts_with("create InstallPlan ns/install-"), "{last}");
