@@ -195,6 +195,12 @@ impl ImageArchive {
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
+        // What is no file is written to; another file in the place of a pipe or of /dev/null would be the end of it.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            let out = std::fs::OpenOptions::new().write(true).open(path);
+            let written = out.and_then(|out| self.write_to(io::BufWriter::new(out), name));
+            return written.map_err(io_error);
+        }
         std::fs::create_dir_all(folder).map_err(io_error)?;
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         let file = tempfile::Builder::new()
@@ -373,6 +379,34 @@ mod tests {
         );
         assert_eq!(ImageArchive::read(&paths[0]).expect("read"), image);
         assert_eq!(image.config().expect("config").config.labels["k"], "v");
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_not_replaced() {
+        use std::os::unix::fs::FileTypeExt as _;
+        let dir = tempfile::tempdir().expect("folder");
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo runs").success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read(pipe).expect("pipe")
+        });
+        image().write(&pipe, None).expect("written");
+        let file = dir.path().join("image.tar");
+        image().write(&file, None).expect("written");
+        assert_eq!(
+            reader.join().expect("reader"),
+            std::fs::read(&file).expect("file")
+        );
+        assert!(
+            std::fs::symlink_metadata(&pipe)
+                .expect("pipe")
+                .file_type()
+                .is_fifo()
+        );
+        let error = image().write(dir.path(), None).expect_err("a folder").to_string();
+        assert!(error.contains(dir.path().to_str().expect("UTF-8")), "{error}");
     }
 
     #[test]
