@@ -10,6 +10,7 @@ pub mod entry;
 pub mod image_ref;
 pub mod load;
 pub mod manifest;
+pub mod misspelling;
 pub mod property;
 pub mod release;
 pub mod render;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::did_you_mean::did_you_mean;
 use crate::property::Property;
 
 mod field_reader;
@@ -179,8 +180,13 @@ pub enum BlobError {
     #[error("expected an object with a schema, found {0}")]
     NotAnObject(&'static str),
     /// No schema.
-    #[error("object '{0}' is missing root schema field")]
-    NoSchema(String),
+    #[error("object '{object}' is missing root schema field")]
+    NoSchema {
+        /// The beginning of the document.
+        object: String,
+        /// A key of it that was probably meant as `schema`.
+        misspelt: Option<String>,
+    },
     /// Keys that differ in case only.
     #[error("duplicate keys for key {key:?}: [{}]", keys.join(" "))]
     DuplicateKeys {
@@ -215,7 +221,12 @@ impl Blob {
     pub fn from_value(value: Value) -> Result<Self, BlobError> {
         let mut map = match value {
             Value::Object(map) => map,
-            Value::Null => return Err(BlobError::NoSchema(String::new())),
+            Value::Null => {
+                return Err(BlobError::NoSchema {
+                    object: String::new(),
+                    misspelt: None,
+                });
+            }
             other => return Err(BlobError::NotAnObject(go_compat::json::kind_of(&other))),
         };
         check_keys(&map)?;
@@ -224,7 +235,13 @@ impl Blob {
         let name = meta_key(&map, "name")?;
         if schema.is_empty() {
             let text = serde_json::to_string(&map).unwrap_or_default();
-            return Err(BlobError::NoSchema(text.chars().take(256).collect()));
+            return Err(BlobError::NoSchema {
+                object: text.chars().take(256).collect(),
+                misspelt: map
+                    .keys()
+                    .find(|key| did_you_mean(key, ["schema"]).is_some())
+                    .cloned(),
+            });
         }
         if !matches!(
             schema.as_str(),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::load::{self, LoadError, Origin};
+use crate::misspelling::{Misspelling, misspellings, misspellings_of_bundle};
 use crate::release::VersionRelease;
 use crate::schema::{Blob, Bundle, Channel, Deprecations, Package};
 
@@ -62,7 +63,35 @@ pub struct DeprecationModel {
     pub bundles: BTreeMap<String, String>,
 }
 
-/// Collects blobs; [`Checker::finish`] checks them together.
+/// What there is to say of a catalog.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The catalog, as far as it could be made out.
+    pub model: Model,
+    /// What keeps it from being valid.
+    pub faults: Faults,
+    /// Names that nobody reads and that look like ones that are read, and where; the first [`MAX_MISSPELLINGS`].
+    pub misspellings: Vec<(Misspelling, Origin)>,
+}
+
+impl Report {
+    /// The verdict. Misspelt names are told with the faults, of which they may be the cause.
+    ///
+    /// # Errors
+    /// Every fault.
+    pub fn into_result(mut self) -> Result<Model, Faults> {
+        if self.faults.is_empty() {
+            return Ok(self.model);
+        }
+        self.faults.explain_by(self.misspellings);
+        Err(self.faults)
+    }
+}
+
+/// So many misspelt names of a catalog are kept.
+pub const MAX_MISSPELLINGS: usize = 100;
+
+/// Collects blobs; [`Checker::report`] and [`Checker::finish`] check them together.
 #[derive(Default)]
 pub struct Checker {
     packages: Vec<(Package, Origin)>,
@@ -70,6 +99,7 @@ pub struct Checker {
     bundles: Vec<(bundle::Facts, Origin)>,
     deprecations: Vec<(Deprecations, Origin)>,
     faults: Faults,
+    misspellings: Vec<(Misspelling, Origin)>,
 }
 
 /// Reads and checks the catalog below `root`.
@@ -77,6 +107,11 @@ pub struct Checker {
 /// # Errors
 /// Every fault found, or that `root` cannot be read.
 pub fn validate(root: &Path) -> Result<Model, Faults> {
+    report(root).into_result()
+}
+
+/// Reads and checks the catalog below `root`; that it cannot be read is a fault, too.
+pub fn report(root: &Path) -> Report {
     let mut checker = Checker::default();
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
         match blob {
@@ -88,23 +123,34 @@ pub fn validate(root: &Path) -> Result<Model, Faults> {
     if let Err(error) = result {
         checker.add_error(&error);
     }
-    checker.finish()
+    checker.report()
 }
 
 impl Checker {
     /// Takes a blob. A bundle's properties are checked and dropped here.
     pub fn add(&mut self, blob: Blob, origin: &Origin) {
+        if let Blob::Bundle(bundle) = &blob {
+            return self.add_bundle(bundle, origin);
+        }
+        self.keep_misspellings(misspellings(&blob), origin);
         match blob {
             Blob::Package(package) => self.packages.push((package, origin.clone())),
             Blob::Channel(channel) => self.channels.push((channel, origin.clone())),
-            Blob::Bundle(bundle) => self.add_bundle(&bundle, origin),
             Blob::Deprecations(deprecations) => self.deprecations.push((deprecations, origin.clone())),
-            Blob::Other(_) => {}
+            Blob::Bundle(_) | Blob::Other(_) => {}
         }
+    }
+
+    fn keep_misspellings(&mut self, found: Vec<Misspelling>, origin: &Origin) {
+        let room = MAX_MISSPELLINGS.saturating_sub(self.misspellings.len());
+        let placed = found.into_iter().take(room);
+        self.misspellings
+            .extend(placed.map(|misspelling| (misspelling, origin.clone())));
     }
 
     /// [`Checker::add`] for a bundle that the caller keeps.
     pub fn add_bundle(&mut self, bundle: &Bundle, origin: &Origin) {
+        self.keep_misspellings(misspellings_of_bundle(bundle), origin);
         self.bundles.push((bundle::Facts::of(bundle), origin.clone()));
     }
 
@@ -118,6 +164,11 @@ impl Checker {
     /// # Errors
     /// Every fault found.
     pub fn finish(self) -> Result<Model, Faults> {
+        self.report().into_result()
+    }
+
+    /// Checks everything taken so far, and gives what there is, faults or not.
+    pub fn report(self) -> Report {
         let mut model = Model::default();
         let mut faults = self.faults;
         let mut origins = names::Origins::default();
@@ -127,7 +178,11 @@ impl Checker {
         names::check_entries(&model, &origins, &mut faults);
         names::add_deprecations(&mut model, self.deprecations, &mut faults);
         graph::check(&model, &origins, &mut faults);
-        if faults.is_empty() { Ok(model) } else { Err(faults) }
+        Report {
+            model,
+            faults,
+            misspellings: self.misspellings,
+        }
     }
 }
 

@@ -5,7 +5,10 @@ use std::fmt;
 
 use go_compat::error_chain;
 
+use crate::did_you_mean::did_you_mean;
 use crate::load::{LoadError, Origin};
+use crate::misspelling::Misspelling;
+use crate::schema::BlobError;
 
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,20 +19,46 @@ pub struct Fault {
     pub message: String,
     /// The document.
     pub origin: Option<Origin>,
+    /// What was probably meant, and other help; stands behind everything else, as `message` is upstream's.
+    pub hint: Option<String>,
 }
 
-/// All faults of a catalog. Prints faults of blobs first, one a line, then those of the model as a tree.
+/// All faults of a catalog. Prints faults of blobs first, one a line, then those of the model as a tree, then what may have
+/// led to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     faults: Vec<Fault>,
     /// Faults beyond [`MAX_FAULTS`].
     more: usize,
+    /// Misspelt names with their places: no faults, but often the cause of some.
+    misspellings: Vec<(Misspelling, Origin)>,
+    /// Names compared so far to find what was meant.
+    compared: usize,
+}
+
+/// What is wrong, in upstream's words, and what helps.
+pub(super) struct Message {
+    text: String,
+    hint: Option<String>,
+}
+
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Self { text, hint: None }
+    }
+}
+
+/// A message with a hint, if there is one.
+pub(super) fn hinted(text: String, hint: Option<String>) -> Message {
+    Message { text, hint }
 }
 
 /// So many faults are kept: nobody reads more, and a hostile catalog could have millions.
 const MAX_FAULTS: usize = 1000;
 /// Longest message; what catalogs say about themselves is quoted in them.
 const MESSAGE_BYTES: usize = 8 << 10;
+/// So many names are compared for one catalog: more help than anyone reads, and a hostile catalog could ask for millions.
+const MAX_COMPARISONS: usize = 20_000;
 
 impl Faults {
     /// Whether there is none.
@@ -42,12 +71,37 @@ impl Faults {
         self.faults.iter()
     }
 
-    pub(super) fn add(&mut self, message: String, origin: &Origin) {
-        self.push(Fault {
-            path: Vec::new(),
-            message,
-            origin: Some(origin.clone()),
-        });
+    pub(super) fn add(&mut self, message: impl Into<Message>, origin: &Origin) {
+        self.add_at(&[], message, Some(origin));
+    }
+
+    /// The known name that was probably meant by `word`; `None` also when too many names were compared already.
+    pub(super) fn meant<'a>(
+        &mut self,
+        word: &str,
+        known: impl IntoIterator<Item = &'a String>,
+    ) -> Option<&'a str> {
+        let left = MAX_COMPARISONS.saturating_sub(self.compared);
+        let compared = &mut self.compared;
+        let known = known.into_iter().take(left).inspect(|_| *compared += 1);
+        let meant = did_you_mean(word, known.map(String::as_str));
+        // The nearest of a part may not be the nearest of all.
+        meant.filter(|_| self.compared < MAX_COMPARISONS)
+    }
+
+    /// [`Faults::meant`] as a question.
+    pub(super) fn did_you_mean<'a>(
+        &mut self,
+        word: &str,
+        known: impl IntoIterator<Item = &'a String>,
+    ) -> Option<String> {
+        self.meant(word, known)
+            .map(|meant| format!("did you mean {meant:?}?"))
+    }
+
+    /// Takes names that are misspelt; they are told behind the faults.
+    pub(super) fn explain_by(&mut self, misspellings: Vec<(Misspelling, Origin)>) {
+        self.misspellings = misspellings;
     }
 
     fn push(&mut self, mut fault: Fault) {
@@ -65,24 +119,31 @@ impl Faults {
 
     pub(super) fn add_error(&mut self, error: &LoadError) {
         // Its place is shown apart from the message, so of a document only the cause is told.
-        let (origin, message) = match (error, error.source()) {
+        let (origin, text) = match (error, error.source()) {
             (LoadError::Document { origin, .. } | LoadError::Blob { origin, .. }, Some(cause)) => {
-                (Some(origin.clone()), error_chain(cause))
+                (Some(origin), error_chain(cause))
             }
             _ => (None, error_chain(error)),
         };
-        self.push(Fault {
-            path: Vec::new(),
-            message,
-            origin,
-        });
+        let hint = match error {
+            LoadError::Blob {
+                source: BlobError::NoSchema { misspelt, .. },
+                ..
+            } => misspelt
+                .as_ref()
+                .map(|key| format!("did you mean \"schema\" by {key:?}?")),
+            _ => None,
+        };
+        self.add_at(&[], hinted(text, hint), origin);
     }
 
-    pub(super) fn add_at(&mut self, path: &[String], message: String, origin: Option<&Origin>) {
+    pub(super) fn add_at(&mut self, path: &[String], message: impl Into<Message>, origin: Option<&Origin>) {
+        let Message { text, hint } = message.into();
         self.push(Fault {
             path: path.to_vec(),
-            message,
+            message: text,
             origin: origin.cloned(),
+            hint,
         });
     }
 }
@@ -92,8 +153,11 @@ impl std::error::Error for Faults {}
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        match &self.origin {
-            Some(origin) => write!(f, " ({origin})"),
+        if let Some(origin) = &self.origin {
+            write!(f, " ({origin})")?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, ": {hint}"),
             None => Ok(()),
         }
     }
@@ -118,10 +182,13 @@ impl fmt::Display for Faults {
             f.write_str("invalid index:")?;
             write_level(f, &model, 0, "")?;
         }
-        match self.more {
-            0 => Ok(()),
-            more => write!(f, "\nand {more} faults more"),
+        if self.more > 0 {
+            write!(f, "\nand {} faults more", self.more)?;
         }
+        for (misspelling, origin) in &self.misspellings {
+            write!(f, "\n{misspelling} ({origin})")?;
+        }
+        Ok(())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Rules about packages, channels and bundles as a whole; their faults form a tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use go_compat::semver::Range;
 
-use super::names::Origins;
+use super::fault::hinted;
+use super::names::{MAX_HINTS, Origins};
 use super::{Faults, Model, PackageModel};
-use crate::channel::Graph;
+use crate::channel::{Graph, GraphError};
 use crate::load::Origin;
 use crate::schema::{Channel, ChannelEntry};
 
@@ -29,12 +30,9 @@ pub(super) fn check(model: &Model, origins: &Origins, faults: &mut Faults) {
         if !default.is_empty() && !package.channels.contains_key(default) {
             // Upstream invents the missing channel and finds it empty.
             let path = [path[0].clone(), format!("invalid channel {default:?}")];
-            faults.add_at(
-                &path,
-                "channel must contain at least one bundle: it is the default channel but not defined"
-                    .to_owned(),
-                package_origin,
-            );
+            let text = "channel must contain at least one bundle: it is the default channel but not defined";
+            let meant = faults.did_you_mean(default, package.channels.keys());
+            faults.add_at(&path, hinted(text.to_owned(), meant), package_origin);
         }
     }
 }
@@ -83,7 +81,8 @@ fn check_channel(
             origin,
         );
     } else if let Err(error) = Graph::new(&channel.entries).check() {
-        faults.add_at(path, error.to_string(), origin);
+        let hint = edge_hint(channel, &error, faults);
+        faults.add_at(path, hinted(error.to_string(), hint), origin);
     }
     if package
         .deprecations
@@ -93,6 +92,28 @@ fn check_channel(
     {
         faults.add_at(path, NO_MESSAGE.to_owned(), origin);
     }
+}
+
+/// Which edges lead to no entry of the channel, and which of the entries that no edge leads to was probably meant.
+fn edge_hint(channel: &Channel, error: &GraphError, faults: &mut Faults) -> Option<String> {
+    let (GraphError::SeveralHeads(lost) | GraphError::Stranded(lost)) = error else {
+        return None;
+    };
+    let entries: BTreeSet<&str> = channel.entries.iter().map(|entry| entry.name.as_str()).collect();
+    let dangling = channel
+        .entries
+        .iter()
+        .filter(|entry| !entry.replaces.is_empty() && !entries.contains(entry.replaces.as_str()));
+    let hints: Vec<String> = dangling
+        .take(MAX_HINTS)
+        .map(|ChannelEntry { name, replaces, .. }| {
+            let meant = faults
+                .did_you_mean(replaces, lost.iter().filter(|lost| *lost != name))
+                .map_or_else(String::new, |meant| format!(", {meant}"));
+            format!("{name:?} replaces {replaces:?}, which is not in the channel{meant}")
+        })
+        .collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
 }
 
 fn check_entry(

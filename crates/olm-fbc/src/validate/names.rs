@@ -3,10 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::load::Origin;
+use crate::misspelling::near_name;
 use crate::schema::{Channel, Deprecations, Package, Reference, schemas};
 
 use super::bundle::Facts;
+use super::fault::hinted;
 use super::{Faults, Model, PackageModel};
+
+/// So many names of one fault are explained.
+pub(super) const MAX_HINTS: usize = 3;
+
+/// Schemas of what can be deprecated.
+const DEPRECATED: [&str; 3] = [schemas::PACKAGE, schemas::CHANNEL, schemas::BUNDLE];
 
 /// Where things were read.
 #[derive(Default)]
@@ -89,10 +97,9 @@ pub(super) fn add_channels(
     for (channel, origin) in channels {
         let (package, name) = (channel.package.clone(), channel.name.clone());
         let Some(known) = model.packages.get_mut(&package) else {
-            faults.add(
-                format!("unknown package {package:?} for channel {name:?}"),
-                &origin,
-            );
+            let meant = faults.did_you_mean(&package, model.packages.keys());
+            let text = format!("unknown package {package:?} for channel {name:?}");
+            faults.add(hinted(text, meant), &origin);
             continue;
         };
         if name.is_empty() {
@@ -151,6 +158,10 @@ pub(super) fn add_bundles(
             faults: own,
             has_release,
         } = facts;
+        let meant = match model.packages.contains_key(&package) {
+            true => None,
+            false => faults.did_you_mean(&package, model.packages.keys()),
+        };
         let known = model.packages.get_mut(&package);
         let misplaced = match &known {
             _ if package.is_empty() => Some(format!("package name must be set for bundle {name:?}")),
@@ -161,8 +172,11 @@ pub(super) fn add_bundles(
             Some(_) => None,
         };
         let is_misplaced = misplaced.is_some();
-        for message in misplaced.into_iter().chain(own) {
-            faults.add(message, &origin);
+        if let Some(text) = misplaced {
+            faults.add(hinted(text, meant), &origin);
+        }
+        for text in own {
+            faults.add(text, &origin);
         }
         let (Some(known), false) = (known, is_misplaced) else {
             continue;
@@ -182,6 +196,12 @@ pub(super) fn add_bundles(
 /// Every entry must have a bundle. Upstream looks at one channel a package only and trips over the others later.
 pub(super) fn check_entries(model: &Model, origins: &Origins, faults: &mut Faults) {
     for (package, known) in &model.packages {
+        let in_channels: BTreeSet<&String> = known
+            .channels
+            .values()
+            .flat_map(|channel| &channel.entries)
+            .map(|entry| &entry.name)
+            .collect();
         for (name, channel) in &known.channels {
             let missing: Vec<&str> = channel
                 .entries
@@ -193,13 +213,25 @@ pub(super) fn check_entries(model: &Model, origins: &Origins, faults: &mut Fault
                 missing.is_empty(),
                 origins.channels.get(&(package.clone(), name.clone())),
             ) {
-                faults.add(
-                    format!(
-                        "no olm.bundle blobs found in package {package:?} for olm.channel entries [{}] of channel {name:?}",
-                        missing.join(" ")
-                    ),
-                    origin,
+                let text = format!(
+                    "no olm.bundle blobs found in package {package:?} for olm.channel entries [{}] of channel {name:?}",
+                    missing.join(" ")
                 );
+                // Versions differ by a character or two, so only what no entry names can have been meant.
+                let unused = || {
+                    known
+                        .bundles
+                        .keys()
+                        .filter(|bundle| !in_channels.contains(bundle))
+                };
+                let hints: Vec<String> = missing
+                    .iter()
+                    .filter_map(|entry| Some((entry, faults.meant(entry, unused())?)))
+                    .take(MAX_HINTS)
+                    .map(|(entry, meant)| format!("by {entry:?}, did you mean {meant:?}?"))
+                    .collect();
+                let hint = (!hints.is_empty()).then(|| hints.join(" "));
+                faults.add(hinted(text, hint), origin);
             }
         }
     }
@@ -217,10 +249,9 @@ pub(super) fn add_deprecations(model: &mut Model, list: Vec<(Deprecations, Origi
             continue;
         }
         let Some(known) = model.packages.get_mut(package) else {
-            faults.add(
-                format!("cannot apply deprecations to an unknown package {package:?}"),
-                &origin,
-            );
+            let meant = faults.did_you_mean(package, model.packages.keys());
+            let text = format!("cannot apply deprecations to an unknown package {package:?}");
+            faults.add(hinted(text, meant), &origin);
             continue;
         };
         if !seen.insert(package.clone()) {
@@ -253,10 +284,12 @@ fn apply_deprecations(
             continue;
         }
         if !seen.insert(&entry.reference) {
-            faults.add(
-                format!("duplicate deprecation entry {shown} for package {package:?}"),
-                origin,
-            );
+            let twice = match name.as_str() {
+                "" => format!("{schema} is deprecated twice"),
+                name => format!("{schema} {name:?} is deprecated twice"),
+            };
+            let text = format!("duplicate deprecation entry {shown} for package {package:?}");
+            faults.add(hinted(text, Some(twice)), origin);
             continue;
         }
         let message = entry.message.clone();
@@ -269,23 +302,31 @@ fn apply_deprecations(
             schemas::CHANNEL if known.channels.contains_key(name) => {
                 known.deprecations.channels.insert(name.clone(), message);
             }
-            schemas::CHANNEL => faults.add(
-                format!("cannot deprecate channel {name:?} for package {package:?}: channel not found"),
-                origin,
-            ),
+            schemas::CHANNEL => {
+                let meant = faults.did_you_mean(name, known.channels.keys());
+                let text =
+                    format!("cannot deprecate channel {name:?} for package {package:?}: channel not found");
+                faults.add(hinted(text, meant), origin);
+            }
             schemas::BUNDLE if known.bundles.contains_key(name) => {
                 known.deprecations.bundles.insert(name.clone(), message);
             }
-            schemas::BUNDLE => faults.add(
-                format!("cannot deprecate bundle {name:?} for package {package:?}: bundle not found"),
-                origin,
-            ),
-            _ => faults.add(
-                format!(
+            schemas::BUNDLE => {
+                let meant = faults.did_you_mean(name, known.bundles.keys());
+                let text =
+                    format!("cannot deprecate bundle {name:?} for package {package:?}: bundle not found");
+                faults.add(hinted(text, meant), origin);
+            }
+            _ => {
+                let text = format!(
                     "cannot deprecate object {shown} referenced by entry {index} for package {package:?}: object schema unknown"
-                ),
-                origin,
-            ),
+                );
+                let known = DEPRECATED.join(", ");
+                let meant = near_name(schema, &DEPRECATED)
+                    .map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
+                let hint = format!("reference.schema {schema:?} is none of {known}{meant}");
+                faults.add(hinted(text, Some(hint)), origin);
+            }
         }
     }
 }

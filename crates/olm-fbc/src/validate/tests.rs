@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod hints;
+
 fn bundle(name: &str, version: &str) -> Value {
     json!({"schema": "olm.bundle", "name": name, "package": "p", "image": "quay.io/x/p:1",
            "properties": [{"type": "olm.package", "value": {"packageName": "p", "version": version}}]})
@@ -191,7 +193,7 @@ fn rules() {
                     {"reference": {"schema": "olm.package"}, "message": "m"}, {"reference": {"schema": "olm.package"}, "message": "m"}
                 ])));
             }),
-            "duplicate deprecation entry declcfg.PackageScopedReference{Schema:\"olm.package\", Name:\"\"} for package \"p\" (f, document 5)",
+            "duplicate deprecation entry declcfg.PackageScopedReference{Schema:\"olm.package\", Name:\"\"} for package \"p\" (f, document 5): olm.package is deprecated twice",
         ),
         (
             Box::new(move |b| {
@@ -223,7 +225,7 @@ fn rules() {
                     json!([{"reference": {"schema": "x", "name": "y"}, "message": "m"}]),
                 ));
             }),
-            "cannot deprecate object declcfg.PackageScopedReference{Schema:\"x\", Name:\"y\"} referenced by entry 0 for package \"p\": object schema unknown (f, document 5)",
+            "cannot deprecate object declcfg.PackageScopedReference{Schema:\"x\", Name:\"y\"} referenced by entry 0 for package \"p\": object schema unknown (f, document 5): reference.schema \"x\" is none of olm.package, olm.channel, olm.bundle",
         ),
         // Of the model.
         (
@@ -383,8 +385,8 @@ fn faults_of_all_phases_are_told_with_their_place() {
     package "p" has duplicate bundle "p.v1" (c-bundles.json, document 3)
     error parsing bundle "p.v1" version "x": No Major.Minor.Patch elements found (c-bundles.json, document 3)
     package "p", bundle "p.v9" not found in any channel entries (c-bundles.json, document 4)
-    no olm.bundle blobs found in package "p" for olm.channel entries [p.v3] of channel "c" (b-channels.yaml, document 1)
-    cannot deprecate bundle "p.v7" for package "p": bundle not found (e-deprecations.json, document 1)
+    no olm.bundle blobs found in package "p" for olm.channel entries [p.v3] of channel "c" (b-channels.yaml, document 1): by "p.v3", did you mean "p.v9"?
+    cannot deprecate bundle "p.v7" for package "p": bundle not found (e-deprecations.json, document 1): did you mean "p.v1"?
     cannot apply deprecations to an unknown package "z" (e-deprecations.json, document 2)
     invalid index:
     ├── invalid package "p":

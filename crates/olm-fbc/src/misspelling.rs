@@ -1,0 +1,394 @@
+//! Keys, schemas and property types that nobody reads and that look like ones that are read.
+//!
+//! Validation takes them, as upstream's does: catalogs may carry what only other programs know. So each is only ever told
+//! beside the verdict, and only where the name that was probably meant is not there as well.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::did_you_mean::did_you_mean;
+use crate::property::{Property, kinds};
+use crate::schema::{
+    Blob, Bundle, Channel, ChannelEntry, DeprecationEntry, Deprecations, Icon, Other, Package, RelatedImage,
+    schemas,
+};
+
+/// What upstream's names begin with; it is the rest that is misspelt.
+const PREFIX: &str = "olm.";
+
+const SCHEMAS: [&str; 4] = [
+    schemas::PACKAGE,
+    schemas::CHANNEL,
+    schemas::BUNDLE,
+    schemas::DEPRECATIONS,
+];
+
+const PROPERTY_TYPES: [&str; 10] = [
+    kinds::PACKAGE,
+    kinds::PACKAGE_REQUIRED,
+    kinds::GVK,
+    kinds::GVK_REQUIRED,
+    kinds::LABEL,
+    kinds::LABEL_REQUIRED,
+    kinds::CONSTRAINT,
+    kinds::BUNDLE_OBJECT,
+    kinds::CSV_METADATA,
+    kinds::DEPRECATED,
+];
+
+/// Names longer than this are cut where they are only shown.
+const SHOWN_CHARS: usize = 120;
+
+/// What sort of name is misspelt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misspelt {
+    /// The schema of a document.
+    Schema,
+    /// A key of an object.
+    Key,
+    /// The type of a property.
+    PropertyType,
+}
+
+/// A name that nobody reads, and the one that was probably meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misspelling {
+    /// Package of the document, may be empty.
+    pub package: String,
+    /// Schema and name of the document, as `olm.channel "stable"`.
+    pub object: String,
+    /// Where in the document, as `entries[0]`; empty for the document itself.
+    pub path: String,
+    /// What sort of name it is.
+    pub what: Misspelt,
+    /// The name as written.
+    pub found: String,
+    /// The name that was probably meant.
+    pub meant: &'static str,
+}
+
+impl Misspelling {
+    /// What is wrong, without where.
+    pub fn message(&self) -> String {
+        let what = match self.what {
+            Misspelt::Schema => "schema",
+            Misspelt::Key => "key",
+            Misspelt::PropertyType => "property type",
+        };
+        let at = if self.path.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", self.path)
+        };
+        format!(
+            "{at}nobody reads the {what} {:?}: did you mean {:?}?",
+            self.found, self.meant
+        )
+    }
+}
+
+impl fmt::Display for Misspelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.package.is_empty() {
+            write!(f, "package {:?}, ", self.package)?;
+        }
+        write!(f, "{}: {}", self.object, self.message())
+    }
+}
+
+/// The misspelt names of a document, in its order.
+pub fn misspellings(blob: &Blob) -> Vec<Misspelling> {
+    let mut search = Search::new(blob.package(), blob.schema(), blob.name());
+    match blob {
+        Blob::Package(package) => search.package(package),
+        Blob::Channel(channel) => search.channel(channel),
+        Blob::Bundle(bundle) => search.bundle(bundle),
+        Blob::Deprecations(deprecations) => search.deprecations(deprecations),
+        Blob::Other(other) => search.other(other),
+    }
+    search.found
+}
+
+/// [`misspellings`] of a bundle that is not in a [`Blob`].
+pub fn misspellings_of_bundle(bundle: &Bundle) -> Vec<Misspelling> {
+    let mut search = Search::new(&bundle.package, schemas::BUNDLE, &bundle.name);
+    search.bundle(bundle);
+    search.found
+}
+
+struct Search {
+    package: String,
+    object: String,
+    found: Vec<Misspelling>,
+}
+
+/// A known key, and whether the object has it.
+type Key = (&'static str, bool);
+
+impl Search {
+    fn new(package: &str, schema: &str, name: &str) -> Self {
+        let mut object = cut(schema);
+        if !name.is_empty() {
+            object.push_str(&format!(" {:?}", cut(name)));
+        }
+        Self {
+            package: cut(package),
+            object,
+            found: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, path: &str, what: Misspelt, found: &str, meant: &'static str) {
+        self.found.push(Misspelling {
+            package: self.package.clone(),
+            object: self.object.clone(),
+            path: path.to_owned(),
+            what,
+            found: found.to_owned(),
+            meant,
+        });
+    }
+
+    fn keys(&mut self, path: &str, extra: &Map<String, Value>, known: &[Key]) {
+        for key in extra.keys() {
+            let absent = known
+                .iter()
+                .filter(|(_, is_there)| !is_there)
+                .map(|(name, _)| *name);
+            if let Some(meant) = did_you_mean(key, absent) {
+                self.add(path, Misspelt::Key, key, meant);
+            }
+        }
+    }
+
+    fn properties(&mut self, properties: &[Property]) {
+        for (index, property) in properties.iter().enumerate() {
+            let path = format!("properties[{index}]");
+            let known = [
+                ("type", !property.kind.is_empty()),
+                ("value", !property.value.is_null()),
+            ];
+            self.keys(&path, &property.extra, &known);
+            if let Some(meant) = near_name(&property.kind, &PROPERTY_TYPES) {
+                self.add(&path, Misspelt::PropertyType, &property.kind, meant);
+            }
+        }
+    }
+
+    fn package(&mut self, package: &Package) {
+        let Package {
+            name,
+            default_channel,
+            icon,
+            description,
+            properties,
+            extra,
+        } = package;
+        let known = [
+            ("name", !name.is_empty()),
+            ("defaultChannel", !default_channel.is_empty()),
+            ("icon", icon.is_some()),
+            ("description", !description.is_empty()),
+            ("properties", !properties.is_empty()),
+        ];
+        self.keys("", extra, &known);
+        if let Some(Icon {
+            base64data,
+            mediatype,
+            extra,
+        }) = icon
+        {
+            let known = [
+                ("base64data", !base64data.is_empty()),
+                ("mediatype", !mediatype.is_empty()),
+            ];
+            self.keys("icon", extra, &known);
+        }
+        self.properties(properties);
+    }
+
+    fn channel(&mut self, channel: &Channel) {
+        let Channel {
+            name,
+            package,
+            entries,
+            properties,
+            extra,
+        } = channel;
+        let known = [
+            ("name", !name.is_empty()),
+            ("package", !package.is_empty()),
+            ("entries", !entries.is_empty()),
+            ("properties", !properties.is_empty()),
+        ];
+        self.keys("", extra, &known);
+        for (index, entry) in entries.iter().enumerate() {
+            let ChannelEntry {
+                name,
+                replaces,
+                skips,
+                skip_range,
+                extra,
+            } = entry;
+            let known = [
+                ("name", !name.is_empty()),
+                ("replaces", !replaces.is_empty()),
+                ("skips", !skips.is_empty()),
+                ("skipRange", !skip_range.is_empty()),
+            ];
+            self.keys(&format!("entries[{index}]"), extra, &known);
+        }
+        self.properties(properties);
+    }
+
+    fn bundle(&mut self, bundle: &Bundle) {
+        let Bundle {
+            name,
+            package,
+            image,
+            properties,
+            related_images,
+            extra,
+        } = bundle;
+        let known = [
+            ("name", !name.is_empty()),
+            ("package", !package.is_empty()),
+            ("image", !image.is_empty()),
+            ("properties", !properties.is_empty()),
+            ("relatedImages", !related_images.is_empty()),
+        ];
+        self.keys("", extra, &known);
+        for (index, related) in related_images.iter().enumerate() {
+            let RelatedImage { name, image, extra } = related;
+            let known = [("name", !name.is_empty()), ("image", !image.is_empty())];
+            self.keys(&format!("relatedImages[{index}]"), extra, &known);
+        }
+        self.properties(properties);
+    }
+
+    fn deprecations(&mut self, deprecations: &Deprecations) {
+        let Deprecations {
+            package,
+            entries,
+            extra,
+        } = deprecations;
+        let known = [("package", !package.is_empty()), ("entries", !entries.is_empty())];
+        self.keys("", extra, &known);
+        for (index, entry) in entries.iter().enumerate() {
+            let DeprecationEntry {
+                reference,
+                message,
+                extra,
+            } = entry;
+            let known = [
+                ("reference", !reference.schema.is_empty()),
+                ("message", !message.is_empty()),
+            ];
+            self.keys(&format!("entries[{index}]"), extra, &known);
+        }
+    }
+
+    fn other(&mut self, other: &Other) {
+        if let Some(meant) = near_name(&other.schema, &SCHEMAS) {
+            self.add("", Misspelt::Schema, &other.schema, meant);
+        }
+    }
+}
+
+/// The known name that was probably meant; `None` if `name` is known itself or like none.
+pub(crate) fn near_name(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    if known.contains(&name) {
+        return None;
+    }
+    let own = name.strip_prefix(PREFIX).unwrap_or(name);
+    let rest = |known: &'static str| known.strip_prefix(PREFIX).unwrap_or(known);
+    let prefixed = |meant: &str| known.iter().copied().find(|known| rest(known) == meant);
+    // `channel` for `olm.channel`.
+    prefixed(own).or_else(|| prefixed(did_you_mean(own, known.iter().map(|known| rest(known)))?))
+}
+
+/// A name to be shown, not longer than a line.
+fn cut(name: &str) -> String {
+    match name.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(document: Value) -> Vec<String> {
+        let blob = Blob::from_value(document).expect("blob");
+        misspellings(&blob).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn misspelt_names_are_found_where_they_stand() {
+        for (document, expected) in [
+            (
+                json!({"schema": "olm.chanel", "package": "p", "name": "c"}),
+                r#"package "p", olm.chanel "c": nobody reads the schema "olm.chanel": did you mean "olm.channel"?"#,
+            ),
+            (
+                json!({"schema": "bundle", "name": "b"}),
+                r#"bundle "b": nobody reads the schema "bundle": did you mean "olm.bundle"?"#,
+            ),
+            (
+                json!({"schema": "olm.package", "name": "p", "default_channel": "c"}),
+                r#"package "p", olm.package "p": nobody reads the key "default_channel": did you mean "defaultChannel"?"#,
+            ),
+            (
+                json!({"schema": "olm.package", "name": "p", "icon": {"base64": "", "mediaTypes": "x"}}),
+                r#"package "p", olm.package "p": icon: nobody reads the key "mediaTypes": did you mean "mediatype"?"#,
+            ),
+            (
+                json!({"schema": "olm.channel", "packge": "p", "name": "c"}),
+                r#"olm.channel "c": nobody reads the key "packge": did you mean "package"?"#,
+            ),
+            (
+                json!({"schema": "olm.channel", "package": "p", "name": "c", "entries": [{"name": "a"}, {"name": "b", "replace": "a"}]}),
+                r#"package "p", olm.channel "c": entries[1]: nobody reads the key "replace": did you mean "replaces"?"#,
+            ),
+            (
+                json!({"schema": "olm.bundle", "package": "p", "name": "b", "relatedImage": []}),
+                r#"package "p", olm.bundle "b": nobody reads the key "relatedImage": did you mean "relatedImages"?"#,
+            ),
+            (
+                json!({"schema": "olm.bundle", "package": "p", "name": "b", "properties": [{"type": "olm.gvk.require", "value": 1}]}),
+                r#"package "p", olm.bundle "b": properties[0]: nobody reads the property type "olm.gvk.require": did you mean "olm.gvk.required"?"#,
+            ),
+            (
+                json!({"schema": "olm.deprecations", "package": "p", "entries": [{"mesage": "m"}]}),
+                r#"package "p", olm.deprecations: entries[0]: nobody reads the key "mesage": did you mean "message"?"#,
+            ),
+        ] {
+            assert_eq!(told(document), [expected]);
+        }
+    }
+
+    /// Catalogs may carry what others read; only a slip is told.
+    #[test]
+    fn other_names_are_nobodys_business() {
+        for document in [
+            json!({"schema": "olm.gpu", "package": "p", "names": "x"}),
+            json!({"schema": "custom.io/v1", "nmae": "x"}),
+            json!({"schema": "olm.channel", "package": "p", "name": "c", "names": "x", "x-note": "y",
+                   "entries": [{"name": "a", "replaces": "b", "replace": "b"}]}),
+            json!({"schema": "olm.bundle", "package": "p", "name": "b", "image": "i", "images": [],
+                   "properties": [{"type": "olm.maxOpenShiftVersion", "value": "4.9"}, {"type": "custom", "value": 1}]}),
+        ] {
+            assert_eq!(told(document.clone()), Vec::<String>::new(), "{document}");
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let document = json!({"schema": "olm.channel", "name": "x".repeat(10_000), "packge": "p"});
+        assert!(told(document)[0].len() < 300);
+    }
+}
