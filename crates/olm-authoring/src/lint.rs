@@ -7,9 +7,10 @@ use std::fmt;
 use std::path::Path;
 
 use olm_fbc::load::{self, LoadError, Origin};
+use olm_fbc::misspelling::Misspelling;
 use olm_fbc::schema::Blob;
-use olm_fbc::validate::{Checker, Faults};
-use serde::Serialize;
+use olm_fbc::validate::{self, Checker, Faults};
+use serde::{Serialize, Serializer};
 
 use crate::manifest_validator::{ManifestValidator, ShapeValidator};
 
@@ -17,8 +18,7 @@ mod blob;
 mod graph;
 
 /// What a finding is about. The names are stable: they are given to `--allow`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     /// An entry from which no edges lead to the channel's head.
     NoUpgradePath,
@@ -52,11 +52,13 @@ pub enum Rule {
     SchemaName,
     /// A bundle larger than clients take.
     LargeBundle,
+    /// A schema, key or property type that nobody reads and that looks like one that is read.
+    Misspelling,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NoUpgradePath,
         Self::Downgrade,
         Self::DanglingReplaces,
@@ -73,19 +75,64 @@ impl Rule {
         Self::Constraint,
         Self::SchemaName,
         Self::LargeBundle,
+        Self::Misspelling,
     ];
 
     /// Its name, for example `no-upgrade-path`.
-    pub fn name(self) -> String {
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::String(name)) => name,
-            _ => String::new(),
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoUpgradePath => "no-upgrade-path",
+            Self::Downgrade => "downgrade",
+            Self::DanglingReplaces => "dangling-replaces",
+            Self::SkipRangeOfItself => "skip-range-of-itself",
+            Self::DefaultChannelBehind => "default-channel-behind",
+            Self::DeprecatedHead => "deprecated-head",
+            Self::Icon => "icon",
+            Self::EmptyRelatedImage => "empty-related-image",
+            Self::NoRelatedImages => "no-related-images",
+            Self::NoCsv => "no-csv",
+            Self::OldCrd => "old-crd",
+            Self::EmptyProperty => "empty-property",
+            Self::RequiredRange => "required-range",
+            Self::Constraint => "constraint",
+            Self::SchemaName => "schema-name",
+            Self::LargeBundle => "large-bundle",
+            Self::Misspelling => "misspelling",
+        }
+    }
+
+    /// What it finds, in a few words, for lists of rules.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::NoUpgradePath => "versions from which no upgrades lead to the channel's head",
+            Self::Downgrade => "edges that lead to a lower version",
+            Self::DanglingReplaces => "entries that replace what the package does not have",
+            Self::SkipRangeOfItself => "skip ranges that hold the entry's own version",
+            Self::DefaultChannelBehind => "a default channel without the newest version",
+            Self::DeprecatedHead => "a default channel whose head is deprecated",
+            Self::Icon => "icons that cannot be shown",
+            Self::EmptyRelatedImage => "related images without a reference",
+            Self::NoRelatedImages => "bundles that mirrors get no images of",
+            Self::NoCsv => "bundles of which nothing can be shown",
+            Self::OldCrd => "CRDs of API versions that clusters no longer take",
+            Self::EmptyProperty => "properties without type or value",
+            Self::RequiredRange => "required versions that cannot be parsed",
+            Self::Constraint => "constraints that can never be met",
+            Self::SchemaName => "names that the registry cannot serve",
+            Self::LargeBundle => "bundles larger than clients take",
+            Self::Misspelling => "schemas, keys and property types that look like ones that are read",
         }
     }
 
     /// The rule of a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
@@ -129,19 +176,22 @@ struct Linter<'a> {
     place: Option<Origin>,
 }
 
+/// What there is to say of a catalog.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What keeps it from being valid. What follows from a fault may be among the findings.
+    pub faults: Faults,
+    /// What will hurt even where it is valid, sorted by package, object and rule.
+    pub findings: Vec<Finding>,
+}
+
 /// As [`lint_with`], judging expressions by their shape.
-///
-/// # Errors
-/// The catalog does not validate: its faults come first.
-pub fn lint(root: &Path) -> Result<Vec<Finding>, Faults> {
+pub fn lint(root: &Path) -> Report {
     lint_with(root, &ShapeValidator)
 }
 
-/// Reads and checks the catalog below `root`. Findings are sorted by package, object and rule.
-///
-/// # Errors
-/// The catalog does not validate: its faults come first.
-pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Result<Vec<Finding>, Faults> {
+/// Reads and checks the catalog below `root`, whether it is valid or not.
+pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Report {
     let mut linter = Linter {
         validator,
         findings: Vec::new(),
@@ -188,16 +238,32 @@ impl Linter<'_> {
         });
     }
 
-    fn finish(mut self) -> Result<Vec<Finding>, Faults> {
+    fn finish(mut self) -> Report {
+        let validate::Report {
+            model,
+            faults,
+            misspellings,
+        } = std::mem::take(&mut self.checker).report();
+        for (misspelling, origin) in &misspellings {
+            self.place = Some(origin.clone());
+            self.misspelling(misspelling);
+        }
         self.place = None;
-        let model = std::mem::take(&mut self.checker).finish()?;
         for (name, package) in &model.packages {
             self.graph(name, package);
         }
         self.findings.sort_by(|a, b| {
             (&a.package, &a.object, a.rule, &a.message).cmp(&(&b.package, &b.object, b.rule, &b.message))
         });
-        Ok(self.findings)
+        Report {
+            faults,
+            findings: self.findings,
+        }
+    }
+
+    fn misspelling(&mut self, misspelling: &Misspelling) {
+        let Misspelling { package, object, .. } = misspelling;
+        self.find(Rule::Misspelling, package, object.clone(), misspelling.message());
     }
 }
 

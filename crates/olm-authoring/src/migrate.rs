@@ -19,18 +19,22 @@ pub enum Level {
 
 /// No level has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown migration level {0:?} (known: {known})", known = Level::NAMES.map(|(name, _)| name).join(", "))]
+#[error("unknown migration level {0:?} (known: {known})", known = Level::NAMES.map(|(name, ..)| name).join(", "))]
 pub struct UnknownLevel(pub String);
 
 impl Level {
     /// Everything there is.
     pub const ALL: Self = Self::CsvMetadata;
 
-    /// Names of the levels.
-    pub const NAMES: [(&'static str, Self); 3] = [
-        ("none", Self::None),
-        ("bundle-object-to-csv-metadata", Self::CsvMetadata),
-        ("all", Self::ALL),
+    /// Names of the levels, and what the migration of that name does.
+    pub const NAMES: [(&'static str, Self, &'static str); 3] = [
+        ("none", Self::None, "do nothing"),
+        (
+            "bundle-object-to-csv-metadata",
+            Self::CsvMetadata,
+            "migrates bundles' \"olm.bundle.object\" to \"olm.csv.metadata\"",
+        ),
+        ("all", Self::ALL, "all of these"),
     ];
 
     /// The level of a name.
@@ -40,8 +44,8 @@ impl Level {
     pub fn parse(name: &str) -> Result<Self, UnknownLevel> {
         Self::NAMES
             .into_iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, level)| level)
+            .find(|(known, ..)| *known == name)
+            .map(|(_, level, _)| level)
             .ok_or_else(|| UnknownLevel(name.to_owned()))
     }
 

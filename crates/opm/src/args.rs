@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
 mod bundle;
 mod generate;
 mod image;
+mod offered;
 mod pflag;
 mod plan;
 mod serve;
 mod template;
 
-pub(crate) use pflag::{parse, upstream_text};
+pub(crate) use pflag::{parse, usage_error};
 
 pub(crate) use bundle::{
     BundleBuildArgs, BundleCommand, BundleExtractArgs, BundleGenerateArgs, BundleUnpackArgs,
@@ -24,6 +25,8 @@ pub(crate) use image::{CatalogImageArgs, ImageArgs, ImageCommand};
 pub(crate) use plan::{PlanArgs, PlanFormat};
 pub(crate) use serve::{DEFAULT_TERMINATION_LOG, ServeArgs};
 pub(crate) use template::{ConvertTemplateCommand, RenderTemplateArgs, TemplateFormat};
+
+use offered::{lint_rules, migration_levels, validation_formats};
 
 /// Heading of the flags that every command has.
 const GLOBAL: &str = "Global options";
@@ -73,20 +76,19 @@ pub(crate) enum Command {
     /// Tell what validates but will hurt
     ///
     /// Looks for versions without upgrade path, a default channel without the newest version, CRDs of removed APIs,
-    /// missing related images, icons that cannot be shown and more. Exit code 1 if there is anything to tell.
+    /// missing related images, icons that cannot be shown, misspelt names and more. Exit code 1 if there is anything to
+    /// tell. What does not even validate is told, too.
     Lint(LintArgs),
     /// Migrate a file-based catalog to a new file-based catalog applying optional migrations
     ///
     /// The catalog may be a container image or a directory; a new directory with one file a package is written. The JSON
     /// files are streams of objects, as opm and jq read them.
-    #[command(after_help = MIGRATIONS)]
     Migrate(MigrateArgs),
     /// Generate a stream of file-based catalog objects from catalogs and bundles
     ///
     /// Sources are catalog images, catalog directories, bundle images and bundle directories. Where a source does not
     /// carry an image reference (bundle directories), --alpha-image-ref-template makes one. Variables: {{.Package}},
     /// {{.Name}} (the name of the ClusterServiceVersion) and {{.Version}}.
-    #[command(after_help = MIGRATIONS)]
     Render(RenderArgs),
     /// Serve a file-based catalog via gRPC
     ///
@@ -123,12 +125,6 @@ pub(crate) enum Format {
     Yaml,
 }
 
-/// Help on migrations.
-pub(crate) const MIGRATIONS: &str = "Migrations, of which all up to the chosen level run:
-  none                           do nothing
-  bundle-object-to-csv-metadata  migrates bundles' \"olm.bundle.object\" to \"olm.csv.metadata\"
-  all                            all of these";
-
 /// `opm init`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct InitArgs {
@@ -152,7 +148,7 @@ pub(crate) struct InitArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RenderArgs {
     /// catalog-image | catalog-directory | bundle-image | bundle-directory
-    #[arg(required = true, value_name = "SOURCE")]
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub sources: Vec<String>,
     /// When bundle image reference information is unavailable, populate it with this template (may change without notice)
     #[arg(long, value_name = "TEMPLATE")]
@@ -160,8 +156,8 @@ pub(crate) struct RenderArgs {
     /// Perform all available schema migrations on the rendered catalog
     #[arg(long, conflicts_with = "migrate_level")]
     pub migrate: bool,
-    /// Name of the last migration to run (default: none)
-    #[arg(long, value_name = "LEVEL")]
+    /// Name of the last migration to run, after all that stand before it [default: none]
+    #[arg(long, value_name = "LEVEL", value_parser = migration_levels())]
     pub migrate_level: Option<String>,
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]
@@ -172,13 +168,13 @@ pub(crate) struct RenderArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct MigrateArgs {
     /// Catalog image or directory
-    #[arg(value_name = "CATALOG")]
+    #[arg(value_name = "CATALOG", value_hint = ValueHint::AnyPath)]
     pub catalog: String,
     /// Directory to write to; it must be empty or not exist
-    #[arg(value_name = "OUTPUT_DIR")]
+    #[arg(value_name = "OUTPUT_DIR", value_hint = ValueHint::DirPath)]
     pub output_dir: PathBuf,
-    /// Name of the last migration to run (default: none)
-    #[arg(long, value_name = "LEVEL")]
+    /// Name of the last migration to run, after all that stand before it [default: none]
+    #[arg(long, value_name = "LEVEL", value_parser = migration_levels())]
     pub migrate_level: Option<String>,
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]
@@ -189,7 +185,7 @@ pub(crate) struct MigrateArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GraphArgs {
     /// Catalog image or directory
-    #[arg(value_name = "CATALOG")]
+    #[arg(value_name = "CATALOG", value_hint = ValueHint::AnyPath)]
     pub catalog: String,
     /// The package
     pub package: String,
@@ -216,9 +212,10 @@ pub(crate) enum GraphFormat {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct LintArgs {
     /// Directory of the catalog
+    #[arg(value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
-    /// Rules to leave out
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    /// Rules to leave out, divided by commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = lint_rules())]
     pub allow: Vec<String>,
     /// Output format; without it one finding a line
     #[arg(short = 'o', long)]
@@ -229,14 +226,16 @@ pub(crate) struct LintArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ValidateArgs {
     /// Directory of the catalog
+    #[arg(value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
-    /// Output format for validation results (json, yaml); without it faults go to stderr
+    /// Output format for validation results; without it faults go to stderr
     #[arg(
         short = 'o',
         long,
         value_name = "FORMAT",
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        value_parser = validation_formats()
     )]
     pub output: String,
 }
@@ -262,7 +261,6 @@ pub(crate) enum AlphaCommand {
     ///
     /// The template's type is one of basic, semver and substitutes; without it the schema of the template decides. Without
     /// a file, or with '-', the template is read from standard input.
-    #[command(after_help = MIGRATIONS)]
     RenderTemplate(RenderTemplateArgs),
 }
 
@@ -272,7 +270,7 @@ pub(crate) enum ListCommand {
     /// List packages in a catalog
     Packages {
         /// Catalog image or directory
-        #[arg(value_name = "CATALOG")]
+        #[arg(value_name = "CATALOG", value_hint = ValueHint::AnyPath)]
         catalog: String,
     },
     /// List package channels in a catalog
@@ -287,7 +285,7 @@ pub(crate) enum ListCommand {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     /// Catalog image or directory
-    #[arg(value_name = "CATALOG")]
+    #[arg(value_name = "CATALOG", value_hint = ValueHint::AnyPath)]
     pub catalog: String,
     /// Only this package
     pub package: Option<String>,
@@ -297,7 +295,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RenderGraphArgs {
     /// Catalog images or directories
-    #[arg(required = true, value_name = "CATALOG")]
+    #[arg(required = true, value_name = "CATALOG", value_hint = ValueHint::AnyPath)]
     pub catalogs: Vec<String>,
     /// The bundle to take as the lower bound of the graph; default is to include all
     #[arg(long, value_name = "BUNDLE", default_value = "", hide_default_value = true)]

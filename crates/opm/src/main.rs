@@ -3,6 +3,7 @@
 //! Data goes to stdout, everything else to stderr. Exit code 0 is success, 1 is failure, of the command line too. Called as
 //! `grpc_health_probe` (the name catalog images must have) this is that program, with its exit codes.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ mod cluster;
 mod commands;
 mod image_template;
 mod manifest_validator;
+mod nearest;
 mod printer;
 mod probe;
 mod settings;
@@ -38,16 +40,17 @@ fn main() -> ExitCode {
                 let _ = printer::data(&error.render().to_string());
                 return ExitCode::SUCCESS;
             }
-            if let Some(text) = args::upstream_text(&error) {
-                printer::note(&format!("Error: {text}"));
+            if error.use_stderr() {
+                printer::note(args::usage_error(&error).trim_end());
+                return ExitCode::FAILURE;
             }
             // Help and version are no errors for clap's printing, but for its type.
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::SUCCESS
-            };
+            if let Err(error) = error.print()
+                && error.kind() == ErrorKind::BrokenPipe
+            {
+                printer::reader_gone();
+            }
+            return ExitCode::SUCCESS;
         }
     };
     match commands::run(args) {

@@ -3,6 +3,11 @@
 use std::io::{self, Write as _};
 
 use anyhow::Context as _;
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::emulate_default_handler;
+
+/// Exit code that shells give a process which SIGPIPE ended.
+const READER_GONE: i32 = 128 + SIGPIPE;
 
 /// Writes text to stdout; see [`stream`].
 ///
@@ -12,16 +17,23 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     stream(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes to stdout. A reader that hangs up (`| head`) ends the output quietly, as it does for other tools.
+/// Writes to stdout. A reader that hangs up (`| head`) ends the process as it ends other tools, see [`reader_gone`].
 ///
 /// # Errors
 /// When stdout cannot be written to.
 pub(crate) fn stream(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => reader_gone(),
         result => result.context("cannot write to stdout"),
     }
+}
+
+/// Ends the process as Go's runtime ends one whose stdout nobody reads any more: quietly, by SIGPIPE. A shell shows that as
+/// exit code 141, so that `pipefail` sees that the output is not whole.
+pub(crate) fn reader_gone() -> ! {
+    let _ = emulate_default_handler(SIGPIPE);
+    std::process::exit(READER_GONE)
 }
 
 /// Tells what was done, on stderr.

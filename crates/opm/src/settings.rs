@@ -1,9 +1,12 @@
 //! Flags and environment, resolved to what commands need.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use olm_oci::{Credentials, Limits, Puller, Pusher, Reference, RegistryConfig};
+use tempfile::NamedTempFile;
 
 use crate::args::GlobalArgs;
 use crate::printer;
@@ -12,6 +15,8 @@ use crate::printer;
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     registries: RegistryConfig,
+    /// Keeps what was read from a pipe for as long as it is used.
+    _root_ca_copy: Option<Arc<NamedTempFile>>,
 }
 
 impl Settings {
@@ -43,7 +48,10 @@ impl Settings {
         let registries = registries
             .with_plain_http(global.use_http || global.skip_tls)
             .with_skip_tls_verify(global.skip_tls_verify);
-        Ok(Self { registries })
+        Ok(Self {
+            registries,
+            _root_ca_copy: None,
+        })
     }
 
     /// The same, with a file of certificate authorities (PEM) that registries may be signed by.
@@ -51,11 +59,20 @@ impl Settings {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn with_root_ca(&self, path: &Path) -> anyhow::Result<Self> {
-        if !path.is_file() {
-            bail!("failed to fetch root CA from {}", path.display());
+        let failed = || format!("failed to fetch root CA from {}", path.display());
+        if path.is_file() {
+            return Ok(Self {
+                registries: self.registries.clone().with_root_ca(path),
+                _root_ca_copy: None,
+            });
         }
+        // A pipe, as of a process substitution, can be read once only, and each registry's client reads the file.
+        let bytes = std::fs::read(path).with_context(failed)?;
+        let mut copy = NamedTempFile::new().with_context(failed)?;
+        copy.write_all(&bytes).with_context(failed)?;
         Ok(Self {
-            registries: self.registries.clone().with_root_ca(path),
+            registries: self.registries.clone().with_root_ca(copy.path()),
+            _root_ca_copy: Some(Arc::new(copy)),
         })
     }
 

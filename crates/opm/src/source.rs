@@ -1,9 +1,11 @@
 //! What `render` and the image commands read: directories and images of bundles and catalogs.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use go_compat::error_chain;
 use olm_authoring::bundle::{BundleContent, annotations};
 use olm_fbc::load::{LoadError, Origin};
 use olm_fbc::property::kinds;
@@ -11,6 +13,7 @@ use olm_fbc::schema::Blob;
 use olm_fbc::validate::{Checker, Model, check_objects};
 use olm_oci::{ImageContent, Reference};
 
+use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 
@@ -56,11 +59,18 @@ impl Source {
         if path.exists() {
             return Err(NotACatalog(format!("ref {text:?} is not a directory")).into());
         }
-        let pull = || format!("failed to pull image {text:?}");
-        let reference: Reference = text.parse().with_context(pull)?;
+        // Whoever names a folder that is not there hears of images otherwise.
+        let refused = |reason: &str| {
+            let meant = nearest::path(path);
+            anyhow::anyhow!(
+                "failed to pull image {text:?}: {reason}: no such file or directory either; an image is named with its \
+                 registry, as in quay.io/NAMESPACE/NAME:TAG{meant}"
+            )
+        };
+        let reference: Reference = text.parse().map_err(|error| refused(&error_chain(&error)))?;
         // Short names mean other images on other machines, so catalogs must not be made from them.
         if !text.starts_with(reference.registry()) {
-            return Err(anyhow::anyhow!("repository name must be canonical")).with_context(pull);
+            return Err(refused("repository name must be canonical"));
         }
         Ok(Self::Image(reference))
     }
@@ -156,6 +166,22 @@ pub(crate) fn normalise(blobs: &mut [Blob]) {
             });
             bundle.related_images.sort_by(|a, b| a.image.cmp(&b.image));
         }
+    }
+}
+
+/// Checks that there is a directory, in upstream's words.
+///
+/// # Errors
+/// There is none; one with a similar name is told.
+pub(crate) fn check_directory(path: &Path) -> anyhow::Result<()> {
+    let shown = path.display().to_string();
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => bail!("{shown:?} is not a directory"),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("stat {shown}: no such file or directory{}", nearest::path(path))
+        }
+        Err(error) => bail!("stat {shown}: {error}"),
     }
 }
 
@@ -284,9 +310,12 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
     )
 }
 
-/// A file that begins as databases do.
+/// A file that begins as databases do. Pipes are none: what is read of one is gone, and its end may never come.
 fn is_database(path: &Path) -> bool {
     use std::io::Read as _;
+    if !path.is_file() {
+        return false;
+    }
     let mut start = [0; crate::sqlite::MAGIC.len()];
     std::fs::File::open(path)
         .and_then(|mut file| file.read_exact(&mut start))
@@ -336,10 +365,12 @@ mod tests {
             .to_string();
         assert!(error.ends_with("is not a directory: not allowed"), "{error}");
         assert!(matches!(Source::parse("quay.io/a/b:v1"), Ok(Source::Image(_))));
-        let error = Source::parse("unknown-index").expect_err("short name");
-        assert_eq!(
-            format!("{error:#}"),
-            "failed to pull image \"unknown-index\": repository name must be canonical"
+        let error = Source::parse("unknown-index")
+            .expect_err("short name")
+            .to_string();
+        assert!(
+            error.starts_with("failed to pull image \"unknown-index\": repository name must be canonical: "),
+            "{error}"
         );
     }
 }

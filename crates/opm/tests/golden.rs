@@ -78,7 +78,9 @@ fn a_catalog_made_of_bundle_directories_is_the_corpus_catalog() {
         .ok();
         let found = blobs(found.as_bytes());
         let expected = std::fs::read(corpus.join("fbc").join(package).join("catalog.json")).expect("catalog");
-        (found, blobs(&expected))
+        let mut expected = blobs(&expected);
+        expected.iter_mut().for_each(add_own_image);
+        (found, expected)
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = chunks
@@ -109,6 +111,20 @@ fn a_catalog_made_of_bundle_directories_is_the_corpus_catalog() {
     assert!(unequal.is_empty(), "unlike upstream's: {unequal:?}");
     if std::env::var_os("OLM_CORPUS").is_none() {
         assert_eq!((packages.len(), bundles), (125, 693));
+    }
+}
+
+/// Upstream counts the image of a bundle among the related ones where it knows it; the corpus was rendered without images and
+/// given them afterwards.
+fn add_own_image(blob: &mut serde_json::Value) {
+    let own = serde_json::json!({"name": "", "image": blob["image"]});
+    if let Some(images) = blob
+        .get_mut("relatedImages")
+        .and_then(serde_json::Value::as_array_mut)
+    {
+        assert!(!images.contains(&own), "the corpus has it already");
+        images.push(own);
+        images.sort_by_cached_key(ToString::to_string);
     }
 }
 

@@ -135,10 +135,8 @@ fn lists_name_what_they_cannot_find() {
         format!("Error: cannot list non-index {:?}\n", text(&bundle))
     );
     let error = opm(&["alpha", "list", "packages", "unknown-index"]).fails();
-    assert_eq!(
-        error,
-        "Error: render reference \"unknown-index\": failed to pull image \"unknown-index\": repository name must be canonical\n"
-    );
+    let upstreams = "Error: render reference \"unknown-index\": failed to pull image \"unknown-index\": repository name must be canonical";
+    assert!(error.starts_with(upstreams), "{error}");
     let file = catalog.join("catalog.json");
     let blobs = std::fs::read_to_string(&file).expect("catalog");
     std::fs::write(&file, blobs.replace(r#", "replaces": "demo.v1.0.0""#, "")).expect("catalog");

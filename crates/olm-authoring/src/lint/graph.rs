@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use go_compat::semver::{Range, Version};
 use olm_fbc::channel::Graph;
+use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::schema::{Channel, ChannelEntry};
 use olm_fbc::validate::PackageModel;
 
 use super::{Linter, Rule};
+
+/// So many bundles of a package are compared with a name that is none of them.
+const MAX_COMPARED: usize = 1000;
 
 impl Linter<'_> {
     pub(super) fn graph(&mut self, name: &str, package: &PackageModel) {
@@ -81,12 +85,14 @@ impl Linter<'_> {
         }
         for entry in &channel.entries {
             if !entry.replaces.is_empty() && !package.bundles.contains_key(&entry.replaces) {
+                let meant = nearest_below(package, entry)
+                    .map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
                 self.find(
                     Rule::DanglingReplaces,
                     name,
                     object.clone(),
                     format!(
-                        "{:?} replaces {:?}, which the package does not have: nobody can install it to upgrade from it",
+                        "{:?} replaces {:?}, which the package does not have: nobody can install it to upgrade from it{meant}",
                         entry.name, entry.replaces
                     ),
                 );
@@ -123,6 +129,16 @@ impl Linter<'_> {
             );
         }
     }
+}
+
+/// The bundle that an entry with a `replaces` which leads nowhere may have meant: of those below its own version the one with
+/// the nearest name.
+fn nearest_below<'a>(package: &'a PackageModel, entry: &ChannelEntry) -> Option<&'a str> {
+    let own = version(package, &entry.name);
+    let is_below =
+        |name: &&'a String| **name != entry.name && (own.is_none() || version(package, name) < own);
+    let below = package.bundles.keys().filter(is_below).take(MAX_COMPARED);
+    did_you_mean(&entry.replaces, below.map(String::as_str))
 }
 
 fn version(package: &PackageModel, bundle: &str) -> Option<Version> {

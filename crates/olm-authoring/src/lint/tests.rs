@@ -32,11 +32,16 @@ fn clean() -> Vec<Value> {
 fn findings(change: impl FnOnce(&mut Vec<Value>)) -> Vec<String> {
     let mut blobs = clean();
     change(&mut blobs);
+    let Report { faults, findings } = report(&blobs);
+    assert!(faults.is_empty(), "{faults}");
+    findings.iter().map(ToString::to_string).collect()
+}
+
+fn report(blobs: &[Value]) -> Report {
     let dir = tempfile::tempdir().expect("folder");
     let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
     std::fs::write(dir.path().join("c.json"), text).expect("file");
-    let found = lint(dir.path()).unwrap_or_else(|faults| panic!("{faults}"));
-    found.iter().map(ToString::to_string).collect()
+    lint(dir.path())
 }
 
 #[track_caller]
@@ -228,22 +233,76 @@ fn constraints() {
     assert_eq!(findings(constraint(good)), Vec::<String>::new());
 }
 
+/// D15: lint ended at what validate refuses, and told nothing of the rest.
 #[test]
-fn what_does_not_validate_is_told_first() {
-    let dir = tempfile::tempdir().expect("folder");
-    std::fs::write(
-        dir.path().join("c.json"),
-        "{\"schema\": \"olm.package\", \"name\": \"p\"}",
-    )
-    .expect("file");
-    let faults = lint(dir.path()).expect_err("faults").to_string();
+fn what_does_not_validate_is_linted_all_the_same() {
+    let mut blobs = clean();
+    blobs[0]["defaultChannel"] = json!("");
+    blobs[0]["icon"] = json!({"base64data": "aGVsbG8=", "mediatype": "image/png"});
+    blobs[1]["entries"] = json!([{"name": "p.v2"}, {"name": "p.v1", "replaces": "p.v2"}, {"name": "p.v3"}]);
+    blobs[3]["relatedImages"] = json!([]);
+    let Report { faults, findings } = report(&blobs);
+    let faults = faults.to_string();
     assert!(faults.contains("default channel must be set"), "{faults}");
+    let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    package "p", icon: the icon cannot be shown: base64data is not an image (c.json, document 1)
+    package "p", bundle "p.v2", no-related-images: it lists no relatedImages: mirrors for disconnected clusters will lack its images; name them in spec.relatedImages of the CSV (c.json, document 4)
+    package "p", channel "c", downgrade: "p.v2" upgrades to "p.v1", a lower version
+    "#);
+}
+
+/// D15: `replace:` was nobody's business, and its fault "multiple channel heads".
+#[test]
+fn misspelt_names_are_found_whether_the_catalog_is_valid_or_not() {
+    finds(
+        Rule::Misspelling,
+        "entries[1]: nobody reads the key \"skipRnage\": did you mean \"skipRange\"?",
+        |blobs| {
+            blobs[1]["entries"][1]["skipRnage"] = json!("<1.0.0");
+        },
+    );
+    let mut blobs = clean();
+    blobs[1]["entries"][0] = json!({"name": "p.v2", "replace": "p.v1"});
+    blobs.push(json!({"schema": "olm.chanel", "package": "p", "name": "d", "entries": []}));
+    let Report { faults, findings } = report(&blobs);
+    assert!(faults.to_string().contains("multiple channel heads"), "{faults}");
+    let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    package "p", olm.chanel "d", misspelling: nobody reads the schema "olm.chanel": did you mean "olm.channel"? (c.json, document 5)
+    package "p", olm.channel "c", misspelling: entries[0]: nobody reads the key "replace": did you mean "replaces"? (c.json, document 2)
+    "#);
+}
+
+/// D15: a `replaces` that leads nowhere names the nearest bundle that it could have meant.
+#[test]
+fn a_dangling_replaces_names_the_nearest_bundle() {
+    let blobs = |replaces: &'static str| {
+        move |blobs: &mut Vec<Value>| {
+            blobs[0]["defaultChannel"] = json!("d");
+            blobs.push(json!({"schema": "olm.channel", "name": "d", "package": "p",
+                "entries": [{"name": "p.v3.0.0", "replaces": replaces}]}));
+            blobs.push(bundle("p.v3.0.0", "3.0.0"));
+        }
+    };
+    finds(
+        Rule::DanglingReplaces,
+        "\"p.v3.0.0\" replaces \"p.2\", which the package does not have: nobody can install it to upgrade from it; did you mean \"p.v2\"?",
+        blobs("p.2"),
+    );
+    let found = findings(blobs("something.else"));
+    assert!(
+        found.iter().any(|line| line.contains("upgrade from it")),
+        "{found:?}"
+    );
+    assert!(!found.concat().contains("did you mean"), "{found:?}");
 }
 
 #[test]
 fn rules_have_names() {
     for rule in Rule::ALL {
-        assert_eq!(Rule::parse(&rule.name()), Some(rule));
+        assert_eq!(Rule::parse(rule.name()), Some(rule));
+        assert!(!rule.summary().is_empty());
     }
     assert_eq!(Rule::parse("no-such-rule"), None);
 }

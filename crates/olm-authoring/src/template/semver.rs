@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use go_compat::semver::Version;
+use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::property::Typed;
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package};
 use serde_json::{Map, Value};
@@ -16,6 +17,17 @@ use crate::bundle::object;
 
 /// Lists of bundles, from the least to the most stable.
 const ARCHETYPES: [&str; 3] = ["candidate", "fast", "stable"];
+
+/// Fields of a template.
+const FIELDS: [&str; 7] = [
+    "schema",
+    "generateMajorChannels",
+    "generateMinorChannels",
+    "defaultChannelTypePreference",
+    "candidate",
+    "fast",
+    "stable",
+];
 
 /// What channels are named after, from the less to the more preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +80,7 @@ impl Semver {
                 }
                 other => match ARCHETYPES.iter().position(|archetype| *archetype == other) {
                     Some(index) => images[index] = read_images(key, value)?,
-                    None => return Err(format!("unknown field {key:?}")),
+                    None => return Err(unknown_field(key, "", &FIELDS)),
                 },
             }
         }
@@ -205,6 +217,15 @@ fn object_of<'a>(what: &str, value: &'a Value) -> Result<&'a Map<String, Value>,
         .ok_or_else(|| format!("{what}: expected an object"))
 }
 
+/// A field that nobody reads, `place` behind it, and the known one that was probably meant.
+fn unknown_field(key: &str, place: &str, known: &[&str]) -> String {
+    let meant = match did_you_mean(key, known.iter().copied()) {
+        Some(meant) => format!(": did you mean {meant:?}?"),
+        None => String::new(),
+    };
+    format!("unknown field {key:?}{place}{meant}")
+}
+
 fn read_images(archetype: &str, value: &Value) -> Result<Vec<String>, String> {
     let mut images = Vec::new();
     if value.is_null() {
@@ -212,7 +233,7 @@ fn read_images(archetype: &str, value: &Value) -> Result<Vec<String>, String> {
     }
     for (key, list) in object_of(archetype, value)? {
         if !key.eq_ignore_ascii_case("bundles") {
-            return Err(format!("unknown field {key:?} in {archetype}"));
+            return Err(unknown_field(key, &format!(" in {archetype}"), &["bundles"]));
         }
         let list = match list {
             Value::Null => continue,

@@ -150,11 +150,11 @@ fn semver_mistakes_are_told() {
     for (document, expected) in [
         (
             json!({"schema": "olm.semver", "stabel": {}}),
-            "unknown field \"stabel\"",
+            "unknown field \"stabel\": did you mean \"stable\"?",
         ),
         (
             json!({"schema": "olm.semver", "stable": {"bundels": []}}),
-            "unknown field \"bundels\" in stable",
+            "unknown field \"bundels\" in stable: did you mean \"bundles\"?",
         ),
         (
             json!({"schema": "olm.semver"}),

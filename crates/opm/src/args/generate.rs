@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueHint};
 
 use super::Format;
+use super::offered::migration_levels;
 
 /// `opm generate`
 #[derive(Debug, Subcommand)]
@@ -25,12 +26,13 @@ pub(crate) enum GenerateCommand {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GenerateCatalogArgs {
     /// Directory of a package, or of several
+    #[arg(value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
     /// Image of each bundle. Variables: {{.Package}}, {{.Name}} and {{.Version}}
     #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
     pub image_ref_template: String,
-    /// Name of the last migration to run (default: none)
-    #[arg(long, value_name = "LEVEL")]
+    /// Name of the last migration to run, after all that stand before it [default: none]
+    #[arg(long, value_name = "LEVEL", value_parser = migration_levels())]
     pub migrate_level: Option<String>,
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]
@@ -41,7 +43,7 @@ pub(crate) struct GenerateCatalogArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DockerfileArgs {
     /// Directory of the catalog
-    #[arg(value_name = "CATALOG_DIR")]
+    #[arg(value_name = "CATALOG_DIR", value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
     /// Image base to use to build catalog
     #[arg(short = 'i', long, value_name = "IMAGE", default_value = OPM_IMAGE)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueHint};
 
 /// `opm alpha image`
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,7 @@ pub(crate) enum ImageCommand {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ImageArgs {
     /// Directory of the bundle or catalog
+    #[arg(value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
     /// Name and tag of the image
     #[arg(short = 't', long, value_name = "REF")]

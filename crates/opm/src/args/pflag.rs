@@ -71,8 +71,16 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
+/// What is printed of a wrong command line: one error, in upstream's words where it has some, then tips and usage.
+pub(crate) fn usage_error(error: &Error) -> String {
+    let rendered = error.render().to_string();
+    let (own, rest) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));
+    let text = upstream_text(error).unwrap_or_else(|| own.trim_start_matches("error: ").to_owned());
+    format!("Error: {text}\n\n{rest}")
+}
+
 /// What upstream says about a wrong command line, where scripts could look for it.
-pub(crate) fn upstream_text(error: &Error) -> Option<String> {
+fn upstream_text(error: &Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -144,6 +152,31 @@ mod tests {
             assert_eq!(rewrite(arguments(given), &switches), expected, "{given}");
         }
         assert_eq!(rewrite(arguments("opm -c="), &switches), ["opm", "-c", "="]);
+    }
+
+    /// D17: `-o xml` was told twice, in upstream's words and in clap's.
+    #[test]
+    fn a_wrong_command_line_is_one_error_with_tips_and_usage() {
+        for (given, expected) in [
+            (
+                "opm render c -o xml",
+                "Error: invalid --output value \"xml\", expected (json|yaml)\n\n  tip: a similar value exists: 'yaml'\n\n\
+                 For more information, try '--help'.\n",
+            ),
+            (
+                "opm rendr",
+                "Error: unknown command \"rendr\" for \"opm\"\n\n  tip: a similar subcommand exists: 'render'\n\n\
+                 Usage: opm [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.\n",
+            ),
+            (
+                "opm validate",
+                "Error: the following required arguments were not provided:\n  <DIRECTORY>\n\n\
+                 Usage: opm validate <DIRECTORY>\n\nFor more information, try '--help'.\n",
+            ),
+        ] {
+            let error = parse(arguments(given)).expect_err(given);
+            assert_eq!(usage_error(&error), expected, "{given}");
+        }
     }
 
     #[test]

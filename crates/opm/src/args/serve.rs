@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueHint};
 
 /// Where Kubernetes reads why a container ended.
 pub(crate) const DEFAULT_TERMINATION_LOG: &str = "/dev/termination-log";
@@ -11,6 +11,7 @@ pub(crate) const DEFAULT_TERMINATION_LOG: &str = "/dev/termination-log";
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ServeArgs {
     /// Directory of the catalog
+    #[arg(value_hint = ValueHint::DirPath)]
     pub source_path: PathBuf,
     /// Port number to serve on
     #[arg(short = 'p', long, default_value = "50051")]

@@ -1,19 +1,21 @@
 //! `opm alpha render-template` and `convert-template`.
 
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum, ValueHint};
 
 use super::Format;
+use super::offered::migration_levels;
 
 /// `opm alpha render-template`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RenderTemplateArgs {
-    /// Type of the template
-    #[arg(value_name = "TYPE")]
+    /// Type of the template: basic, semver or substitutes
+    #[arg(value_name = "TYPE", value_hint = ValueHint::FilePath)]
     pub kind: Option<String>,
     /// The template
+    #[arg(value_hint = ValueHint::FilePath)]
     pub file: Option<String>,
-    /// Name of the last migration to run (default: none)
-    #[arg(long, value_name = "LEVEL")]
+    /// Name of the last migration to run, after all that stand before it [default: none]
+    #[arg(long, value_name = "LEVEL", value_parser = migration_levels())]
     pub migrate_level: Option<String>,
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]
@@ -44,6 +46,7 @@ pub(crate) enum ConvertTemplateCommand {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConvertTemplateArgs {
     /// The catalog file; standard input without it or with '-'
+    #[arg(value_hint = ValueHint::FilePath)]
     pub file: Option<String>,
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]

@@ -4,6 +4,7 @@ use anyhow::bail;
 use olm_authoring::graph::{PackageGraph, to_dot, to_mermaid, to_svg};
 
 use crate::args::{GraphArgs, GraphFormat};
+use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{checked, load_catalog_reference};
@@ -12,11 +13,13 @@ pub(crate) async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result
     let blobs = load_catalog_reference(&args.catalog, settings).await?;
     let model = checked(&blobs, &args.catalog)?;
     let Some(package) = model.packages.get(&args.package) else {
-        bail!("package {:?} not found", args.package);
+        let meant = nearest::name(&args.package, model.packages.keys().map(String::as_str));
+        bail!("package {:?} not found{meant}", args.package);
     };
     let graph = PackageGraph::new(&args.package, package, args.channel.as_deref());
     if let (Some(channel), true) = (&args.channel, graph.channels.is_empty()) {
-        bail!("package {:?}, channel {channel:?} not found", args.package);
+        let meant = nearest::name(channel, package.channels.keys().map(String::as_str));
+        bail!("package {:?}, channel {channel:?} not found{meant}", args.package);
     }
     printer::data(&match args.output {
         GraphFormat::Svg => to_svg(&graph),

@@ -1,34 +1,60 @@
 //! `opm lint`: what validates but will hurt.
 
 use anyhow::{Context as _, bail};
-use olm_authoring::lint::{Rule, lint_with};
-use serde_json::json;
+use olm_authoring::lint::{Report, Rule, lint_with};
+use olm_fbc::validate::Fault;
+use serde_json::{Value, json};
 
 use crate::args::{Format, LintArgs};
 use crate::manifest_validator::EngineValidator;
+use crate::nearest;
 use crate::printer;
+use crate::source::check_directory;
 
-/// Findings go to stdout; if there are any the command fails, so that it can guard a pipeline.
+/// Findings go to stdout, faults (of a catalog that does not validate) to stderr; if there are any the command fails, so that
+/// it can guard a pipeline.
 pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     let mut allowed = Vec::new();
     for name in &args.allow {
         let rule = Rule::parse(name).with_context(|| {
             let known = Rule::ALL.map(Rule::name);
-            format!("unknown rule {name:?}, known are {}", known.join(", "))
+            let meant = nearest::name(name, known);
+            format!("unknown rule {name:?}, known are {}{meant}", known.join(", "))
         })?;
         allowed.push(rule);
     }
-    let mut findings = lint_with(&args.directory, &EngineValidator)?;
+    check_directory(&args.directory)?;
+    let Report { faults, mut findings } = lint_with(&args.directory, &EngineValidator);
     findings.retain(|finding| !allowed.contains(&finding.rule));
-    let report = json!({ "findings": findings });
+    let mut report = json!({ "findings": findings });
+    if !faults.is_empty() {
+        report["faults"] = faults.iter().map(fault_json).collect();
+    }
     printer::data(&match args.output {
         None => findings.iter().map(|finding| format!("{finding}\n")).collect(),
         Some(Format::Json) => format!("{report:#}\n"),
         Some(Format::Yaml) => olm_fbc::yaml::to_string(&report)?,
     })?;
-    match findings.len() {
-        0 => Ok(()),
-        1 => bail!("1 finding (--allow <rule> leaves a rule out)"),
-        count => bail!("{count} findings (--allow <rule> leaves a rule out)"),
+    let found = match findings.len() {
+        0 => String::new(),
+        1 => "1 finding (--allow <rule> leaves a rule out)".to_owned(),
+        count => format!("{count} findings (--allow <rule> leaves a rule out)"),
+    };
+    match (faults.is_empty(), found.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => bail!("{found}"),
+        (false, true) => bail!("{faults}"),
+        (false, false) => bail!("{faults}\n{found}"),
     }
+}
+
+fn fault_json(fault: &Fault) -> Value {
+    let mut report = json!({"path": fault.path, "message": fault.message});
+    if let Some(origin) = &fault.origin {
+        report["file"] = json!(origin.to_string());
+    }
+    if let Some(hint) = &fault.hint {
+        report["hint"] = json!(hint);
+    }
+    report
 }

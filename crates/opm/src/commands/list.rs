@@ -8,6 +8,7 @@ use olm_fbc::schema::{Blob, Bundle};
 use olm_fbc::validate::{Model, PackageModel};
 
 use crate::args::ListCommand;
+use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{checked, load_catalog_reference};
@@ -41,7 +42,10 @@ fn pick<'a>(model: &'a Model, package: Option<&str>) -> anyhow::Result<Vec<(&'a 
     };
     match model.packages.get_key_value(package) {
         Some(found) => Ok(vec![found]),
-        None => anyhow::bail!("package {package:?} not found"),
+        None => anyhow::bail!(
+            "package {package:?} not found{}",
+            nearest::name(package, model.packages.keys().map(String::as_str))
+        ),
     }
 }
 

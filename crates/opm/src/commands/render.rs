@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use olm_authoring::migrate::Level;
 use olm_fbc::property::Typed;
 use olm_fbc::render::Spool;
-use olm_fbc::schema::{Blob, Bundle};
+use olm_fbc::schema::{Blob, Bundle, RelatedImage};
 
 use crate::args::{Format, RenderArgs};
 use crate::image_template::ImageTemplate;
@@ -51,7 +51,7 @@ pub(crate) fn migration_level(name: Option<&str>) -> anyhow::Result<Level> {
     })
 }
 
-/// Gives a bundle without an image one.
+/// Gives a bundle without an image one, which then is a related image as well: mirrors need it like any other.
 pub(crate) fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
     if !bundle.image.is_empty() {
         return;
@@ -63,7 +63,15 @@ pub(crate) fn fill_image(bundle: &mut Bundle, template: &ImageTemplate) {
             Ok(Typed::Package(package)) => Some(package.version),
             _ => None,
         });
-    bundle.image = template.fill(&bundle.package, &bundle.name, &version.unwrap_or_default());
+    let image = template.fill(&bundle.package, &bundle.name, &version.unwrap_or_default());
+    bundle.image.clone_from(&image);
+    if !image.is_empty() && !bundle.related_images.iter().any(|related| related.image == image) {
+        bundle.related_images.push(RelatedImage {
+            image,
+            ..RelatedImage::default()
+        });
+        bundle.related_images.sort_by(|a, b| a.image.cmp(&b.image));
+    }
 }
 
 /// Writes blobs to stdout, grouped by package.

@@ -1,12 +1,14 @@
 //! `opm serve`: a catalog over gRPC until SIGTERM or SIGINT.
 
+use std::ffi::OsString;
 use std::future::Future;
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use olm_registry::cache::{self, upstream};
+use olm_registry::cache::{self, CacheError, upstream};
 use olm_registry::index::Index;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,7 +27,10 @@ pub(crate) fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
         .with_max_level(level)
         .with_writer(std::io::stderr)
         .with_target(false)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_ansi(is_coloured(
+            std::io::stderr().is_terminal(),
+            std::env::var_os("NO_COLOR"),
+        ))
         .init();
     let result = serve(args);
     if let Err(error) = &result {
@@ -35,6 +40,11 @@ pub(crate) fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
         );
     }
     result
+}
+
+/// Colours are for terminals whose user did not ask for none (<https://no-color.org>).
+fn is_coloured(is_terminal: bool, no_color: Option<OsString>) -> bool {
+    is_terminal && no_color.is_none_or(|value| value.is_empty())
 }
 
 /// A file named by the flag is made if need be. That of Kubernetes is there in containers; elsewhere one in /dev would be
@@ -130,7 +140,16 @@ fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
             tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
             cache::open_temporary(catalog).context("failed to load or rebuild cache")
         }
-        opened => opened.context("integrity check failed"),
+        // Neither a new cache nor none helps where the catalog itself cannot be read.
+        Err(error @ CacheError::Digest(_)) => Err(error).context("integrity check failed"),
+        opened => opened.map_err(|error| {
+            let error = anyhow::Error::from(error).context("integrity check failed");
+            let (catalog, cache_dir) = (catalog.display(), cache_dir.display());
+            anyhow::anyhow!(
+                "{error:#}: make the cache anew with \"opm serve {catalog} --cache-dir={cache_dir} --cache-only\", or start \
+                 with --cache-enforce-integrity=false to have it made then"
+            )
+        }),
     }
 }
 

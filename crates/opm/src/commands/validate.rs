@@ -1,32 +1,29 @@
 //! `opm validate`: every fault of a catalog directory.
 
-use std::io;
-
 use anyhow::bail;
 use go_compat::json::{self, Html};
 use serde_json::json;
 
 use crate::args::ValidateArgs;
 use crate::printer;
+use crate::source::check_directory;
 
-/// Nothing is printed for a valid catalog, unless a format is asked for.
+/// Nothing is printed on stdout for a valid catalog, unless a format is asked for; names in it that look misspelt are warnings.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
-    let directory = args.directory.display().to_string();
-    match std::fs::metadata(&args.directory) {
-        Ok(found) if found.is_dir() => {}
-        Ok(_) => bail!("{directory:?} is not a directory"),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            bail!("stat {directory}: no such file or directory")
-        }
-        Err(error) => bail!("stat {directory}: {error}"),
-    }
+    check_directory(&args.directory)?;
     let write = match args.output.as_str() {
         "" => None,
         "json" => Some(json as fn(Option<String>) -> anyhow::Result<String>),
         "yaml" => Some(yaml as fn(Option<String>) -> anyhow::Result<String>),
         other => bail!("invalid --output value {other:?}, expected (json|yaml)"),
     };
-    let result = olm_fbc::validate::validate(&args.directory);
+    let report = olm_fbc::validate::report(&args.directory);
+    if report.faults.is_empty() {
+        for (misspelling, origin) in &report.misspellings {
+            printer::warning(&format!("{misspelling} ({origin})"));
+        }
+    }
+    let result = report.into_result();
     if let Some(write) = write {
         let message = result.as_ref().err().map(ToString::to_string);
         printer::data(&write(message)?)?;

@@ -65,12 +65,22 @@ fn subdirectories(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn package_blobs(directory: &Path) -> anyhow::Result<Vec<Blob>> {
     let path = directory.join(PACKAGE_FILE);
     let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let document = olm_fbc::yaml::parse(&text).with_context(|| format!("cannot read {}", path.display()))?;
+    let document = parse_package(&text).with_context(|| path.display().to_string())?;
     let mut blobs = graph_blobs(&document).with_context(|| path.display().to_string())?;
     for bundle in subdirectories(directory)? {
         blobs.push(bundle_blob(&read_bundle_directory(&bundle)?, "")?);
     }
     Ok(blobs)
+}
+
+/// YAML will do as well, of which JSON is a part; a text of neither is YAML, too, but no object.
+fn parse_package(text: &[u8]) -> anyhow::Result<Value> {
+    let expected = "expected an object with \"package\", \"defaultChannel\" and \"channels\"";
+    match olm_fbc::yaml::parse(text) {
+        Ok(document @ Value::Object(_)) => Ok(document),
+        Ok(other) => bail!("not JSON: {expected}, found {}", go_compat::json::kind_of(&other)),
+        Err(error) => bail!("not JSON: {expected}: {error}"),
+    }
 }
 
 /// The package and its channels.

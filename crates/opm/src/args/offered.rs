@@ -1,0 +1,47 @@
+//! Values that help and completion offer. What else is given is taken, and refused by the command in its own words (which are
+//! upstream's where it has the flag).
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::Error;
+use clap::{Arg, Command};
+use olm_authoring::lint::Rule;
+use olm_authoring::migrate::Level;
+use std::ffi::OsStr;
+
+/// A text, for which some are offered.
+#[derive(Debug, Clone)]
+pub(crate) struct Offered(Vec<PossibleValue>);
+
+/// The levels of `--migrate-level`.
+pub(crate) fn migration_levels() -> Offered {
+    let offered = Level::NAMES.map(|(name, _, summary)| PossibleValue::new(name).help(summary));
+    Offered(offered.into())
+}
+
+/// The rules of `lint --allow`.
+pub(crate) fn lint_rules() -> Offered {
+    let offered = Rule::ALL.map(|rule| PossibleValue::new(rule.name()).help(rule.summary()));
+    Offered(offered.into())
+}
+
+/// The formats of `validate`, whose flag may be empty.
+pub(crate) fn validation_formats() -> Offered {
+    Offered(["json", "yaml"].map(PossibleValue::new).into())
+}
+
+impl TypedValueParser for Offered {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().cloned()))
+    }
+}

@@ -1,0 +1,61 @@
+//! What was probably meant by a name that is not there, for the end of an error.
+
+use std::path::{Path, PathBuf};
+
+use olm_fbc::did_you_mean::did_you_mean;
+
+/// So many names are compared with one that is not among them.
+const MAX_COMPARED: usize = 10_000;
+
+/// `: did you mean "stable"?`, or nothing if no known name is near.
+pub(crate) fn name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match did_you_mean(word, known.into_iter().take(MAX_COMPARED)) {
+        Some(meant) => format!(": did you mean {meant:?}?"),
+        None => String::new(),
+    }
+}
+
+/// `: did you mean "./catalog"?` for a path that is not there, or nothing if nothing beside it has a similar name.
+pub(crate) fn path(path: &Path) -> String {
+    match path_beside(path) {
+        Some(meant) => format!(": did you mean {meant:?}?"),
+        None => String::new(),
+    }
+}
+
+fn path_beside(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let folder = path.parent()?;
+    let here = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let beside: Vec<String> = std::fs::read_dir(here)
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .take(MAX_COMPARED)
+        .collect();
+    let meant = did_you_mean(name, beside.iter().map(String::as_str))?;
+    Some(folder.join(meant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_names_are_offered() {
+        assert_eq!(name("etdc", ["etcd", "disk"]), ": did you mean \"etcd\"?");
+        assert_eq!(name("other", ["etcd", "disk"]), "");
+        let dir = tempfile::tempdir().expect("folder");
+        std::fs::create_dir(dir.path().join("catalog")).expect("folder");
+        let meant = dir.path().join("catalog");
+        assert_eq!(
+            path(&dir.path().join("catlog")),
+            format!(": did you mean {meant:?}?")
+        );
+        assert_eq!(path(&dir.path().join("bundles")), "");
+        assert_eq!(path(Path::new("/")), "");
+    }
+}
