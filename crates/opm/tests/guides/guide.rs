@@ -1,0 +1,191 @@
+//! A guide as steps: its code blocks of shell, and what they print.
+//!
+//! Every block ```` ```sh ```` is a step, and a block ```` ```text ```` is what the step before it prints, where `…` stands for
+//! anything in a line. A comment on the line before a block says what is special about it:
+//!
+//! - `<!-- test: not run: REASON -->`: what it needs is not here. What it prints is not compared, either.
+//! - `<!-- test: fails with 1 -->`: the exit code that the guide wants to show.
+//! - `<!-- test: keeps running -->`: a server, until the guide ends.
+//! - `<!-- test: needs a static opm -->`: runs with a stand-in for the image that a static program makes of itself.
+//!
+//! Blocks of other languages are there to be looked at.
+
+/// A block of shell.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Line of its fence, from 1.
+    pub line: usize,
+    /// What is special about it.
+    pub mode: Mode,
+    /// The commands.
+    pub script: String,
+    /// What the guide says it prints.
+    pub output: Option<String>,
+}
+
+/// How a step is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// Until it ends, with this exit code.
+    Ends(i32),
+    /// Beside the steps that follow.
+    KeepsRunning,
+    /// As [`Mode::Ends`] with 0, by a program that can make an image of itself.
+    NeedsStatic,
+    /// Not at all, for this reason.
+    NotRun(String),
+}
+
+/// The steps of a guide.
+///
+/// # Errors
+/// A comment for tests that is not understood or has no block, output without a step, a block without end.
+pub fn steps(text: &str) -> Result<Vec<Step>, String> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut mode = None;
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    while let Some((number, line)) = lines.next() {
+        if let Some(comment) = line.strip_prefix("<!-- test: ") {
+            let known = comment.strip_suffix(" -->").and_then(parse_mode);
+            mode = Some(known.ok_or_else(|| format!("line {number}: unknown comment: {line}"))?);
+            continue;
+        }
+        let Some(language) = line.strip_prefix("```") else {
+            if mode.is_some() {
+                return Err(format!(
+                    "line {number}: a comment for tests belongs right before a block"
+                ));
+            }
+            continue;
+        };
+        let mut block = String::new();
+        loop {
+            match lines.next() {
+                Some((_, "```")) => break,
+                Some((_, line)) => block.push_str(&format!("{line}\n")),
+                None => return Err(format!("line {number}: a block without end")),
+            }
+        }
+        match (language, mode.take()) {
+            ("sh", mode) => steps.push(Step {
+                line: number,
+                mode: mode.unwrap_or(Mode::Ends(0)),
+                script: block,
+                output: None,
+            }),
+            (_, Some(_)) => return Err(format!("line {number}: a comment for tests before no shell")),
+            ("text", None) => match steps.last_mut() {
+                Some(step) if step.output.is_none() => step.output = Some(block),
+                _ => return Err(format!("line {number}: output of no step")),
+            },
+            _ => {}
+        }
+    }
+    Ok(steps)
+}
+
+fn parse_mode(comment: &str) -> Option<Mode> {
+    match comment {
+        "keeps running" => Some(Mode::KeepsRunning),
+        "needs a static opm" => Some(Mode::NeedsStatic),
+        _ => match comment.split_once(": ") {
+            Some(("not run", reason)) if !reason.is_empty() => Some(Mode::NotRun(reason.to_owned())),
+            _ => Some(Mode::Ends(comment.strip_prefix("fails with ")?.parse().ok()?)),
+        },
+    }
+}
+
+/// Whether what was printed is what the guide shows: line by line, `…` standing for anything in a line.
+pub fn is_as_shown(shown: &str, printed: &str) -> bool {
+    let (mut shown, mut printed) = (shown.lines(), printed.lines());
+    loop {
+        match (shown.next(), printed.next()) {
+            (None, None) => return true,
+            (Some(shown), Some(printed)) if line_matches(shown, printed) => {}
+            _ => return false,
+        }
+    }
+}
+
+fn line_matches(shown: &str, printed: &str) -> bool {
+    let mut parts = shown.split('…');
+    let Some(mut rest) = parts.next().and_then(|first| printed.strip_prefix(first)) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    true
+}
+
+#[test]
+fn guides_are_read_as_steps() {
+    let text = "# A\n\n```sh\na\nb\n```\n\nprints\n\n```text\nx…\n```\n\n```yaml\nk: v\n```\n\n<!-- test: not run: needs a cluster -->\n```sh\nc\n```\n\n\
+                <!-- test: fails with 2 -->\n```sh\nd\n```\n<!-- test: keeps running -->\n```sh\ne\n```\n<!-- test: needs a static opm -->\n```sh\nf\n```\n";
+    let step = |line, mode, script: &str, output: Option<&str>| Step {
+        line,
+        mode,
+        script: script.to_owned(),
+        output: output.map(str::to_owned),
+    };
+    assert_eq!(
+        steps(text).expect("steps"),
+        [
+            step(3, Mode::Ends(0), "a\nb\n", Some("x…\n")),
+            step(19, Mode::NotRun("needs a cluster".to_owned()), "c\n", None),
+            step(24, Mode::Ends(2), "d\n", None),
+            step(28, Mode::KeepsRunning, "e\n", None),
+            step(32, Mode::NeedsStatic, "f\n", None),
+        ]
+    );
+}
+
+#[test]
+fn what_no_test_can_understand_is_refused() {
+    for (text, expected) in [
+        ("<!-- test: skipped -->\n```sh\n```\n", "unknown comment"),
+        ("<!-- test: not run:  -->\n```sh\n```\n", "unknown comment"),
+        (
+            "<!-- test: keeps running -->\n\n```sh\n```\n",
+            "right before a block",
+        ),
+        ("<!-- test: keeps running -->\n```yaml\n```\n", "before no shell"),
+        ("```text\nx\n```\n", "output of no step"),
+        (
+            "```sh\na\n```\n```text\nx\n```\n```text\ny\n```\n",
+            "output of no step",
+        ),
+        ("```sh\na\n", "without end"),
+    ] {
+        let error = steps(text).expect_err(expected);
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn output_is_compared_line_by_line() {
+    for (shown, printed, expected) in [
+        ("a\nb\n", "a\nb\n", true),
+        ("a\n", "a\nb\n", false),
+        ("a\nb\n", "a\n", false),
+        ("a\n", "ab\n", false),
+        ("x@…\n", "x@sha\n", true),
+        ("x…z\n", "xyz\n", true),
+        ("x…z\n", "xy\n", false),
+        ("…b…\n", "abc\n", true),
+        ("…b…\n", "ac\n", false),
+        ("…\n", "a\nb\n", false),
+    ] {
+        assert_eq!(is_as_shown(shown, printed), expected, "{shown:?} {printed:?}");
+    }
+}
