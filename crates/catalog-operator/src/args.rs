@@ -132,7 +132,7 @@ impl Args {
     }
 
     /// What is wrong with flags that are fine one by one.
-    pub fn complaint(&self) -> Option<String> {
+    pub fn usage_error(&self) -> Option<String> {
         if self.tls_cert.is_empty() != self.tls_key.is_empty() {
             return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
         }
@@ -189,7 +189,7 @@ mod tests {
         ]);
         assert_eq!(args.workload_user_id(), Some(1001));
         assert_eq!(args.bundle_unpack_timeout, Duration::from_secs(150));
-        assert_eq!(args.complaint(), None);
+        assert_eq!(args.usage_error(), None);
         assert!(args.debug);
         assert_eq!(args.unpack, UnpackMode::Auto);
     }
@@ -208,7 +208,7 @@ mod tests {
     fn a_certificate_without_its_key_is_refused() {
         assert!(
             parse(&["--tls-cert", "/a"])
-                .complaint()
+                .usage_error()
                 .is_some_and(|text| text.contains("--tls-key"))
         );
     }

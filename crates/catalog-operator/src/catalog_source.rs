@@ -134,7 +134,7 @@ impl Reconciler for CatalogSourceReconciler {
         let pods = self.pods_of(&source);
         // Asking for the connection's state also tells its task where to connect, which is known only here.
         let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods);
-        let connection = self.connections.aim(key, endpoint);
+        let connection = self.connections.set_endpoint(key, endpoint);
         let policy = |suffix: &str| {
             self.stores
                 .policies

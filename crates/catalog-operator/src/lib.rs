@@ -22,4 +22,4 @@ pub mod stores;
 mod stories;
 pub mod subscription;
 #[cfg(test)]
-mod world;
+mod test_env;

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let start = Start {
         version: args.version,
         debug: args.debug,
-        usage_error: args.complaint(),
+        usage_error: args.usage_error(),
         without_effect: args.without_effect(),
     };
     process::main(start, async || run::run(args).await)

@@ -30,7 +30,7 @@ use olm_runtime::isolation::isolated;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
-use crate::catalog_source::connection::{Connections, Link};
+use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
 /// Catalogs read at once.
@@ -233,7 +233,7 @@ impl Shared {
     }
 
     /// Starts to read a catalog, unless it was read over this connection, is being read, or has just failed.
-    fn refresh(self: &Arc<Self>, key: &NamespacedName, entry: &mut Entry, link: &Link) {
+    fn refresh(self: &Arc<Self>, key: &NamespacedName, entry: &mut Entry, link: &LiveConnection) {
         let known = entry.read == Some(link.generation);
         let loading = entry
             .loading

@@ -1,15 +1,15 @@
-//! Whole stories on a cluster in memory: from a Subscription to what it installs, and the laws that hold for each.
+//! Whole stories on a cluster in memory: from a Subscription to what it installs, and the properties that hold for each.
 
 use std::time::Duration;
 
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::assert_same;
 use olm_testing::stage::story::{
-    Interruption, Story, Told, assert_rests, every_interruption, interrupted, tell,
+    Interruption, Story, StoryEnv, assert_rests, every_interruption, interrupted, tell,
 };
 use serde_json::{Value, json};
 
-use crate::world::{BundleRow, World, bundle};
+use crate::test_env::{BundleRow, TestEnv, bundle};
 
 fn catalog() -> Value {
     json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"namespace": "ns", "name": "cat"},
@@ -79,7 +79,7 @@ fn stories() -> Vec<Story<Step>> {
     ]
 }
 
-impl Told for World {
+impl StoryEnv for TestEnv {
     type Step = Step;
 
     fn begin() -> Self {
@@ -125,191 +125,191 @@ impl Told for World {
     }
 }
 
-fn after(steps: &[Step]) -> World {
-    let mut world = World::new();
-    tell(&mut world, steps);
-    world
+fn after(steps: &[Step]) -> TestEnv {
+    let mut env = TestEnv::new();
+    tell(&mut env, steps);
+    env
 }
 
-fn story(name: &str) -> World {
+fn story(name: &str) -> TestEnv {
     let found = stories().into_iter().find(|(known, _)| *known == name);
     after(&found.unwrap().1)
 }
 
 #[test]
 fn a_subscription_becomes_an_operator() {
-    let world = story("install");
-    assert_eq!(world.only("InstallPlan")["status"]["phase"], "Complete");
-    let subscription = world.only("Subscription");
+    let env = story("install");
+    assert_eq!(env.only("InstallPlan")["status"]["phase"], "Complete");
+    let subscription = env.only("Subscription");
     assert_eq!(subscription["status"]["state"], "AtLatestKnown");
     assert_eq!(subscription["status"]["installedCSV"], "demo.v1");
-    assert!(world.get("ClusterServiceVersion", "demo.v1").is_some());
-    assert!(world.get("ServiceAccount", "demo").is_some());
+    assert!(env.get("ClusterServiceVersion", "demo.v1").is_some());
+    assert!(env.get("ServiceAccount", "demo").is_some());
     assert_eq!(
-        world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"],
+        env.only("CatalogSource")["status"]["connectionState"]["lastObservedState"],
         "READY"
     );
 }
 
 #[test]
 fn a_new_version_in_the_catalog_is_installed_and_the_old_one_goes() {
-    let world = story("upgrade");
-    assert_eq!(world.all("InstallPlan").len(), 2);
-    assert_eq!(world.only("ClusterServiceVersion")["metadata"]["name"], "demo.v2");
-    assert_eq!(world.only("Subscription")["status"]["installedCSV"], "demo.v2");
+    let env = story("upgrade");
+    assert_eq!(env.all("InstallPlan").len(), 2);
+    assert_eq!(env.only("ClusterServiceVersion")["metadata"]["name"], "demo.v2");
+    assert_eq!(env.only("Subscription")["status"]["installedCSV"], "demo.v2");
 }
 
 #[test]
 fn nothing_is_installed_before_it_is_approved() {
-    let mut world = after(&[Serve(first()), Put(catalog()), Put(subscription("Manual"))]);
-    assert_eq!(world.only("InstallPlan")["status"]["phase"], "RequiresApproval");
-    assert!(world.all("ClusterServiceVersion").is_empty());
-    tell(&mut world, &[Approve]);
-    assert_eq!(world.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
+    let mut env = after(&[Serve(first()), Put(catalog()), Put(subscription("Manual"))]);
+    assert_eq!(env.only("InstallPlan")["status"]["phase"], "RequiresApproval");
+    assert!(env.all("ClusterServiceVersion").is_empty());
+    tell(&mut env, &[Approve]);
+    assert_eq!(env.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
 }
 
 #[test]
 fn a_lost_registry_pod_is_made_again_and_its_catalog_read_anew() {
-    let world = story("lost pods");
-    let dialled = world.outside.dialled();
+    let env = story("lost pods");
+    let dialled = env.outside.dialled();
     assert!(dialled >= 2, "{dialled}");
-    assert_eq!(world.all("Pod").len(), 1);
+    assert_eq!(env.all("Pod").len(), 1);
     assert_eq!(
-        world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"],
+        env.only("CatalogSource")["status"]["connectionState"]["lastObservedState"],
         "READY"
     );
 }
 
 #[test]
 fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
-    let mut world = after(&[Serve(first()), Put(catalog())]);
-    world.outside.set_unreachable(true);
-    world.settle_for(30);
-    let state = world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"].clone();
+    let mut env = after(&[Serve(first()), Put(catalog())]);
+    env.outside.set_unreachable(true);
+    env.settle_for(30);
+    let state = env.only("CatalogSource")["status"]["connectionState"]["lastObservedState"].clone();
     assert_eq!(state, "TRANSIENT_FAILURE");
-    world.outside.set_unreachable(false);
-    world.settle_for(60);
-    let state = world.only("CatalogSource")["status"]["connectionState"]["lastObservedState"].clone();
+    env.outside.set_unreachable(false);
+    env.settle_for(60);
+    let state = env.only("CatalogSource")["status"]["connectionState"]["lastObservedState"].clone();
     assert_eq!(state, "READY");
 }
 
 /// What was read before serves, and Subscriptions say that what is new does not count.
 #[test]
 fn new_content_that_cannot_be_read_is_told_to_the_subscriptions() {
-    let mut world = story("install");
-    let unhealthy = |world: &World| {
-        let subscription = world.only("Subscription");
+    let mut env = story("install");
+    let unhealthy = |env: &TestEnv| {
+        let subscription = env.only("Subscription");
         let conditions = subscription["status"]["conditions"].as_array().unwrap().clone();
         let mut found = conditions
             .into_iter()
             .filter(|condition| condition["type"] == "CatalogSourcesUnhealthy");
         found.next().unwrap()
     };
-    assert_eq!(unhealthy(&world)["status"], "False");
-    world.outside.set_failing(true);
-    world.outside.serve(second());
-    world.settle_for(60);
-    let told = unhealthy(&world);
+    assert_eq!(unhealthy(&env)["status"], "False");
+    env.outside.set_failing(true);
+    env.outside.serve(second());
+    env.settle_for(60);
+    let told = unhealthy(&env);
     assert_eq!(told["status"], "True", "{told}");
     let text = "catalogsource ns/cat unhealthy: what it serves now cannot be read, what was read before is used: failed to list bundles: down";
     assert!(told["message"].as_str().unwrap().ends_with(text), "{told}");
-    assert_eq!(world.only("Subscription")["status"]["state"], "AtLatestKnown");
-    let told = world.own_writes();
-    world.settle_for(600);
-    assert_eq!(world.own_writes(), told, "it is told once");
-    world.outside.set_failing(false);
-    world.settle_for(120);
-    world.rest();
-    assert_eq!(unhealthy(&world)["status"], "False");
-    assert_eq!(world.only("Subscription")["status"]["installedCSV"], "demo.v2");
+    assert_eq!(env.only("Subscription")["status"]["state"], "AtLatestKnown");
+    let told = env.own_writes();
+    env.settle_for(600);
+    assert_eq!(env.own_writes(), told, "it is told once");
+    env.outside.set_failing(false);
+    env.settle_for(120);
+    env.rest();
+    assert_eq!(unhealthy(&env)["status"], "False");
+    assert_eq!(env.only("Subscription")["status"]["installedCSV"], "demo.v2");
 }
 
 #[test]
 fn an_operator_group_that_comes_late_lets_the_plan_go_on() {
-    let mut world = World::new();
-    world.delete("OperatorGroup", "og");
+    let mut env = TestEnv::new();
+    env.delete("OperatorGroup", "og");
     tell(
-        &mut world,
+        &mut env,
         &[Serve(first()), Put(catalog()), Put(subscription("Automatic"))],
     );
-    assert!(world.all("ClusterServiceVersion").is_empty());
-    world.put(
+    assert!(env.all("ClusterServiceVersion").is_empty());
+    env.put(
         json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": {"namespace": "ns", "name": "og"}, "spec": {"targetNamespaces": ["ns"]},
         "status": {"namespaces": ["ns"], "lastUpdated": null}}),
     );
-    world.rest();
-    assert_eq!(world.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
+    env.rest();
+    assert_eq!(env.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
 }
 
 #[test]
 fn what_a_catalog_needs_is_made_again_when_it_is_deleted() {
     for kind in ["Service", "ServiceAccount", "NetworkPolicy", "Pod"] {
-        let mut world = after(&[Serve(first()), Put(catalog())]);
-        let before = world.normalised();
-        for object in world.all(kind) {
-            world.delete(kind, object["metadata"]["name"].as_str().unwrap());
+        let mut env = after(&[Serve(first()), Put(catalog())]);
+        let before = env.normalised();
+        for object in env.all(kind) {
+            env.delete(kind, object["metadata"]["name"].as_str().unwrap());
         }
-        assert_ne!(world.normalised(), before, "{kind}");
-        world.rest();
-        assert_eq!(world.normalised(), before, "{kind}");
+        assert_ne!(env.normalised(), before, "{kind}");
+        env.rest();
+        assert_eq!(env.normalised(), before, "{kind}");
     }
 }
 
 /// Its own timer alone brings back the round that makes the next pod.
 #[test]
 fn the_pause_after_pods_that_died_young_ends() {
-    let mut world = after(&[Serve(first()), Put(catalog())]);
-    let living = |world: &World| {
-        let mut pods = world.all("Pod");
+    let mut env = after(&[Serve(first()), Put(catalog())]);
+    let living = |env: &TestEnv| {
+        let mut pods = env.all("Pod");
         pods.retain(|pod| pod["status"]["phase"] == "Running");
         pods
     };
     let mut deaths = 0;
-    while let Some(pod) = living(&world).first() {
+    while let Some(pod) = living(&env).first() {
         let name = pod["metadata"]["name"].as_str().unwrap();
         let dead = json!({"status": {"phase": "Failed", "reason": "Evicted", "conditions": []}});
-        world.edit("Pod", name, &dead);
-        world.settle();
+        env.edit("Pod", name, &dead);
+        env.settle();
         deaths += 1;
         assert!(deaths < 5, "there is a pause");
     }
     assert!(deaths > 1, "the first death is repaired at once");
-    world.settle_for(5);
-    assert!(living(&world).is_empty(), "it is over too soon");
-    world.settle_for(10);
-    assert_eq!(living(&world).len(), 1);
+    env.settle_for(5);
+    assert!(living(&env).is_empty(), "it is over too soon");
+    env.settle_for(10);
+    assert_eq!(living(&env).len(), 1);
 }
 
 #[test]
 fn a_namespace_that_is_labelled_anew_gets_registry_pods_that_fit() {
-    let mut world = after(&[Serve(first()), Put(catalog())]);
-    let before = world.only("Pod")["spec"].clone();
+    let mut env = after(&[Serve(first()), Put(catalog())]);
+    let before = env.only("Pod")["spec"].clone();
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
-    world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": labels}}));
-    world.rest();
-    assert_ne!(world.only("Pod")["spec"], before);
+    env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": labels}}));
+    env.rest();
+    assert_ne!(env.only("Pod")["spec"], before);
 }
 
 #[test]
 fn at_rest_nothing_is_written_not_even_by_a_new_process() {
     for (name, story) in stories() {
-        let mut world = after(&story);
-        world.settle_for(60);
+        let mut env = after(&story);
+        env.settle_for(60);
         // A new process connects anew, and says since when.
-        assert_rests(&mut world, name, 120, Some("patch CatalogSource ns/cat status"));
+        assert_rests(&mut env, name, 120, Some("patch CatalogSource ns/cat status"));
     }
 }
 
 #[test]
 fn a_process_killed_after_any_write_ends_in_the_same_place() {
-    every_interruption::<World>("interruptions of catalog-operator", stories(), Interruption::Kill);
+    every_interruption::<TestEnv>("interruptions of catalog-operator", stories(), Interruption::Kill);
 }
 
 #[test]
 fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
     let what = "interruptions of catalog-operator";
-    every_interruption::<World>(what, stories(), Interruption::LoseAnswer);
+    every_interruption::<TestEnv>(what, stories(), Interruption::LoseAnswer);
 }
 
 /// A round that came right after a write without an answer computed its status against what had been there before, and
@@ -320,9 +320,9 @@ fn no_answer_lost_in_an_install_leaves_a_trace() {
     let reference = after(&story);
     let end = reference.normalised();
     for at in 1..=reference.own_writes() {
-        let world: World = interrupted(&story, Interruption::LoseAnswer, at);
+        let env: TestEnv = interrupted(&story, Interruption::LoseAnswer, at);
         assert_same(
-            &world.normalised(),
+            &env.normalised(),
             &end,
             &format!("the answer to write {at} was lost"),
         );
@@ -344,15 +344,15 @@ fn a_catalog_that_has_moved_is_not_resolved_from_what_was_at_the_former_address(
             Put(catalog.clone()),
             Put(subscription("Automatic")),
         ];
-        let mut world = after(&begin);
-        world.outside.set_unreachable(true);
+        let mut env = after(&begin);
+        env.outside.set_unreachable(true);
         if moved {
             let elsewhere = json!({"spec": {"address": "elsewhere:50051"}});
-            world.edit("CatalogSource", "cat", &elsewhere);
+            env.edit("CatalogSource", "cat", &elsewhere);
         }
-        world.rest();
-        tell(&mut world, &[Put(other.clone())]);
-        let installed = world.get("ClusterServiceVersion", "other.v1").is_some();
+        env.rest();
+        tell(&mut env, &[Put(other.clone())]);
+        let installed = env.get("ClusterServiceVersion", "other.v1").is_some();
         assert_eq!(installed, !moved, "moved: {moved}");
     }
 }

@@ -9,7 +9,7 @@
 
 pub mod args;
 mod csv;
-mod false_copy;
+mod mislabelled_csv;
 mod namespace;
 mod operator_condition;
 mod operator_group;
@@ -19,4 +19,4 @@ pub mod rounds;
 pub mod run;
 pub mod stores;
 #[cfg(test)]
-mod world;
+mod test_env;

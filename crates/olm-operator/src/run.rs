@@ -17,7 +17,7 @@ use crate::{
         Csv,
         observe::{Reader, accounts::KnownAccounts},
     },
-    false_copy::FalseCopies,
+    mislabelled_csv::MislabelledCsvs,
     namespace::Namespaces,
     operator_condition::OperatorConditions,
     operator_group::OperatorGroups,
@@ -34,7 +34,7 @@ const WORKERS_OF_A_NAMESPACE: usize = 2;
 pub(crate) struct Queues {
     pub(crate) csvs: Queue<olm_runtime::NamespacedName>,
     /// ClusterServiceVersions that pass for copies.
-    pub(crate) false_copies: Queue<olm_runtime::NamespacedName>,
+    pub(crate) mislabelled_csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
@@ -46,7 +46,7 @@ impl Default for Queues {
         let fair = || Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE);
         Self {
             csvs: fair(),
-            false_copies: fair(),
+            mislabelled_csvs: fair(),
             groups: fair(),
             conditions: fair(),
             namespaces: Queue::new(),
@@ -98,10 +98,15 @@ fn start(
         client: client.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
-    let false_copies = FalseCopies {
+    let mislabelled_csvs = MislabelledCsvs {
         stores: stores.clone(),
     };
-    runner.spawn(&mut workers, &Arc::new(false_copies), &queues.false_copies, 1);
+    runner.spawn(
+        &mut workers,
+        &Arc::new(mislabelled_csvs),
+        &queues.mislabelled_csvs,
+        1,
+    );
     let groups = OperatorGroups {
         stores: stores.clone(),
         client: client.clone(),

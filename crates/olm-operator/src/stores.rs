@@ -27,7 +27,7 @@ pub struct Stores {
     /// ClusterServiceVersions, copies left out.
     pub csvs: Store<ClusterServiceVersion>,
     /// ClusterServiceVersions with the label of copies and with the finalizer that no copy has.
-    pub(crate) false_copies: Store<PartialObjectMeta<ClusterServiceVersion>>,
+    pub(crate) mislabelled_csvs: Store<PartialObjectMeta<ClusterServiceVersion>>,
     /// OperatorGroups.
     pub groups: Store<OperatorGroup>,
     /// OperatorConditions.
@@ -66,7 +66,7 @@ impl Stores {
                     .label_absent(labels::COPIED_FROM)
                     .prune(prune_csv),
             ),
-            false_copies: set.add_metadata(
+            mislabelled_csvs: set.add_metadata(
                 Watch::new(client)
                     .label_exists(labels::COPIED_FROM)
                     .with_finalizer(labels::FINALIZER_CSV_CLEANUP),
@@ -96,7 +96,7 @@ impl Stores {
     pub fn empty() -> Self {
         Self {
             csvs: Store::new(),
-            false_copies: Store::new(),
+            mislabelled_csvs: Store::new(),
             groups: Store::new(),
             conditions: Store::new(),
             subscriptions: Store::new(),

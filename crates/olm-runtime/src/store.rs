@@ -8,11 +8,11 @@
 mod absorb;
 mod contents;
 mod feed;
-#[cfg(test)]
-mod laws;
 mod news;
 mod on_demand;
 mod projection;
+#[cfg(test)]
+mod properties;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -29,8 +29,8 @@ use kube::core::GroupVersionKind;
 use serde::de::DeserializeOwned;
 use tokio::sync;
 
-use self::contents::{Contents, Stamp, WatchStart};
-pub use self::news::{Heard, News};
+use self::contents::{Contents, Revision, WatchStart};
+pub use self::news::{News, NewsItem};
 pub use self::on_demand::{OnDemand, Scope, WatchUser};
 pub use self::projection::{Presence, Projected, Projection};
 pub use self::set::{StoreSet, StoreSetHandle};
@@ -103,9 +103,9 @@ impl<K: Resource<DynamicType = ()>> Default for Store<K> {
     }
 }
 
-fn stamp_of(object: &impl Object) -> Stamp {
+fn stamp_of(object: &impl Object) -> Revision {
     let state = object.state();
-    Stamp {
+    Revision {
         key: state.key(),
         uid: state.uid.map(str::to_owned),
         version: state.version,
@@ -253,7 +253,7 @@ impl<K: Object> Store<K> {
     }
 
     /// The watch says that an object was deleted.
-    fn told_deleted(&self, stamp: &Stamp) {
+    fn told_deleted(&self, stamp: &Revision) {
         self.forget_unreadable(stamp);
         self.change(|contents| contents.delete_told(stamp));
     }
@@ -302,7 +302,7 @@ impl<K: Object> Store<K> {
     }
 
     /// An object came that cannot be decoded. True when that is news.
-    fn mark_unreadable(&self, stamp: &Stamp, is_listed: bool, error: &str) -> bool {
+    fn mark_unreadable(&self, stamp: &Revision, is_listed: bool, error: &str) -> bool {
         if is_listed {
             self.change(|contents| {
                 contents.listed_unreadable(stamp);
@@ -323,7 +323,7 @@ impl<K: Object> Store<K> {
     }
 
     /// What is older than the JSON that could not be read, as a late answer to a write of ours, does not make it readable.
-    fn forget_unreadable(&self, stamp: &Stamp) {
+    fn forget_unreadable(&self, stamp: &Revision) {
         let is_over = |unreadable: &Unreadable| {
             let known = unreadable.version.zip(stamp.version);
             known.is_none_or(|(version, news)| news >= version)
@@ -380,7 +380,7 @@ impl<K: Object> Store<K> {
 fn listener_failed(
     events: Option<&sync::mpsc::Sender<EventDraft>>,
     kind: &GroupVersionKind,
-    object: Option<Stamp>,
+    object: Option<Revision>,
     panicked: &Panicked,
 ) {
     let key = object.as_ref().map(|object| tracing::field::display(&object.key));

@@ -44,7 +44,7 @@ use self::faults::{Watching, lock};
 use self::state::State;
 
 /// How long a process may go on writing before it counts as restless.
-const MOST_UNREST: Duration = Duration::from_secs(900);
+const MAX_UNREST: Duration = Duration::from_secs(900);
 
 /// The API server and what it holds; a clone is another handle to the same.
 #[derive(Clone)]
@@ -299,11 +299,11 @@ impl FakeCluster {
             if self.lock().activity == before {
                 return Ok(());
             }
-            if start.elapsed() > MOST_UNREST {
+            if start.elapsed() > MAX_UNREST {
                 let log = self.log();
                 let last = log.writes.iter().rev().take(8).collect::<Vec<_>>();
                 return Err(format!(
-                    "no rest after {MOST_UNREST:?}; the last writes: {last:#?}"
+                    "no rest after {MAX_UNREST:?}; the last writes: {last:#?}"
                 ));
             }
         }

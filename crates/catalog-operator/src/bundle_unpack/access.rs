@@ -17,7 +17,7 @@ pub const FRESH: Duration = Duration::from_secs(600);
 /// How long it counts while the registry does not answer.
 pub const KNOWN: Duration = Duration::from_secs(24 * 3600);
 /// How many consents are remembered; forgetting one costs a request. The namespace that has most loses its oldest.
-const MAX_CONSENTS: usize = 4096;
+const MAX_PULL_GRANTS: usize = 4096;
 
 /// Credentials and who they make their owner, as far as a comparison goes.
 #[derive(Clone, Default)]
@@ -51,24 +51,24 @@ impl Keys {
 
 /// The consents of registries.
 #[derive(Default)]
-pub struct Consents {
+pub struct PullGrants {
     /// When the image with this digest was last shown for these secrets of this namespace.
-    given: Mutex<BTreeMap<Consent, Instant>>,
+    given: Mutex<BTreeMap<PullGrant, Instant>>,
 }
 
-type Consent = (String, String, Vec<Identity>);
+type PullGrant = (String, String, Vec<Identity>);
 
-fn consent(digest: &Digest, namespace: &str, keys: &Keys) -> Consent {
+fn consent(digest: &Digest, namespace: &str, keys: &Keys) -> PullGrant {
     (digest.to_string(), namespace.to_owned(), keys.identity.clone())
 }
 
-impl Consents {
+impl PullGrants {
     /// Notes that a registry has just shown the image with this digest.
     pub fn note(&self, digest: &Digest, namespace: &str, keys: &Keys) {
         let now = Instant::now();
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.retain(|_, at| now.saturating_duration_since(*at) < KNOWN);
-        if given.len() >= MAX_CONSENTS {
+        if given.len() >= MAX_PULL_GRANTS {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
             for (_, namespace, _) in given.keys() {
                 let count = counts.entry(namespace).or_default();
@@ -102,7 +102,7 @@ impl Consents {
 }
 
 #[cfg(test)]
-impl Consents {
+impl PullGrants {
     /// Makes every consent older, for tests whose clock goes on by itself.
     pub fn age(&self, by: Duration) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_consent_is_for_one_image_namespace_and_set_of_secrets_and_for_a_time() {
-        let consents = Consents::default();
+        let consents = PullGrants::default();
         let (one, other) = (Digest::sha256(b"1"), Digest::sha256(b"2"));
         consents.note(&one, "a", &keys(&["s"]));
         assert!(consents.was_given(&one, "a", &keys(&["s"]), FRESH));
@@ -143,23 +143,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_consents_are_kept_than_are_allowed() {
-        let consents = Consents::default();
-        for number in 0..=MAX_CONSENTS {
+        let consents = PullGrants::default();
+        for number in 0..=MAX_PULL_GRANTS {
             let digest = Digest::sha256(number.to_string().as_bytes());
             consents.note(&digest, "a", &keys(&[]));
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert_eq!(consents.given.lock().unwrap().len(), MAX_CONSENTS);
+        assert_eq!(consents.given.lock().unwrap().len(), MAX_PULL_GRANTS);
         assert!(!consents.was_given(&Digest::sha256(b"0"), "a", &keys(&[]), KNOWN));
     }
 
     /// What one namespace has looked at does not make the others ask again.
     #[tokio::test(start_paused = true)]
     async fn a_namespace_that_looks_at_much_loses_its_own_consents() {
-        let consents = Consents::default();
+        let consents = PullGrants::default();
         let quiet = Digest::sha256(b"quiet");
         consents.note(&quiet, "quiet", &keys(&[]));
-        for number in 0..=MAX_CONSENTS {
+        for number in 0..=MAX_PULL_GRANTS {
             tokio::time::advance(Duration::from_millis(1)).await;
             let digest = Digest::sha256(number.to_string().as_bytes());
             consents.note(&digest, "noisy", &keys(&[]));

@@ -18,7 +18,7 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
 use olm_runtime::store::Store;
 
-use super::access::{Consents, FRESH, KNOWN, Keys};
+use super::access::{FRESH, KNOWN, Keys, PullGrants};
 use super::bundle_cache::BundleCache;
 use super::content::{UnpackedBundle, VIEW, read_image};
 use super::error::{UnpackClass, UnpackError};
@@ -38,7 +38,7 @@ pub struct ImageBundleSource {
     catalogs: Store<CatalogSource>,
     puller: Puller,
     cache: Option<Arc<BundleCache>>,
-    consents: Consents,
+    consents: PullGrants,
 }
 
 impl ImageBundleSource {
@@ -57,7 +57,7 @@ impl ImageBundleSource {
             catalogs,
             puller: Puller::new(config).with_spool(Spool::new(spool, SPOOL_BYTES)),
             cache: cache_dir.map(|dir| Arc::new(BundleCache::new(dir, DEFAULT_CACHE_BYTES))),
-            consents: Consents::default(),
+            consents: PullGrants::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The state of every bundle somebody asked for.
 
-pub mod room;
+pub mod eviction;
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,14 +127,14 @@ struct Key {
 
 struct Entry {
     state: EntryState,
-    waiters: BTreeMap<Waiter, Asked>,
+    waiters: BTreeMap<Waiter, WaiterRequest>,
     /// Where the next attempt waits for its permit.
     place: Option<Place>,
     last_used: Instant,
     /// Namespace of whoever asked last.
     namespace: String,
     /// Those who were told that the bundle is there and have not come for it.
-    told: BTreeMap<Waiter, Told>,
+    told: BTreeMap<Waiter, Notified>,
     /// Those who came for it, and when they last did.
     readers: BTreeMap<Waiter, Instant>,
     /// Tells the task that looks after a failure that somebody else waits for its end.
@@ -143,14 +143,14 @@ struct Entry {
 
 /// When somebody asked for a bundle, and when it was told that it is there.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Notified {
     asked: Instant,
     at: Instant,
 }
 
 /// What a waiter wants, as it last said: what one of them wants is no rule for the others.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct WaiterRequest {
     /// Zero for none.
     deadline: Duration,
     retry_interval: Option<Duration>,
@@ -159,7 +159,7 @@ struct Asked {
     reminded: Option<Instant>,
 }
 
-impl Asked {
+impl WaiterRequest {
     /// When a failure is old enough for this waiter to try again.
     fn retry_at(&self, failure: &Failure) -> Instant {
         failure.at + retry::pause(failure.error.class, self.retry_interval)
@@ -219,7 +219,7 @@ impl Unpacker {
             catalog: request.catalog.clone(),
         };
         let now = Instant::now();
-        let asked = Asked {
+        let asked = WaiterRequest {
             deadline: request.deadline.unwrap_or(self.shared.config.deadline),
             retry_interval: request.retry_interval,
             at: now,
@@ -231,7 +231,7 @@ impl Unpacker {
             if let Some(state) = entry.answer(request, asked) {
                 if matches!(state, UnpackState::Ready(_)) {
                     // What was needed until now may have to make room.
-                    room::shrink(&mut entries, now);
+                    eviction::shrink(&mut entries, now);
                 }
                 return state;
             }
@@ -278,7 +278,7 @@ impl Unpacker {
 }
 
 impl Entry {
-    fn new(state: EntryState, waiters: BTreeMap<Waiter, Asked>, namespace: String) -> Self {
+    fn new(state: EntryState, waiters: BTreeMap<Waiter, WaiterRequest>, namespace: String) -> Self {
         Self {
             state,
             waiters,
@@ -292,7 +292,7 @@ impl Entry {
     }
 
     /// The answer to a request, which waits from now on if there is something to wait for. None when it is time to try again.
-    fn answer(&mut self, request: &UnpackRequest, asked: Asked) -> Option<UnpackState> {
+    fn answer(&mut self, request: &UnpackRequest, asked: WaiterRequest) -> Option<UnpackState> {
         self.last_used = asked.at;
         request.waiter.namespace().clone_into(&mut self.namespace);
         let is_due = |failure: &Failure| asked.retry_at(failure) <= asked.at;

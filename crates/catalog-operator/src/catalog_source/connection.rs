@@ -1,7 +1,7 @@
 //! Connections to registry servers: one task for each CatalogSource that keeps one connection to it.
 //!
 //! # Expected flow
-//! The reconciler tells with [`Connections::aim`] where a source is to be reached; the task connects, publishes what
+//! The reconciler tells with [`Connections::set_endpoint`] where a source is to be reached; the task connects, publishes what
 //! came of it and wakes the reconciler. While an image source has no ready pod there is no endpoint and nothing is
 //! tried, so that the first attempt comes right when the pod is ready; for the next seconds, until the cluster's proxies
 //! know the pod, attempts follow each other closely, later with growing delays.
@@ -58,7 +58,7 @@ pub enum ConnectionState {
     /// Being connected, for less than [`GRACE`].
     Connecting,
     /// Connected, and the server answers.
-    Ready(Link),
+    Ready(LiveConnection),
     /// Not connected in spite of trying.
     Failing {
         /// Since when.
@@ -70,7 +70,7 @@ pub enum ConnectionState {
 
 /// A living connection.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub struct LiveConnection {
     /// Since when.
     pub since: Timestamp,
     /// Differs between any two connections this process makes.
@@ -125,7 +125,7 @@ impl Connections {
     /// Says where `key` is to be reached (`None`: nowhere yet) and returns the state of its connection.
     ///
     /// Must be called within a tokio runtime. Nothing is awaited.
-    pub fn aim(&self, key: &NamespacedName, endpoint: Option<Endpoint>) -> ConnectionState {
+    pub fn set_endpoint(&self, key: &NamespacedName, endpoint: Option<Endpoint>) -> ConnectionState {
         let mut entries = lock(&self.entries);
         let entry = entries
             .entry(key.clone())
@@ -153,7 +153,7 @@ impl Connections {
     }
 
     /// The living connection of a source, if there is one.
-    pub fn link(&self, key: &NamespacedName) -> Option<Link> {
+    pub fn link(&self, key: &NamespacedName) -> Option<LiveConnection> {
         let entries = lock(&self.entries);
         let state = lock(&entries.get(key)?.state);
         match &*state {
@@ -170,7 +170,7 @@ impl Connections {
         };
         let state = Arc::new(Mutex::new(initial));
         let (target, receiver) = watch::channel(endpoint);
-        let keeper = Keeper {
+        let keeper = ConnectionTask {
             key: key.clone(),
             target: receiver,
             state: Arc::clone(&state),
@@ -188,7 +188,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The task that keeps one source's connection.
-struct Keeper {
+struct ConnectionTask {
     key: NamespacedName,
     target: watch::Receiver<Option<Endpoint>>,
     state: Arc<Mutex<ConnectionState>>,
@@ -205,7 +205,7 @@ enum Interrupted {
     Forgotten,
 }
 
-impl Keeper {
+impl ConnectionTask {
     async fn run(mut self) {
         loop {
             let endpoint = self.target.borrow_and_update().clone();
@@ -221,7 +221,7 @@ impl Keeper {
 
     /// Connects to `endpoint`, again and again, until it is changed.
     async fn keep(&mut self, endpoint: &Endpoint) -> Interrupted {
-        let mut pace = Pace::new();
+        let mut pace = ReconnectBackoff::new();
         let dial = Arc::clone(&self.dial);
         loop {
             let attempt = timeout(ATTEMPT_DEADLINE, dial.connect(endpoint));
@@ -236,7 +236,7 @@ impl Keeper {
                     let connected = Instant::now();
                     self.publish(
                         endpoint,
-                        ConnectionState::Ready(Link {
+                        ConnectionState::Ready(LiveConnection {
                             since: clock::now(),
                             generation: self.generations.fetch_add(1, Ordering::Relaxed),
                             may_change: endpoint.may_change,
@@ -261,7 +261,7 @@ impl Keeper {
         }
     }
 
-    fn failed(&self, endpoint: &Endpoint, pace: &Pace, error: String) {
+    fn failed(&self, endpoint: &Endpoint, pace: &ReconnectBackoff, error: String) {
         if pace.is_late() {
             let since = clock::now();
             self.publish(endpoint, ConnectionState::Failing { since, error });
@@ -280,7 +280,7 @@ impl Keeper {
     /// Records the state. Returns whether it is another than before; the same failure again is none.
     fn note(&self, endpoint: &Endpoint, next: ConnectionState) -> bool {
         let mut state = lock(&self.state);
-        // `aim` moved the endpoint while this was on its way: it is about the old one.
+        // `set_endpoint` moved the endpoint while this was on its way: it is about the old one.
         if self.target.borrow().as_ref() != Some(endpoint) {
             return false;
         }
@@ -303,12 +303,12 @@ async fn moved(target: &mut watch::Receiver<Option<Endpoint>>) -> Interrupted {
 }
 
 /// When to try again: at once after a break, closely while a pod has just become ready, then ever more rarely.
-struct Pace {
+struct ReconnectBackoff {
     started: Instant,
     delay: Duration,
 }
 
-impl Pace {
+impl ReconnectBackoff {
     fn new() -> Self {
         Self {
             started: Instant::now(),

@@ -16,7 +16,7 @@ use olm_runtime::outcome::{Failure, FailureClass, Outcome, outcomes_for_tests};
 use olm_runtime::plan::{Action, Requeue};
 use serde_json::{Value, json};
 
-use super::connection::{ConnectionState, Link};
+use super::connection::{ConnectionState, LiveConnection};
 use super::decide::Purpose;
 use super::*;
 
@@ -143,7 +143,7 @@ fn status_of(observed: &Observed) -> CatalogSourceStatus {
 
 fn link() -> ConnectionState {
     let channel = tonic::transport::Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
-    ConnectionState::Ready(Link {
+    ConnectionState::Ready(LiveConnection {
         since: now(),
         generation: 1,
         may_change: false,

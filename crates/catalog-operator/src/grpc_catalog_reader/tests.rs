@@ -74,7 +74,7 @@ impl Rig {
             epoch: "1".to_owned(),
             may_change: false,
         };
-        self.connections.aim(&self.key, Some(endpoint))
+        self.connections.set_endpoint(&self.key, Some(endpoint))
     }
 
     async fn read(&self, unlike: Option<ContentId>) -> (ContentId, Vec<String>) {

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::plan::Plan;
 
-use super::execution::{Round, decide_restoration, decide_round};
+use super::execution::{StepWrites, decide_restoration, decide_round};
 use super::observe::Observed;
 use super::operator_group::{GroupError, find_service_account};
 
@@ -25,12 +25,12 @@ pub enum Verdict {
         /// ServiceAccount the plan is limited to.
         service_account: Option<ObjectReference>,
         /// What this round does.
-        round: Round,
+        round: StepWrites,
     },
     /// The plan is over, and what is missing of its accounts and RBAC is brought back.
     Restoring {
         /// What this round does.
-        round: Round,
+        round: StepWrites,
     },
 }
 

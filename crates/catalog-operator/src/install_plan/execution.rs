@@ -97,7 +97,7 @@ pub struct StepChange {
 
 /// The writes of a round and their meaning.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Round {
+pub struct StepWrites {
     /// In order; the decider stops at the first failure. They go into the plan: a verdict has none.
     pub actions: Vec<Action>,
     /// Indices of those that change what is there.
@@ -142,13 +142,13 @@ impl Wait {
 }
 
 /// Decides the round for the plan's steps as observed.
-pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReference>) -> Round {
+pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
     // Told before anything is applied, instead of halfway through.
     let refused = |(index, step)| Some((index, refused_crd(step, observed.state(index))?));
     let error = observed.steps_to_do().find_map(refused);
-    let mut round = Round {
+    let mut round = StepWrites {
         error,
-        ..Round::default()
+        ..StepWrites::default()
     };
     if round.error.is_some() {
         return round;
@@ -179,9 +179,9 @@ pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReferenc
 }
 
 /// Decides the round that brings back what is missing of a plan that is over; only what was observed as missing is known.
-pub fn decide_restoration(observed: &Observed, service_account: Option<&ObjectReference>) -> Round {
+pub fn decide_restoration(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
     let decider = StepDecider::new(observed, operator_group::identity(service_account));
-    let mut round = Round::default();
+    let mut round = StepWrites::default();
     for (index, step) in observed::steps(&observed.install_plan).iter().enumerate() {
         let StepState::Known(known) = observed.state(index) else {
             continue;
@@ -196,7 +196,7 @@ pub fn decide_restoration(observed: &Observed, service_account: Option<&ObjectRe
     round
 }
 
-impl Round {
+impl StepWrites {
     /// Bundles often bring a ServiceAccount that their permissions imply as well, and two bundles may bring the same object:
     /// what this round writes already is not written again. An equal write does for both steps, one that differs is looked at
     /// in the next round, when it can be compared with what has become of the first.

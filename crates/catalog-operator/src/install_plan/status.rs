@@ -12,7 +12,7 @@ use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
 use super::decide::Verdict;
-use super::execution::{Round, StepError, Wait};
+use super::execution::{StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
 use crate::step_kind::StepKind;
 
@@ -74,7 +74,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
 /// ClusterServiceVersion that lacks it.
-fn restoring(observed: &Observed, round: &Round, outcomes: &Outcomes) -> StatusUpdate {
+fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> StatusUpdate {
     let error = write_error(round, outcomes).map(|error| error.message);
     let error = error.or_else(|| round.error.as_ref().map(|(_, error)| error.to_string()));
     let event = |message: String| EventDraft {
@@ -98,7 +98,7 @@ fn restoring(observed: &Observed, round: &Round, outcomes: &Outcomes) -> StatusU
 }
 
 /// How long a round that only waits for a bundle is kept to ourselves: mostly it comes from the cache on disk at once.
-fn too_early_to_tell(round: &Round) -> Option<Duration> {
+fn too_early_to_tell(round: &StepWrites) -> Option<Duration> {
     let wait = round.waiting.as_ref().filter(|wait| wait.is_debounced)?;
     wait.look_again
         .filter(|_| round.changes.is_empty() && round.error.is_none())
@@ -113,7 +113,7 @@ struct RoundError {
 
 fn installing(
     observed: &Observed,
-    round: &Round,
+    round: &StepWrites,
     outcomes: &Outcomes,
     new: &mut InstallPlanStatus,
     now: Timestamp,
@@ -142,7 +142,7 @@ fn installing(
     }
 }
 
-fn no_error(round: &Round, new: &mut InstallPlanStatus, now: Timestamp) -> Requeue {
+fn no_error(round: &StepWrites, new: &mut InstallPlanStatus, now: Timestamp) -> Requeue {
     if !new.plan.iter().all(is_done) {
         return wait(new, round.waiting.as_ref());
     }
@@ -231,7 +231,7 @@ fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
     Requeue::AwaitChange
 }
 
-fn apply_changes(round: &Round, outcomes: &Outcomes, new: &mut InstallPlanStatus) {
+fn apply_changes(round: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlanStatus) {
     for change in &round.changes {
         let Some(step) = new.plan.get_mut(change.step) else {
             continue;
@@ -244,7 +244,7 @@ fn apply_changes(round: &Round, outcomes: &Outcomes, new: &mut InstallPlanStatus
     }
 }
 
-fn write_error(round: &Round, outcomes: &Outcomes) -> Option<RoundError> {
+fn write_error(round: &StepWrites, outcomes: &Outcomes) -> Option<RoundError> {
     let (action, failure) = outcomes.failure()?;
     let change = round.changes.iter().find(|change| change.action == Some(action));
     let message = match change.map(|change| change.error_prefix.as_str()) {
@@ -260,7 +260,7 @@ fn write_error(round: &Round, outcomes: &Outcomes) -> Option<RoundError> {
 
 /// Whether a write failed only because the observation is out of date. The next round sees what is there now; nobody needs to
 /// be told.
-fn is_stale(round: &Round, action: usize, failure: &Failure) -> bool {
+fn is_stale(round: &StepWrites, action: usize, failure: &Failure) -> bool {
     match failure.class {
         FailureClass::Conflict | FailureClass::AlreadyExists => true,
         FailureClass::NotFound => round.patches.contains(&action),
@@ -268,7 +268,7 @@ fn is_stale(round: &Round, action: usize, failure: &Failure) -> bool {
     }
 }
 
-fn decided_error(round: &Round, new: &mut InstallPlanStatus) -> Option<RoundError> {
+fn decided_error(round: &StepWrites, new: &mut InstallPlanStatus) -> Option<RoundError> {
     let (index, error) = round.error.as_ref()?;
     if *error == StepError::InvalidData
         && let Some(step) = new.plan.get_mut(*index)

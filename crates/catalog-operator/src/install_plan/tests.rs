@@ -1,22 +1,22 @@
-//! InstallPlans on a cluster in memory, see [`World`].
+//! InstallPlans on a cluster in memory, see [`TestEnv`].
 
 mod carried_out;
 mod crds;
 mod failures;
 mod golden;
-mod laws;
+mod properties;
 mod requeues;
 mod restoration;
 mod strangers;
+mod test_env;
 mod waiting;
-mod world;
 
 use std::time::Duration;
 
 use olm_runtime::outcome::FailureClass;
 use serde_json::{Value, json};
 
-use self::world::{NAMESPACE, World, group};
+use self::test_env::{NAMESPACE, TestEnv, group};
 use super::manifest::ConfigMapReference;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::content::BundleFile;

@@ -105,7 +105,7 @@ impl ResolutionReconciler {
             .collect()
     }
 
-    fn surroundings(&self, namespace: &str, fail_forward: bool) -> NamespaceState {
+    fn namespace_state(&self, namespace: &str, fail_forward: bool) -> NamespaceState {
         let plans = self.stores.plans.list_in(namespace).into_iter();
         let csvs = self.stores.csvs.list_in(namespace).into_iter();
         NamespaceState {
@@ -197,7 +197,7 @@ impl Reconciler for ResolutionReconciler {
             return Ok(None);
         }
         let settings = group_settings::read(namespace, &self.stores.groups.list_in(namespace));
-        let namespace_state = self.surroundings(
+        let namespace_state = self.namespace_state(
             namespace,
             settings.as_ref().is_ok_and(|settings| settings.fail_forward),
         );

@@ -1,10 +1,10 @@
 //! Resolution of a namespace on a cluster in memory: its controller with the real stores, wiring, queue, executor, resolver,
 //! snapshots and unpacker.
 //!
-//! [`World`] plays the other controllers, and can kill the process after any write.
+//! [`TestEnv`] plays the other controllers, and can kill the process after any write.
 
 mod decisions;
 mod flows;
-mod world;
+mod test_env;
 
-use world::{World, bundle};
+use test_env::{TestEnv, bundle};

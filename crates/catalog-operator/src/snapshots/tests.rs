@@ -109,7 +109,7 @@ impl Rig {
             epoch: epoch.to_owned(),
         };
         while !matches!(
-            self.connections.aim(key, Some(endpoint())),
+            self.connections.set_endpoint(key, Some(endpoint())),
             ConnectionState::Ready(_)
         ) {
             sleep(Duration::from_millis(5)).await;
@@ -191,7 +191,7 @@ async fn the_last_good_content_outlives_the_connection() {
     let rig = Rig::new(false, 0).await;
     rig.connect("1").await;
     let id = rig.known(None).await;
-    rig.connections.aim(&key(), None);
+    rig.connections.set_endpoint(&key(), None);
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
     assert!(rig.here(id).is_some());
 }
@@ -245,7 +245,7 @@ async fn the_last_good_content_outlives_idleness_and_an_outage() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(24 * 3600)).await;
     tokio::time::resume();
-    rig.connections.aim(&key(), None);
+    rig.connections.set_endpoint(&key(), None);
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
     assert!(rig.here(id).is_some());
     assert_eq!(rig.reads(), 1);
@@ -263,7 +263,7 @@ async fn content_that_is_missing_is_not_known() {
     let next = rig.known(Some(id)).await;
     assert!(rig.here(next).is_some());
     rig.snapshots.lose_content(&key());
-    rig.connections.aim(&key(), None);
+    rig.connections.set_endpoint(&key(), None);
     assert!(rig.here(next).is_none());
     assert!(matches!(
         rig.snapshots.get(&key(), "ns"),

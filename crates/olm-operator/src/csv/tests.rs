@@ -3,9 +3,9 @@
 mod any_csv;
 mod changeover;
 mod decisions;
-mod false_copies;
 mod gates;
 mod install;
+mod mislabelled_csvs;
 mod properties;
 mod refusals;
 mod requirements;
@@ -18,36 +18,36 @@ mod upgrades;
 
 use serde_json::Value;
 
-use crate::world::{World, crd, csv, group};
+use crate::test_env::{TestEnv, crd, csv, group};
 
 /// A namespace with an OperatorGroup of its own and the demo's CustomResourceDefinition; nothing installed.
-fn prepared() -> World {
+fn prepared() -> TestEnv {
     prepared_for(&["ns"])
 }
 
 /// The same with an OperatorGroup for these namespaces; for all if there are none.
-fn prepared_for(targets: &[&str]) -> World {
-    World::new()
+fn prepared_for(targets: &[&str]) -> TestEnv {
+    TestEnv::new()
         .with(group("ns", "og", targets))
         .with(crd("demos.example.com"))
 }
 
 /// The demo `a`, installed and running.
 #[track_caller]
-fn installed() -> World {
-    let mut world = prepared().with(csv("a", ""));
-    world.settle_for(5);
+fn installed() -> TestEnv {
+    let mut env = prepared().with(csv("a", ""));
+    env.settle_for(5);
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Succeeded InstallSucceeded: install strategy completed with no errors"
     );
-    world
+    env
 }
 
 /// It is installed, whatever is said of it.
 #[track_caller]
-fn succeeded(world: &World, name: &str) {
-    let status = world.status(name);
+fn succeeded(env: &TestEnv, name: &str) {
+    let status = env.status(name);
     assert!(status.starts_with("Succeeded"), "{status}");
 }
 
@@ -60,9 +60,9 @@ fn changed(name: &str, change: impl FnOnce(&mut Value)) -> Value {
 
 /// The demo with these changes comes to rest like this.
 #[track_caller]
-fn rests(world: &mut World, csv: Value, expected: &str) {
+fn rests(env: &mut TestEnv, csv: Value, expected: &str) {
     let name = csv["metadata"]["name"].as_str().unwrap().to_owned();
-    world.put(csv);
-    world.settle_for(5);
-    assert_eq!(world.status(&name), expected);
+    env.put(csv);
+    env.settle_for(5);
+    assert_eq!(env.status(&name), expected);
 }

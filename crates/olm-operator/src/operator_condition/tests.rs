@@ -6,39 +6,38 @@ use olm_runtime::plan::Plan;
 use serde_json::{Value, json};
 
 use super::{Observed, decide::decide};
-use crate::world::{World, crd, csv, decode, group, permission};
+use crate::test_env::{TestEnv, crd, csv, decode, group, permission};
 
-fn world_with(change: impl FnOnce(&mut Value)) -> World {
-    let mut world = World::new();
-    world.put(group("ns", "og", &["ns"]));
-    world.put(crd("demos.example.com"));
+fn env_with(change: impl FnOnce(&mut Value)) -> TestEnv {
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &["ns"]));
+    env.put(crd("demos.example.com"));
     let mut csv = csv("a", "");
     change(&mut csv["spec"]["install"]["spec"]);
-    world.put(csv);
-    world.settle_for(5);
-    world
+    env.put(csv);
+    env.settle_for(5);
+    env
 }
 
-fn condition(world: &World) -> Value {
-    world
-        .get("OperatorCondition", "ns", "a")
+fn condition(env: &TestEnv) -> Value {
+    env.get("OperatorCondition", "ns", "a")
         .expect("the OperatorCondition exists")
         .clone()
 }
 
 #[test]
 fn it_names_accounts_and_deployments_in_order_and_is_controlled_by_its_csv() {
-    let world = world_with(|spec| {
+    let env = env_with(|spec| {
         spec["clusterPermissions"] = json!([permission("sa1", "", "x"), permission("sa2", "", "x")]);
         spec["permissions"] = json!([permission("sa3", "", "x"), permission("sa1", "", "y")]);
     });
-    let found = condition(&world);
+    let found = condition(&env);
     assert_eq!(found["apiVersion"], "operators.coreos.com/v2");
     assert_eq!(
         found["spec"],
         json!({"serviceAccounts": ["sa1", "sa2", "sa3", "sa1"], "deployments": ["demo"]})
     );
-    let uid = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"];
+    let uid = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"];
     assert_eq!(
         found["metadata"]["ownerReferences"],
         json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": uid,
@@ -48,27 +47,27 @@ fn it_names_accounts_and_deployments_in_order_and_is_controlled_by_its_csv() {
 
 #[test]
 fn without_permissions_the_default_account_reports() {
-    let world = world_with(|spec| {
+    let env = env_with(|spec| {
         spec["permissions"] = json!([]);
         spec["clusterPermissions"] = json!([]);
     });
-    assert_eq!(condition(&world)["spec"]["serviceAccounts"], json!(["default"]));
+    assert_eq!(condition(&env)["spec"]["serviceAccounts"], json!(["default"]));
 }
 
 #[test]
 fn each_account_may_write_exactly_this_object() {
-    let world = world_with(|_| {});
-    let uid = condition(&world)["metadata"]["uid"].clone();
+    let env = env_with(|_| {});
+    let uid = condition(&env)["metadata"]["uid"].clone();
     let owner = json!([{"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition", "name": "a", "uid": uid,
         "controller": true, "blockOwnerDeletion": false}]);
-    let role = world.get("Role", "ns", "a").unwrap();
+    let role = env.get("Role", "ns", "a").unwrap();
     assert_eq!(role["metadata"]["ownerReferences"], owner);
     assert_eq!(
         role["rules"],
         json!([{"verbs": ["get", "update", "patch"], "apiGroups": ["operators.coreos.com"],
             "resources": ["operatorconditions"], "resourceNames": ["a"]}])
     );
-    let binding = world.get("RoleBinding", "ns", "a").unwrap();
+    let binding = env.get("RoleBinding", "ns", "a").unwrap();
     assert_eq!(binding["metadata"]["ownerReferences"], owner);
     assert_eq!(binding["roleRef"]["name"], "a");
     assert_eq!(
@@ -79,44 +78,44 @@ fn each_account_may_write_exactly_this_object() {
 
 #[test]
 fn what_is_deleted_or_bent_is_put_right_and_overrides_stay() {
-    let mut world = world_with(|_| {});
+    let mut env = env_with(|_| {});
     let admin = json!([{"type": "Upgradeable", "status": "True", "reason": "R", "message": "go"}]);
-    world.edit(
+    env.edit(
         "OperatorCondition",
         "ns",
         "a",
         json!({"spec": {"overrides": admin, "deployments": ["bent"]}}),
     );
-    world.edit("Role", "ns", "a", json!({"rules": []}));
-    world.delete("RoleBinding", "ns", "a");
-    world.settle();
-    let found = condition(&world);
+    env.edit("Role", "ns", "a", json!({"rules": []}));
+    env.delete("RoleBinding", "ns", "a");
+    env.settle();
+    let found = condition(&env);
     assert_eq!(found["spec"]["deployments"], json!(["demo"]));
     assert_eq!(found["spec"]["overrides"], admin);
     assert_eq!(
-        world.get("Role", "ns", "a").unwrap()["rules"]
+        env.get("Role", "ns", "a").unwrap()["rules"]
             .as_array()
             .unwrap()
             .len(),
         1
     );
-    assert!(world.get("RoleBinding", "ns", "a").is_some());
-    world.delete("OperatorCondition", "ns", "a");
-    world.settle();
-    assert_eq!(condition(&world)["spec"]["deployments"], json!(["demo"]));
+    assert!(env.get("RoleBinding", "ns", "a").is_some());
+    env.delete("OperatorCondition", "ns", "a");
+    env.settle();
+    assert_eq!(condition(&env)["spec"]["deployments"], json!(["demo"]));
     assert!(
-        world.get("Role", "ns", "a").is_some(),
+        env.get("Role", "ns", "a").is_some(),
         "its rights come back with it"
     );
 }
 
 #[test]
 fn a_binding_to_something_else_is_replaced() {
-    let mut world = world_with(|_| {});
+    let mut env = env_with(|_| {});
     let elsewhere = json!({"roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}});
-    world.edit("RoleBinding", "ns", "a", elsewhere);
-    world.settle();
-    let binding = world.get("RoleBinding", "ns", "a").unwrap();
+    env.edit("RoleBinding", "ns", "a", elsewhere);
+    env.settle();
+    let binding = env.get("RoleBinding", "ns", "a").unwrap();
     assert_eq!(
         binding["roleRef"],
         json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "a"})
@@ -125,23 +124,23 @@ fn a_binding_to_something_else_is_replaced() {
 
 #[test]
 fn what_the_operator_reports_is_mirrored_with_its_generation_and_once() {
-    let mut world = world_with(|_| {});
+    let mut env = env_with(|_| {});
     let report = |status: &str| {
         json!({"spec": {"conditions": [{"type": "Upgradeable", "status": status, "reason": "R",
         "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}})
     };
-    world.edit("OperatorCondition", "ns", "a", report("False"));
-    world.settle();
-    let found = condition(&world);
+    env.edit("OperatorCondition", "ns", "a", report("False"));
+    env.settle();
+    let found = condition(&env);
     let mirrored = &found["status"]["conditions"][0];
     assert_eq!(mirrored["status"], "False");
     assert_eq!(mirrored["observedGeneration"], found["metadata"]["generation"]);
-    let writes = world.writes.len();
-    world.settle_for(3);
-    assert_eq!(world.writes.len(), writes);
-    world.edit("OperatorCondition", "ns", "a", report("True"));
-    world.settle();
-    assert_eq!(condition(&world)["status"]["conditions"][0]["status"], "True");
+    let writes = env.writes.len();
+    env.settle_for(3);
+    assert_eq!(env.writes.len(), writes);
+    env.edit("OperatorCondition", "ns", "a", report("True"));
+    env.settle();
+    assert_eq!(condition(&env)["status"]["conditions"][0]["status"], "True");
 }
 
 /// A Role or RoleBinding that somebody made under the name is neither overwritten nor bound, and the operator runs.
@@ -152,7 +151,7 @@ fn what_somebody_else_made_under_the_name_stays_and_is_told() {
     let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"});
     for (kind, field, value) in [("Role", "rules", &rules), ("RoleBinding", "subjects", &subjects)] {
         for marked in [false, true] {
-            let mut world = World::new();
+            let mut env = TestEnv::new();
             let mut foreign = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
                 "metadata": {"namespace": "ns", "name": "a"}});
             foreign[field] = value.clone();
@@ -162,55 +161,47 @@ fn what_somebody_else_made_under_the_name_stays_and_is_told() {
             if marked {
                 foreign["metadata"]["labels"] = json!({"olm.managed": "true"});
             }
-            world.put(foreign);
-            world.put(group("ns", "og", &["ns"]));
-            world.put(crd("demos.example.com"));
-            world.put(csv("a", ""));
-            world.settle_for(30);
+            env.put(foreign);
+            env.put(group("ns", "og", &["ns"]));
+            env.put(crd("demos.example.com"));
+            env.put(csv("a", ""));
+            env.settle_for(30);
             assert_eq!(
-                world.get(kind, "ns", "a").unwrap()[field],
+                env.get(kind, "ns", "a").unwrap()[field],
                 *value,
                 "{kind} {marked}"
             );
-            let bound = world.get("RoleBinding", "ns", "a");
+            let bound = env.get("RoleBinding", "ns", "a");
             assert!(kind == "RoleBinding" || bound.is_none(), "{bound:?}");
             let told =
                 |event: &&String| event.contains("NameTaken") && event.contains(&format!("{kind} ns/a"));
-            assert!(
-                world.events.iter().any(|event| told(&event)),
-                "{:?}",
-                world.events
-            );
-            assert!(
-                world.status("a").starts_with("Succeeded"),
-                "{}",
-                world.status("a")
-            );
+            assert!(env.events.iter().any(|event| told(&event)), "{:?}", env.events);
+            assert!(env.status("a").starts_with("Succeeded"), "{}", env.status("a"));
 
-            world.delete(kind, "ns", "a");
-            world.settle_for(301);
-            let rules = &world.get("Role", "ns", "a").unwrap()["rules"];
+            env.delete(kind, "ns", "a");
+            env.settle_for(301);
+            let rules = &env.get("Role", "ns", "a").unwrap()["rules"];
             assert_eq!(rules[0]["resources"], json!(["operatorconditions"]));
-            assert!(world.get("RoleBinding", "ns", "a").is_some());
+            assert!(env.get("RoleBinding", "ns", "a").is_some());
         }
     }
 }
 
 #[test]
 fn a_copy_has_none() {
-    let mut world = World::new();
+    let mut env = TestEnv::new();
     let mut copy = csv("a", "");
     copy["metadata"]["labels"] = json!({"olm.copiedFrom": "elsewhere"});
     copy["status"] = json!({"phase": "Succeeded", "reason": "Copied"});
-    world.put(copy);
-    world.settle_for(3);
-    assert!(world.names("OperatorCondition").is_empty());
+    env.put(copy);
+    env.settle_for(3);
+    assert!(env.names("OperatorCondition").is_empty());
 }
 
 /// What a round sees of the demo at rest.
 fn at_rest() -> Observed {
-    let world = world_with(|_| {});
-    let found = |kind: &str| world.get(kind, "ns", "a").unwrap().clone();
+    let env = env_with(|_| {});
+    let found = |kind: &str| env.get(kind, "ns", "a").unwrap().clone();
     Observed {
         namespace: "ns".into(),
         name: "a".into(),

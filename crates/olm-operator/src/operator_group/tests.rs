@@ -13,89 +13,89 @@ use crate::{
         observe::{GroupAccount, Member, Observed},
         triggers,
     },
-    world::{World, crd, csv, decode, group, namespace_object, service_account},
+    test_env::{TestEnv, crd, csv, decode, group, namespace_object, service_account},
 };
 
-fn status(world: &World, name: &str) -> Value {
-    world.get("OperatorGroup", "ns", name).unwrap()["status"].clone()
+fn status(env: &TestEnv, name: &str) -> Value {
+    env.get("OperatorGroup", "ns", name).unwrap()["status"].clone()
 }
 
-fn labelled(world: &World) -> Vec<String> {
+fn labelled(env: &TestEnv) -> Vec<String> {
     let carries = |name: &String| {
-        let labels = &world.get("Namespace", "", name.trim_start_matches('/')).unwrap()["metadata"]["labels"];
+        let labels = &env.get("Namespace", "", name.trim_start_matches('/')).unwrap()["metadata"]["labels"];
         labels
             .as_object()
             .is_some_and(|labels| labels.keys().any(|key| key.starts_with("olm.operatorgroup.uid/")))
     };
-    world.names("Namespace").into_iter().filter(carries).collect()
+    env.names("Namespace").into_iter().filter(carries).collect()
 }
 
 #[test]
 fn targets_are_sorted_and_the_time_moves_only_with_them() {
-    let mut world = World::new();
-    world.put(group("ns", "og", &["z", "a"]));
-    world.settle();
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &["z", "a"]));
+    env.settle();
     assert_eq!(
-        status(&world, "og"),
+        status(&env, "og"),
         json!({"namespaces": ["a", "z"], "lastUpdated": "2026-01-01T00:00:00Z"})
     );
-    let writes = world.writes.len();
-    world.advance(60);
-    world.settle();
-    assert_eq!(world.writes.len(), writes);
-    world.edit(
+    let writes = env.writes.len();
+    env.advance(60);
+    env.settle();
+    assert_eq!(env.writes.len(), writes);
+    env.edit(
         "OperatorGroup",
         "ns",
         "og",
         json!({"spec": {"targetNamespaces": ["a"]}}),
     );
-    world.settle();
+    env.settle();
     assert_eq!(
-        status(&world, "og"),
+        status(&env, "og"),
         json!({"namespaces": ["a"], "lastUpdated": "2026-01-01T00:01:00Z"})
     );
 }
 
 #[test]
 fn a_group_without_targets_is_for_all_namespaces() {
-    let mut world = World::new();
-    world.put(group("ns", "og", &[]));
-    world.settle();
-    assert_eq!(status(&world, "og")["namespaces"], json!([""]));
-    assert!(labelled(&world).is_empty());
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &[]));
+    env.settle();
+    assert_eq!(status(&env, "og")["namespaces"], json!([""]));
+    assert!(labelled(&env).is_empty());
 }
 
 #[test]
 fn a_selector_follows_namespaces_as_they_come_and_are_labelled() {
-    let mut world = World::new();
+    let mut env = TestEnv::new();
     let mut selecting = group("ns", "og", &[]);
     selecting["spec"] = json!({"selector": {"matchLabels": {"team": "x"}}});
-    world.put(selecting);
-    world.settle();
-    assert_eq!(status(&world, "og"), Value::Null, "nothing selected is no status");
+    env.put(selecting);
+    env.settle();
+    assert_eq!(status(&env, "og"), Value::Null, "nothing selected is no status");
     let mut one = namespace_object("one");
     one["metadata"]["labels"]["team"] = json!("x");
-    world.put(one);
-    world.settle();
-    assert_eq!(status(&world, "og")["namespaces"], json!(["one"]));
-    world.edit(
+    env.put(one);
+    env.settle();
+    assert_eq!(status(&env, "og")["namespaces"], json!(["one"]));
+    env.edit(
         "Namespace",
         "",
         "one",
         json!({"metadata": {"labels": {"team": null}}}),
     );
-    world.settle();
-    assert_eq!(status(&world, "og").get("namespaces"), None);
+    env.settle();
+    assert_eq!(status(&env, "og").get("namespaces"), None);
 }
 
 #[test]
 fn several_groups_of_a_namespace_say_so_until_one_is_left() {
-    let mut world = World::new();
-    world.put(group("ns", "og", &["ns"]));
-    world.put(group("ns", "other", &["ns"]));
-    world.settle();
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &["ns"]));
+    env.put(group("ns", "other", &["ns"]));
+    env.settle();
     for name in ["og", "other"] {
-        let condition = &status(&world, name)["conditions"][0];
+        let condition = &status(&env, name)["conditions"][0];
         assert_eq!(condition["type"], "MultipleOperatorGroup");
         assert_eq!(condition["status"], "True");
         assert_eq!(condition["reason"], "MultipleOperatorGroupsFound");
@@ -104,51 +104,51 @@ fn several_groups_of_a_namespace_say_so_until_one_is_left() {
             "Multiple OperatorGroup found in the same namespace"
         );
     }
-    world.delete("OperatorGroup", "ns", "other");
-    world.settle();
-    assert_eq!(status(&world, "og").get("conditions"), None);
+    env.delete("OperatorGroup", "ns", "other");
+    env.settle();
+    assert_eq!(status(&env, "og").get("conditions"), None);
 }
 
 #[test]
 fn conditions_of_others_are_kept() {
-    let mut world = World::new();
+    let mut env = TestEnv::new();
     let mut scoped = group("ns", "og", &["ns"]);
     scoped["status"] = json!({"lastUpdated": null,
         "conditions": [{"type": "Mine", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
-    world.put(scoped);
-    world.settle();
-    let status = status(&world, "og");
+    env.put(scoped);
+    env.settle();
+    let status = status(&env, "og");
     assert_eq!(status["conditions"][0]["type"], "Mine");
     assert_eq!(status["namespaces"], json!(["ns"]));
 }
 
 /// A group that names the account `scoped`.
-fn scoped() -> World {
-    let mut world = World::new();
+fn scoped() -> TestEnv {
+    let mut env = TestEnv::new();
     let mut scoped = group("ns", "og", &["ns"]);
     scoped["spec"]["serviceAccountName"] = json!("scoped");
-    world.put(scoped);
-    world.settle();
-    world
+    env.put(scoped);
+    env.settle();
+    env
 }
 
 /// The account is there and nothing is wrong with it.
 #[track_caller]
-fn refers_to_account(world: &World) {
-    let account = world.get("ServiceAccount", "ns", "scoped").unwrap();
-    let found = &status(world, "og")["serviceAccountRef"];
+fn refers_to_account(env: &TestEnv) {
+    let account = env.get("ServiceAccount", "ns", "scoped").unwrap();
+    let found = &status(env, "og")["serviceAccountRef"];
     assert_eq!(found["kind"], "ServiceAccount");
     assert_eq!(found["apiVersion"], "v1");
     assert_eq!(found["namespace"], "ns");
     assert_eq!(found["name"], "scoped");
     assert_eq!(found["uid"], account["metadata"]["uid"]);
     assert!(found["resourceVersion"].is_string());
-    assert_eq!(status(world, "og").get("conditions"), None);
+    assert_eq!(status(env, "og").get("conditions"), None);
 }
 
 #[track_caller]
-fn misses_account(world: &World) {
-    let status = status(world, "og");
+fn misses_account(env: &TestEnv) {
+    let status = status(env, "og");
     assert_eq!(status.get("serviceAccountRef"), None);
     let condition = &status["conditions"][0];
     assert_eq!(condition["type"], "OperatorGroupServiceAccount");
@@ -160,70 +160,70 @@ fn misses_account(world: &World) {
 
 #[test]
 fn the_account_is_followed_as_it_comes_changes_and_goes() {
-    let mut world = scoped();
-    misses_account(&world);
-    world.put(service_account("another"));
-    world.settle();
-    misses_account(&world);
-    world.advance(60);
-    world.put(service_account("scoped"));
-    world.settle();
-    refers_to_account(&world);
-    let updated = status(&world, "og")["lastUpdated"].clone();
+    let mut env = scoped();
+    misses_account(&env);
+    env.put(service_account("another"));
+    env.settle();
+    misses_account(&env);
+    env.advance(60);
+    env.put(service_account("scoped"));
+    env.settle();
+    refers_to_account(&env);
+    let updated = status(&env, "og")["lastUpdated"].clone();
     assert!(updated.as_str().unwrap() >= "2026-01-01T00:01:00Z", "{updated}");
 
-    let writes = world.writes.len();
+    let writes = env.writes.len();
     let secret = json!({"secrets": [{"name": "token"}]});
-    world.edit("ServiceAccount", "ns", "scoped", secret);
-    world.settle();
-    assert_eq!(world.writes.len(), writes, "an edit is no other account");
+    env.edit("ServiceAccount", "ns", "scoped", secret);
+    env.settle();
+    assert_eq!(env.writes.len(), writes, "an edit is no other account");
 
-    world.delete("ServiceAccount", "ns", "scoped");
-    world.settle();
-    misses_account(&world);
-    world.put(service_account("scoped"));
-    world.settle();
-    refers_to_account(&world);
+    env.delete("ServiceAccount", "ns", "scoped");
+    env.settle();
+    misses_account(&env);
+    env.put(service_account("scoped"));
+    env.settle();
+    refers_to_account(&env);
     let none = json!({"spec": {"serviceAccountName": null}});
-    world.edit("OperatorGroup", "ns", "og", none);
-    world.settle();
-    assert_eq!(status(&world, "og").get("serviceAccountRef"), None);
+    env.edit("OperatorGroup", "ns", "og", none);
+    env.settle();
+    assert_eq!(status(&env, "og").get("serviceAccountRef"), None);
 }
 
 #[test]
 fn a_missing_account_that_is_not_named_any_more_is_nothing_to_complain_about() {
-    let mut world = scoped();
-    misses_account(&world);
+    let mut env = scoped();
+    misses_account(&env);
     let none = json!({"spec": {"serviceAccountName": ""}});
-    world.edit("OperatorGroup", "ns", "og", none);
-    world.settle();
-    assert_eq!(status(&world, "og").get("conditions"), None);
+    env.edit("OperatorGroup", "ns", "og", none);
+    env.settle();
+    assert_eq!(status(&env, "og").get("conditions"), None);
 }
 
 /// Nothing is kept of accounts, so one that goes while the watch is away is missed by looking again.
 #[test]
 fn an_account_that_goes_unheard_is_missed_after_the_next_list() {
-    let mut world = scoped();
-    world.put(service_account("scoped"));
-    world.settle();
-    refers_to_account(&world);
-    world.cluster.hold("ServiceAccount");
-    world.delete("ServiceAccount", "ns", "scoped");
-    world.settle();
-    assert_eq!(status(&world, "og")["serviceAccountRef"]["name"], "scoped");
-    world.cluster.forget_history();
-    world.cluster.release("ServiceAccount");
-    world.settle_for(10);
-    misses_account(&world);
+    let mut env = scoped();
+    env.put(service_account("scoped"));
+    env.settle();
+    refers_to_account(&env);
+    env.cluster.hold("ServiceAccount");
+    env.delete("ServiceAccount", "ns", "scoped");
+    env.settle();
+    assert_eq!(status(&env, "og")["serviceAccountRef"]["name"], "scoped");
+    env.cluster.forget_history();
+    env.cluster.release("ServiceAccount");
+    env.settle_for(10);
+    misses_account(&env);
 }
 
 #[test]
 fn namespace_labels_follow_the_targets_and_foreign_labels_stay() {
-    let mut world = World::new();
+    let mut env = TestEnv::new();
     for name in ["a", "b", "c"] {
-        world.put(namespace_object(name));
+        env.put(namespace_object(name));
     }
-    world.put(group("ns", "og", &["a"]));
+    env.put(group("ns", "og", &["a"]));
     for (targets, expected) in [
         (json!(["a"]), vec!["/a"]),
         (json!(["a", "b"]), vec!["/a", "/b"]),
@@ -232,19 +232,19 @@ fn namespace_labels_follow_the_targets_and_foreign_labels_stay() {
         (json!(null), vec![]),
         (json!(["c"]), vec!["/c"]),
     ] {
-        world.edit(
+        env.edit(
             "OperatorGroup",
             "ns",
             "og",
             json!({"spec": {"targetNamespaces": targets}}),
         );
-        world.settle();
-        assert_eq!(labelled(&world), expected);
+        env.settle();
+        assert_eq!(labelled(&env), expected);
     }
-    world.delete("OperatorGroup", "ns", "og");
-    world.settle();
-    assert!(labelled(&world).is_empty());
-    let labels = &world.get("Namespace", "", "c").unwrap()["metadata"]["labels"];
+    env.delete("OperatorGroup", "ns", "og");
+    env.settle();
+    assert!(labelled(&env).is_empty());
+    let labels = &env.get("Namespace", "", "c").unwrap()["metadata"]["labels"];
     assert_eq!(*labels, json!({"kubernetes.io/metadata.name": "c"}));
 }
 
@@ -254,16 +254,16 @@ fn apis_that_nobody_provides_any_more_leave_the_list_and_a_static_one_stays() {
         (false, "Demo.v1.example.com"),
         (true, "Demo.v1.example.com,Old.v1.example.com"),
     ] {
-        let mut world = World::new();
-        world.put(crd("demos.example.com"));
+        let mut env = TestEnv::new();
+        env.put(crd("demos.example.com"));
         let mut listing = group("ns", "og", &["ns"]);
         listing["spec"]["staticProvidedAPIs"] = json!(fixed);
         listing["metadata"]["annotations"] =
             json!({"olm.providedAPIs": "Demo.v1.example.com,Old.v1.example.com"});
-        world.put(listing);
-        world.put(csv("a", ""));
-        world.settle_for(5);
-        let annotations = &world.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["annotations"];
+        env.put(listing);
+        env.put(csv("a", ""));
+        env.settle_for(5);
+        let annotations = &env.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["annotations"];
         assert_eq!(annotations["olm.providedAPIs"], expected);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     namespace, operator_condition, operator_group,
-    world::{csv, decode, group},
+    test_env::{csv, decode, group},
 };
 
 fn edited<K: serde::de::DeserializeOwned>(before: &Value, change: impl FnOnce(&mut Value)) -> Change<K> {

@@ -7,7 +7,7 @@ use kube::{ResourceExt, core::PartialObjectMeta};
 use olm_api::{v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
 use olm_runtime::{
     NamespacedName,
-    store::{Change, Heard},
+    store::{Change, NewsItem},
 };
 
 use crate::operator_group::observe::Member;
@@ -61,12 +61,12 @@ pub(crate) fn by_csv(
 /// A ServiceAccount: of `naming`, the groups that name an account, those that name this one. After a list all of them, since one
 /// that went meanwhile is not in it.
 pub(crate) fn by_account(
-    heard: &Heard<ServiceAccount>,
+    heard: &NewsItem<ServiceAccount>,
     naming: &[Arc<OperatorGroup>],
 ) -> BTreeSet<NamespacedName> {
     let is_concerned = |group: &OperatorGroup| match heard {
-        Heard::Listed => true,
-        Heard::Changed(change) => {
+        NewsItem::Listed => true,
+        NewsItem::Changed(change) => {
             let account = &change.object().metadata;
             group.metadata.namespace == account.namespace
                 && group.spec.service_account() == account.name.as_deref()

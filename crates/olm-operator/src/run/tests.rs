@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::operator_group::triggers;
-use crate::world::{World, csv, decode, deployment, group, namespace_object};
+use crate::test_env::{TestEnv, csv, decode, deployment, group, namespace_object};
 
 /// A namespace that floods a queue is not served before others, and leaves them workers.
 #[tokio::test(start_paused = true)]
@@ -38,21 +38,21 @@ fn plain(namespace: &str, name: &str) -> Value {
 /// its own, wrote a status. The `flapping` ones of `flood` have lost their Deployments all at once.
 fn install_beside(flapping: usize) -> (Duration, usize, usize) {
     const STEP: Duration = Duration::from_millis(1);
-    let mut world = World::new();
-    world.by_hand = true;
+    let mut env = TestEnv::new();
+    env.by_hand = true;
     let names: Vec<String> = (0..flapping).map(|index| format!("flood-{index}")).collect();
     for namespace in ["flood", "calm"] {
-        world.put(namespace_object(namespace));
-        world.put(group(namespace, "og", &[namespace]));
+        env.put(namespace_object(namespace));
+        env.put(group(namespace, "og", &[namespace]));
     }
-    world.stage.as_user(|cluster| {
+    env.stage.as_user(|cluster| {
         for name in &names {
             cluster.put(plain("flood", name));
         }
     });
-    world.settle_for(60);
+    env.settle_for(60);
     let phases = |kind: &str| {
-        let objects = world.objects.iter().filter(|(key, _)| key.0 == kind);
+        let objects = env.objects.iter().filter(|(key, _)| key.0 == kind);
         objects
             .filter(|(_, object)| object["status"]["phase"] == "Succeeded")
             .count()
@@ -60,13 +60,13 @@ fn install_beside(flapping: usize) -> (Duration, usize, usize) {
     assert_eq!(phases("ClusterServiceVersion"), flapping);
     let rounds = Arc::<Mutex<Vec<String>>>::default();
     let seen = Arc::clone(&rounds);
-    world.cluster.on_request(move |request| {
+    env.cluster.on_request(move |request| {
         if request.kind.kind == "ClusterServiceVersion" && request.subresource == "status" {
             seen.lock().unwrap().push(request.namespace.clone());
         }
         None
     });
-    world.stage.as_user(|cluster| {
+    env.stage.as_user(|cluster| {
         for name in &names {
             assert!(cluster.delete("Deployment", "flood", name));
         }
@@ -74,14 +74,11 @@ fn install_beside(flapping: usize) -> (Duration, usize, usize) {
     });
     let mut took = Duration::ZERO;
     loop {
-        let calm = world
-            .cluster
-            .get("ClusterServiceVersion", "calm", "calm")
-            .unwrap();
+        let calm = env.cluster.get("ClusterServiceVersion", "calm", "calm").unwrap();
         if calm["status"]["phase"] == "Succeeded" {
             break;
         }
-        world.stage.advance(STEP);
+        env.stage.advance(STEP);
         took += STEP;
         assert!(took < Duration::from_secs(60), "{calm}");
     }
@@ -113,48 +110,48 @@ fn selecting(namespace: &str, name: &str, team: &str) -> Value {
 
 #[test]
 fn a_namespace_that_is_labelled_anew_moves_between_the_groups_that_select_it() {
-    let mut world = World::new();
+    let mut env = TestEnv::new();
     for name in ["red", "blue", "named", "one", "two"] {
-        world.put(namespace_object(name));
+        env.put(namespace_object(name));
     }
-    world.put(selecting("red", "og", "red"));
-    world.put(selecting("blue", "og", "blue"));
-    world.put(group("named", "og", &["one"]));
-    world.settle();
-    let targets = |world: &World, namespace: &str| {
-        world.get("OperatorGroup", namespace, "og").unwrap()["status"]["namespaces"].clone()
+    env.put(selecting("red", "og", "red"));
+    env.put(selecting("blue", "og", "blue"));
+    env.put(group("named", "og", &["one"]));
+    env.settle();
+    let targets = |env: &TestEnv, namespace: &str| {
+        env.get("OperatorGroup", namespace, "og").unwrap()["status"]["namespaces"].clone()
     };
     assert_eq!(
-        (targets(&world, "red"), targets(&world, "blue")),
+        (targets(&env, "red"), targets(&env, "blue")),
         (Value::Null, Value::Null)
     );
-    let label = |world: &mut World, name: &str, team: Value| {
-        world.edit(
+    let label = |env: &mut TestEnv, name: &str, team: Value| {
+        env.edit(
             "Namespace",
             "",
             name,
             json!({"metadata": {"labels": {"team": team}}}),
         );
-        world.settle();
+        env.settle();
     };
-    label(&mut world, "one", json!("red"));
+    label(&mut env, "one", json!("red"));
     assert_eq!(
-        (targets(&world, "red"), targets(&world, "blue")),
+        (targets(&env, "red"), targets(&env, "blue")),
         (json!(["one"]), Value::Null)
     );
-    label(&mut world, "two", json!("red"));
-    assert_eq!(targets(&world, "red"), json!(["one", "two"]));
-    world.writes.clear();
-    label(&mut world, "one", json!("blue"));
+    label(&mut env, "two", json!("red"));
+    assert_eq!(targets(&env, "red"), json!(["one", "two"]));
+    env.writes.clear();
+    label(&mut env, "one", json!("blue"));
     assert_eq!(
-        (targets(&world, "red"), targets(&world, "blue")),
+        (targets(&env, "red"), targets(&env, "blue")),
         (json!(["two"]), json!(["one"]))
     );
-    label(&mut world, "two", Value::Null);
-    assert_eq!(targets(&world, "red"), Value::Null);
-    let of_named = world.writes.iter().filter(|write| write.contains("named/"));
-    assert_eq!(of_named.count(), 0, "{:#?}", world.writes);
-    assert_eq!(targets(&world, "named"), json!(["one"]));
+    label(&mut env, "two", Value::Null);
+    assert_eq!(targets(&env, "red"), Value::Null);
+    let of_named = env.writes.iter().filter(|write| write.contains("named/"));
+    assert_eq!(of_named.count(), 0, "{:#?}", env.writes);
+    assert_eq!(targets(&env, "named"), json!(["one"]));
 }
 
 #[test]

@@ -7,13 +7,15 @@ use olm_runtime::{NamespacedName, queue::Queue, store::Store};
 
 use olm_api::v1::OperatorGroup;
 
-use crate::{csv, false_copy, namespace, operator_condition, operator_group, run::Queues, stores::Stores};
+use crate::{
+    csv, mislabelled_csv, namespace, operator_condition, operator_group, run::Queues, stores::Stores,
+};
 
 /// Attaches all listeners; call it before the watches start, so that nothing is missed. Each has one trigger: a panic in it loses no
 /// wake of another (decision record 0018).
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
-    connect_false_copies(stores, queues);
+    connect_mislabelled_csvs(stores, queues);
     connect_deployments(stores, queues);
     connect_owned(&stores.replica_sets, queues);
     connect_owned(&stores.cluster_roles, queues);
@@ -51,11 +53,11 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
         .on_change(move |change| add_all(&queue, operator_condition::triggers::by_csv(change)));
 }
 
-fn connect_false_copies(stores: &Stores, queues: &Queues) {
-    let queue = queues.false_copies.clone();
+fn connect_mislabelled_csvs(stores: &Stores, queues: &Queues) {
+    let queue = queues.mislabelled_csvs.clone();
     stores
-        .false_copies
-        .on_change(move |change| add_all(&queue, false_copy::triggers::by_false_copy(change)));
+        .mislabelled_csvs
+        .on_change(move |change| add_all(&queue, mislabelled_csv::triggers::by_mislabelled_csv(change)));
 }
 
 fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {

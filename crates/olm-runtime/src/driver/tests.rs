@@ -183,7 +183,7 @@ impl Reconciler for Writer {
     }
 }
 
-struct World {
+struct TestEnv {
     server: Shared,
     deployments: Store<Deployment>,
     config_maps: Store<ConfigMap>,
@@ -232,7 +232,7 @@ fn nothing() -> Decide {
     Box::new(|_| Plan::default())
 }
 
-impl World {
+impl TestEnv {
     /// Deployments `names`, each a key; a change of one wakes it, a change of a ConfigMap wakes all a little later.
     fn new(names: &[&str], decide: Decide, status: Decide) -> Self {
         Self::build(names, decide, status, false)
@@ -363,11 +363,11 @@ fn endless_writers() -> Vec<(&'static str, Vec<&'static str>, Decide, Decide)> {
 async fn a_key_that_keeps_writing_slows_down_to_the_ceiling_whatever_makes_it_write() {
     for (what, names, decide, status) in endless_writers() {
         let keys = names.len() as u64;
-        let world = World::new(&names, decide, status);
+        let env = TestEnv::new(&names, decide, status);
         minutes(10).await;
-        let before = world.rounds();
+        let before = env.rounds();
         minutes(60).await;
-        let rounds = world.rounds() - before;
+        let rounds = env.rounds() - before;
         assert!(rounds <= 65 * keys, "{what}: {rounds} rounds an hour");
         assert!(
             rounds >= 50 * keys,
@@ -376,8 +376,8 @@ async fn a_key_that_keeps_writing_slows_down_to_the_ceiling_whatever_makes_it_wr
         // Statuses alone are free for longer.
         assert!(before <= 80 * keys, "{what}: {before} rounds before");
         let told = vec![reason::SLOWED_DOWN.to_owned(); names.len()];
-        assert_eq!(world.events(), told, "{what}");
-        assert!(world.paused() >= rounds, "{what}");
+        assert_eq!(env.events(), told, "{what}");
+        assert!(env.paused() >= rounds, "{what}");
     }
 }
 
@@ -388,34 +388,34 @@ async fn honest_progress_is_not_slowed_down() {
         let more = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         writes(more.map(|_| status_of(name)).into_iter().collect())
     });
-    let world = World::new(&["a"], decide, nothing());
+    let env = TestEnv::new(&["a"], decide, nothing());
     minutes(1).await;
-    let patches = world.patches();
+    let patches = env.patches();
     assert_eq!(patches.len(), 10);
     assert_eq!(patches[9].1, patches[0].1);
-    assert_eq!(world.paused(), 0);
+    assert_eq!(env.paused(), 0);
 }
 
 /// A status that others write is an answer to ours and lets nothing go; a new spec of the key's own object, or an object
 /// that the key has nothing to do with, is worth a round at once.
 #[tokio::test(start_paused = true)]
 async fn who_wants_something_new_is_served_at_once_though_the_key_is_held_back() {
-    let world = World::new(&["a"], nothing(), Box::new(|name| writes(vec![status_of(name)])));
+    let env = TestEnv::new(&["a"], nothing(), Box::new(|name| writes(vec![status_of(name)])));
     // Somebody else's write, on the server and then in the store, as the watch would bring it.
     let told = |generation: i64| {
-        let mut server = world.server.lock().unwrap();
+        let mut server = env.server.lock().unwrap();
         server.version += 1;
         server
             .generations
             .insert("/apis/apps/v1/namespaces/ns/deployments/a".to_owned(), generation);
         let object = deployment("a", server.version, generation);
         drop(server);
-        world.deployments.put(object);
+        env.deployments.put(object);
     };
     let foreign = || {
         let object =
             json!({"metadata": {"namespace": "ns", "name": "new", "uid": "new", "resourceVersion": "5"}});
-        world.config_maps.put(serde_json::from_value(object).unwrap());
+        env.config_maps.put(serde_json::from_value(object).unwrap());
     };
     let table: [(&str, bool, &dyn Fn()); 3] = [
         ("another's status on the same object", false, &|| told(1)),
@@ -425,14 +425,14 @@ async fn who_wants_something_new_is_served_at_once_though_the_key_is_held_back()
     for (what, at_once, happens) in table {
         minutes(30).await;
         // Right behind a round, so that the next one is a minute off.
-        let before = world.rounds();
-        while world.rounds() == before {
+        let before = env.rounds();
+        while env.rounds() == before {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let held = world.rounds();
+        let held = env.rounds();
         happens();
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(world.rounds() > held, at_once, "{what}");
+        assert_eq!(env.rounds() > held, at_once, "{what}");
     }
 }
 
@@ -447,17 +447,17 @@ async fn a_long_rollout_is_neither_slowed_down_nor_told() {
         let is_news = told.swap(now, Ordering::Relaxed) != now;
         writes(is_news.then(|| status_of(name)).into_iter().collect())
     });
-    let world = World::new(&["a"], nothing(), status);
+    let env = TestEnv::new(&["a"], nothing(), status);
     for change in 1..=CHANGES {
         tokio::time::sleep(Duration::from_secs(2)).await;
         ready.store(change, Ordering::Relaxed);
         // A status of another object: it wakes and asks for nothing.
-        world.queue.add(key("a"));
+        env.queue.add(key("a"));
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(world.patches().len() as u64, change, "told at once");
+        assert_eq!(env.patches().len() as u64, change, "told at once");
     }
-    assert_eq!(world.paused(), 0);
-    assert_eq!(world.events(), Vec::<String>::new());
+    assert_eq!(env.paused(), 0);
+    assert_eq!(env.events(), Vec::<String>::new());
 }
 
 /// A status patch asks for nothing, so a new spec that comes in the same round is its author's, and so are later ones.
@@ -475,8 +475,8 @@ async fn an_edit_during_a_round_that_writes_status_is_not_taken_for_the_keys_own
         }
         writes(vec![status_of(name)])
     });
-    let world = World::new(&["a"], nothing(), status);
-    let (server, store) = (Arc::clone(&world.server), world.deployments.clone());
+    let env = TestEnv::new(&["a"], nothing(), status);
+    let (server, store) = (Arc::clone(&env.server), env.deployments.clone());
     let new_spec = move || {
         let mut server = server.lock().unwrap();
         server.version += 1;
@@ -493,14 +493,14 @@ async fn an_edit_during_a_round_that_writes_status_is_not_taken_for_the_keys_own
     edits.store(1, Ordering::Relaxed);
     // The round in which the edit comes, and the series that follows on it.
     minutes(30).await;
-    let before = world.rounds();
-    while world.rounds() == before {
+    let before = env.rounds();
+    while env.rounds() == before {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let held = world.rounds();
+    let held = env.rounds();
     new_spec();
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert!(world.rounds() > held, "a later edit is served at once");
+    assert!(env.rounds() > held, "a later edit is served at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -512,10 +512,10 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
         },
         ..Plan::default()
     });
-    let world = World::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), status);
-    world.server.lock().unwrap().refuses = true;
+    let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), status);
+    env.server.lock().unwrap().refuses = true;
     minutes(10).await;
-    let patches = world.patches();
+    let patches = env.patches();
     assert!(
         patches.len() <= 10 * 12 + 10,
         "{} tries in ten minutes",
@@ -524,14 +524,11 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
     let pause = |index: usize| patches[index + 1].1 - patches[index].1;
     assert!(pause(0) < Duration::from_millis(150), "the first look is soon");
     assert!(pause(20) >= Duration::from_secs(5));
-    assert_eq!(
-        world.failed(),
-        world.counted("controller_runtime_reconcile_total")
-    );
+    assert_eq!(env.failed(), env.counted("controller_runtime_reconcile_total"));
     // What goes through is forgiven.
-    world.server.lock().unwrap().refuses = false;
+    env.server.lock().unwrap().refuses = false;
     minutes(1).await;
-    let after = world.rounds();
+    let after = env.rounds();
     assert!(after > patches.len() as u64);
 }
 
@@ -539,22 +536,22 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
 /// is forgotten.
 #[tokio::test(start_paused = true)]
 async fn the_next_round_gets_what_the_last_one_left() {
-    let world = World::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
+    let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
     // A round writes what wakes it, so only what a test adds from now on is one round.
     let next_round = async |observes: Observes| {
-        *world.writer.observes.lock().unwrap() = observes;
-        world.queue.add(key("a"));
+        *env.writer.observes.lock().unwrap() = observes;
+        env.queue.add(key("a"));
         minutes(2).await;
-        std::mem::take(&mut *world.writer.remembered.lock().unwrap())
+        std::mem::take(&mut *env.writer.remembered.lock().unwrap())
     };
-    world.server.lock().unwrap().refuses = true;
+    env.server.lock().unwrap().refuses = true;
     let first = next_round(Observes::Something).await;
     assert_eq!(first[0], None, "nothing came before");
     let refused = Some("Some(Conflict)".to_owned());
     assert!(first[1..].iter().all(|memory| *memory == refused), "{first:?}");
     assert!(next_round(Observes::Error).await.is_empty());
     assert_eq!(next_round(Observes::Something).await[0], refused);
-    world.server.lock().unwrap().refuses = false;
+    env.server.lock().unwrap().refuses = false;
     let forgiven = next_round(Observes::Something).await;
     assert_eq!(forgiven[0], refused);
     assert_eq!(forgiven[1], Some("None".to_owned()), "{forgiven:?}");
@@ -585,21 +582,21 @@ async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others(
         },
         _ => Plan::default(),
     });
-    let world = World::new(&["a"], nothing(), status);
-    world.server.lock().unwrap().refused = Some(REFUSED);
+    let env = TestEnv::new(&["a"], nothing(), status);
+    env.server.lock().unwrap().refused = Some(REFUSED);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let paths: Vec<String> = world.patches().into_iter().map(|(path, _)| path).collect();
+    let paths: Vec<String> = env.patches().into_iter().map(|(path, _)| path).collect();
     let path = |name: &str| format!("/apis/apps/v1/namespaces/ns/deployments/{name}/status");
     assert_eq!(paths, ["b", "c", "d"].map(path));
-    assert_eq!(world.failed(), 1);
+    assert_eq!(env.failed(), 1);
     assert_eq!(
-        world.events(),
+        env.events(),
         ["a", "c", "d"],
         "of b the round tells that writes its status"
     );
-    world.server.lock().unwrap().refused = None;
+    env.server.lock().unwrap().refused = None;
     minutes(1).await;
-    assert!(world.events().contains(&"b".to_owned()), "{:?}", world.events());
+    assert!(env.events().contains(&"b".to_owned()), "{:?}", env.events());
 }
 
 /// The gate shuts between two writes of one plan: what comes after is not sent, nor is the status, and the round comes
@@ -619,11 +616,11 @@ async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
             "a" => writes(vec![patch(Target::of::<Service>("ns", "four"), Some("status"))]),
             _ => Plan::default(),
         });
-        let world = World::new(&["a"], decide, status);
-        world.server.lock().unwrap().shuts = Some(("/api/v1/namespaces/ns/services/one", world.gate.clone()));
+        let env = TestEnv::new(&["a"], decide, status);
+        env.server.lock().unwrap().shuts = Some(("/api/v1/namespaces/ns/services/one", env.gate.clone()));
         minutes(1).await;
-        let written = |world: &World| -> Vec<String> {
-            let patches = world.patches().into_iter();
+        let written = |env: &TestEnv| -> Vec<String> {
+            let patches = env.patches().into_iter();
             patches
                 .map(|(path, _)| {
                     path.trim_start_matches("/api/v1/namespaces/ns/services/")
@@ -631,23 +628,23 @@ async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
                 })
                 .collect()
         };
-        assert_eq!(written(&world), ["one"], "{independent} independent");
-        let rounds = world.rounds();
+        assert_eq!(written(&env), ["one"], "{independent} independent");
+        let rounds = env.rounds();
         assert!(rounds > 5, "it is tried again: {rounds}");
         assert!(rounds < 20, "with backoff: {rounds}");
-        assert_eq!(world.failed(), rounds);
+        assert_eq!(env.failed(), rounds);
         // Each round attempts its first write or all independent ones, and the status; one write of the first went through.
         let held_back = if independent == 0 {
             2 * rounds
         } else {
             4 * rounds - 1
         };
-        assert_eq!(world.gate.held_back(), held_back, "{independent} independent");
-        world.server.lock().unwrap().shuts = None;
-        world.gate.open();
-        world.queue.add(key("a"));
+        assert_eq!(env.gate.held_back(), held_back, "{independent} independent");
+        env.server.lock().unwrap().shuts = None;
+        env.gate.open();
+        env.queue.add(key("a"));
         tokio::time::sleep(Duration::from_millis(2)).await;
-        let all = written(&world);
+        let all = written(&env);
         assert_eq!(
             all[1..5],
             ["one", "two", "three", "four/status"],
@@ -674,10 +671,10 @@ async fn a_refused_write_takes_no_warning_with_it() {
         events: vec![event(true, "Found"), event(false, "Did")],
         ..writes(vec![status_of("a")])
     });
-    let world = World::new(&["a"], decide, nothing());
-    world.server.lock().unwrap().refuses = true;
+    let env = TestEnv::new(&["a"], decide, nothing());
+    env.server.lock().unwrap().refuses = true;
     minutes(1).await;
-    let told = world.events();
+    let told = env.events();
     assert!(told.contains(&"Found".to_owned()), "{told:?}");
     assert!(!told.contains(&"Did".to_owned()), "nothing was done: {told:?}");
 }
@@ -691,27 +688,27 @@ async fn a_panic_in_one_keys_round_leaves_the_others_alone() {
     };
     for step in ["observe", "decide", "status"] {
         let names = ["bad", "good"];
-        let world = match step {
-            "observe" => World::build(&names, nothing(), nothing(), true),
-            "decide" => World::new(&names, Box::new(bug), nothing()),
-            _ => World::new(&names, nothing(), Box::new(bug)),
+        let env = match step {
+            "observe" => TestEnv::build(&names, nothing(), nothing(), true),
+            "decide" => TestEnv::new(&names, Box::new(bug), nothing()),
+            _ => TestEnv::new(&names, nothing(), Box::new(bug)),
         };
         minutes(10).await;
-        let panicked = world.panicked();
+        let panicked = env.panicked();
         // From 100 ms to 60 s: ten doublings, then once a minute.
         assert!(
             (15..=30).contains(&panicked),
             "{step}: {panicked} times in ten minutes"
         );
-        assert_eq!(world.failed(), panicked, "{step}");
+        assert_eq!(env.failed(), panicked, "{step}");
         assert!(
-            world.events().iter().all(|reason| reason == reason::PANICKED),
+            env.events().iter().all(|reason| reason == reason::PANICKED),
             "{step}"
         );
-        assert!(!world.events().is_empty(), "{step}");
-        let before = world.rounds();
-        world.queue.add(key("good"));
+        assert!(!env.events().is_empty(), "{step}");
+        let before = env.rounds();
+        env.queue.add(key("good"));
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(world.rounds(), before + 1, "{step}: the workers go on");
+        assert_eq!(env.rounds(), before + 1, "{step}: the workers go on");
     }
 }

@@ -14,7 +14,7 @@ use crate::change::Object;
 use crate::key::NamespacedName;
 
 /// What a write of ours came to.
-pub(super) enum WriteNews<'a> {
+pub(super) enum OwnWrite<'a> {
     /// The object as it is now.
     Written(&'a Value),
     /// The object that was deleted, or is to be once its finalizers and its grace period are over.
@@ -23,7 +23,7 @@ pub(super) enum WriteNews<'a> {
     DeletedUid(&'a NamespacedName, &'a str),
 }
 
-type Absorber = Arc<dyn Fn(&WriteNews<'_>) + Send + Sync>;
+type Absorber = Arc<dyn Fn(&OwnWrite<'_>) + Send + Sync>;
 
 /// One absorber among all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Absorbers {
         read: impl Fn(&Value) -> Option<S> + Send + Sync + 'static,
     ) -> AbsorberId {
         let (store, requirements) = (store.clone(), Arc::clone(requirements));
-        let absorb = move |news: &WriteNews<'_>| take_in(&store, news, &requirements, &read);
+        let absorb = move |news: &OwnWrite<'_>| take_in(&store, news, &requirements, &read);
         let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
         shared.made += 1;
         let id = AbsorberId(shared.made);
@@ -73,7 +73,7 @@ impl Absorbers {
     }
 
     /// Tells every store of the kind.
-    pub(super) fn spread(&self, group: &str, kind: &str, news: &WriteNews<'_>) {
+    pub(super) fn announce(&self, group: &str, kind: &str, news: &OwnWrite<'_>) {
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
         let of_kind = shared.absorbers.get(&key_of(group, kind)).into_iter().flatten();
         let of_kind: Vec<Absorber> = of_kind.map(|(_, absorb)| Arc::clone(absorb)).collect();
@@ -91,14 +91,14 @@ fn key_of(group: &str, kind: &str) -> (String, String) {
 
 fn take_in<S: Object>(
     store: &Store<S>,
-    news: &WriteNews<'_>,
+    news: &OwnWrite<'_>,
     requirements: &[Requirement],
     read: impl Fn(&Value) -> Option<S>,
 ) {
     let (value, stays) = match news {
-        WriteNews::DeletedUid(key, uid) => return store.delete_uid(key, uid),
-        WriteNews::Written(value) => (value, true),
-        WriteNews::Deleted(value) => (value, false),
+        OwnWrite::DeletedUid(key, uid) => return store.delete_uid(key, uid),
+        OwnWrite::Written(value) => (value, true),
+        OwnWrite::Deleted(value) => (value, false),
     };
     let Some(object) = read(value) else { return };
     // What is kept of the object may lack what selects it.

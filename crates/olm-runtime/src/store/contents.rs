@@ -20,7 +20,7 @@ const UNTOLD_DELETIONS: usize = 1024;
 
 /// Which state of which object a piece of news is about.
 #[derive(Debug, Clone)]
-pub(super) struct Stamp {
+pub(super) struct Revision {
     pub(super) key: NamespacedName,
     pub(super) uid: Option<String>,
     /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None`
@@ -144,14 +144,14 @@ impl<T> Contents<T> {
     }
 
     /// A state of an object, from the watch or from the answer to a write of ours; old news changes nothing.
-    pub(super) fn put(&mut self, stamp: Stamp, object: T) -> Option<Change<T>> {
+    pub(super) fn put(&mut self, stamp: Revision, object: T) -> Option<Change<T>> {
         let is_unknown_news = |contents: &Self, version| contents.complete_to.is_none_or(|to| version > to);
         self.put_if(stamp, object, is_unknown_news)
     }
 
     fn put_if(
         &mut self,
-        stamp: Stamp,
+        stamp: Revision,
         object: T,
         is_unknown_news: impl Fn(&Self, u64) -> bool,
     ) -> Option<Change<T>> {
@@ -180,16 +180,16 @@ impl<T> Contents<T> {
     }
 
     /// The watch says that the object was deleted, or left what is selected, at the stamp's version.
-    pub(super) fn delete_told(&mut self, stamp: &Stamp) -> Option<Change<T>> {
+    pub(super) fn delete_told(&mut self, stamp: &Revision) -> Option<Change<T>> {
         self.delete(stamp, true)
     }
 
     /// A write of ours deleted the object, or took it out of what is selected, at the stamp's version.
-    pub(super) fn delete_own(&mut self, stamp: &Stamp) -> Option<Change<T>> {
+    pub(super) fn delete_own(&mut self, stamp: &Revision) -> Option<Change<T>> {
         self.delete(stamp, false)
     }
 
-    fn delete(&mut self, stamp: &Stamp, is_told: bool) -> Option<Change<T>> {
+    fn delete(&mut self, stamp: &Revision, is_told: bool) -> Option<Change<T>> {
         self.see(stamp.version);
         let is_older = |held: &Held<T>| match (held.version, stamp.version) {
             (Some(known), Some(version)) => known <= version,
@@ -249,7 +249,7 @@ impl<T> Contents<T> {
     }
 
     /// The list has an object of this name that cannot be read.
-    pub(super) fn listed_unreadable(&mut self, stamp: &Stamp) {
+    pub(super) fn listed_unreadable(&mut self, stamp: &Revision) {
         self.see(stamp.version);
         if let Some(relist) = &mut self.relist {
             relist.listed.insert(stamp.key.clone());
@@ -258,7 +258,7 @@ impl<T> Contents<T> {
     }
 
     /// The list has this object.
-    pub(super) fn listed(&mut self, stamp: Stamp, object: T) -> Option<Change<T>> {
+    pub(super) fn listed(&mut self, stamp: Revision, object: T) -> Option<Change<T>> {
         self.listed_unreadable(&stamp);
         // It was alive when the list was made, which is later than `complete_to`.
         self.put_if(stamp, object, |_, _| true)

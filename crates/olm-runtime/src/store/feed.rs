@@ -8,7 +8,7 @@ use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 
-use super::contents::Stamp;
+use super::contents::Revision;
 use super::watch::{Requirement, selected};
 use super::{Store, stamp_of};
 use crate::change::Object;
@@ -112,7 +112,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
     }
 
     /// Tells once of each object and error, in the log and on the object.
-    fn unreadable(&self, stamp: &Stamp, is_listed: bool, mut error: String) {
+    fn unreadable(&self, stamp: &Revision, is_listed: bool, mut error: String) {
         let end = error.floor_char_boundary(ERROR_LIMIT);
         error.truncate(end);
         if !self.store.mark_unreadable(stamp, is_listed, &error) {

@@ -19,14 +19,14 @@ use crate::{isolation, wake};
 
 /// What is heard of a kind.
 #[derive(Debug, Clone)]
-pub enum Heard<K> {
+pub enum NewsItem<K> {
     /// This object changed, or is there when everything is listed. What it was before is not known.
     Changed(Change<PartialObjectMeta<K>>),
     /// Everything was listed: what was not heard of just before is not there, and may have been.
     Listed,
 }
 
-type Listener<K> = Box<dyn Fn(&Heard<K>) + Send + Sync>;
+type Listener<K> = Box<dyn Fn(&NewsItem<K>) + Send + Sync>;
 
 /// News of one kind; a clone is another handle to the same.
 pub struct News<K> {
@@ -63,7 +63,7 @@ impl<K> Default for News<K> {
 impl<K> News<K> {
     /// Calls `listener` with everything that is heard from now on. It must be quick, and a panic in it is logged and told by an
     /// Event on the object, as with [`super::Store::on_change`].
-    pub fn on_news(&self, listener: impl Fn(&Heard<K>) + Send + Sync + 'static) {
+    pub fn on_news(&self, listener: impl Fn(&NewsItem<K>) + Send + Sync + 'static) {
         let listeners = self.shared.listeners.write();
         listeners
             .unwrap_or_else(PoisonError::into_inner)
@@ -108,25 +108,25 @@ impl<K: Stored> News<K> {
         match event {
             watcher::Event::Init => {}
             watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-                self.tell(&Heard::Changed(applied(object)));
+                self.tell(&NewsItem::Changed(applied(object)));
             }
             watcher::Event::Delete(object) => {
                 let old = Arc::new(object);
-                self.tell(&Heard::Changed(Change::Deleted { old }));
+                self.tell(&NewsItem::Changed(Change::Deleted { old }));
             }
             watcher::Event::InitDone => {
-                self.tell(&Heard::Listed);
+                self.tell(&NewsItem::Listed);
                 self.shared.ready.send_replace(true);
             }
         }
     }
 
-    fn tell(&self, heard: &Heard<K>) {
+    fn tell(&self, heard: &NewsItem<K>) {
         let listeners = self.shared.listeners.read();
         let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
         let change = match heard {
-            Heard::Changed(change) => Some(change),
-            Heard::Listed => None,
+            NewsItem::Changed(change) => Some(change),
+            NewsItem::Listed => None,
         };
         let kind = kind_of::<K>();
         let _cause = change.map(|change| wake::because_of(&kind, change));

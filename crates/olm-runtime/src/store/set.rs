@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::absorb::{Absorbers, WriteNews};
+use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
 use super::news::News;
 use super::on_demand::OnDemand;
@@ -252,7 +252,7 @@ impl StoreSetHandle {
         let text = |pointer: &str| object.get(pointer).and_then(Value::as_str).unwrap_or_default();
         let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         self.absorbers
-            .spread(group, text("kind"), &WriteNews::Written(object));
+            .announce(group, text("kind"), &OwnWrite::Written(object));
     }
 
     /// Takes in what the deletion of `target` returned: a `Status` when the object is gone, else the object, which then
@@ -262,14 +262,14 @@ impl StoreSetHandle {
         let api = &target.api;
         if answer.get("kind").and_then(Value::as_str) != Some("Status") {
             self.absorbers
-                .spread(&api.group, &api.kind, &WriteNews::Deleted(answer));
+                .announce(&api.group, &api.kind, &OwnWrite::Deleted(answer));
             return;
         }
         let told = answer.pointer("/details/uid").and_then(Value::as_str);
         if let Some(uid) = told.or(uid) {
             let key = NamespacedName::new(target.namespace.clone().unwrap_or_default(), target.name.as_str());
             self.absorbers
-                .spread(&api.group, &api.kind, &WriteNews::DeletedUid(&key, uid));
+                .announce(&api.group, &api.kind, &OwnWrite::DeletedUid(&key, uid));
         }
     }
 }

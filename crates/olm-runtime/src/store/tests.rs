@@ -66,7 +66,7 @@ fn the_deletion_of_a_namesake_is_ignored() {
     assert_eq!(known_version(&store), Some(12));
 }
 
-/// Found by the law of stores: the answer to a write comes after that to a deletion, and after a list that shows neither.
+/// Found by the property test of stores: the answer to a write comes after that to a deletion, and after a list that shows neither.
 #[test]
 fn a_late_answer_revives_nothing_between_a_list_and_its_watch() {
     let store = Store::new();

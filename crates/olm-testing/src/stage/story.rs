@@ -1,4 +1,4 @@
-//! Stories that are told to a world, and the laws that hold wherever one is interrupted.
+//! Stories that happen to operators in a test, and the properties that hold wherever one is interrupted.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ const REPEATED: usize = 12;
 /// Longer than every wait of a controller that has nothing to do.
 const QUIET_SECONDS: u64 = 120;
 
-/// A world that stories can be told to: operators on a [`Stage`], and whatever else takes part.
-pub trait Told: Sized {
+/// What a story happens to: operators on a [`Stage`], and whatever else takes part.
+pub trait StoryEnv: Sized {
     /// Something that happens.
     type Step;
 
-    /// A world in which nothing of a story has happened yet.
+    /// One in which nothing of a story has happened yet.
     fn begin() -> Self;
     /// Where it happens.
     fn stage(&mut self) -> &mut Stage;
@@ -48,10 +48,10 @@ pub enum Interruption {
 }
 
 /// Tells a story, with time to come to rest after each step.
-pub fn tell<W: Told>(world: &mut W, story: &[W::Step]) {
+pub fn tell<E: StoryEnv>(env: &mut E, story: &[E::Step]) {
     for step in story {
-        world.take(step);
-        world.rest();
+        env.take(step);
+        env.rest();
     }
 }
 
@@ -61,15 +61,15 @@ pub fn tell<W: Told>(world: &mut W, story: &[W::Step]) {
 /// # Panics
 /// When something is written.
 #[track_caller]
-pub fn assert_rests<W: Told>(world: &mut W, name: &str, seconds: u64, greeting: Option<&str>) {
-    let before = world.writes().len();
-    let fresh = |world: &W| world.writes().get(before..).unwrap_or_default().to_vec();
-    world.go_on(seconds);
-    let found = fresh(world);
+pub fn assert_rests<E: StoryEnv>(env: &mut E, name: &str, seconds: u64, greeting: Option<&str>) {
+    let before = env.writes().len();
+    let fresh = |env: &E| env.writes().get(before..).unwrap_or_default().to_vec();
+    env.go_on(seconds);
+    let found = fresh(env);
     assert!(found.is_empty(), "{name} does not rest: {found:#?}");
-    world.stage().kill();
-    world.go_on(seconds);
-    let found = fresh(world);
+    env.stage().kill();
+    env.go_on(seconds);
+    let found = fresh(env);
     let is_greeting = |write: &String| greeting == Some(write.as_str());
     assert!(
         found.len() <= 1 && found.iter().all(is_greeting),
@@ -77,14 +77,14 @@ pub fn assert_rests<W: Told>(world: &mut W, name: &str, seconds: u64, greeting: 
     );
 }
 
-/// A world that was told a story with its write number `at`, from one on, interrupted.
-pub fn interrupted<W: Told>(story: &[W::Step], how: Interruption, at: usize) -> W {
-    let mut world = W::begin();
+/// One that a story happened to with its write number `at`, from one on, interrupted.
+pub fn interrupted<E: StoryEnv>(story: &[E::Step], how: Interruption, at: usize) -> E {
+    let mut env = E::begin();
     match how {
-        Interruption::Kill => world.stage().start_doomed(at),
+        Interruption::Kill => env.stage().start_doomed(at),
         Interruption::LoseAnswer => {
             let mut left = at;
-            world.stage().cluster.on_request(move |request| {
+            env.stage().cluster.on_request(move |request| {
                 if !request.verb.writes() {
                     return None;
                 }
@@ -94,25 +94,25 @@ pub fn interrupted<W: Told>(story: &[W::Step], how: Interruption, at: usize) -> 
         }
     }
     for step in story {
-        world.take(step);
-        world.rest();
-        if world.stage().is_killed() {
-            world.rest();
+        env.take(step);
+        env.rest();
+        if env.stage().is_killed() {
+            env.rest();
         }
     }
-    world
+    env
 }
 
 /// Every story with each of its writes interrupted: the end is the one without, it costs few writes more, and at rest
 /// nothing is written. The short form takes a fifth of `what`, these interruptions.
 ///
 /// # Panics
-/// When a law does not hold.
+/// When a property does not hold.
 #[track_caller]
-pub fn every_interruption<W: Told>(what: &str, stories: Vec<Story<W::Step>>, how: Interruption) {
+pub fn every_interruption<E: StoryEnv>(what: &str, stories: Vec<Story<E::Step>>, how: Interruption) {
     let mut cases = Vec::new();
     for (name, story) in stories {
-        let mut reference = W::begin();
+        let mut reference = E::begin();
         tell(&mut reference, &story);
         let most = reference.own_writes();
         assert!(most > 0, "{name} writes nothing");
@@ -123,18 +123,14 @@ pub fn every_interruption<W: Told>(what: &str, stories: Vec<Story<W::Step>>, how
     for (at, told) in long::pick(what, cases) {
         let (name, story, most, end) = told.as_ref();
         let context = format!("{name}, {how:?} at write {at}");
-        let mut world: W = interrupted(story, how, at);
-        normal::assert_same(
-            &normal::normalised(&world.stage().cluster.objects()),
-            end,
-            &context,
-        );
-        let writes = world.own_writes();
+        let mut env: E = interrupted(story, how, at);
+        normal::assert_same(&normal::normalised(&env.stage().cluster.objects()), end, &context);
+        let writes = env.own_writes();
         assert!(
             writes <= most + REPEATED,
             "{context}: {writes} writes, {most} without"
         );
-        world.go_on(QUIET_SECONDS);
-        assert_eq!(world.own_writes(), writes, "{context}: no rest");
+        env.go_on(QUIET_SECONDS);
+        assert_eq!(env.own_writes(), writes, "{context}: no rest");
     }
 }

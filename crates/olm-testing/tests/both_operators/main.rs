@@ -7,14 +7,14 @@
 #![allow(clippy::unwrap_used)] // For tests only.
 
 mod outside;
-mod world;
+mod test_env;
 
 use olm_testing::stage::story::{Interruption, Story, assert_rests, every_interruption, tell};
 use serde_json::{Value, json};
 
 use self::outside::versions;
-use self::world::Step::{Approve, Delete, Edit, LosePods, Put, Serve};
-use self::world::{Step, World};
+use self::test_env::Step::{Approve, Delete, Edit, LosePods, Put, Serve};
+use self::test_env::{Step, TestEnv};
 
 fn group(targets: &[&str]) -> Value {
     let spec = match targets {
@@ -79,33 +79,33 @@ fn stories() -> Vec<Story<Step>> {
     ]
 }
 
-fn after(story: &[Step]) -> World {
-    let mut world = World::new();
-    tell(&mut world, story);
-    world
+fn after(story: &[Step]) -> TestEnv {
+    let mut env = TestEnv::new();
+    tell(&mut env, story);
+    env
 }
 
 #[test]
 fn a_subscription_becomes_a_running_operator_and_is_upgraded_and_removed() {
-    let mut world = after(&install(&["ns"], "Automatic"));
-    assert_eq!(world.phases(), ["demo.v1 Succeeded"]);
-    assert_eq!(world.only("InstallPlan")["status"]["phase"], "Complete");
-    assert_eq!(world.only("Subscription")["status"]["state"], "AtLatestKnown");
-    assert_eq!(world.only("OperatorGroup")["status"]["namespaces"], json!(["ns"]));
-    assert_eq!(world.image(), "demo:1");
-    assert_eq!(world.all("ClusterRoleBinding").len(), 1);
+    let mut env = after(&install(&["ns"], "Automatic"));
+    assert_eq!(env.phases(), ["demo.v1 Succeeded"]);
+    assert_eq!(env.only("InstallPlan")["status"]["phase"], "Complete");
+    assert_eq!(env.only("Subscription")["status"]["state"], "AtLatestKnown");
+    assert_eq!(env.only("OperatorGroup")["status"]["namespaces"], json!(["ns"]));
+    assert_eq!(env.image(), "demo:1");
+    assert_eq!(env.all("ClusterRoleBinding").len(), 1);
 
-    tell(&mut world, &[Serve(versions(2))]);
-    assert_eq!(world.phases(), ["demo.v2 Succeeded"]);
-    assert_eq!(world.only("Subscription")["status"]["installedCSV"], "demo.v2");
-    assert_eq!(world.image(), "demo:2");
-    let role = world.only("ClusterRole");
+    tell(&mut env, &[Serve(versions(2))]);
+    assert_eq!(env.phases(), ["demo.v2 Succeeded"]);
+    assert_eq!(env.only("Subscription")["status"]["installedCSV"], "demo.v2");
+    assert_eq!(env.image(), "demo:2");
+    let role = env.only("ClusterRole");
     assert_eq!(
         role["metadata"]["labels"]["olm.owner"], "demo.v2",
         "that of demo.v1 is gone"
     );
 
-    tell(&mut world, &REMOVAL);
+    tell(&mut env, &REMOVAL);
     for kind in [
         "ClusterServiceVersion",
         "Deployment",
@@ -116,12 +116,12 @@ fn a_subscription_becomes_a_running_operator_and_is_upgraded_and_removed() {
         "ClusterRoleBinding",
         "OperatorCondition",
     ] {
-        let left = world.all(kind);
-        let of_demo = left.iter().filter(|object| world::is_of_demo(object));
+        let left = env.all(kind);
+        let of_demo = left.iter().filter(|object| test_env::is_of_demo(object));
         assert_eq!(of_demo.count(), 0, "{kind}: {left:#?}");
     }
     assert_eq!(
-        world.all("CustomResourceDefinition").len(),
+        env.all("CustomResourceDefinition").len(),
         1,
         "what users made is not lost"
     );
@@ -131,9 +131,9 @@ fn a_subscription_becomes_a_running_operator_and_is_upgraded_and_removed() {
 #[test]
 fn at_rest_neither_writes_not_even_when_both_are_new() {
     for (name, story) in stories() {
-        let mut world = after(&story);
+        let mut env = after(&story);
         // A new process connects to the catalog anew, and says since when.
-        assert_rests(&mut world, name, 600, Some("patch CatalogSource ns/cat status"));
+        assert_rests(&mut env, name, 600, Some("patch CatalogSource ns/cat status"));
     }
 }
 
@@ -142,19 +142,19 @@ fn at_rest_neither_writes_not_even_when_both_are_new() {
 fn an_upgrade_in_fifteen_steps_is_not_slowed_down() {
     const STEPS: u32 = 15;
     // Nobody waits for anything but answers, and for changes that come together.
-    const MOST_SECONDS: u32 = 2 * (STEPS + 1);
-    let mut world = after(&[Serve(versions(STEPS + 1)), Put(group(&["ns"])), Put(catalog())]);
-    world.put(subscription("Automatic", Some("demo.v1")));
+    const MAX_SECONDS: u32 = 2 * (STEPS + 1);
+    let mut env = after(&[Serve(versions(STEPS + 1)), Put(group(&["ns"])), Put(catalog())]);
+    env.put(subscription("Automatic", Some("demo.v1")));
     let last = format!("demo.v{} Succeeded", STEPS + 1);
     let mut seconds = 0;
-    while world.phases() != [last.as_str()] {
-        world.run_for(1);
+    while env.phases() != [last.as_str()] {
+        env.run_for(1);
         seconds += 1;
-        assert!(seconds <= MOST_SECONDS, "{:?}", world.phases());
+        assert!(seconds <= MAX_SECONDS, "{:?}", env.phases());
     }
-    assert_eq!(world.all("InstallPlan").len(), 5, "the others are collected");
-    assert_eq!(world.paused(), 0, "{:#?}", world.events);
-    let told: Vec<&String> = world
+    assert_eq!(env.all("InstallPlan").len(), 5, "the others are collected");
+    assert_eq!(env.paused(), 0, "{:#?}", env.events);
+    let told: Vec<&String> = env
         .events
         .iter()
         .filter(|event| event.starts_with("ReconcileSlowedDown"))
@@ -164,11 +164,11 @@ fn an_upgrade_in_fifteen_steps_is_not_slowed_down() {
 
 #[test]
 fn one_operator_killed_after_any_write_changes_nothing_in_the_end() {
-    every_interruption::<World>("interruptions of both operators", stories(), Interruption::Kill);
+    every_interruption::<TestEnv>("interruptions of both operators", stories(), Interruption::Kill);
 }
 
 #[test]
 fn an_answer_lost_to_one_of_them_changes_nothing_in_the_end() {
     let what = "interruptions of both operators";
-    every_interruption::<World>(what, stories(), Interruption::LoseAnswer);
+    every_interruption::<TestEnv>(what, stories(), Interruption::LoseAnswer);
 }

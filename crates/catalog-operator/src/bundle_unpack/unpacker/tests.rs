@@ -1,5 +1,5 @@
+mod eviction;
 mod fairness;
-mod room;
 mod waiters;
 
 use std::collections::VecDeque;

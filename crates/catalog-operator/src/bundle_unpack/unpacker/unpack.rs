@@ -12,7 +12,7 @@ use super::super::error::{UnpackClass, UnpackError};
 use super::super::packed::PackedBundle;
 use super::super::preflight;
 use super::super::retry::{self, Next};
-use super::{Asked, Entry, EntryState, Failure, Key, Shared, Told, Waiter, room};
+use super::{Entry, EntryState, Failure, Key, Notified, Shared, Waiter, WaiterRequest, eviction};
 use crate::fair_permits::{Permit, Ticket};
 
 /// How long a failure stays known after it may be tried again.
@@ -194,15 +194,15 @@ impl Unpack {
         let Some(entry) = entries.get(&self.key) else {
             return Ok(kept);
         };
-        room::check(&entries, &bundle, entry.waiters.keys(), &self.key.image, now)?;
+        eviction::check(&entries, &bundle, entry.waiters.keys(), &self.key.image, now)?;
         let pinned = self.pinned(bundle.image());
         tracing::info!(image = %self.key.image, pinned = %pinned.image, bundle = %self.key.bundle, "bundle unpacked");
         let namespace = entry.namespace.clone();
         let told = entry.waiters.iter().map(|(waiter, asked)| {
             let asked = asked.at;
-            (waiter.clone(), Told { asked, at: now })
+            (waiter.clone(), Notified { asked, at: now })
         });
-        let told: BTreeMap<Waiter, Told> = told.collect();
+        let told: BTreeMap<Waiter, Notified> = told.collect();
         let waiters = told.keys().cloned().collect();
         // Plans ask by digest for what resolution has asked for by tag.
         if pinned != self.key {
@@ -215,7 +215,7 @@ impl Unpack {
             entry.waiters.clear();
             entry.told = told;
         }
-        room::shrink(&mut entries, now);
+        eviction::shrink(&mut entries, now);
         drop(entries);
         self.shared.tell(&waiters);
         Ok(kept)
@@ -240,12 +240,12 @@ impl Unpack {
 
     /// Returns once the bundle was neither used nor needed for a while and is forgotten.
     async fn expire(&self, key: &Key, bundle: &Weak<PackedBundle>) {
-        let mut until = Instant::now() + room::KEEP_READY;
+        let mut until = Instant::now() + eviction::KEEP_READY;
         loop {
             tokio::time::sleep_until(until).await;
             let now = Instant::now();
             let mut entries = self.shared.lock();
-            let waiting = room::waiting(&entries, now);
+            let waiting = eviction::waiting(&entries, now);
             let Some(entry) = entries.get_mut(key) else {
                 return;
             };
@@ -253,16 +253,16 @@ impl Unpack {
             {
                 return;
             }
-            let is_needed = room::is_needed(entry, &waiting, now);
+            let is_needed = eviction::is_needed(entry, &waiting, now);
             // Whoever waits for nothing any more has read all it wanted.
             entry.readers.retain(|reader, _| waiting.contains_key(reader));
             let unused = now.saturating_duration_since(entry.last_used);
-            match room::KEEP_READY
+            match eviction::KEEP_READY
                 .checked_sub(unused)
                 .filter(|left| !left.is_zero())
             {
                 Some(left) => until = now + left,
-                None if is_needed => until = now + room::KEEP_READY,
+                None if is_needed => until = now + eviction::KEEP_READY,
                 None => {
                     entries.remove(key);
                     return;
@@ -296,7 +296,7 @@ impl Unpack {
             return None;
         }
         let now = Instant::now();
-        let is_due = |asked: &Asked| asked.retry_at(failure) <= now;
+        let is_due = |asked: &WaiterRequest| asked.retry_at(failure) <= now;
         let due = entry.waiters.iter().filter(|(_, asked)| is_due(asked));
         let due: BTreeSet<Waiter> = due.map(|(waiter, _)| waiter.clone()).collect();
         entry.waiters.retain(|waiter, _| !due.contains(waiter));

@@ -35,7 +35,7 @@ async fn wait_for(
 ) -> ConnectionState {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let state = connections.aim(&key(), Some(endpoint.clone()));
+        let state = connections.set_endpoint(&key(), Some(endpoint.clone()));
         if wanted(&state) {
             return state;
         }
@@ -51,7 +51,7 @@ fn is_ready(state: &ConnectionState) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_tried_without_an_endpoint() {
     let (connections, woken) = connections();
-    let state = connections.aim(&key(), None);
+    let state = connections.set_endpoint(&key(), None);
     assert!(matches!(state, ConnectionState::Waiting), "{state:?}");
     sleep(Duration::from_millis(100)).await;
     assert!(woken.try_recv().is_err());
@@ -107,7 +107,7 @@ async fn a_replaced_pod_behind_the_same_address_gives_a_new_generation() {
     let (connections, _woken) = connections();
     wait_for(&connections, &endpoint(port, "pod-1"), is_ready).await;
     let first = connections.link(&key()).unwrap().generation;
-    let moved = connections.aim(&key(), Some(endpoint(port, "pod-2")));
+    let moved = connections.set_endpoint(&key(), Some(endpoint(port, "pod-2")));
     assert!(
         matches!(moved, ConnectionState::Connecting),
         "the old pod's state is not told of the new: {moved:?}"

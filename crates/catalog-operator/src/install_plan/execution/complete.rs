@@ -53,10 +53,10 @@ pub(super) fn complete(
         StepKind::BundleSecret => encode_string_data(&mut object),
         _ => {}
     }
-    let is_strange = |current: &Value| {
+    let is_foreign = |current: &Value| {
         !object::is_of_a_csv(current) || !namespaced && !object::is_of_a_csv_in(current, &namespace)
     };
-    if kind.has_owner() && current.is_some_and(is_strange) {
+    if kind.has_owner() && current.is_some_and(is_foreign) {
         object::remove_csv_owner(&mut object);
         return Ok(Some(object));
     }

@@ -5,9 +5,9 @@ use super::*;
 /// Cases 43, 60, 64, 67: two rounds of writes, three writes of the status.
 #[test]
 fn approved_plan_is_carried_out_with_few_writes() {
-    let mut world = World::with_plan(&[rich()]);
-    world.converge();
-    insta::assert_snapshot!(world.writes.join("\n"), @r"
+    let mut env = TestEnv::with_plan(&[rich()]);
+    env.converge();
+    insta::assert_snapshot!(env.writes.join("\n"), @r"
     create ClusterServiceVersion ns/demo.v1
     create CustomResourceDefinition demos.example.com
     apply PriorityClass urgent
@@ -23,7 +23,7 @@ fn approved_plan_is_carried_out_with_few_writes() {
     create RoleBinding ns/demo.v1-demo-HASH
     patch InstallPlan ns/install-1 status
     ");
-    insta::assert_snapshot!(world.summary(PLAN), @r"
+    insta::assert_snapshot!(env.summary(PLAN), @r"
     Complete -
     Installed=True - -
     ClusterServiceVersion/demo.v1 Created
@@ -43,13 +43,13 @@ fn approved_plan_is_carried_out_with_few_writes() {
 
 #[test]
 fn every_object_carries_label_namespace_and_owner() {
-    let mut world = World::with_plan(&[rich()]);
-    world.converge();
-    let uid = world.object("ClusterServiceVersion ns/demo.v1")["metadata"]["uid"].clone();
+    let mut env = TestEnv::with_plan(&[rich()]);
+    env.converge();
+    let uid = env.object("ClusterServiceVersion ns/demo.v1")["metadata"]["uid"].clone();
     let ours =
         |object: &&Value| !["InstallPlan", "Namespace", "OperatorGroup"].contains(&object::kind(object));
-    for object in world.objects().iter().filter(ours) {
-        let (key, kind) = (world::key(object), object::kind(object));
+    for object in env.objects().iter().filter(ours) {
+        let (key, kind) = (test_env::key(object), object::kind(object));
         assert_eq!(object["metadata"]["labels"]["olm.managed"], "true", "{key}");
         match kind {
             "ClusterServiceVersion" => {}
@@ -80,14 +80,14 @@ fn every_object_carries_label_namespace_and_owner() {
             }
         }
     }
-    let csv = world.object("ClusterServiceVersion ns/demo.v1");
+    let csv = env.object("ClusterServiceVersion ns/demo.v1");
     assert_eq!(csv["spec"]["replaces"], "demo.v0");
     assert_eq!(
         csv["metadata"]["annotations"]["operatorframework.io/properties"],
         r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.0.0"}}]}"#
     );
     assert_eq!(
-        world.object("Secret ns/secret")["data"],
+        env.object("Secret ns/secret")["data"],
         json!({"password": "eA=="})
     );
 }
@@ -95,41 +95,41 @@ fn every_object_carries_label_namespace_and_owner() {
 /// Cases 57 and 43: pull secrets are copied, bundles in ConfigMaps of upstream are understood.
 #[test]
 fn pull_secret_is_copied_or_missed() {
-    let mut world = World::with_plan(&[small()]);
+    let mut env = TestEnv::with_plan(&[small()]);
     let step = json!([{"resolving": "demo.v1", "status": "Unknown",
         "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": "Secret", "name": "s", "manifest": "{}"}}]);
-    world.change_plan(PLAN, |plan| plan["status"]["plan"] = step);
-    world.converge();
-    world.assert_told(PLAN, "secret s does not exist - secrets \"s\" not found");
-    world.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "olm", "annotations": {"x": "y"}}, "type": "t", "data": {"k": "dg=="}}));
-    world.converge();
-    assert_eq!(world.object("Secret ns/s")["data"], json!({"k": "dg=="}));
-    assert_eq!(world.object("Secret ns/s")["type"], "t");
+    env.change_plan(PLAN, |plan| plan["status"]["plan"] = step);
+    env.converge();
+    env.assert_told(PLAN, "secret s does not exist - secrets \"s\" not found");
+    env.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "olm", "annotations": {"x": "y"}}, "type": "t", "data": {"k": "dg=="}}));
+    env.converge();
+    assert_eq!(env.object("Secret ns/s")["data"], json!({"k": "dg=="}));
+    assert_eq!(env.object("Secret ns/s")["type"], "t");
 }
 
 #[test]
 fn upstreams_references_are_carried_out() {
     let bundle = small();
     let text = |object: &Value| object.to_string();
-    let mut world = World::with_plan(std::slice::from_ref(&bundle));
+    let mut env = TestEnv::with_plan(std::slice::from_ref(&bundle));
     let reference = json!({"kind": "ConfigMap", "name": "18", "namespace": NAMESPACE, "catalogSourceName": "cat", "catalogSourceNamespace": NAMESPACE,
         "replaces": "demo.v0", "properties": r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"1.0.0"}}]}"#}).to_string();
     assert!(serde_json::from_str::<ConfigMapReference>(&reference).is_ok());
-    world.change_plan(PLAN, |plan| {
+    env.change_plan(PLAN, |plan| {
         for step in plan["status"]["plan"].as_array_mut().unwrap() {
             step["resource"]["manifest"] = reference.clone().into();
         }
     });
-    world.converge();
-    world.assert_told(PLAN, "error finding unpacked bundle configmap for ref ns/18");
-    world.put(
+    env.converge();
+    env.assert_told(PLAN, "error finding unpacked bundle configmap for ref ns/18");
+    env.put(
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "18", "namespace": NAMESPACE},
         "data": {"csv.yaml": text(&bundle.csv), "crd.yaml": text(&bundle.objects[0].object)}}),
     );
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
     assert_eq!(
-        world.object("ClusterServiceVersion ns/demo.v1")["spec"]["replaces"],
+        env.object("ClusterServiceVersion ns/demo.v1")["spec"]["replaces"],
         "demo.v0"
     );
 }
@@ -138,16 +138,16 @@ fn upstreams_references_are_carried_out() {
 /// ServiceAccount, is made once and shared.
 #[test]
 fn operators_of_one_plan_may_share_a_service_account() {
-    let mut world = World::with_plan(&[
+    let mut env = TestEnv::with_plan(&[
         bundle("demo.v1", vec![crd("demos.example.com")]),
         bundle("upper.v1", vec![crd("uppers.example.com")]),
     ]);
-    world.converge();
-    let told = world.messages(PLAN);
+    env.converge();
+    let told = env.messages(PLAN);
     assert!(!told.iter().any(|text| text.contains("retrying")), "{told:#?}");
-    assert_eq!(world.count("patch InstallPlan"), 3);
-    world.assert_summary(PLAN, "Complete");
-    let account = world.object("ServiceAccount ns/demo");
+    assert_eq!(env.count("patch InstallPlan"), 3);
+    env.assert_summary(PLAN, "Complete");
+    let account = env.object("ServiceAccount ns/demo");
     let owners = object::owner_references(&account).iter();
     let owners: Vec<_> = owners.map(|owner| owner["name"].clone()).collect();
     assert_eq!(owners, ["demo.v1", "upper.v1"]);
@@ -156,15 +156,15 @@ fn operators_of_one_plan_may_share_a_service_account() {
 /// Upstream's generated Subscription lacks type and namespace labels; golden/06-dependency.
 #[test]
 fn generated_subscription_says_who_made_it() {
-    let mut world = World::with_plan(&[small()]);
+    let mut env = TestEnv::with_plan(&[small()]);
     let manifest = r#"{"metadata":{"name":"demo-stable-cat-ns","namespace":"ns"},"spec":{"source":"cat","sourceNamespace":"ns","name":"demo","channel":"stable","startingCSV":"demo.v1","installPlanApproval":"Automatic"},"status":{"lastUpdated":null}}"#;
     let step = json!({"resolving": "demo.v1", "status": "Unknown", "resource": {"sourceName": "cat", "sourceNamespace": "ns",
         "group": "operators.coreos.com", "version": "v1alpha1", "kind": "Subscription", "name": "demo-stable-cat-ns", "manifest": manifest}});
-    world.change_plan(PLAN, |plan| {
+    env.change_plan(PLAN, |plan| {
         plan["status"]["plan"].as_array_mut().unwrap().insert(0, step);
     });
-    world.converge();
-    let subscription = world.object("Subscription ns/demo-stable-cat-ns");
+    env.converge();
+    let subscription = env.object("Subscription ns/demo-stable-cat-ns");
     assert_eq!(
         subscription["metadata"]["annotations"],
         json!({"olm.generated-by": PLAN})
@@ -176,14 +176,14 @@ fn generated_subscription_says_who_made_it() {
 /// Cases 73 and 74: everything but CustomResourceDefinitions is written in the ServiceAccount's name.
 #[test]
 fn scoped_plan_is_written_in_the_service_accounts_name() {
-    let mut world = World::with_plan(&[rich()]);
+    let mut env = TestEnv::with_plan(&[rich()]);
     let reference = json!({"kind": "ServiceAccount", "name": "scoped", "namespace": NAMESPACE});
-    world.set_groups(&[group(
+    env.set_groups(&[group(
         json!({"serviceAccountName": "scoped"}),
         json!({"namespaces": [NAMESPACE], "serviceAccountRef": reference}),
     )]);
-    world.converge();
-    for write in world
+    env.converge();
+    for write in env
         .writes
         .iter()
         .filter(|write| !write.contains("InstallPlan") && !write.contains("CustomResourceDefinition"))
@@ -191,15 +191,11 @@ fn scoped_plan_is_written_in_the_service_accounts_name() {
         assert!(write.ends_with("as ns/scoped"), "{write}");
     }
     assert!(
-        world
-            .writes
+        env.writes
             .contains(&"create CustomResourceDefinition demos.example.com".to_owned())
     );
-    assert_eq!(
-        world.plan(PLAN)["status"]["attenuatedServiceAccountRef"],
-        reference
-    );
-    world.assert_summary(PLAN, "Complete");
+    assert_eq!(env.plan(PLAN)["status"]["attenuatedServiceAccountRef"], reference);
+    env.assert_summary(PLAN, "Complete");
 }
 
 /// Bundles often bring the ServiceAccount their permissions imply: one write for both steps, no further round.
@@ -209,23 +205,23 @@ fn service_account_brought_twice_is_made_once() {
         crd("demos.example.com"),
         core("ServiceAccount", "demo", json!({})),
     ];
-    let mut world = World::with_plan(&[bundle("demo.v1", objects)]);
-    world.converge();
-    assert_eq!(world.count("create ServiceAccount"), 1);
-    assert_eq!(world.count("patch ServiceAccount"), 0);
-    assert_eq!(world.count("patch InstallPlan"), 2);
-    world.assert_summary(PLAN, "Complete");
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", objects)]);
+    env.converge();
+    assert_eq!(env.count("create ServiceAccount"), 1);
+    assert_eq!(env.count("patch ServiceAccount"), 0);
+    assert_eq!(env.count("patch InstallPlan"), 2);
+    env.assert_summary(PLAN, "Complete");
 }
 
 /// Bundles with an older version of a kind are written with the one that is served.
 #[test]
 fn old_version_of_a_known_kind_is_written_as_the_served_one() {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1beta1", "kind": "Role", "metadata": {"name": "r"}, "rules": []});
-    let mut world = World::with_plan(&[bundle("demo.v1", vec![role])]);
-    world.converge();
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", vec![role])]);
+    env.converge();
     assert_eq!(
-        world.object("Role ns/r")["apiVersion"],
+        env.object("Role ns/r")["apiVersion"],
         "rbac.authorization.k8s.io/v1"
     );
-    world.assert_summary(PLAN, "Complete");
+    env.assert_summary(PLAN, "Complete");
 }

@@ -5,10 +5,10 @@ use super::*;
 /// Complete only when the API is served; until then the status names what is missing.
 #[test]
 fn plan_is_not_complete_before_its_crd_is_served() {
-    let mut world = World::with_plan(&[small()]);
-    world.set_establishing(false);
-    world.converge();
-    insta::assert_snapshot!(world.summary(PLAN), @r"
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.set_establishing(false);
+    env.converge();
+    insta::assert_snapshot!(env.summary(PLAN), @r"
     Installing waiting for CustomResourceDefinition demos.example.com to be established
     ClusterServiceVersion/demo.v1 Created
     CustomResourceDefinition/demos.example.com WaitingForApi
@@ -18,33 +18,33 @@ fn plan_is_not_complete_before_its_crd_is_served() {
     ClusterRole/demo.v1-HASH Created
     ClusterRoleBinding/demo.v1-HASH Created
     ");
-    world.set_establishing(true);
-    world.converge();
-    world.assert_summary(PLAN, "Complete -\nInstalled=True - -");
+    env.set_establishing(true);
+    env.converge();
+    env.assert_summary(PLAN, "Complete -\nInstalled=True - -");
 }
 
 #[test]
 fn crd_that_vanishes_while_waited_for_is_made_again() {
-    let mut world = World::with_plan(&[small()]);
-    world.set_establishing(false);
-    world.converge();
-    world.delete("CustomResourceDefinition demos.example.com");
-    world.set_establishing(true);
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
-    assert!(world.find("CustomResourceDefinition demos.example.com").is_some());
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.set_establishing(false);
+    env.converge();
+    env.delete("CustomResourceDefinition demos.example.com");
+    env.set_establishing(true);
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    assert!(env.find("CustomResourceDefinition demos.example.com").is_some());
 }
 
 /// A plan that carries its CustomResourceDefinition itself: a bundle image with one that is not served is not even taken.
-fn with_inline_crd(crd: &Value) -> World {
-    let world = World::with_plan(&[small()]);
-    world.change_plan(PLAN, |plan| {
+fn with_inline_crd(crd: &Value) -> TestEnv {
+    let env = TestEnv::with_plan(&[small()]);
+    env.change_plan(PLAN, |plan| {
         let steps = plan["status"]["plan"].as_array_mut().unwrap();
         let is_crd = |step: &&mut Value| step["resource"]["kind"] == "CustomResourceDefinition";
         let step = steps.iter_mut().find(is_crd).unwrap();
         step["resource"]["manifest"] = crd.to_string().into();
     });
-    world
+    env
 }
 
 /// A CRD that no server takes is told before anything is applied.
@@ -52,34 +52,33 @@ fn with_inline_crd(crd: &Value) -> World {
 fn old_crd_stops_the_plan_before_anything_is_applied() {
     let mut old = crd("demos.example.com");
     old["apiVersion"] = "apiextensions.k8s.io/v1beta1".into();
-    let mut world = with_inline_crd(&old);
-    world.converge();
-    assert_eq!(world.writes, ["patch InstallPlan ns/install-1 status"]);
-    world.assert_told(
+    let mut env = with_inline_crd(&old);
+    env.converge();
+    assert_eq!(env.writes, ["patch InstallPlan ns/install-1 status"]);
+    env.assert_told(
         PLAN,
         "GroupVersionKind apiextensions.k8s.io/v1beta1, Kind=CustomResourceDefinition not found",
     );
     old["apiVersion"] = "apiextensions.k8s.io/v2".into();
-    let mut world = with_inline_crd(&old);
-    world.converge();
-    world.assert_told(PLAN, "CRD APIVersion from manifest not supported: v2");
+    let mut env = with_inline_crd(&old);
+    env.converge();
+    env.assert_told(PLAN, "CRD APIVersion from manifest not supported: v2");
 }
 
 /// Case 70.
 #[test]
 fn crd_that_would_lose_data_is_not_touched() {
-    let mut world = World::with_plan(&[small()]);
+    let mut env = TestEnv::with_plan(&[small()]);
     let mut existing = crd("demos.example.com");
     existing["status"] = json!({"storedVersions": ["v1alpha1", "v1"], "conditions": []});
-    world.put(existing);
-    world.converge();
-    world.assert_told(
+    env.put(existing);
+    env.converge();
+    env.assert_told(
         PLAN,
         "risk of data loss updating \"demos.example.com\": new CRD removes version v1alpha1",
     );
     assert!(
-        !world
-            .writes
+        !env.writes
             .iter()
             .any(|write| write.contains("CustomResourceDefinition"))
     );
@@ -103,23 +102,23 @@ fn a_conversion_stays_while_an_operator_serves_it() {
         ("ns", Some(("ns", "demo.v1")), false),
     ];
     for (service, declared, stays) in rows {
-        let mut world = World::new();
+        let mut env = TestEnv::new();
         let mut existing = crd("demos.example.com");
         existing["spec"]["conversion"] = conversion(service);
-        world.put(existing);
+        env.put(existing);
         // Kubernetes establishes it.
-        world.converge();
-        world.add_plan(PLAN, &[small()]);
+        env.converge();
+        env.add_plan(PLAN, &[small()]);
         if let Some((namespace, name)) = declared {
             let mut csv = bundle(name, vec![]).csv;
             csv["metadata"]["namespace"] = namespace.into();
             csv["spec"]["customresourcedefinitions"] = json!({});
             csv["spec"]["webhookdefinitions"] = json!([{"type": "ConversionWebhook", "generateName": "c.demo",
                 "sideEffects": "None", "admissionReviewVersions": ["v1"], "conversionCRDs": ["demos.example.com"]}]);
-            world.put(csv);
+            env.put(csv);
         }
-        world.converge();
-        let crd = world.object("CustomResourceDefinition demos.example.com");
+        env.converge();
+        let crd = env.object("CustomResourceDefinition demos.example.com");
         let expected = if stays { conversion(service) } else { none.clone() };
         assert_eq!(crd["spec"]["conversion"], expected, "{service} {declared:?}");
     }
@@ -128,23 +127,23 @@ fn a_conversion_stays_while_an_operator_serves_it() {
 /// Case 67: a second operator's plan only adds its note to a CRD that is the same.
 #[test]
 fn shared_crd_gets_a_second_note() {
-    let mut world = World::with_plan(&[small()]);
-    world.converge();
-    world.writes.clear();
-    world.add_plan("install-2", &[bundle("other.v1", vec![crd("demos.example.com")])]);
-    world.converge();
-    let crd = world.object("CustomResourceDefinition demos.example.com");
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.converge();
+    env.writes.clear();
+    env.add_plan("install-2", &[bundle("other.v1", vec![crd("demos.example.com")])]);
+    env.converge();
+    let crd = env.object("CustomResourceDefinition demos.example.com");
     let mut noted: Vec<_> = super::super::crd_upgrade::installed_alongside(&crd).collect();
     noted.sort_unstable();
     assert_eq!(noted, ["ns/demo.v1", "ns/other.v1"]);
-    world.assert_told("install-2", "CustomResourceDefinition/demos.example.com Present");
+    env.assert_told("install-2", "CustomResourceDefinition/demos.example.com Present");
 }
 
 /// Case 72.
 #[test]
 fn csv_nobody_asked_for_does_not_take_an_api_away() {
-    let mut world = World::with_plan(&[small()]);
-    world.change_plan(PLAN, |plan| {
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.change_plan(PLAN, |plan| {
         plan["spec"]["clusterServiceVersionNames"] = json!([]);
     });
     let other = |name: &str| {
@@ -152,14 +151,14 @@ fn csv_nobody_asked_for_does_not_take_an_api_away() {
         csv["metadata"]["namespace"] = NAMESPACE.into();
         csv
     };
-    world.put(other("other.v1"));
-    world.converge();
-    world.assert_told(
+    env.put(other("other.v1"));
+    env.converge();
+    env.assert_told(
         PLAN,
         "pre-existing CRD owners found for owned CRD(s) of dependent CSV demo.v1",
     );
-    world.put(other("third.v1"));
-    world.converge();
+    env.put(other("third.v1"));
+    env.converge();
     let text = "error checking crd owners for: demo.v1: Existing CSVs [other.v1 third.v1] in namespace ns all claim to own CRD demos.example.com";
-    world.assert_told(PLAN, text);
+    env.assert_told(PLAN, text);
 }

@@ -7,60 +7,60 @@ const CREATE: &str = "create ClusterServiceVersion";
 /// Case 54: a lasting error is retried for the window, then the plan fails.
 #[test]
 fn lasting_error_fails_the_plan_after_the_window() {
-    let mut world = World::with_plan(&[small()]);
-    world.refuse(CREATE, FailureClass::Invalid);
-    world.settle_for(1);
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.refuse(CREATE, FailureClass::Invalid);
+    env.settle_for(1);
     let message = "error creating csv demo.v1: server says Invalid";
-    world.assert_summary(
+    env.assert_summary(
         PLAN,
         &format!(
             "Installing retrying execution due to error: {message}\nFailing=True LastingError -\nClusterServiceVersion/demo.v1 Unknown"
         ),
     );
-    assert_eq!(world.plan(PLAN)["status"]["startTime"], "2026-01-01T00:00:00Z");
-    world.settle_for(20);
-    let tried = world.refused.len();
-    world.settle_for(30);
+    assert_eq!(env.plan(PLAN)["status"]["startTime"], "2026-01-01T00:00:00Z");
+    env.settle_for(20);
+    let tried = env.refused.len();
+    env.settle_for(30);
     // Every five seconds, as upstream.
-    assert_eq!(world.refused.len() - tried, 6, "{:#?}", world.refused);
-    world.settle_for(7);
-    world.assert_summary(PLAN, "Installing ");
-    world.settle_for(8);
-    world.assert_summary(
+    assert_eq!(env.refused.len() - tried, 6, "{:#?}", env.refused);
+    env.settle_for(7);
+    env.assert_summary(PLAN, "Installing ");
+    env.settle_for(8);
+    env.assert_summary(
         PLAN,
         &format!("Failed {message}\nInstalled=False InstallComponentFailed {message}"),
     );
-    let tried = world.refused.len();
-    world.settle_for(3600);
-    assert_eq!(world.refused.len(), tried, "it is over");
+    let tried = env.refused.len();
+    env.settle_for(3600);
+    assert_eq!(env.refused.len(), tried, "it is over");
 }
 
 /// Ten minutes without a permission are no part of the window of the error that comes then, and an error that comes after
 /// another that has passed has a window of its own.
 #[test]
 fn the_window_counts_from_the_first_lasting_error() {
-    let mut world = World::with_plan(&[small()]);
-    world.refuse(CREATE, FailureClass::Forbidden);
-    world.settle();
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.refuse(CREATE, FailureClass::Forbidden);
+    env.settle();
     for _ in 0..2 {
-        world.settle_for(600);
-        world.refuse(CREATE, FailureClass::Invalid);
-        world.settle_for(59);
-        world.assert_summary(PLAN, "Installing ");
-        world.assert_told(PLAN, "Failing=");
-        world.refuse(CREATE, FailureClass::Retry);
-        world.settle_for(6);
-        let summary = world.summary(PLAN);
+        env.settle_for(600);
+        env.refuse(CREATE, FailureClass::Invalid);
+        env.settle_for(59);
+        env.assert_summary(PLAN, "Installing ");
+        env.assert_told(PLAN, "Failing=");
+        env.refuse(CREATE, FailureClass::Retry);
+        env.settle_for(6);
+        let summary = env.summary(PLAN);
         assert!(!summary.contains("Failing="), "{summary}");
     }
-    world.refuse(CREATE, FailureClass::Invalid);
-    world.settle_for(71);
-    let summary = world.summary(PLAN);
+    env.refuse(CREATE, FailureClass::Invalid);
+    env.settle_for(71);
+    let summary = env.summary(PLAN);
     assert!(
         summary.starts_with("Failed ") && !summary.contains("Failing="),
         "{summary}"
     );
-    assert_eq!(world.plan(PLAN)["status"]["startTime"], "2026-01-01T00:00:00Z");
+    assert_eq!(env.plan(PLAN)["status"]["startTime"], "2026-01-01T00:00:00Z");
 }
 
 /// Decision 7 and case 73: what may pass never makes a plan fail, and the same plan completes once it has passed.
@@ -77,25 +77,25 @@ fn passing_errors_never_fail_the_plan() {
             "create ServiceAccount",
             "create ClusterRole ",
         ] {
-            let mut world = World::with_plan(&[small()]);
-            world.refuse(refused, class);
-            world.settle_for(60);
-            let told = world.count("patch InstallPlan");
-            world.settle_for(600);
-            let summary = world.summary(PLAN);
+            let mut env = TestEnv::with_plan(&[small()]);
+            env.refuse(refused, class);
+            env.settle_for(60);
+            let told = env.count("patch InstallPlan");
+            env.settle_for(600);
+            let summary = env.summary(PLAN);
             assert!(
                 summary.starts_with("Installing retrying execution due to error: error creating "),
                 "{class:?} {summary}"
             );
             assert!(!summary.contains("Installed="), "{class:?} {summary}");
             assert_eq!(
-                world.count("patch InstallPlan"),
+                env.count("patch InstallPlan"),
                 told,
                 "the same error is told once"
             );
-            world.allow();
-            world.converge();
-            world.assert_summary(PLAN, "Complete");
+            env.allow();
+            env.converge();
+            env.assert_summary(PLAN, "Complete");
         }
     }
 }
@@ -104,32 +104,32 @@ fn passing_errors_never_fail_the_plan() {
 #[test]
 fn stale_observation_is_no_error() {
     for class in [FailureClass::Conflict, FailureClass::AlreadyExists] {
-        let mut world = World::with_plan(&[small()]);
-        world.refuse("create ServiceAccount", class);
-        world.settle_for(600);
-        let tried = world.refused.len();
-        world.settle_for(3600);
+        let mut env = TestEnv::with_plan(&[small()]);
+        env.refuse("create ServiceAccount", class);
+        env.settle_for(600);
+        let tried = env.refused.len();
+        env.settle_for(3600);
         // No haste of its own: the driver's backoff grows to a minute while the observation stays out of date.
-        let tries = world.refused.len() - tried;
+        let tries = env.refused.len() - tried;
         assert!((59..=61).contains(&tries), "{tries}");
-        world.assert_summary(PLAN, "Installing -\n");
-        world.allow();
-        world.settle_for(61);
-        world.assert_summary(PLAN, "Complete");
+        env.assert_summary(PLAN, "Installing -\n");
+        env.allow();
+        env.settle_for(61);
+        env.assert_summary(PLAN, "Complete");
     }
 }
 
 /// Case 63: nothing behind the unsupported step is done. A bundle with one is not even taken, so the plan carries it itself.
 #[test]
 fn unsupported_kind_is_marked() {
-    let mut world = World::with_plan(&[bundle("demo.v1", Vec::new())]);
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", Vec::new())]);
     let step = json!({"resolving": "demo.v1", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "",
         "group": "", "version": "v1", "kind": "Pod", "name": "pod", "manifest": core("Pod", "pod", json!({})).to_string()}});
-    world.change_plan(PLAN, |plan| {
+    env.change_plan(PLAN, |plan| {
         plan["status"]["plan"].as_array_mut().unwrap().insert(1, step);
     });
-    world.converge();
-    insta::assert_snapshot!(world.summary(PLAN), @r"
+    env.converge();
+    insta::assert_snapshot!(env.summary(PLAN), @r"
     Installing retrying execution due to error: the InstallPlan contains invalid data
     Failing=True LastingError -
     ClusterServiceVersion/demo.v1 Created
@@ -140,8 +140,8 @@ fn unsupported_kind_is_marked() {
     ClusterRole/demo.v1-HASH Unknown
     ClusterRoleBinding/demo.v1-HASH Unknown
     ");
-    world.settle_for(60);
-    world.assert_summary(
+    env.settle_for(60);
+    env.assert_summary(
         PLAN,
         "Failed the InstallPlan contains invalid data\nInstalled=False InstallComponentFailed",
     );
@@ -151,11 +151,11 @@ fn unsupported_kind_is_marked() {
 #[test]
 fn missing_api_is_told_and_waited_for() {
     let scaler = json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "vpa"}});
-    let mut world = World::with_plan(&[bundle("demo.v1", vec![scaler])]);
-    world.converge();
-    let summary = world.summary(PLAN);
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", vec![scaler])]);
+    env.converge();
+    let summary = env.summary(PLAN);
     insta::assert_snapshot!(summary.lines().next().unwrap(), @"Installing retrying execution due to error: api-server resource not found installing VerticalPodAutoscaler vpa: GroupVersionKind autoscaling.k8s.io/v1, Kind=VerticalPodAutoscaler not found on the cluster. This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information.");
-    world.cluster.serve(olm_testing::cluster::Kind {
+    env.cluster.serve(olm_testing::cluster::Kind {
         group: "autoscaling.k8s.io".to_owned(),
         versions: vec!["v1".to_owned()],
         kind: "VerticalPodAutoscaler".to_owned(),
@@ -164,7 +164,7 @@ fn missing_api_is_told_and_waited_for() {
         status: true,
         custom: true,
     });
-    world.settle_for(40);
-    world.assert_summary(PLAN, "Complete");
-    assert!(world.find("VerticalPodAutoscaler ns/vpa").is_some());
+    env.settle_for(40);
+    env.assert_summary(PLAN, "Complete");
+    assert!(env.find("VerticalPodAutoscaler ns/vpa").is_some());
 }

@@ -24,7 +24,7 @@ const fn retry(seconds: u64) -> Requeue {
 
 /// A plan with one step, its ClusterServiceVersion.
 fn one_step() -> Value {
-    let mut plan = world::plan(PLAN, &[small()]);
+    let mut plan = test_env::plan(PLAN, &[small()]);
     plan["status"]["plan"].as_array_mut().unwrap().truncate(1);
     plan
 }
@@ -143,7 +143,7 @@ fn a_plan_with_nothing_to_do_is_not_looked_at_again() {
     let mut complete = one_step();
     complete["status"]["phase"] = "Complete".into();
     let rows = [
-        (world::plan(PLAN, &[]), Vec::new()),
+        (test_env::plan(PLAN, &[]), Vec::new()),
         (unapproved, vec![csv(None)]),
         (complete, vec![StepState::Done]),
     ];

@@ -12,39 +12,39 @@ const KINDS: [&str; 5] = [
     "ClusterRoleBinding",
 ];
 
-fn completed() -> World {
-    let mut world = World::with_plan(&[small()]);
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
-    world.writes.clear();
-    world
+fn completed() -> TestEnv {
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    env.writes.clear();
+    env
 }
 
 /// Key of the only object of this kind.
-fn only(world: &World, kind: &str) -> String {
-    let [object] = &world.all(kind)[..] else {
+fn only(env: &TestEnv, kind: &str) -> String {
+    let [object] = &env.all(kind)[..] else {
         panic!("one {kind}")
     };
-    world::key(object)
+    test_env::key(object)
 }
 
 /// Somebody deletes the only object of this kind.
-fn take(world: &World, kind: &str) {
-    world.delete(&only(world, kind));
+fn take(env: &TestEnv, kind: &str) {
+    env.delete(&only(env, kind));
 }
 
 /// Whether the operator writes anything.
-fn writes(world: &mut World) -> bool {
-    let before = world.writes.len();
-    world.converge();
-    world.writes.len() > before
+fn writes(env: &mut TestEnv) -> bool {
+    let before = env.writes.len();
+    env.converge();
+    env.writes.len() > before
 }
 
 /// The plan itself says what it grants, whatever becomes of the bundle's image.
 #[test]
 fn steps_of_accounts_and_rbac_carry_their_objects_and_others_refer_to_the_image() {
-    let world = World::with_plan(&[rich()]);
-    for step in world.plan(PLAN)["status"]["plan"].as_array().unwrap() {
+    let env = TestEnv::with_plan(&[rich()]);
+    for step in env.plan(PLAN)["status"]["plan"].as_array().unwrap() {
         let resource = &step["resource"];
         let manifest: Value = serde_json::from_str(resource["manifest"].as_str().unwrap()).unwrap();
         let kind = resource["kind"].as_str().unwrap();
@@ -59,22 +59,22 @@ fn steps_of_accounts_and_rbac_carry_their_objects_and_others_refer_to_the_image(
 
 #[test]
 fn a_plan_at_rest_writes_nothing() {
-    let mut world = completed();
-    assert!(!writes(&mut world), "{:?}", world.writes);
-    world.stage.kill();
-    assert!(!writes(&mut world), "{:?}", world.writes);
+    let mut env = completed();
+    assert!(!writes(&mut env), "{:?}", env.writes);
+    env.stage.kill();
+    assert!(!writes(&mut env), "{:?}", env.writes);
 }
 
 #[test]
 fn a_deleted_account_role_or_binding_comes_back_as_it_was() {
     for kind in KINDS {
-        let mut world = completed();
-        let before = world.normalised();
-        take(&world, kind);
-        assert!(writes(&mut world), "{kind}");
-        assert_same(&world.normalised(), &before, kind);
-        assert_eq!(world.writes.len(), 1, "{:?}", world.writes);
-        assert!(!writes(&mut world), "{kind}");
+        let mut env = completed();
+        let before = env.normalised();
+        take(&env, kind);
+        assert!(writes(&mut env), "{kind}");
+        assert_same(&env.normalised(), &before, kind);
+        assert_eq!(env.writes.len(), 1, "{:?}", env.writes);
+        assert!(!writes(&mut env), "{kind}");
     }
 }
 
@@ -89,14 +89,14 @@ fn rules_and_subjects_that_were_changed_are_put_back() {
         ("Role", Value::Null),
         ("RoleBinding", json!({"subjects": []})),
     ] {
-        let mut world = completed();
-        let before = world.normalised();
-        world.change(&only(&world, kind), |object| match patch.as_object() {
+        let mut env = completed();
+        let before = env.normalised();
+        env.change(&only(&env, kind), |object| match patch.as_object() {
             Some(patch) => object.as_object_mut().unwrap().extend(patch.clone()),
             None => object["rules"][0]["resourceNames"] = json!(["narrowed"]),
         });
-        assert!(writes(&mut world), "{kind}");
-        assert_same(&world.normalised(), &before, kind);
+        assert!(writes(&mut env), "{kind}");
+        assert_same(&env.normalised(), &before, kind);
     }
 }
 
@@ -107,16 +107,16 @@ fn rbac_that_bundles_name_themselves_is_made_again_but_not_changed_again() {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "leader-election"},
             "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}]})
     };
-    let mut world = World::with_plan(&[bundle("a.v1", vec![role("get")])]);
-    world.converge();
-    world.add_plan("install-2", &[bundle("b.v1", vec![role("list")])]);
-    world.converge();
-    assert!(!writes(&mut world), "{:?}", world.writes);
-    world.writes.clear();
-    world.delete("Role ns/leader-election");
-    assert!(writes(&mut world));
-    assert_eq!(world.writes, ["create Role ns/leader-election"]);
-    assert!(!writes(&mut world), "{:?}", world.writes);
+    let mut env = TestEnv::with_plan(&[bundle("a.v1", vec![role("get")])]);
+    env.converge();
+    env.add_plan("install-2", &[bundle("b.v1", vec![role("list")])]);
+    env.converge();
+    assert!(!writes(&mut env), "{:?}", env.writes);
+    env.writes.clear();
+    env.delete("Role ns/leader-election");
+    assert!(writes(&mut env));
+    assert_eq!(env.writes, ["create Role ns/leader-election"]);
+    assert!(!writes(&mut env), "{:?}", env.writes);
 }
 
 /// A Role with the label of derived ones, and this hash or that of its rules.
@@ -131,29 +131,29 @@ fn role(verb: &str, hash: Option<String>) -> Value {
 /// Each would put it right for ever otherwise.
 #[test]
 fn of_two_plans_with_an_object_of_one_name_the_newer_says_what_is_in_it() {
-    let mut world = World::with_plan(&[bundle("a.v1", vec![role("get", None)])]);
-    world.converge();
-    world.add_plan("install-2", &[bundle("b.v1", vec![role("list", None)])]);
-    world.change_plan("install-2", |plan| plan["spec"]["generation"] = 2.into());
-    world.converge();
-    let verb = |world: &World| world.object("Role ns/mine")["rules"][0]["verbs"][0].clone();
-    let rest = |world: &mut World| {
-        assert!(!writes(world), "{:?}", world.writes);
-        world.stage.kill();
-        assert!(!writes(world), "{:?}", world.writes);
+    let mut env = TestEnv::with_plan(&[bundle("a.v1", vec![role("get", None)])]);
+    env.converge();
+    env.add_plan("install-2", &[bundle("b.v1", vec![role("list", None)])]);
+    env.change_plan("install-2", |plan| plan["spec"]["generation"] = 2.into());
+    env.converge();
+    let verb = |env: &TestEnv| env.object("Role ns/mine")["rules"][0]["verbs"][0].clone();
+    let rest = |env: &mut TestEnv| {
+        assert!(!writes(env), "{:?}", env.writes);
+        env.stage.kill();
+        assert!(!writes(env), "{:?}", env.writes);
     };
-    rest(&mut world);
-    assert_eq!(verb(&world), "list");
+    rest(&mut env);
+    assert_eq!(verb(&env), "list");
     // Whoever comes first makes it again, and the newer has the last word.
-    world.delete("Role ns/mine");
-    assert!(writes(&mut world));
-    rest(&mut world);
-    assert_eq!(verb(&world), "list");
+    env.delete("Role ns/mine");
+    assert!(writes(&mut env));
+    rest(&mut env);
+    assert_eq!(verb(&env), "list");
     // An operator that is gone has none.
-    world.delete("ClusterServiceVersion ns/b.v1");
-    assert!(writes(&mut world));
-    assert_eq!(verb(&world), "get");
-    rest(&mut world);
+    env.delete("ClusterServiceVersion ns/b.v1");
+    assert!(writes(&mut env));
+    assert_eq!(verb(&env), "get");
+    rest(&mut env);
 }
 
 /// A bundle may bring two objects of one name, with the label of derived ones on both: rights must not change hands for ever.
@@ -161,29 +161,29 @@ fn of_two_plans_with_an_object_of_one_name_the_newer_says_what_is_in_it() {
 fn steps_of_one_plan_do_not_fight_over_an_object() {
     for hash in [Some("any".to_owned()), None] {
         let twins = vec![role("get", hash.clone()), role("list", hash.clone())];
-        let mut world = World::with_plan(&[bundle("a.v1", twins)]);
-        world.converge();
-        world.assert_summary(PLAN, "Complete");
-        assert!(!writes(&mut world), "{hash:?}: {:?}", world.writes);
-        world.stage.kill();
-        assert!(!writes(&mut world), "{hash:?}: {:?}", world.writes);
+        let mut env = TestEnv::with_plan(&[bundle("a.v1", twins)]);
+        env.converge();
+        env.assert_summary(PLAN, "Complete");
+        assert!(!writes(&mut env), "{hash:?}: {:?}", env.writes);
+        env.stage.kill();
+        assert!(!writes(&mut env), "{hash:?}: {:?}", env.writes);
     }
     let of = |csv: &str, verb: &str| bundle(csv, vec![role(verb, Some("any".to_owned()))]);
-    let mut world = World::with_plan(&[of("a.v1", "get")]);
-    world.converge();
-    world.add_plan("install-2", &[of("b.v1", "list")]);
-    world.converge();
-    assert!(!writes(&mut world), "a label that does not say what is in it");
-    world.stage.kill();
-    assert!(!writes(&mut world), "a label that does not say what is in it");
+    let mut env = TestEnv::with_plan(&[of("a.v1", "get")]);
+    env.converge();
+    env.add_plan("install-2", &[of("b.v1", "list")]);
+    env.converge();
+    assert!(!writes(&mut env), "a label that does not say what is in it");
+    env.stage.kill();
+    assert!(!writes(&mut env), "a label that does not say what is in it");
 }
 
 /// What comes back tells whose step it is.
 #[test]
 fn of_several_plans_the_newest_restores() {
     for (generation, restorer) in [(2, Some("install-2")), (0, None)] {
-        let mut world = completed();
-        let mut plan = world::plan("install-2", &[small()]);
+        let mut env = completed();
+        let mut plan = test_env::plan("install-2", &[small()]);
         plan["spec"]["generation"] = generation.into();
         let steps = plan["status"]["plan"].as_array_mut().unwrap();
         let is_account = |step: &&mut Value| step["resource"]["kind"] == "ServiceAccount";
@@ -191,14 +191,14 @@ fn of_several_plans_the_newest_restores() {
         let mut account: Value = serde_json::from_str(manifest.as_str().unwrap()).unwrap();
         account["metadata"]["annotations"] = json!({"of": "install-2"});
         *manifest = account.to_string().into();
-        world.put(plan);
-        world.converge();
-        world.assert_summary("install-2", "Complete");
-        world.writes.clear();
-        take(&world, "ServiceAccount");
-        world.converge();
-        assert_eq!(world.writes, ["create ServiceAccount ns/demo"]);
-        let account = world.object("ServiceAccount ns/demo");
+        env.put(plan);
+        env.converge();
+        env.assert_summary("install-2", "Complete");
+        env.writes.clear();
+        take(&env, "ServiceAccount");
+        env.converge();
+        assert_eq!(env.writes, ["create ServiceAccount ns/demo"]);
+        let account = env.object("ServiceAccount ns/demo");
         assert_eq!(account["metadata"]["annotations"]["of"].as_str(), restorer);
     }
 }
@@ -224,42 +224,42 @@ fn nothing_comes_back_for_a_csv_that_goes_or_is_gone() {
             if case == "replaced" && stale {
                 continue;
             }
-            let mut world = completed();
+            let mut env = completed();
             if stale {
-                world.cluster.hold("ClusterServiceVersion");
+                env.cluster.hold("ClusterServiceVersion");
             }
             if patch.is_null() {
-                world.delete(CSV);
+                env.delete(CSV);
             } else {
-                world.change(CSV, |csv| olm_testing::patch::merge(csv, &patch));
+                env.change(CSV, |csv| olm_testing::patch::merge(csv, &patch));
             }
             // The store knows, unless its watch is held up.
-            assert!(!writes(&mut world), "{case}, stale {stale}: {:?}", world.writes);
-            take(&world, "ClusterRole");
-            assert!(!writes(&mut world), "{case}, stale {stale}: {:?}", world.writes);
-            world.cluster.release("ClusterServiceVersion");
-            assert!(!writes(&mut world), "{case}, stale {stale}: {:?}", world.writes);
+            assert!(!writes(&mut env), "{case}, stale {stale}: {:?}", env.writes);
+            take(&env, "ClusterRole");
+            assert!(!writes(&mut env), "{case}, stale {stale}: {:?}", env.writes);
+            env.cluster.release("ClusterServiceVersion");
+            assert!(!writes(&mut env), "{case}, stale {stale}: {:?}", env.writes);
         }
     }
 }
 
 #[test]
 fn restoring_is_done_as_the_groups_account_of_now_and_a_refusal_is_told() {
-    let mut world = completed();
+    let mut env = completed();
     let reference = json!({"kind": "ServiceAccount", "name": "scoped", "namespace": NAMESPACE});
-    world.set_groups(&[group(
+    env.set_groups(&[group(
         json!({"serviceAccountName": "scoped"}),
         json!({"namespaces": [NAMESPACE], "serviceAccountRef": reference}),
     )]);
-    world.refuse("create ClusterRole ", FailureClass::Forbidden);
-    world.settle();
-    take(&world, "ClusterRole");
-    assert!(!writes(&mut world));
+    env.refuse("create ClusterRole ", FailureClass::Forbidden);
+    env.settle();
+    take(&env, "ClusterRole");
+    assert!(!writes(&mut env));
     let told = "RestorationFailed: error creating clusterrole demo.v1-";
-    assert!(world.events[0].starts_with(told), "{:?}", world.events);
-    world.allow();
-    world.settle_for(60);
-    assert_eq!(world.writes, ["create ClusterRole demo.v1-HASH as ns/scoped"]);
+    assert!(env.events[0].starts_with(told), "{:?}", env.events);
+    env.allow();
+    env.settle_for(60);
+    assert_eq!(env.writes, ["create ClusterRole demo.v1-HASH as ns/scoped"]);
 }
 
 /// An account that the group names and that its status does not name yet means to wait, also for a plan that restores.
@@ -270,16 +270,16 @@ fn an_account_that_the_status_does_not_name_yet_means_to_wait() {
         json!({"namespaces": [NAMESPACE], "serviceAccountRef": {"kind": "ServiceAccount", "name": "before", "namespace": NAMESPACE}}),
     ] {
         let waiting = vec![group(json!({"serviceAccountName": "scoped"}), status)];
-        let mut world = completed();
-        world.set_groups(&waiting);
-        world.settle();
-        take(&world, "Role");
-        assert!(!writes(&mut world));
+        let mut env = completed();
+        env.set_groups(&waiting);
+        env.settle();
+        take(&env, "Role");
+        assert!(!writes(&mut env));
 
-        let mut world = World::with_plan(&[small()]);
-        world.set_groups(&waiting);
-        world.converge();
-        assert_eq!(world.writes, ["patch InstallPlan ns/install-1 status"]);
-        world.assert_told(PLAN, "please make sure the service account exists. sa=scoped");
+        let mut env = TestEnv::with_plan(&[small()]);
+        env.set_groups(&waiting);
+        env.converge();
+        assert_eq!(env.writes, ["patch InstallPlan ns/install-1 status"]);
+        env.assert_told(PLAN, "please make sure the service account exists. sa=scoped");
     }
 }

@@ -11,8 +11,8 @@ fn labelled(object: &Value) -> Value {
 
 /// Everything of the plan that a user had made before, under the very names.
 fn made_by_a_user() -> Vec<Value> {
-    let mut world = World::with_plan(&[rich()]);
-    world.converge();
+    let mut env = TestEnv::with_plan(&[rich()]);
+    env.converge();
     let kinds = [
         "ServiceAccount",
         "Role",
@@ -25,25 +25,25 @@ fn made_by_a_user() -> Vec<Value> {
         "PodDisruptionBudget",
         "PriorityClass",
     ];
-    let made = world.objects();
+    let made = env.objects();
     let made = made.iter().filter(|object| kinds.contains(&object::kind(object)));
     made.map(labelled).collect()
 }
 
 #[test]
 fn what_a_user_made_before_gets_no_csv_as_owner() {
-    let mut world = World::with_plan(&[rich()]);
+    let mut env = TestEnv::with_plan(&[rich()]);
     let mut strangers = made_by_a_user();
     assert_eq!(strangers.len(), 10);
     for object in &mut strangers {
         object["metadata"]["uid"] = json!(format!("of a {}", object::kind(object)));
-        world.put(object.clone());
+        env.put(object.clone());
     }
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
     for stranger in &strangers {
         let kind = object::kind(stranger);
-        let found = world.object(&world::key(stranger));
+        let found = env.object(&test_env::key(stranger));
         assert_eq!(found["metadata"]["uid"], stranger["metadata"]["uid"], "{kind}");
         assert!(object::owner_references(&found).is_empty(), "{kind}: {found}");
         let labels = &found["metadata"]["labels"];
@@ -53,7 +53,7 @@ fn what_a_user_made_before_gets_no_csv_as_owner() {
         }
     }
     assert_eq!(
-        world.object("ConfigMap ns/config")["data"],
+        env.object("ConfigMap ns/config")["data"],
         json!({"a": "1"}),
         "it is changed nevertheless"
     );
@@ -64,7 +64,7 @@ fn what_a_user_made_before_gets_no_csv_as_owner() {
 #[test]
 fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
     for namespace in ["other", NAMESPACE] {
-        let mut world = World::with_plan(&[rich()]);
+        let mut env = TestEnv::with_plan(&[rich()]);
         let made = made_by_a_user().into_iter();
         let mut role = made
             .into_iter()
@@ -72,10 +72,10 @@ fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
             .unwrap();
         object::set_owner_labels(&mut role, "before.v1", namespace);
         let name = object::name(&role).to_owned();
-        world.put(role);
-        world.converge();
-        world.assert_summary(PLAN, "Complete");
-        let found = world.object(&format!("ClusterRole {name}"));
+        env.put(role);
+        env.converge();
+        env.assert_summary(PLAN, "Complete");
+        let found = env.object(&format!("ClusterRole {name}"));
         let labels = &found["metadata"]["labels"];
         assert_eq!(labels["olm.owner.namespace"], namespace);
         assert_eq!(labels["olm.owner"] == "before.v1", namespace == "other");
@@ -87,12 +87,12 @@ fn what_belongs_to_a_csv_of_another_namespace_does_not_change_hands() {
 #[test]
 fn what_a_predecessor_owns_gets_the_next_version_as_owner() {
     let config = |data: &str| core("ConfigMap", "config", json!({"data": {"a": data}}));
-    let mut world = World::with_plan(&[bundle("demo.v1", vec![config("1")])]);
-    world.converge();
-    world.add_plan("install-2", &[bundle("demo.v2", vec![config("2")])]);
-    world.converge();
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", vec![config("1")])]);
+    env.converge();
+    env.add_plan("install-2", &[bundle("demo.v2", vec![config("2")])]);
+    env.converge();
     let owners = |key: &str| -> Vec<Value> {
-        object::owner_references(&world.object(key))
+        object::owner_references(&env.object(key))
             .iter()
             .map(|owner| owner["name"].clone())
             .collect()

@@ -10,13 +10,13 @@ fn unapproved(plan: &mut Value) {
 /// Case 53.
 #[test]
 fn plan_waits_for_approval() {
-    let mut world = World::with_plan(&[small()]);
-    world.change_plan(PLAN, unapproved);
-    world.settle_for(3600);
-    assert_eq!(world.writes, Vec::<String>::new());
-    world.change_plan(PLAN, |plan| plan["spec"]["approved"] = true.into());
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.change_plan(PLAN, unapproved);
+    env.settle_for(3600);
+    assert_eq!(env.writes, Vec::<String>::new());
+    env.change_plan(PLAN, |plan| plan["spec"]["approved"] = true.into());
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
 }
 
 /// Case 52, IP-014, IP-015, IP-017: nothing is created, the condition says why, and a valid group clears it.
@@ -45,35 +45,35 @@ fn groups_that_do_not_fit_stop_the_plan() {
         ),
     ];
     for (groups, text) in rows {
-        let mut world = World::with_plan(&[small()]);
-        let good = world.all("OperatorGroup");
-        world.set_groups(&groups);
-        world.converge();
-        assert_eq!(world.writes, ["patch InstallPlan ns/install-1 status"]);
-        let summary = world.summary(PLAN);
+        let mut env = TestEnv::with_plan(&[small()]);
+        let good = env.all("OperatorGroup");
+        env.set_groups(&groups);
+        env.converge();
+        assert_eq!(env.writes, ["patch InstallPlan ns/install-1 status"]);
+        let summary = env.summary(PLAN);
         assert!(
             summary.starts_with(&format!(
                 "Installing -\nInstalled=False InstallCheckFailed {text}\n"
             )),
             "{summary}"
         );
-        world.set_groups(&good);
-        world.converge();
-        world.assert_summary(PLAN, "Complete -\nInstalled=True - -");
+        env.set_groups(&good);
+        env.converge();
+        env.assert_summary(PLAN, "Complete -\nInstalled=True - -");
     }
 }
 
 /// The failed check is over although the plan still waits.
 #[test]
 fn check_that_no_longer_fails_leaves_reason_unknown() {
-    let mut world = World::with_plan(&[small()]);
-    world.change_plan(PLAN, unapproved);
-    let good = world.all("OperatorGroup");
-    world.set_groups(&[]);
-    world.converge();
-    world.set_groups(&good);
-    world.converge();
-    world.assert_summary(PLAN, "RequiresApproval -\nInstalled=False Unknown -");
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.change_plan(PLAN, unapproved);
+    let good = env.all("OperatorGroup");
+    env.set_groups(&[]);
+    env.converge();
+    env.set_groups(&good);
+    env.converge();
+    env.assert_summary(PLAN, "RequiresApproval -\nInstalled=False Unknown -");
 }
 
 /// What is on its way out is waited for instead of changed.
@@ -83,21 +83,21 @@ fn object_being_deleted_is_waited_out() {
         "CustomResourceDefinition demos.example.com",
         "ServiceAccount ns/demo",
     ] {
-        let mut world = World::with_plan(&[small()]);
-        world.converge();
-        let mut going = world.object(name);
+        let mut env = TestEnv::with_plan(&[small()]);
+        env.converge();
+        let mut going = env.object(name);
         going["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();
-        let mut world = World::with_plan(&[small()]);
-        world.put(going);
-        world.converge();
-        let summary = world.summary(PLAN);
+        let mut env = TestEnv::with_plan(&[small()]);
+        env.put(going);
+        env.converge();
+        let summary = env.summary(PLAN);
         assert!(
             summary.contains("which is being deleted, to be gone"),
             "{summary}"
         );
-        world.delete(name);
-        world.converge();
-        world.assert_summary(PLAN, "Complete");
+        env.delete(name);
+        env.converge();
+        env.assert_summary(PLAN, "Complete");
     }
 }
 
@@ -110,81 +110,81 @@ fn missing_owner_is_waited_for_within_the_window() {
             "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": "ConfigMap", "name": "config", "manifest": manifest}}]);
     };
     let text = "error generating ownerrefs for configmap: config: clusterserviceversions.operators.coreos.com \"demo.v1\" not found";
-    let mut world = World::with_plan(&[small()]);
-    world.change_plan(PLAN, inline);
-    world.converge();
-    world.assert_summary(
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.change_plan(PLAN, inline);
+    env.converge();
+    env.assert_summary(
         PLAN,
         &format!("Installing retrying execution due to error: {text}"),
     );
     let mut csv = small().csv;
     csv["metadata"]["namespace"] = NAMESPACE.into();
-    world.put(csv);
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
+    env.put(csv);
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
 
-    let mut world = World::with_plan(&[small()]);
-    world.change_plan(PLAN, inline);
-    world.settle_for(59);
-    world.assert_summary(PLAN, "Installing ");
-    world.settle_for(2);
-    world.assert_summary(PLAN, &format!("Failed {text}"));
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.change_plan(PLAN, inline);
+    env.settle_for(59);
+    env.assert_summary(PLAN, "Installing ");
+    env.settle_for(2);
+    env.assert_summary(PLAN, &format!("Failed {text}"));
 }
 
 /// Case 56.
 #[test]
 fn plan_without_steps_or_lookups_is_ignored() {
-    let mut world = World::with_plan(&[]);
-    world.settle_for(3600);
-    assert_eq!(world.writes, Vec::<String>::new());
+    let mut env = TestEnv::with_plan(&[]);
+    env.settle_for(3600);
+    assert_eq!(env.writes, Vec::<String>::new());
 }
 
 /// A bundle that has to be fetched again is waited for; one that cannot be had is told.
 #[test]
 fn bundle_content_is_waited_for() {
-    let mut world = World::with_plan(&[small()]);
-    world.images.set_slow(Duration::from_secs(8));
-    world.settle_for(1);
-    assert_eq!(world.writes, Vec::<String>::new(), "too early to tell");
-    world.settle_for(2);
-    world.assert_summary(PLAN, "Installing fetching bundle image r/demo.v1@sha256:00\n");
-    world.images.set_broken(Some(UnpackClass::Unauthorized));
-    world.settle_for(3600);
-    world.assert_summary(
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.images.set_slow(Duration::from_secs(8));
+    env.settle_for(1);
+    assert_eq!(env.writes, Vec::<String>::new(), "too early to tell");
+    env.settle_for(2);
+    env.assert_summary(PLAN, "Installing fetching bundle image r/demo.v1@sha256:00\n");
+    env.images.set_broken(Some(UnpackClass::Unauthorized));
+    env.settle_for(3600);
+    env.assert_summary(
         PLAN,
         "Installing retrying execution due to error: bundle demo.v1: registry refuses; ",
     );
-    world.images.set_broken(None);
-    world.settle_for(70);
-    world.assert_summary(PLAN, "Complete");
+    env.images.set_broken(None);
+    env.settle_for(70);
+    env.assert_summary(PLAN, "Complete");
 }
 
 /// A bundle that is there in a moment costs no status.
 #[test]
 fn short_fetch_is_not_told() {
-    let mut world = World::with_plan(&[small()]);
-    world.images.set_slow(Duration::from_millis(1500));
-    world.settle_for(1);
-    assert_eq!(world.writes, Vec::<String>::new());
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
-    assert_eq!(world.messages(PLAN), Vec::<String>::new());
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.images.set_slow(Duration::from_millis(1500));
+    env.settle_for(1);
+    assert_eq!(env.writes, Vec::<String>::new());
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    assert_eq!(env.messages(PLAN), Vec::<String>::new());
 }
 
 /// A namesake on its way out would take what it owns along.
 #[test]
 fn csv_being_deleted_is_waited_out() {
-    let mut world = World::with_plan(&[small()]);
+    let mut env = TestEnv::with_plan(&[small()]);
     let mut csv = small().csv;
     csv["metadata"]["namespace"] = NAMESPACE.into();
     csv["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();
-    world.put(csv);
-    world.converge();
-    world.assert_summary(
+    env.put(csv);
+    env.converge();
+    env.assert_summary(
         PLAN,
         "Installing waiting for ClusterServiceVersion demo.v1, which is being deleted",
     );
-    world.delete("ClusterServiceVersion ns/demo.v1");
-    world.converge();
-    world.assert_summary(PLAN, "Complete");
+    env.delete("ClusterServiceVersion ns/demo.v1");
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::world::{GLOBAL, NAMESPACE};
-use super::{World, bundle};
+use super::test_env::{GLOBAL, NAMESPACE};
+use super::{TestEnv, bundle};
 use crate::bundle_unpack::error::UnpackClass;
 
-fn demo() -> Vec<super::world::BundleRow> {
+fn demo() -> Vec<super::test_env::BundleRow> {
     vec![
         bundle("demo.v1"),
         bundle("demo.v2").replaces("demo.v1"),
@@ -23,36 +23,36 @@ fn demo() -> Vec<super::world::BundleRow> {
 /// Case 1, and the count of writes: plan and its status, and the Subscription with the plan, at `AtLatestKnown` and at the end.
 #[test]
 fn a_subscription_becomes_a_plan_and_an_operator() {
-    let mut world = World::with_catalog(demo());
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    insta::assert_snapshot!(world.describe(), @r"
+    let mut env = TestEnv::with_catalog(demo());
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    insta::assert_snapshot!(env.describe(), @r"
     demo-sub: state=UpgradePending installed=- current=demo.v3 gen=1
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
       InstallPlanPending=True/Installing
     plan gen=1 Automatic approved=true demo.v3: Installing ClusterServiceVersion/demo.v3
     ");
-    world.carry_out_plans();
-    world.settle();
-    insta::assert_snapshot!(world.describe(), @r"
+    env.carry_out_plans();
+    env.settle();
+    insta::assert_snapshot!(env.describe(), @r"
     demo-sub: state=AtLatestKnown installed=demo.v3 current=demo.v3 gen=1
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
     plan gen=1 Automatic approved=true demo.v3: Complete ClusterServiceVersion/demo.v3
     ");
-    insta::assert_snapshot!(world.writes.join("\n"), @r"
+    insta::assert_snapshot!(env.writes.join("\n"), @r"
     create InstallPlan ns/install-4a7c4bba48dd398e
     patch InstallPlan ns/install-4a7c4bba48dd398e status
     patch Subscription ns/demo-sub status
     patch Subscription ns/demo-sub status
     ");
-    let lookup = world.plans()[0].status.as_ref().unwrap().bundle_lookups[0].clone();
+    let lookup = env.plans()[0].status.as_ref().unwrap().bundle_lookups[0].clone();
     assert_eq!(lookup.path, "reg/demo:v3");
     assert_eq!(
         lookup.properties.as_deref(),
         Some(r#"{"properties":[{"type":"olm.package","value":{"packageName":"demo","version":"3.0.0"}}]}"#)
     );
     assert_eq!(
-        world.plans()[0].metadata.owner_references.as_ref().unwrap()[0].controller,
+        env.plans()[0].metadata.owner_references.as_ref().unwrap()[0].controller,
         Some(false)
     );
 }
@@ -64,12 +64,12 @@ fn a_dependency_gets_a_subscription() {
         bundle("upper.v1").requires("Ofdemo"),
         bundle("demo.v1").provides("Ofdemo"),
     ];
-    let mut world = World::with_catalog(bundles);
-    world.subscribe("upper", &json!({}));
-    world.settle();
-    world.carry_out_plans();
-    world.settle();
-    insta::assert_snapshot!(world.describe(), @r"
+    let mut env = TestEnv::with_catalog(bundles);
+    env.subscribe("upper", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    insta::assert_snapshot!(env.describe(), @r"
     demo-stable-cat-ns: state=AtLatestKnown installed=demo.v1 current=demo.v1 gen=0
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
     upper-sub: state=AtLatestKnown installed=upper.v1 current=upper.v1 gen=1
@@ -77,8 +77,7 @@ fn a_dependency_gets_a_subscription() {
     plan gen=1 Automatic approved=true demo.v1,upper.v1: Complete Subscription/demo-stable-cat-ns ClusterServiceVersion/demo.v1 ClusterServiceVersion/upper.v1
     ");
     assert!(
-        world
-            .subscription("demo-stable-cat-ns")
+        env.subscription("demo-stable-cat-ns")
             .status
             .as_ref()
             .unwrap()
@@ -92,18 +91,18 @@ fn a_dependency_gets_a_subscription() {
 /// Case 33, C2: at rest a namespace is answered from memory and nothing is written, whatever wakes it.
 #[test]
 fn at_rest_nothing_is_written() {
-    let mut world = World::with_catalog(demo());
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    world.carry_out_plans();
-    world.settle();
-    let before = world.writes.len();
+    let mut env = TestEnv::with_catalog(demo());
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    let before = env.writes.len();
     for _ in 0..5 {
-        world.round();
+        env.round();
     }
-    assert_eq!(world.writes.len(), before);
+    assert_eq!(env.writes.len(), before);
     // Also after a restart, with an empty memory.
-    world.restart();
-    world.settle();
-    assert_eq!(world.writes.len(), before, "{:#?}", world.writes);
+    env.restart();
+    env.settle();
+    assert_eq!(env.writes.len(), before, "{:#?}", env.writes);
 }

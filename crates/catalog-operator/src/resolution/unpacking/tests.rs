@@ -5,7 +5,7 @@ use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::world::bundle;
+use crate::test_env::bundle;
 
 fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<String>) {
     let entry = BundleEntry {

@@ -86,7 +86,7 @@ fn the_transition_time_moves_with_the_status_only() {
     assert_eq!(next.last_updated, Some(stored_time(later)));
 }
 
-/// The law of rest: what was composed and written is composed again.
+/// The property of rest: what was composed and written is composed again.
 #[test]
 fn composing_twice_is_composing_once() {
     let catalogs = [healthy("cat")];

@@ -14,7 +14,7 @@ use olm_runtime::{
     NamespacedName,
     discovery::deadline,
     error::ObserveError,
-    store::{Heard, News},
+    store::{News, NewsItem},
 };
 
 use crate::{csv::observed::FoundAccount, owner};
@@ -41,16 +41,16 @@ impl KnownAccounts {
         accounts
     }
 
-    fn forget(&self, heard: &Heard<ServiceAccount>) {
+    fn forget(&self, heard: &NewsItem<ServiceAccount>) {
         let mut state = self.state();
         state.heard = state.heard.wrapping_add(1);
         match heard {
-            Heard::Changed(change) => {
+            NewsItem::Changed(change) => {
                 let key = NamespacedName::from_object(change.object().as_ref());
                 state.known.remove(&key);
             }
             // One that went meanwhile is not in the list.
-            Heard::Listed => state.known.clear(),
+            NewsItem::Listed => state.known.clear(),
         }
     }
 

@@ -6,7 +6,7 @@ use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{csv::observe::stored::is_replica, world::decode};
+use crate::{csv::observe::stored::is_replica, test_env::decode};
 
 fn wanted(scope: Scope) -> WantedRole {
     WantedRole {

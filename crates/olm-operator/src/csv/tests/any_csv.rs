@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use super::{changed, installed, prepared, prepared_for, rests, succeeded};
 use crate::{
     csv::{decide::decide, status::status},
-    world::{World, csv, csv_key, decode, subscription},
+    test_env::{TestEnv, csv, csv_key, decode, subscription},
 };
 
-fn provided(world: &World) -> String {
-    let group = world.get("OperatorGroup", "ns", "og").unwrap();
+fn provided(env: &TestEnv) -> String {
+    let group = env.get("OperatorGroup", "ns", "og").unwrap();
     group["metadata"]["annotations"]["olm.providedAPIs"]
         .as_str()
         .unwrap_or("-")
@@ -35,66 +35,66 @@ fn in_version(version: &str) -> Value {
 #[test]
 fn an_owned_crd_with_a_group_in_its_version_is_not_met_and_not_listed() {
     for targets in [&["ns"][..], &[]] {
-        let mut world = prepared_for(targets);
+        let mut env = prepared_for(targets);
         rests(
-            &mut world,
+            &mut env,
             in_version("apiextensions.k8s.io/v1alpha1"),
             "Pending RequirementsNotMet: one or more requirements couldn't be found",
         );
-        let csv = world.get("ClusterServiceVersion", "ns", "a").unwrap();
+        let csv = env.get("ClusterServiceVersion", "ns", "a").unwrap();
         let row = &csv["status"]["requirementStatus"][0];
         assert_eq!(
             (&row["status"], &row["message"]),
             (&json!("NotPresent"), &json!("CRD version not served"))
         );
-        assert_eq!(provided(&world), "-");
+        assert_eq!(provided(&env), "-");
     }
 }
 
 #[test]
 fn what_is_no_api_goes_from_the_list_of_a_group() {
-    let mut world = prepared();
+    let mut env = prepared();
     let odd = "insgflfz.apiextensions.k8s.io/v1alpha1.cluster.com";
     let annotation = json!({"metadata": {"annotations": {"olm.providedAPIs": format!("{odd},{odd}")}}});
-    world.edit("OperatorGroup", "ns", "og", annotation);
-    world.put(csv("a", ""));
-    world.settle_for(5);
-    succeeded(&world, "a");
-    assert_eq!(provided(&world), "Demo.v1.example.com");
+    env.edit("OperatorGroup", "ns", "og", annotation);
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    succeeded(&env, "a");
+    assert_eq!(provided(&env), "Demo.v1.example.com");
 
-    let mut world = prepared();
-    world.put(csv("a", ""));
-    world.settle_for(5);
+    let mut env = prepared();
+    env.put(csv("a", ""));
+    env.settle_for(5);
     let annotation =
         json!({"metadata": {"annotations": {"olm.providedAPIs": format!("Demo.v1.example.com,{odd}")}}});
-    world.edit("OperatorGroup", "ns", "og", annotation);
-    world.settle_for(5);
-    assert_eq!(provided(&world), "Demo.v1.example.com");
+    env.edit("OperatorGroup", "ns", "og", annotation);
+    env.settle_for(5);
+    assert_eq!(provided(&env), "Demo.v1.example.com");
 }
 
 #[test]
 fn a_description_too_large_to_repeat_still_gets_a_status() {
     let rule = json!({"verbs": ["get"], "apiGroups": ["g"], "resources": ["r".repeat(1000)]});
-    let mut world = prepared();
-    world.put(changed("a", |spec| {
+    let mut env = prepared();
+    env.put(changed("a", |spec| {
         spec["install"]["spec"]["permissions"] = json!([{"serviceAccountName": "demo", "rules": vec![rule; 800]}]);
         let name = |index: usize| json!({"name": format!("c{index}.{}", "x".repeat(500)), "version": "v1", "kind": "C"});
         spec["customresourcedefinitions"]["required"] = (0..800).map(name).collect();
     }));
-    world.settle_for(5);
-    assert!(world.status("a").starts_with("Pending"), "{}", world.status("a"));
-    let status = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
+    env.settle_for(5);
+    assert!(env.status("a").starts_with("Pending"), "{}", env.status("a"));
+    let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     assert!(status.to_string().len() < 300 << 10);
     let rows = status["requirementStatus"].as_array().unwrap();
     let last = rows.last().unwrap()["message"].as_str().unwrap();
     assert!(last.ends_with("more requirements, too large to list"), "{last}");
 
-    let mut world = prepared();
-    world.put(changed("a", |spec| {
+    let mut env = prepared();
+    env.put(changed("a", |spec| {
         spec["webhookdefinitions"] = json!([{"generateName": "ä".repeat(200_000)}]);
     }));
-    world.settle_for(5);
-    let message = world.status("a");
+    env.settle_for(5);
+    let message = env.status("a");
     assert!(message.starts_with("Failed InvalidInstallStrategy") && message.ends_with('…'));
     assert!(message.len() < 5000, "the history repeats it");
 }
@@ -102,35 +102,35 @@ fn a_description_too_large_to_repeat_still_gets_a_status() {
 /// A merge patch replaces a list whole: whoever added to it since it was read is told by a conflict, and not undone.
 #[test]
 fn lists_are_written_only_over_what_was_read() {
-    let mut world = prepared();
-    world.put(csv("a", ""));
+    let mut env = prepared();
+    env.put(csv("a", ""));
     let key = csv_key("a");
-    let finalizers = |world: &World| {
-        world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["finalizers"].clone()
+    let finalizers = |env: &TestEnv| {
+        env.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["finalizers"].clone()
     };
     for deleting in [false, true] {
-        world.settle_for(5);
+        env.settle_for(5);
         if deleting {
-            world.delete("ClusterServiceVersion", "ns", "a");
+            env.delete("ClusterServiceVersion", "ns", "a");
         } else {
             let none = json!({"metadata": {"finalizers": null}});
-            world.edit("ClusterServiceVersion", "ns", "a", none);
+            env.edit("ClusterServiceVersion", "ns", "a", none);
         }
-        let observed = world.observe(&key).unwrap();
-        let (plan, _) = decide(&observed, world.now);
+        let observed = env.observe(&key).unwrap();
+        let (plan, _) = decide(&observed, env.now);
         let theirs =
             json!({"metadata": {"finalizers": ["theirs.example.com/x", "operators.coreos.com/csv-cleanup"]}});
-        world.edit("ClusterServiceVersion", "ns", "a", theirs.clone());
-        world.act(plan);
+        env.edit("ClusterServiceVersion", "ns", "a", theirs.clone());
+        env.act(plan);
         assert_eq!(
-            finalizers(&world),
+            finalizers(&env),
             theirs["metadata"]["finalizers"],
             "deleting: {deleting}"
         );
     }
-    world.settle_for(3);
+    env.settle_for(3);
     assert_eq!(
-        finalizers(&world),
+        finalizers(&env),
         json!(["theirs.example.com/x"]),
         "and ours goes all the same"
     );
@@ -138,23 +138,23 @@ fn lists_are_written_only_over_what_was_read() {
 
 #[test]
 fn a_list_of_apis_is_written_only_over_what_was_read() {
-    let mut world = prepared();
-    world.settle();
-    world.put(csv("a", ""));
-    let observed = world.observe(&csv_key("a")).unwrap();
-    let (plan, _) = decide(&observed, world.now);
+    let mut env = prepared();
+    env.settle();
+    env.put(csv("a", ""));
+    let observed = env.observe(&csv_key("a")).unwrap();
+    let (plan, _) = decide(&observed, env.now);
     let theirs = json!({"metadata": {"annotations": {"olm.providedAPIs": "Other.v1.example.com"}}});
-    world.edit("OperatorGroup", "ns", "og", theirs);
-    world.act(plan);
-    assert_eq!(provided(&world), "Other.v1.example.com");
+    env.edit("OperatorGroup", "ns", "og", theirs);
+    env.act(plan);
+    assert_eq!(provided(&env), "Other.v1.example.com");
 }
 
 /// Two entries of the history and two events a turn, at the speed of the API server, is what it was.
 #[test]
 fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() {
-    let mut world = installed();
-    let mut observed = world.observe(&csv_key("a")).unwrap();
-    let mut stored = world.get("Deployment", "ns", "demo").unwrap().clone();
+    let mut env = installed();
+    let mut observed = env.observe(&csv_key("a")).unwrap();
+    let mut stored = env.get("Deployment", "ns", "demo").unwrap().clone();
     let annotations = &mut stored["spec"]["template"]["metadata"]["annotations"];
     annotations.as_object_mut().unwrap().remove("capabilities");
     observed
@@ -165,9 +165,9 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
     observed.csv = Arc::new(csv);
     let applied = || outcomes_for_tests(vec![Outcome::Done(Arc::new(stored.clone()))]);
 
-    let (plan, verdict) = decide(&observed, world.now);
+    let (plan, verdict) = decide(&observed, env.now);
     assert_eq!(plan.actions.len(), 1, "{plan}");
-    let update = status(&observed, verdict, &applied(), world.now);
+    let update = status(&observed, verdict, &applied(), env.now);
     let [Action::Patch { patch, .. }] = &update.patches[..] else {
         panic!("a status")
     };
@@ -190,8 +190,8 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
     let mut told = serde_json::to_value(&*observed.csv).unwrap();
     merge(&mut told, patch);
     observed.csv = Arc::new(decode(told));
-    let (_, verdict) = decide(&observed, world.now);
-    let update = status(&observed, verdict, &applied(), world.now);
+    let (_, verdict) = decide(&observed, env.now);
+    let update = status(&observed, verdict, &applied(), env.now);
     assert!(
         update.patches.is_empty() && update.events.is_empty(),
         "{update:?}"
@@ -202,22 +202,22 @@ fn a_deployment_that_does_not_stay_as_applied_is_told_once_and_tried_in_place() 
 /// The events of different kinds come in any order.
 #[test]
 fn a_subscription_whose_event_is_late_configures_the_first_pods_all_the_same() {
-    let mut world = prepared();
-    world.settle();
-    world.cluster.hold("Subscription");
-    world.put(subscription("a", json!({"env": [{"name": "A", "value": "b"}]})));
-    world.put(csv("a", ""));
-    world.settle_for(10);
-    succeeded(&world, "a");
-    world.cluster.release("Subscription");
-    world.settle_for(10);
-    let applied: Vec<&String> = world
+    let mut env = prepared();
+    env.settle();
+    env.cluster.hold("Subscription");
+    env.put(subscription("a", json!({"env": [{"name": "A", "value": "b"}]})));
+    env.put(csv("a", ""));
+    env.settle_for(10);
+    succeeded(&env, "a");
+    env.cluster.release("Subscription");
+    env.settle_for(10);
+    let applied: Vec<&String> = env
         .writes
         .iter()
         .filter(|write| write.starts_with("apply Deployment"))
         .collect();
     assert_eq!(applied.len(), 1, "{applied:#?}");
     let env =
-        &world.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["spec"]["containers"][0]["env"];
+        &env.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["spec"]["containers"][0]["env"];
     assert_eq!(env[0], json!({"name": "A", "value": "b"}));
 }

@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 use super::{prepared, succeeded};
 use crate::{
     csv::{changeover, decide::decide, status::status, strategy},
-    world::{World, csv, csv_key, decode, deployment},
+    test_env::{TestEnv, csv, csv_key, decode, deployment},
 };
 use olm_runtime::outcome::Outcomes;
 
 /// The demo, running.
-fn running() -> World {
-    let mut world = prepared();
-    world.make_replica_sets();
-    world.put(csv("a", ""));
-    world.settle_for(5);
-    succeeded(&world, "a");
-    world
+fn running() -> TestEnv {
+    let mut env = prepared();
+    env.make_replica_sets();
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    succeeded(&env, "a");
+    env
 }
 
 /// The demo's next version with pods of another label.
@@ -30,8 +30,8 @@ fn reselected(name: &str, replaces: &str, label: &str) -> Value {
     newer
 }
 
-fn selector(world: &World) -> String {
-    let Some(live) = world.get("Deployment", "ns", "demo") else {
+fn selector(env: &TestEnv) -> String {
+    let Some(live) = env.get("Deployment", "ns", "demo") else {
         return "none".to_owned();
     };
     live["spec"]["selector"]["matchLabels"]["app"]
@@ -41,90 +41,84 @@ fn selector(world: &World) -> String {
 }
 
 /// `ReplicaSet` that runs the pods with a label, if there is one.
-fn runs(world: &World, label: &str) -> bool {
+fn runs(env: &TestEnv, label: &str) -> bool {
     let name = format!("demo-app{label}");
-    world.get("ReplicaSet", "ns", &name).is_some()
+    env.get("ReplicaSet", "ns", &name).is_some()
 }
 
 #[test]
 fn an_upgrade_that_changes_a_selector_replaces_the_deployment_and_leaves_no_old_pods() {
-    let mut world = running();
-    assert!(runs(&world, "demo"));
-    world.log.clear();
-    world.put(reselected("b", "a", "new"));
-    world.settle_for(8);
-    succeeded(&world, "b");
-    assert_eq!(
-        (world.status("a"), selector(&world)),
-        ("gone".into(), "new".into())
-    );
-    assert_eq!((runs(&world, "demo"), runs(&world, "new")), (false, true));
+    let mut env = running();
+    assert!(runs(&env, "demo"));
+    env.log.clear();
+    env.put(reselected("b", "a", "new"));
+    env.settle_for(8);
+    succeeded(&env, "b");
+    assert_eq!((env.status("a"), selector(&env)), ("gone".into(), "new".into()));
+    assert_eq!((runs(&env, "demo"), runs(&env, "new")), (false, true));
     let told = "b: InstallReady (InstallWaiting) installing: deployment demo is replaced, because its selector changes from \
                 app=demo to app=new and Kubernetes changes none in place; the old pods run until the new ones are available";
-    assert!(world.log.iter().any(|line| line == told), "{:#?}", world.log);
-    let writes = world.writes.len();
-    world.settle_for(10);
-    assert_eq!(world.writes.len(), writes, "at rest");
+    assert!(env.log.iter().any(|line| line == told), "{:#?}", env.log);
+    let writes = env.writes.len();
+    env.settle_for(10);
+    assert_eq!(env.writes.len(), writes, "at rest");
 }
 
 #[test]
 fn the_old_pods_run_until_the_new_ones_are_available() {
-    let mut world = running();
+    let mut env = running();
     let pulling = json!([{"type": "Available", "status": "False", "message": "no pods"}]);
-    world.put(reselected("b", "a", "new"));
-    world.sick.insert("demo".into(), pulling);
-    world.settle_for(20);
-    assert_eq!(selector(&world), "new");
-    assert!(runs(&world, "demo"), "the new pods are not there yet");
+    env.put(reselected("b", "a", "new"));
+    env.sick.insert("demo".into(), pulling);
+    env.settle_for(20);
+    assert_eq!(selector(&env), "new");
+    assert!(runs(&env, "demo"), "the new pods are not there yet");
     assert!(
-        world
-            .status("b")
+        env.status("b")
             .ends_with("the pods of the replaced deployment run until then"),
         "{}",
-        world.status("b")
+        env.status("b")
     );
-    world.sick.clear();
-    world.settle_for(10);
-    succeeded(&world, "b");
-    assert!(!runs(&world, "demo"));
+    env.sick.clear();
+    env.settle_for(10);
+    succeeded(&env, "b");
+    assert!(!runs(&env, "demo"));
 }
 
 #[test]
 fn what_a_replaced_deployment_left_goes_with_a_successor_that_is_given_up() {
-    let mut world = running();
+    let mut env = running();
     let pulling = json!([{"type": "Available", "status": "False", "message": "no pods"}]);
-    world.sick.insert("demo".into(), pulling);
-    world.put(reselected("b", "a", "new"));
-    world.settle_for(20);
-    world.sick.clear();
-    world.delete("ClusterServiceVersion", "ns", "b");
-    world.settle_for(20);
-    succeeded(&world, "a");
-    assert_eq!(selector(&world), "demo");
-    assert!(!runs(&world, "new"));
+    env.sick.insert("demo".into(), pulling);
+    env.put(reselected("b", "a", "new"));
+    env.settle_for(20);
+    env.sick.clear();
+    env.delete("ClusterServiceVersion", "ns", "b");
+    env.settle_for(20);
+    succeeded(&env, "a");
+    assert_eq!(selector(&env), "demo");
+    assert!(!runs(&env, "new"));
 }
 
 #[test]
 fn a_strategy_of_recreate_stops_the_old_pods_first() {
-    let mut world = running();
+    let mut env = running();
     let mut newer = reselected("b", "a", "new");
     newer["spec"]["install"]["spec"]["deployments"][0]["spec"]["strategy"] = json!({"type": "Recreate"});
-    world.log.clear();
-    world.put(newer);
-    world.settle_for(8);
-    succeeded(&world, "b");
-    assert!(!runs(&world, "demo") && runs(&world, "new"));
+    env.log.clear();
+    env.put(newer);
+    env.settle_for(8);
+    succeeded(&env, "b");
+    assert!(!runs(&env, "demo") && runs(&env, "new"));
     assert!(
-        world
-            .log
+        env.log
             .iter()
             .any(|line| line.ends_with("the old pods stop first, as its strategy is Recreate")),
         "{:#?}",
-        world.log
+        env.log
     );
     assert!(
-        !world
-            .writes
+        !env.writes
             .iter()
             .any(|write| write.contains("its dependents stay"))
     );
@@ -132,33 +126,33 @@ fn a_strategy_of_recreate_stops_the_old_pods_first() {
 
 #[test]
 fn a_selector_that_is_edited_in_place_is_followed_too() {
-    let mut world = running();
+    let mut env = running();
     let edited = reselected("a", "", "new");
-    world.edit(
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"spec": edited["spec"]}),
     );
-    world.settle_for(8);
-    succeeded(&world, "a");
-    assert_eq!(selector(&world), "new");
-    assert!(!runs(&world, "demo") && runs(&world, "new"));
+    env.settle_for(8);
+    succeeded(&env, "a");
+    assert_eq!(selector(&env), "new");
+    assert!(!runs(&env, "demo") && runs(&env, "new"));
 }
 
 #[test]
 fn an_install_that_was_refused_for_its_selector_gets_over_it() {
-    let mut world = running();
-    world.edit(
+    let mut env = running();
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"spec": reselected("a", "", "new")["spec"], "status": {"phase": "Failed", "reason": "InstallComponentFailed",
             "message": "install strategy failed: apply Deployment ns/demo: spec.selector: field is immutable"}}),
     );
-    world.settle_for(8);
-    succeeded(&world, "a");
-    assert_eq!(selector(&world), "new");
+    env.settle_for(8);
+    succeeded(&env, "a");
+    assert_eq!(selector(&env), "new");
 }
 
 #[test]
@@ -172,23 +166,23 @@ fn nobody_elses_deployment_is_replaced() {
     };
     // Made for a stranger; made for one that is replaced, as the labels say, but the owner is another.
     for (owner, uid) in [("stranger", "another"), ("a", "another")] {
-        let mut world = prepared();
-        world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": uid}}));
+        let mut env = prepared();
+        env.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": uid}}));
         let mut older = csv("a", "");
         older["status"] = json!({"phase": "Replacing", "reason": "BeingReplaced"});
-        world.put(older);
-        world.put(foreign(owner, uid));
-        world.put(csv("b", "a"));
+        env.put(older);
+        env.put(foreign(owner, uid));
+        env.put(csv("b", "a"));
         for _ in 0..12 {
-            world.settle_namespace_and_group();
-            world.round_of_csv(&csv_key("b"));
-            world.advance(1);
+            env.settle_namespace_and_group();
+            env.round_of_csv(&csv_key("b"));
+            env.advance(1);
         }
-        assert_eq!(selector(&world), "theirs", "{owner}");
+        assert_eq!(selector(&env), "theirs", "{owner}");
         assert!(
-            world.status("b").contains("field is immutable"),
+            env.status("b").contains("field is immutable"),
             "{owner}: {}",
-            world.status("b")
+            env.status("b")
         );
     }
 }
@@ -284,26 +278,26 @@ fn the_published_upgrades_that_change_a_selector_are_replacements_and_never_appl
 /// The new version, ready to install while the old one's Deployments stand, deletes those and applies none over them.
 #[track_caller]
 fn check_edge(older: &Value, newer: &Value, changes: &[&str]) {
-    let mut world = prepared();
+    let mut env = prepared();
     for (csv, phase) in [(older, "Replacing"), (newer, "InstallReady")] {
         let mut csv = csv.clone();
         csv["apiVersion"] = json!("operators.coreos.com/v1alpha1");
         csv["metadata"]["namespace"] = json!("ns");
         csv["spec"]["installModes"] = json!([{"type": "OwnNamespace", "supported": true}]);
         csv["status"] = json!({"phase": phase, "reason": "X"});
-        world.put(csv);
+        env.put(csv);
     }
     let name = |csv: &Value| csv["metadata"]["name"].as_str().unwrap().to_owned();
-    let uid = world.get("ClusterServiceVersion", "ns", &name(older)).unwrap()["metadata"]["uid"].clone();
+    let uid = env.get("ClusterServiceVersion", "ns", &name(older)).unwrap()["metadata"]["uid"].clone();
     for (deployment, selector) in selectors(older) {
-        world.put(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "ns", "name": deployment,
+        env.put(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "ns", "name": deployment,
             "labels": {"olm.managed": "true", "olm.owner": name(older), "olm.owner.namespace": "ns",
                 "olm.owner.kind": "ClusterServiceVersion"},
             "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
                 "name": name(older), "uid": uid}]},
             "spec": {"selector": selector, "template": {}}}));
     }
-    let observed = world.observe(&csv_key(&name(newer))).unwrap();
+    let observed = env.observe(&csv_key(&name(newer))).unwrap();
     let webhooks = strategy::read(&observed.csv).is_err();
     let pending = changeover::pending(&observed);
     if webhooks {
@@ -332,30 +326,30 @@ fn check_edge(older: &Value, newer: &Value, changes: &[&str]) {
 #[test]
 fn replacing_is_decided_again_at_every_stop_on_the_way() {
     // Old Deployment on its way out: nothing to write, nothing new to say.
-    let mut world = running();
-    world.put(reselected("b", "a", "new"));
-    world.edit(
+    let mut env = running();
+    env.put(reselected("b", "a", "new"));
+    env.edit(
         "Deployment",
         "ns",
         "demo",
         json!({"metadata": {"finalizers": ["example.com/x"]}}),
     );
-    world.settle_for(5);
-    assert_eq!(selector(&world), "demo", "still on its way out");
-    let observed = world.observe(&csv_key("b")).unwrap();
-    let (plan, verdict) = decide(&observed, world.now);
+    env.settle_for(5);
+    assert_eq!(selector(&env), "demo", "still on its way out");
+    let observed = env.observe(&csv_key("b")).unwrap();
+    let (plan, verdict) = decide(&observed, env.now);
     assert!(plan.is_empty(), "{plan}");
     assert!(
-        status(&observed, verdict, &Outcomes::default(), world.now)
+        status(&observed, verdict, &Outcomes::default(), env.now)
             .patches
             .is_empty()
     );
-    world.edit(
+    env.edit(
         "Deployment",
         "ns",
         "demo",
         json!({"metadata": {"finalizers": null}}),
     );
-    world.settle_for(8);
-    succeeded(&world, "b");
+    env.settle_for(8);
+    succeeded(&env, "b");
 }

@@ -27,14 +27,14 @@ use crate::{
         strategy::Scope,
     },
     operator_group::intersection::NamespaceSet,
-    world::{World, csv, csv_key, decode, namespace_object},
+    test_env::{TestEnv, csv, csv_key, decode, namespace_object},
 };
 
 /// The demo at rest, and the time.
 fn at_rest() -> (Observed, Timestamp) {
-    let mut world = installed();
-    let observed = world.observe(&csv_key("a")).unwrap();
-    (observed, world.now)
+    let mut env = installed();
+    let observed = env.observe(&csv_key("a")).unwrap();
+    (observed, env.now)
 }
 
 /// Edits the ClusterServiceVersion.
@@ -278,11 +278,11 @@ fn the_account_of_the_group_writes_and_without_one_olm_does() {
 
 #[test]
 fn a_grant_is_proved_by_steps_of_one_plan_or_by_a_note_below_its_account() {
-    let mut world = prepared_for(&["ns", "one"])
+    let mut env = prepared_for(&["ns", "one"])
         .with(namespace_object("one"))
         .with(csv("a", ""));
-    world.settle_for(5);
-    let mut observed = world.observe(&csv_key("a")).unwrap();
+    env.settle_for(5);
+    let mut observed = env.observe(&csv_key("a")).unwrap();
     let role = observed.strategy.as_ref().unwrap().roles[0].clone();
     let is_proved = |observed: &Observed| proof::find(observed, &role).is_some();
     let planned = std::mem::take(&mut observed.planned);
@@ -394,19 +394,19 @@ fn what_kubectl_noted_for_itself_is_on_no_pod() {
 
 #[test]
 fn a_gate_that_closes_for_another_reason_than_the_group_takes_no_rights() {
-    let mut world = prepared_for(&[]).with(csv("a", ""));
-    world.settle_for(5);
-    let mut observed = world.observe(&csv_key("a")).unwrap();
+    let mut env = prepared_for(&[]).with(csv("a", ""));
+    env.settle_for(5);
+    let mut observed = env.observe(&csv_key("a")).unwrap();
     assert!(!observed.rbac.cluster_roles.is_empty());
     let message = "intersecting operatorgroups provide the same apis";
     let conflict = reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT;
-    put_in(&mut observed, "Failed", conflict, message, world.now);
+    put_in(&mut observed, "Failed", conflict, message, env.now);
     let provided = std::mem::take(&mut observed.groups[0].provided);
     observed.foreign_groups = vec![ForeignGroup {
         targets: NamespaceSet::new([""]),
         provided,
     }];
-    let (plan, verdict) = decide(&observed, world.now + Duration::from_secs(3600));
+    let (plan, verdict) = decide(&observed, env.now + Duration::from_secs(3600));
     assert_eq!(verdict.transitions, []);
     let printed = plan.to_string();
     assert!(!printed.contains("ClusterRole"), "{printed}");
@@ -414,21 +414,21 @@ fn a_gate_that_closes_for_another_reason_than_the_group_takes_no_rights() {
 
 #[test]
 fn an_install_without_its_rights_in_a_target_goes_on() {
-    let mut world = prepared_for(&["ns", "one"])
+    let mut env = prepared_for(&["ns", "one"])
         .with(namespace_object("one"))
         .with(csv("a", ""));
-    world.settle_for(5);
-    let mut observed = world.observe(&csv_key("a")).unwrap();
+    env.settle_for(5);
+    let mut observed = env.observe(&csv_key("a")).unwrap();
     put_in(
         &mut observed,
         "Installing",
         reason::INSTALL_SUCCEEDED,
         "m",
-        world.now,
+        env.now,
     );
-    assert_eq!(phases(&decide(&observed, world.now).1), [Phase::Succeeded]);
+    assert_eq!(phases(&decide(&observed, env.now).1), [Phase::Succeeded]);
     observed.rbac.replicated_roles.clear();
-    let first = decide(&observed, world.now).1.transitions.remove(0);
+    let first = decide(&observed, env.now).1.transitions.remove(0);
     assert_eq!(
         (first.phase, first.reason, first.message.as_str()),
         (
@@ -488,32 +488,32 @@ fn a_cluster_permission_is_covered_by_bindings_of_the_cluster_only() {
 
 #[test]
 fn what_is_anothers_a_copy_or_on_its_way_out_is_not_observed() {
-    let mut world = prepared_for(&["ns", "one", "two"])
+    let mut env = prepared_for(&["ns", "one", "two"])
         .with(namespace_object("one"))
         .with(csv("a", ""));
-    world.settle_for(5);
-    let roles = |world: &mut World| {
-        let observed = world.observe(&csv_key("a")).unwrap();
+    env.settle_for(5);
+    let roles = |env: &mut TestEnv| {
+        let observed = env.observe(&csv_key("a")).unwrap();
         observed.rbac.roles.len()
     };
-    let own = roles(&mut world);
+    let own = roles(&mut env);
     let labels = json!({"olm.managed": "true", "olm.owner": "other", "olm.owner.namespace": "ns",
         "olm.owner.kind": "ClusterServiceVersion"});
-    world.put(
+    env.put(
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": [],
         "metadata": {"namespace": "ns", "name": "other", "labels": labels}}),
     );
-    assert_eq!(roles(&mut world), own);
+    assert_eq!(roles(&mut env), own);
 
-    world.by_hand = true;
+    env.by_hand = true;
     let mut copy = csv("copy", "");
     copy["status"] = json!({"phase": "Succeeded", "reason": "Copied"});
-    world.put(copy);
+    env.put(copy);
     let mut going = namespace_object("two");
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     going["metadata"]["finalizers"] = json!(["kept"]);
-    world.put(going);
-    let observed = world.observe(&csv_key("a")).unwrap();
+    env.put(going);
+    let observed = env.observe(&csv_key("a")).unwrap();
     assert_eq!(observed.siblings, []);
     assert_eq!(observed.open_targets.iter().collect::<Vec<_>>(), ["one"]);
 }

@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 
 use super::{changed, installed, prepared, prepared_for, succeeded};
-use crate::world::{World, csv, namespace_object, subscription};
+use crate::test_env::{TestEnv, csv, namespace_object, subscription};
 
 /// Points the OperatorGroup at other namespaces.
-fn retarget(world: &mut World, targets: Value) {
-    world.edit(
+fn retarget(env: &mut TestEnv, targets: Value) {
+    env.edit(
         "OperatorGroup",
         "ns",
         "og",
         json!({"spec": {"targetNamespaces": targets}}),
     );
-    world.settle();
+    env.settle();
 }
 
-fn deployment_of(world: &World) -> Value {
-    let mut found = world
+fn deployment_of(env: &TestEnv) -> Value {
+    let mut found = env
         .get("Deployment", "ns", "demo")
         .expect("the Deployment exists")
         .clone();
@@ -27,15 +27,15 @@ fn deployment_of(world: &World) -> Value {
 
 #[test]
 fn the_deployment_carries_what_operators_and_the_lifecycle_manager_read() {
-    let world = installed();
-    let found = deployment_of(&world);
+    let env = installed();
+    let found = deployment_of(&env);
     let labels = &found["metadata"]["labels"];
     assert_eq!(labels["olm.owner"], "a");
     assert_eq!(labels["olm.owner.namespace"], "ns");
     assert_eq!(labels["olm.owner.kind"], "ClusterServiceVersion");
     assert_eq!(labels["olm.managed"], "true");
     assert!(labels["olm.deployment-spec-hash"].as_str().unwrap().len() > 20);
-    let uid = world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"].clone();
+    let uid = env.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["uid"].clone();
     assert_eq!(
         found["metadata"]["ownerReferences"],
         json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": uid,
@@ -54,7 +54,7 @@ fn the_deployment_carries_what_operators_and_the_lifecycle_manager_read() {
 
 #[test]
 fn template_annotations_are_overlaid_and_the_strategy_label_stands_beside_ours() {
-    let mut world = prepared();
+    let mut env = prepared();
     let mut csv = changed("a", |spec| {
         let deployment = &mut spec["install"]["spec"]["deployments"][0];
         deployment["label"] = json!({"app": "x", "olm.managed": "nonsense"});
@@ -63,9 +63,9 @@ fn template_annotations_are_overlaid_and_the_strategy_label_stands_beside_ours()
     });
     csv["metadata"]["annotations"] =
         json!({"foo1": "csv", "foo3": "csv", "kubectl.kubernetes.io/last-applied-configuration": "{}"});
-    world.put(csv);
-    world.settle_for(5);
-    let found = deployment_of(&world);
+    env.put(csv);
+    env.settle_for(5);
+    let found = deployment_of(&env);
     let annotations = &found["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(
         [&annotations["foo1"], &annotations["foo2"], &annotations["foo3"]],
@@ -84,12 +84,12 @@ fn template_annotations_are_overlaid_and_the_strategy_label_stands_beside_ours()
 fn the_subscription_configures_the_first_pods_and_a_change_is_rolled_out() {
     let config =
         json!({"env": [{"name": "A", "value": "1"}], "annotations": {"team": "x", "capabilities": "no"}});
-    let mut world = prepared().with(subscription("a", config)).with(csv("a", ""));
-    world.settle_for(20);
-    let found = deployment_of(&world);
-    let env = |found: &Value| found["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+    let mut env = prepared().with(subscription("a", config)).with(csv("a", ""));
+    env.settle_for(20);
+    let found = deployment_of(&env);
+    let variables = |found: &Value| found["spec"]["template"]["spec"]["containers"][0]["env"].clone();
     assert_eq!(
-        env(&found),
+        variables(&found),
         json!([{"name": "A", "value": "1"}, {"name": "OPERATOR_CONDITION_NAME", "value": "a"}])
     );
     assert_eq!(
@@ -101,29 +101,29 @@ fn the_subscription_configures_the_first_pods_and_a_change_is_rolled_out() {
         [&annotations["team"], &annotations["capabilities"]],
         ["x", "Basic Install"]
     );
-    world.edit(
+    env.edit(
         "Subscription",
         "ns",
         "sub",
         json!({"spec": {"config": {"env": [{"name": "A", "value": "2"}], "annotations": null}}}),
     );
-    world.settle();
-    let found = deployment_of(&world);
-    assert_eq!(env(&found)[0]["value"], "2");
+    env.settle();
+    let found = deployment_of(&env);
+    assert_eq!(variables(&found)[0]["value"], "2");
     assert_eq!(
         found["spec"]["template"]["metadata"]["annotations"].get("team"),
         None
     );
-    succeeded(&world, "a");
+    succeeded(&env, "a");
 }
 
 #[test]
 fn an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_takes_them_back() {
-    let mut world = prepared_for(&[]).with(csv("a", ""));
-    world.settle_for(5);
-    succeeded(&world, "a");
+    let mut env = prepared_for(&[]).with(csv("a", ""));
+    env.settle_for(5);
+    succeeded(&env, "a");
     let promoted = promoted_name();
-    let lifted = world
+    let lifted = env
         .get("ClusterRole", "", &promoted)
         .expect("the Role is promoted")
         .clone();
@@ -133,47 +133,44 @@ fn an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_takes_the
             {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["namespaces"]}])
     );
     assert_eq!(lifted["metadata"]["labels"]["olm.owner"], "a");
-    assert_eq!(world.names("ClusterRoleBinding").len(), 2);
-    world.delete("ClusterRole", "", &promoted);
-    world.settle();
-    assert!(
-        world.get("ClusterRole", "", &promoted).is_some(),
-        "it is repaired"
-    );
-    succeeded(&world, "a");
-    retarget(&mut world, json!(["ns"]));
-    assert_eq!(world.get("ClusterRole", "", &promoted), None);
-    assert_eq!(world.names("ClusterRoleBinding").len(), 1);
+    assert_eq!(env.names("ClusterRoleBinding").len(), 2);
+    env.delete("ClusterRole", "", &promoted);
+    env.settle();
+    assert!(env.get("ClusterRole", "", &promoted).is_some(), "it is repaired");
+    succeeded(&env, "a");
+    retarget(&mut env, json!(["ns"]));
+    assert_eq!(env.get("ClusterRole", "", &promoted), None);
+    assert_eq!(env.names("ClusterRoleBinding").len(), 1);
 }
 
 /// Name of the ClusterRole, and of the counterparts, of the demo's namespaced permission.
 fn promoted_name() -> String {
     let rules: Vec<k8s_openapi::api::rbac::v1::PolicyRule> =
-        crate::world::decode(crate::world::permission("demo", "", "configmaps")["rules"].clone());
+        crate::test_env::decode(crate::test_env::permission("demo", "", "configmaps")["rules"].clone());
     olm_api::permission::Permission::new("demo", &rules)
         .promoted_role_name("a", "ns")
         .unwrap()
 }
 
 /// Roles and RoleBindings outside `ns`.
-fn spread(world: &World) -> Vec<String> {
-    let mut names = world.names("Role");
-    names.extend(world.names("RoleBinding"));
+fn spread(env: &TestEnv) -> Vec<String> {
+    let mut names = env.names("Role");
+    names.extend(env.names("RoleBinding"));
     names.retain(|name| !name.starts_with("ns/"));
     names
 }
 
 #[test]
 fn other_targets_get_the_permissions_and_lose_them_again() {
-    let mut world = prepared_for(&["one", "ns", "later"])
+    let mut env = prepared_for(&["one", "ns", "later"])
         .with(namespace_object("one"))
         .with(csv("a", ""));
-    world.settle_for(5);
-    succeeded(&world, "a");
+    env.settle_for(5);
+    succeeded(&env, "a");
     let name = promoted_name();
-    assert_eq!(spread(&world), [format!("one/{name}"), format!("one/{name}")]);
+    assert_eq!(spread(&env), [format!("one/{name}"), format!("one/{name}")]);
 
-    let made = world.get("Role", "one", &name).unwrap();
+    let made = env.get("Role", "one", &name).unwrap();
     let rules = made["rules"].clone();
     assert_eq!(
         rules,
@@ -189,41 +186,41 @@ fn other_targets_get_the_permissions_and_lose_them_again() {
         ],
         ["ns", "a", "true"]
     );
-    let binding = world.get("RoleBinding", "one", &name).unwrap();
+    let binding = env.get("RoleBinding", "one", &name).unwrap();
     assert_eq!(
         binding["subjects"],
         json!([{"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}])
     );
     assert_eq!(binding["roleRef"]["name"], *name);
 
-    world.put(namespace_object("later"));
-    world.settle();
+    env.put(namespace_object("later"));
+    env.settle();
     assert_eq!(
-        spread(&world).len(),
+        spread(&env).len(),
         4,
         "a namespace that comes later is a target, too"
     );
-    world.edit("Role", "one", &name, json!({"rules": []}));
-    world.delete("RoleBinding", "later", &name);
-    world.settle();
-    assert_eq!(world.get("Role", "one", &name).unwrap()["rules"], rules);
-    assert_eq!(spread(&world).len(), 4, "it is repaired");
+    env.edit("Role", "one", &name, json!({"rules": []}));
+    env.delete("RoleBinding", "later", &name);
+    env.settle();
+    assert_eq!(env.get("Role", "one", &name).unwrap()["rules"], rules);
+    assert_eq!(spread(&env).len(), 4, "it is repaired");
 
-    retarget(&mut world, json!(["later", "ns"]));
-    assert_eq!(spread(&world), [format!("later/{name}"), format!("later/{name}")]);
-    retarget(&mut world, json!(null));
-    assert_eq!(spread(&world), [""; 0], "rights in all namespaces include these");
-    retarget(&mut world, json!(["later", "ns"]));
-    assert_eq!(spread(&world).len(), 2);
-    world.delete("ClusterServiceVersion", "ns", "a");
-    world.settle();
-    assert_eq!(world.status("a"), "gone");
-    assert_eq!(spread(&world), [""; 0]);
+    retarget(&mut env, json!(["later", "ns"]));
+    assert_eq!(spread(&env), [format!("later/{name}"), format!("later/{name}")]);
+    retarget(&mut env, json!(null));
+    assert_eq!(spread(&env), [""; 0], "rights in all namespaces include these");
+    retarget(&mut env, json!(["later", "ns"]));
+    assert_eq!(spread(&env).len(), 2);
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.settle();
+    assert_eq!(env.status("a"), "gone");
+    assert_eq!(spread(&env), [""; 0]);
 }
 
 #[test]
 fn what_an_install_plan_has_made_is_not_written_again() {
-    let world = installed();
+    let env = installed();
     let rbac = [
         "ServiceAccount",
         "Role",
@@ -231,7 +228,7 @@ fn what_an_install_plan_has_made_is_not_written_again() {
         "ClusterRole",
         "ClusterRoleBinding",
     ];
-    let needless: Vec<&String> = world
+    let needless: Vec<&String> = env
         .writes
         .iter()
         .filter(|write| rbac.iter().any(|kind| write.contains(kind)) && !write.ends_with("ns/a"))
@@ -241,16 +238,16 @@ fn what_an_install_plan_has_made_is_not_written_again() {
 
 #[test]
 fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
-    let mut world = installed();
-    world.delete("ClusterServiceVersion", "ns", "a");
+    let mut env = installed();
+    env.delete("ClusterServiceVersion", "ns", "a");
     assert!(
-        world.get("ClusterServiceVersion", "ns", "a").is_some(),
+        env.get("ClusterServiceVersion", "ns", "a").is_some(),
         "the finalizer holds it"
     );
-    let before = world.writes.len();
-    world.settle();
-    assert_eq!(world.status("a"), "gone");
-    insta::assert_snapshot!(world.writes[before..].join("\n"), @r#"
+    let before = env.writes.len();
+    env.settle();
+    assert_eq!(env.status("a"), "gone");
+    insta::assert_snapshot!(env.writes[before..].join("\n"), @r#"
     patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":""}}}
     delete ClusterRoleBinding a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
     delete ClusterRole a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
@@ -271,20 +268,20 @@ fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
         "ServiceAccount",
         "OperatorCondition",
     ] {
-        assert!(world.names(kind).is_empty(), "{kind}: {:?}", world.names(kind));
+        assert!(env.names(kind).is_empty(), "{kind}: {:?}", env.names(kind));
     }
-    assert_eq!(world.names("CustomResourceDefinition"), ["/demos.example.com"]);
+    assert_eq!(env.names("CustomResourceDefinition"), ["/demos.example.com"]);
 }
 
 #[test]
 fn finalizers_of_others_are_kept() {
-    let mut world = prepared();
+    let mut env = prepared();
     let mut csv = csv("a", "");
     csv["metadata"]["finalizers"] = json!(["example.com/mine"]);
-    world.put(csv);
-    world.settle_for(5);
-    world.delete("ClusterServiceVersion", "ns", "a");
-    world.settle();
-    let left = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["finalizers"];
+    env.put(csv);
+    env.settle_for(5);
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.settle();
+    let left = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["finalizers"];
     assert_eq!(*left, json!(["example.com/mine"]));
 }

@@ -2,14 +2,14 @@
 
 use olm_testing::stage::{
     Stage,
-    story::{Interruption, Story, Told, assert_rests, every_interruption, tell},
+    story::{Interruption, Story, StoryEnv, assert_rests, every_interruption, tell},
 };
 use serde_json::{Value, json};
 
 use super::prepared;
 use crate::{
     csv::decide::decide,
-    world::{World, csv, csv_key, deployment, group, namespace_object, subscription},
+    test_env::{TestEnv, csv, csv_key, deployment, group, namespace_object, subscription},
 };
 
 /// Something that happens to a cluster.
@@ -90,7 +90,7 @@ fn stories() -> Vec<Story<Step>> {
     ]
 }
 
-impl Told for World {
+impl StoryEnv for TestEnv {
     type Step = Step;
 
     fn begin() -> Self {
@@ -127,12 +127,12 @@ impl Told for World {
 #[test]
 fn deciding_on_the_converged_state_writes_nothing() {
     for (name, story) in stories() {
-        let mut world = prepared();
-        tell(&mut world, &story);
-        assert_rests(&mut world, name, 30, None);
+        let mut env = prepared();
+        tell(&mut env, &story);
+        assert_rests(&mut env, name, 30, None);
         for csv in ["a", "b", "c"] {
-            if let Some(observed) = world.observe(&csv_key(csv)) {
-                let (plan, verdict) = decide(&observed, world.now);
+            if let Some(observed) = env.observe(&csv_key(csv)) {
+                let (plan, verdict) = decide(&observed, env.now);
                 assert!(
                     plan.is_empty() && verdict.transitions.is_empty(),
                     "{name}: {csv}: {plan}"
@@ -144,23 +144,23 @@ fn deciding_on_the_converged_state_writes_nothing() {
 
 #[test]
 fn a_process_killed_after_any_write_ends_in_the_same_place() {
-    every_interruption::<World>("interruptions of olm-operator", stories(), Interruption::Kill);
+    every_interruption::<TestEnv>("interruptions of olm-operator", stories(), Interruption::Kill);
 }
 
 #[test]
 fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
     let what = "interruptions of olm-operator";
-    every_interruption::<World>(what, stories(), Interruption::LoseAnswer);
+    every_interruption::<TestEnv>(what, stories(), Interruption::LoseAnswer);
 }
 
 #[test]
 fn an_install_costs_few_writes() {
-    let mut world = prepared();
-    world.settle();
-    world.writes.clear();
-    world.put(csv("a", ""));
-    world.settle_for(10);
-    let ours: Vec<&String> = world
+    let mut env = prepared();
+    env.settle();
+    env.writes.clear();
+    env.put(csv("a", ""));
+    env.settle_for(10);
+    let ours: Vec<&String> = env
         .writes
         .iter()
         .filter(|write| !write.starts_with("kubernetes"))
@@ -195,30 +195,30 @@ fn a_healthy_operator_comes_back_to_succeeded_from_every_phase_and_reason() {
         "OperatorConditionNotUpgradeable",
         "SomethingElse",
     ];
-    let mut world = prepared();
-    tell(&mut world, &[Put(csv("a", ""))]);
-    let rest = world.normalised();
+    let mut env = prepared();
+    tell(&mut env, &[Put(csv("a", ""))]);
+    let rest = env.normalised();
     for phase in ["", "Pending", "InstallReady", "Installing", "Failed", "Replacing"] {
         for reason in reasons {
             let status = json!({"status": {"phase": phase, "reason": reason, "message": "written by hand"}});
             // A hand that never rests would be slowed down to.
-            world.settle_for(60);
-            world.edit("ClusterServiceVersion", "ns", "a", status);
-            let writes = world.writes.len();
-            world.settle();
+            env.settle_for(60);
+            env.edit("ClusterServiceVersion", "ns", "a", status);
+            let writes = env.writes.len();
+            env.settle();
             assert_eq!(
-                world.normalised(),
+                env.normalised(),
                 rest,
                 "{phase} {reason}: {:#?}",
-                &world.writes[writes..]
+                &env.writes[writes..]
             );
             // One that is given back is judged in a round of its own.
             let rounds = if phase == "Replacing" { 2 } else { 1 };
             assert_eq!(
-                world.writes.len(),
+                env.writes.len(),
                 writes + rounds,
                 "{phase} {reason}: {:#?}",
-                &world.writes[writes..]
+                &env.writes[writes..]
             );
         }
     }

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use super::{changed, installed, prepared, rests, succeeded};
 use crate::{
     csv::{observed::Kind, requirements::evaluate},
-    world::{World, api_service, crd, csv, csv_key, group, permission},
+    test_env::{TestEnv, api_service, crd, csv, csv_key, group, permission},
 };
 
 /// `kind name status message` of each row, after some time to settle.
-fn rows(world: &mut World, csv: Value) -> Vec<String> {
+fn rows(env: &mut TestEnv, csv: Value) -> Vec<String> {
     let name = csv["metadata"]["name"].as_str().unwrap().to_owned();
-    world.put(csv);
-    world.settle_for(6);
-    let rows = &world.get("ClusterServiceVersion", "ns", &name).unwrap()["status"]["requirementStatus"];
+    env.put(csv);
+    env.settle_for(6);
+    let rows = &env.get("ClusterServiceVersion", "ns", &name).unwrap()["status"]["requirementStatus"];
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     rows.as_array()
         .map(Vec::as_slice)
@@ -65,10 +65,10 @@ fn crd_rows_follow_what_the_cluster_serves() {
         (Some(established("False", "True")), "v1", unavailable),
     ];
     for (crd, version, expected) in cases {
-        let mut world = World::new();
-        world.put(group("ns", "og", &["ns"]));
-        crd.into_iter().for_each(|crd| world.put(crd));
-        let rows = rows(&mut world, changed("a", only_crd(version)));
+        let mut env = TestEnv::new();
+        env.put(group("ns", "og", &["ns"]));
+        crd.into_iter().for_each(|crd| env.put(crd));
+        let rows = rows(&mut env, changed("a", only_crd(version)));
         assert_eq!(
             rows,
             [format!("CustomResourceDefinition demos.example.com {expected}")]
@@ -78,11 +78,11 @@ fn crd_rows_follow_what_the_cluster_serves() {
 
 #[test]
 fn an_owned_crd_that_came_with_an_ancestor_has_to_come_with_this_one_too() {
-    let mut world = prepared();
+    let mut env = prepared();
     let alongside = |csv: &str| json!({"metadata": {"annotations": {format!("operatorframework.io/installed-alongside-{csv}"): format!("ns/{csv}")}}});
-    world.put(csv("a", ""));
-    world.settle_for(5);
-    world.edit(
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    env.edit(
         "CustomResourceDefinition",
         "",
         "demos.example.com",
@@ -90,21 +90,21 @@ fn an_owned_crd_that_came_with_an_ancestor_has_to_come_with_this_one_too() {
     );
     let mut newer = changed("b", only_crd("v1"));
     newer["spec"]["replaces"] = json!("a");
-    let waiting = rows(&mut world, newer);
+    let waiting = rows(&mut env, newer);
     assert_eq!(
         waiting,
         [
             "CustomResourceDefinition demos.example.com PresentNotSatisfied CRD installed alongside other CSV(s): a"
         ]
     );
-    world.edit(
+    env.edit(
         "CustomResourceDefinition",
         "",
         "demos.example.com",
         alongside("b"),
     );
-    world.settle_for(3);
-    succeeded(&world, "b");
+    env.settle_for(3);
+    succeeded(&env, "b");
 }
 
 fn needs_native_api(spec: &mut Value) {
@@ -123,62 +123,58 @@ fn native_kind() -> Kind {
 
 #[test]
 fn an_api_whose_server_is_down_is_a_row_and_no_reason_to_say_nothing() {
-    let mut world = prepared();
-    world.served.insert(native_kind());
-    world.settle();
-    world.cluster.set_dead("g.example.com", true);
-    let found = rows(&mut world, changed("a", needs_native_api));
+    let mut env = prepared();
+    env.served.insert(native_kind());
+    env.settle();
+    env.cluster.set_dead("g.example.com", true);
+    let found = rows(&mut env, changed("a", needs_native_api));
     assert_eq!(
         found[1],
         "G v1.g.example.com NotPresent discovery of g.example.com/v1: the API server answers 503"
     );
-    let writes = world.writes.len();
-    world.settle_for(120);
-    assert_eq!(world.writes.len(), writes, "told once");
-    world.cluster.set_dead("g.example.com", false);
-    world.settle_for(60);
-    succeeded(&world, "a");
+    let writes = env.writes.len();
+    env.settle_for(120);
+    assert_eq!(env.writes.len(), writes, "told once");
+    env.cluster.set_dead("g.example.com", false);
+    env.settle_for(60);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn an_operator_that_runs_is_not_failed_for_an_answer_that_did_not_come() {
-    let mut world = prepared();
-    world.served.insert(native_kind());
-    world.put(changed("a", needs_native_api));
-    world.settle_for(5);
-    succeeded(&world, "a");
-    world.cluster.set_dead("g.example.com", true);
+    let mut env = prepared();
+    env.served.insert(native_kind());
+    env.put(changed("a", needs_native_api));
+    env.settle_for(5);
+    succeeded(&env, "a");
+    env.cluster.set_dead("g.example.com", true);
     // A new process has no memory of what was served.
-    world.kill();
-    world.settle_for(60);
-    succeeded(&world, "a");
-    let unknown = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"][1];
+    env.kill();
+    env.settle_for(60);
+    succeeded(&env, "a");
+    let unknown = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"][1];
     assert_eq!(unknown["status"], "NotPresent", "its row says so");
-    world.delete("Deployment", "ns", "demo");
-    world.settle_for(5);
-    assert!(
-        !world.status("a").starts_with("Succeeded"),
-        "{}",
-        world.status("a")
-    );
-    world.cluster.set_dead("g.example.com", false);
-    world.settle_for(60);
-    succeeded(&world, "a");
+    env.delete("Deployment", "ns", "demo");
+    env.settle_for(5);
+    assert!(!env.status("a").starts_with("Succeeded"), "{}", env.status("a"));
+    env.cluster.set_dead("g.example.com", false);
+    env.settle_for(60);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn an_api_service_that_is_not_available_says_why() {
-    let mut world = prepared();
+    let mut env = prepared();
     let mut down = api_service("v1.m.k8s.io", "False");
     down["status"]["conditions"][0]["reason"] = json!("MissingEndpoints");
-    world.put(down);
+    env.put(down);
     let needing = changed("a", |spec| {
         only_crd("v1")(spec);
         spec["apiservicedefinitions"] =
             json!({"required": [{"group": "m.k8s.io", "version": "v1", "kind": "M", "name": "ms"}]});
     });
     assert_eq!(
-        rows(&mut world, needing)[1],
+        rows(&mut env, needing)[1],
         "APIService v1.m.k8s.io NotPresent APIService is not available: MissingEndpoints"
     );
 }
@@ -207,29 +203,29 @@ fn kubernetes_versions_are_compared_strictly() {
         ),
     ];
     for (wanted, expected) in cases {
-        let mut world = prepared();
+        let mut env = prepared();
         assert_eq!(
-            rows(&mut world, with(wanted))[0],
+            rows(&mut env, with(wanted))[0],
             format!("ClusterServiceVersion a {expected}")
         );
     }
-    let mut world = prepared();
+    let mut env = prepared();
     assert_eq!(
-        rows(&mut world, with("")).len(),
+        rows(&mut env, with("")).len(),
         1,
         "an empty version is no requirement"
     );
-    let mut world = prepared();
-    world.server_version = "v1.33.0-gke.100+build".into();
-    let row = &rows(&mut world, with("1.33.0"))[0];
+    let mut env = prepared();
+    env.server_version = "v1.33.0-gke.100+build".into();
+    let row = &rows(&mut env, with("1.33.0"))[0];
     assert_eq!(
         row,
         "ClusterServiceVersion a Present CSV minKubeVersion (1.33.0) less than server version (v1.33.0-gke.100+build)"
     );
 }
 
-fn served(world: &mut World, group: &str, version: &str, kind: &str) {
-    world.served.insert(Kind {
+fn served(env: &mut TestEnv, group: &str, version: &str, kind: &str) {
+    env.served.insert(Kind {
         group: group.into(),
         version: version.into(),
         kind: kind.into(),
@@ -244,10 +240,10 @@ fn native_and_required_aggregated_apis_have_to_be_served() {
         spec["apiservicedefinitions"] =
             json!({"required": [{"name": "metrics", "group": "m.k8s.io", "version": "v1", "kind": "M"}]});
     });
-    let mut world = prepared();
-    served(&mut world, "apps", "v1", "Deployment");
-    world.put(api_service("v1.m.k8s.io", "False"));
-    let before = rows(&mut world, csv);
+    let mut env = prepared();
+    served(&mut env, "apps", "v1", "Deployment");
+    env.put(api_service("v1.m.k8s.io", "False"));
+    let before = rows(&mut env, csv);
     assert_eq!(
         before[1..],
         [
@@ -256,29 +252,29 @@ fn native_and_required_aggregated_apis_have_to_be_served() {
             "X v1.x NotPresent Native API does not exist",
         ]
     );
-    served(&mut world, "x", "v1", "X");
-    served(&mut world, "m.k8s.io", "v1", "M");
-    world.settle_for(3);
+    served(&mut env, "x", "v1", "X");
+    served(&mut env, "m.k8s.io", "v1", "M");
+    env.settle_for(3);
     assert!(
-        world.status("a").starts_with("Pending RequirementsNotMet"),
+        env.status("a").starts_with("Pending RequirementsNotMet"),
         "an unavailable APIService does not do"
     );
-    world.edit(
+    env.edit(
         "APIService",
         "",
         "v1.m.k8s.io",
         json!({"status": {"conditions": [{"type": "Available", "status": "True"}]}}),
     );
-    world.settle_for(3);
-    succeeded(&world, "a");
+    env.settle_for(3);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn rows_are_written_although_the_phase_stays_the_same() {
-    let mut world = World::new();
-    world.put(group("ns", "og", &["ns"]));
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &["ns"]));
     let before = rows(
-        &mut world,
+        &mut env,
         changed("a", |spec| {
             only_crd("v1")(spec);
             spec["customresourcedefinitions"]["required"] =
@@ -289,19 +285,19 @@ fn rows_are_written_although_the_phase_stays_the_same() {
         before[0],
         "CustomResourceDefinition demos.example.com NotPresent CRD is not present"
     );
-    let status = world.status("a");
-    world.put(crd("demos.example.com"));
-    world.settle_for(3);
-    assert_eq!(world.status("a"), status);
-    let row = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"][0];
+    let status = env.status("a");
+    env.put(crd("demos.example.com"));
+    env.settle_for(3);
+    assert_eq!(env.status("a"), status);
+    let row = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"][0];
     assert_eq!(row["status"], "Present");
 }
 
 #[test]
 fn account_rows_hang_their_rules_below_them() {
-    let world = installed();
+    let env = installed();
     let mut rows =
-        world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"].clone();
+        env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"]["requirementStatus"].clone();
     rows[0]["uuid"] = json!("uid");
     insta::assert_json_snapshot!(rows, @r#"
     [
@@ -344,18 +340,18 @@ fn account_rows_hang_their_rules_below_them() {
 
 #[test]
 fn a_rule_of_both_kinds_is_invalid_and_does_not_oscillate() {
-    let mut world = prepared();
+    let mut env = prepared();
     rests(
-        &mut world,
+        &mut env,
         changed("a", |spec| {
             spec["install"]["spec"]["permissions"] = json!([{"serviceAccountName": "demo",
                 "rules": [{"verbs": ["get"], "resources": ["pods"], "nonResourceURLs": ["/x"]}]}]);
         }),
         "Failed InvalidInstallStrategy: install strategy invalid: rule invalid: rule cannot apply to both regular resources and non-resource URLs (permissions of service account demo)",
     );
-    let writes = world.writes.len();
-    world.settle_for(10);
-    assert_eq!(world.writes.len(), writes);
+    let writes = env.writes.len();
+    env.settle_for(10);
+    assert_eq!(env.writes.len(), writes);
 }
 
 fn account(owners: Value) -> Value {
@@ -363,12 +359,12 @@ fn account(owners: Value) -> Value {
 }
 
 fn account_row(owners: Value) -> String {
-    let mut world = prepared();
+    let mut env = prepared();
     // Something has to have the owner's uid, or the account is collected.
-    world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": "x"}}));
-    world.by_hand = true;
-    world.put(account(owners));
-    let rows = rows(&mut world, csv("a", ""));
+    env.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "x", "uid": "x"}}));
+    env.by_hand = true;
+    env.put(account(owners));
+    let rows = rows(&mut env, csv("a", ""));
     rows.last().unwrap().clone()
 }
 
@@ -410,31 +406,31 @@ fn cleaned(mut object: Value) -> Value {
 
 #[test]
 fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
-    let mut world = prepared();
-    world.by_hand = true;
-    world.put(account(json!([])));
+    let mut env = prepared();
+    env.by_hand = true;
+    env.put(account(json!([])));
     for object in role("Role", "mine", "configmaps")
         .into_iter()
         .chain(role("ClusterRole", "mine", "demos"))
     {
-        world.put(cleaned(object));
+        env.put(cleaned(object));
     }
-    world.put(csv("a", ""));
-    world.settle_for(5);
-    succeeded(&world, "a");
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    succeeded(&env, "a");
     assert_eq!(
-        world.names("Role"),
+        env.names("Role"),
         ["ns/a", "ns/mine"],
         "`a` is the OperatorCondition's"
     );
-    assert_eq!(world.names("ClusterRole"), ["/mine"]);
+    assert_eq!(env.names("ClusterRole"), ["/mine"]);
 }
 
 #[test]
 fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
-    let mut world = prepared();
-    world.by_hand = true;
-    world.put(account(json!([])));
+    let mut env = prepared();
+    env.by_hand = true;
+    env.put(account(json!([])));
     let mut observed_csv = csv("a", "");
     observed_csv["spec"]["install"]["spec"]["permissions"][0]["rules"]
         .as_array_mut()
@@ -444,12 +440,12 @@ fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
         .into_iter()
         .chain(role("ClusterRole", "mine", "demos"))
     {
-        world.put(cleaned(object));
+        env.put(cleaned(object));
     }
-    world.put(observed_csv);
-    world.settle_namespace_and_group();
-    world.advance(60);
-    let observed = world.observe(&csv_key("a")).unwrap();
+    env.put(observed_csv);
+    env.settle_namespace_and_group();
+    env.advance(60);
+    let observed = env.observe(&csv_key("a")).unwrap();
     let row = evaluate(&observed).unwrap().rows.pop().unwrap();
     assert_eq!(row.status, "PresentNotSatisfied");
     let words: Vec<&str> = row
@@ -458,16 +454,16 @@ fn one_rule_that_is_not_covered_is_told_while_the_others_are_satisfied() {
         .map(|dependent| dependent.status.as_str())
         .collect();
     assert_eq!(words, ["Satisfied", "NotSatisfied", "Satisfied"]);
-    world.settle_for(3);
+    env.settle_for(3);
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Pending RequirementsNotMet: one or more requirements couldn't be found"
     );
     for object in role("Role", "more", "secrets") {
-        world.put(cleaned(object));
+        env.put(cleaned(object));
     }
-    world.settle_for(3);
-    succeeded(&world, "a");
+    env.settle_for(3);
+    succeeded(&env, "a");
 }
 
 #[test]
@@ -479,71 +475,71 @@ fn a_deleted_account_or_role_of_a_running_operator_is_told_until_its_plan_has_ma
         "ClusterRole",
         "ClusterRoleBinding",
     ] {
-        let mut world = installed();
-        let before = world.normalised();
-        let name = world.names(kind).into_iter().find(|name| name != "ns/a").unwrap();
+        let mut env = installed();
+        let before = env.normalised();
+        let name = env.names(kind).into_iter().find(|name| name != "ns/a").unwrap();
         let (namespace, name) = name.split_once('/').unwrap();
-        world.log.clear();
-        world.delete(kind, namespace, name);
-        world.settle();
+        env.log.clear();
+        env.delete(kind, namespace, name);
+        env.settle();
         assert_eq!(
-            world.log[0], "a: Failed (RequirementsNotMet) requirements no longer met",
+            env.log[0], "a: Failed (RequirementsNotMet) requirements no longer met",
             "{kind}"
         );
-        world.settle_for(60);
+        env.settle_for(60);
         assert!(
-            world.status("a").starts_with("Pending RequirementsNotMet"),
+            env.status("a").starts_with("Pending RequirementsNotMet"),
             "{kind}: nobody else makes it"
         );
-        world.restore_plans();
-        world.settle_for(3);
-        assert_eq!(world.normalised(), before, "{kind}");
+        env.restore_plans();
+        env.settle_for(3);
+        assert_eq!(env.normalised(), before, "{kind}");
     }
 }
 
 #[test]
 fn a_role_narrowed_by_hand_is_told_until_its_plan_has_widened_it_again() {
-    let mut world = installed();
-    let before = world.normalised();
-    let name = world
+    let mut env = installed();
+    let before = env.normalised();
+    let name = env
         .names("ClusterRole")
         .pop()
         .unwrap()
         .trim_start_matches('/')
         .to_owned();
-    world.edit(
+    env.edit(
         "ClusterRole",
         "",
         &name,
         json!({"rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["demos"]}]}),
     );
-    world.settle_for(20);
+    env.settle_for(20);
     assert!(
-        world.status("a").starts_with("Pending RequirementsNotMet"),
+        env.status("a").starts_with("Pending RequirementsNotMet"),
         "{}",
-        world.status("a")
+        env.status("a")
     );
-    world.restore_plans();
-    world.settle_for(3);
-    assert_eq!(world.normalised(), before);
+    env.restore_plans();
+    env.settle_for(3);
+    assert_eq!(env.normalised(), before);
 }
 
 #[test]
 fn a_crd_deleted_and_made_again_brings_the_operator_back() {
-    let mut world = installed();
-    world.log.clear();
-    world.delete("CustomResourceDefinition", "", "demos.example.com");
-    world.settle();
+    let mut env = installed();
+    env.log.clear();
+    env.delete("CustomResourceDefinition", "", "demos.example.com");
+    env.settle();
     assert!(
-        world.status("a").starts_with("Pending RequirementsNotMet"),
+        env.status("a").starts_with("Pending RequirementsNotMet"),
         "{}",
-        world.status("a")
+        env.status("a")
     );
     assert_eq!(
-        world.log[0],
+        env.log[0],
         "a: Failed (RequirementsNotMet) requirements no longer met"
     );
-    world.put(crd("demos.example.com"));
-    world.settle_for(3);
-    succeeded(&world, "a");
+    env.put(crd("demos.example.com"));
+    env.settle_for(3);
+    succeeded(&env, "a");
 }

@@ -11,7 +11,7 @@ use olm_api::permission::{self, Permission};
 use serde_json::{Value, json};
 
 use super::{prepared_for, succeeded};
-use crate::world::{World, csv, csv_key, decode, group, namespace_object, permission};
+use crate::test_env::{TestEnv, csv, csv_key, decode, group, namespace_object, permission};
 
 /// The demo's namespaced permission.
 fn rules(resource: &str) -> Vec<PolicyRule> {
@@ -60,8 +60,8 @@ fn account() -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "ns", "name": "demo"}})
 }
 
-fn put_all(world: &mut World, objects: impl IntoIterator<Item = Value>) {
-    objects.into_iter().for_each(|object| world.put(object));
+fn put_all(env: &mut TestEnv, objects: impl IntoIterator<Item = Value>) {
+    objects.into_iter().for_each(|object| env.put(object));
 }
 
 /// The demo without cluster permissions.
@@ -72,26 +72,25 @@ fn demo() -> Value {
 }
 
 /// The demo, applied by hand, with rights that a tenant of `ns` made for it under the names and labels of OLM.
-fn forged(targets: &[&str]) -> World {
-    let mut world = prepared_for(targets);
+fn forged(targets: &[&str]) -> TestEnv {
+    let mut env = prepared_for(targets);
     for target in targets.iter().filter(|target| **target != "ns") {
-        world.put(namespace_object(target));
+        env.put(namespace_object(target));
     }
-    world.by_hand = true;
-    world.put(account());
+    env.by_hand = true;
+    env.put(account());
     let rules = permission("demo", "", "configmaps")["rules"].clone();
-    put_all(&mut world, labelled("ns", &role_name("configmaps"), rules, &[]));
-    world.put(demo());
-    world
+    put_all(&mut env, labelled("ns", &role_name("configmaps"), rules, &[]));
+    env.put(demo());
+    env
 }
 
-fn rbac_outside(world: &World) -> Vec<String> {
-    let mut names = world.names("ClusterRole");
-    names.extend(world.names("ClusterRoleBinding"));
+fn rbac_outside(env: &TestEnv) -> Vec<String> {
+    let mut names = env.names("ClusterRole");
+    names.extend(env.names("ClusterRoleBinding"));
     for kind in ["Role", "RoleBinding"] {
         names.extend(
-            world
-                .names(kind)
+            env.names(kind)
                 .into_iter()
                 .filter(|name| !name.starts_with("ns/")),
         );
@@ -100,8 +99,8 @@ fn rbac_outside(world: &World) -> Vec<String> {
 }
 
 #[track_caller]
-fn account_row(world: &World) -> Value {
-    let status = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
+fn account_row(env: &TestEnv) -> Value {
+    let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     let rows = status["requirementStatus"]
         .as_array()
         .cloned()
@@ -111,59 +110,59 @@ fn account_row(world: &World) -> Value {
         .expect("a row of the account")
 }
 
-fn message(world: &World) -> String {
-    account_row(world)["message"]
+fn message(env: &TestEnv) -> String {
+    account_row(env)["message"]
         .as_str()
         .unwrap_or_default()
         .to_owned()
 }
 
 #[track_caller]
-fn unmet(world: &World) {
+fn unmet(env: &TestEnv) {
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Pending RequirementsNotMet: one or more requirements couldn't be found"
     );
 }
 
-fn retarget(world: &mut World, targets: Value) {
-    world.edit(
+fn retarget(env: &mut TestEnv, targets: Value) {
+    env.edit(
         "OperatorGroup",
         "ns",
         "og",
         json!({"spec": {"targetNamespaces": targets}}),
     );
-    world.settle_for(5);
+    env.settle_for(5);
 }
 
-fn replicas(world: &World) -> Vec<String> {
-    let names = world.names("RoleBinding").into_iter();
+fn replicas(env: &TestEnv) -> Vec<String> {
+    let names = env.names("RoleBinding").into_iter();
     names
         .filter(|name| !name.starts_with("ns/"))
         .map(|name| name.split('/').next().unwrap().to_owned())
         .collect()
 }
 
-fn installed_in(targets: &[&str]) -> World {
-    let mut world = prepared_for(targets);
+fn installed_in(targets: &[&str]) -> TestEnv {
+    let mut env = prepared_for(targets);
     for name in ["one", "two", "three"] {
-        world.put(namespace_object(name));
+        env.put(namespace_object(name));
     }
-    world.put(demo());
-    world.settle_for(10);
-    succeeded(&world, "a");
-    world
+    env.put(demo());
+    env.settle_for(10);
+    succeeded(&env, "a");
+    env
 }
 
 /// A user who may only create ClusterServiceVersions gets nothing made, whatever the ClusterServiceVersion asks for.
 /// The ClusterServiceVersion asks for other rules, and its namespace has a Role with them.
-fn ask_for_secrets(world: &mut World) {
+fn ask_for_secrets(env: &mut TestEnv) {
     let wide = permission("demo", "", "secrets");
     put_all(
-        world,
+        env,
         labelled("ns", &role_name("secrets"), wide["rules"].clone(), &[]),
     );
-    world.edit(
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
@@ -174,38 +173,38 @@ fn ask_for_secrets(world: &mut World) {
 #[test]
 fn arch_007_a_missing_account_or_right_is_told_and_never_made() {
     for targets in [&["ns"][..], &[]] {
-        let mut world = prepared_for(targets);
-        world.by_hand = true;
+        let mut env = prepared_for(targets);
+        env.by_hand = true;
         let mut csv = csv("a", "");
         let all = json!([{"serviceAccountName": "demo", "rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}]);
         csv["spec"]["install"]["spec"]["clusterPermissions"] = all;
-        world.put(csv);
-        world.settle_for(90);
-        unmet(&world);
-        assert_eq!(message(&world), "Service account does not exist");
-        world.put(account());
-        world.settle_for(90);
-        unmet(&world);
-        assert_eq!(message(&world), "Policy rule not satisfied for service account");
+        env.put(csv);
+        env.settle_for(90);
+        unmet(&env);
+        assert_eq!(message(&env), "Service account does not exist");
+        env.put(account());
+        env.settle_for(90);
+        unmet(&env);
+        assert_eq!(message(&env), "Policy rule not satisfied for service account");
         assert_eq!(
-            world.names("Role"),
+            env.names("Role"),
             ["ns/a"],
             "the OperatorCondition's, whose rules are not the ClusterServiceVersion's"
         );
-        assert_eq!(world.names("ServiceAccount"), ["ns/demo"]);
-        assert!(rbac_outside(&world).is_empty(), "{:?}", rbac_outside(&world));
-        assert!(world.names("Deployment").is_empty());
+        assert_eq!(env.names("ServiceAccount"), ["ns/demo"]);
+        assert!(rbac_outside(&env).is_empty(), "{:?}", rbac_outside(&env));
+        assert!(env.names("Deployment").is_empty());
     }
 }
 
 #[test]
 fn arch_006_a_csv_applied_by_hand_runs_once_its_rights_are_there_whoever_made_them() {
-    let mut world = prepared_for(&["ns"]);
-    world.by_hand = true;
-    world.put(demo());
-    world.settle_for(40);
-    unmet(&world);
-    world.put(account());
+    let mut env = prepared_for(&["ns"]);
+    env.by_hand = true;
+    env.put(demo());
+    env.settle_for(40);
+    unmet(&env);
+    env.put(account());
     let [mut role, mut binding] = labelled(
         "ns",
         "mine",
@@ -215,9 +214,9 @@ fn arch_006_a_csv_applied_by_hand_runs_once_its_rights_are_there_whoever_made_th
     for object in [&mut role, &mut binding] {
         object["metadata"]["labels"] = json!({});
     }
-    put_all(&mut world, [role, binding]);
-    world.settle_for(20);
-    succeeded(&world, "a");
+    put_all(&mut env, [role, binding]);
+    env.settle_for(20);
+    succeeded(&env, "a");
 }
 
 /// Everything that this operator makes of accounts and RBAC, in every story: only what takes no rules from a
@@ -231,12 +230,12 @@ fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv(
     let mut seen = BTreeSet::new();
     for targets in [&["ns"][..], &["ns", "one"], &[]] {
         for by_hand in [false, true] {
-            let mut world = prepared_for(targets).with(namespace_object("one"));
-            world.by_hand = by_hand;
-            world.put(csv("a", ""));
-            world.settle_for(20);
-            world.put(csv("b", "a"));
-            world.settle_for(20);
+            let mut env = prepared_for(targets).with(namespace_object("one"));
+            env.by_hand = by_hand;
+            env.put(csv("a", ""));
+            env.settle_for(20);
+            env.put(csv("b", "a"));
+            env.settle_for(20);
             let makes = |write: &&String| {
                 let verbs = ["apply ", "create ", "patch "];
                 let kinds = [
@@ -252,9 +251,9 @@ fn arch_004_accounts_and_rbac_are_made_only_where_they_take_no_rules_from_a_csv(
                         .any(|kind| write.starts_with(&format!("{verb}{kind}")))
                 })
             };
-            for write in world.writes.iter().filter(makes) {
+            for write in env.writes.iter().filter(makes) {
                 let name = write.rsplit(['/', ' ']).next().unwrap();
-                let is_condition = world
+                let is_condition = env
                     .writes
                     .iter()
                     .any(|other| *other == format!("apply OperatorCondition ns/{name}"));
@@ -297,21 +296,21 @@ fn arch_007_the_deployed_program_may_not_write_service_accounts() {
 
 #[test]
 fn roles_with_forged_labels_are_used_where_they_are_and_carried_nowhere() {
-    let mut world = forged(&["ns"]);
-    world.settle_for(20);
-    succeeded(&world, "a");
+    let mut env = forged(&["ns"]);
+    env.settle_for(20);
+    succeeded(&env, "a");
     let name = role_name("configmaps");
     for (targets, place) in [
         (&[][..], "in all namespaces"),
         (&["ns", "one"], "in namespace one"),
         (&["one", "two"], "in namespaces one, two"),
     ] {
-        let mut world = forged(targets);
-        world.settle_for(60);
-        unmet(&world);
-        assert_eq!(rbac_outside(&world), [""; 0]);
+        let mut env = forged(targets);
+        env.settle_for(60);
+        unmet(&env);
+        assert_eq!(rbac_outside(&env), [""; 0]);
         assert_eq!(
-            message(&world),
+            message(&env),
             format!(
                 "Policy rule not satisfied for service account {place}: no completed InstallPlan made role {name}"
             )
@@ -321,42 +320,42 @@ fn roles_with_forged_labels_are_used_where_they_are_and_carried_nowhere() {
 
 #[test]
 fn rights_that_an_administrator_made_elsewhere_do_without_an_install_plan() {
-    let mut world = forged(&["ns", "one"]);
-    world.settle_for(20);
-    unmet(&world);
+    let mut env = forged(&["ns", "one"]);
+    env.settle_for(20);
+    unmet(&env);
     let rules = permission("demo", "", "configmaps")["rules"].clone();
     let [mut role, mut binding] = labelled("one", "mine", rules.clone(), &[]);
     for object in [&mut role, &mut binding] {
         object["metadata"]["labels"] = json!({});
     }
-    put_all(&mut world, [role, binding]);
-    world.settle_for(20);
-    succeeded(&world, "a");
-    assert_eq!(rbac_outside(&world), ["one/mine", "one/mine"]);
+    put_all(&mut env, [role, binding]);
+    env.settle_for(20);
+    succeeded(&env, "a");
+    assert_eq!(rbac_outside(&env), ["one/mine", "one/mine"]);
 
-    let mut world = forged(&[]);
+    let mut env = forged(&[]);
     let [mut role, mut binding] = labelled("", "mine", rules, &[]);
     for object in [&mut role, &mut binding] {
         object["metadata"]["labels"] = json!({});
     }
-    put_all(&mut world, [role, binding]);
-    world.settle_for(20);
-    succeeded(&world, "a");
-    assert_eq!(rbac_outside(&world), ["/mine", "/mine"]);
+    put_all(&mut env, [role, binding]);
+    env.settle_for(20);
+    succeeded(&env, "a");
+    assert_eq!(rbac_outside(&env), ["/mine", "/mine"]);
 }
 
 /// An installed operator of a global group, edited by a tenant who made the Role for it in the tenant's own namespace.
 #[test]
 fn new_rules_of_an_edited_csv_are_not_promoted() {
-    let mut world = prepared_for(&[]).with(demo());
-    world.settle_for(10);
-    succeeded(&world, "a");
-    let before = rbac_outside(&world);
-    world.by_hand = true;
-    ask_for_secrets(&mut world);
-    world.settle_for(60);
-    unmet(&world);
-    assert_eq!(rbac_outside(&world), before);
+    let mut env = prepared_for(&[]).with(demo());
+    env.settle_for(10);
+    succeeded(&env, "a");
+    let before = rbac_outside(&env);
+    env.by_hand = true;
+    ask_for_secrets(&mut env);
+    env.settle_for(60);
+    unmet(&env);
+    assert_eq!(rbac_outside(&env), before);
     // The Role that the plan made, with other rules in it.
     let own = role_name("configmaps");
     let mut rules = permission("demo", "", "configmaps")["rules"].clone();
@@ -364,32 +363,29 @@ fn new_rules_of_an_edited_csv_are_not_promoted() {
         .as_array_mut()
         .unwrap()
         .push(permission("demo", "", "secrets")["rules"][0].clone());
-    world.edit("Role", "ns", &own, json!({"rules": rules}));
-    world.edit(
+    env.edit("Role", "ns", &own, json!({"rules": rules}));
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"spec": {"install": {"spec": {"permissions": [{"serviceAccountName": "demo", "rules": rules}]}}}}),
     );
-    world.settle_for(60);
-    unmet(&world);
-    assert_eq!(rbac_outside(&world), before);
+    env.settle_for(60);
+    unmet(&env);
+    assert_eq!(rbac_outside(&env), before);
 }
 
 /// A plan proves what its steps made for this ClusterServiceVersion, and nothing else.
 #[test]
 fn only_a_completed_plan_of_this_csv_with_these_rules_is_a_proof() {
     let whole = |change: &dyn Fn(&mut Value)| {
-        let mut world = forged(&[]);
-        world.install_plan(&csv_key("a"));
-        let mut plan = world.get("InstallPlan", "ns", "install-a").unwrap().clone();
+        let mut env = forged(&[]);
+        env.install_plan(&csv_key("a"));
+        let mut plan = env.get("InstallPlan", "ns", "install-a").unwrap().clone();
         change(&mut plan);
-        world.put(plan);
-        world.settle_for(10);
-        (
-            world.status("a").starts_with("Succeeded"),
-            rbac_outside(&world).len(),
-        )
+        env.put(plan);
+        env.settle_for(10);
+        (env.status("a").starts_with("Succeeded"), rbac_outside(&env).len())
     };
     let step = |plan: &mut Value, kind: &str, change: &dyn Fn(&mut Value)| {
         for step in plan["status"]["plan"].as_array_mut().unwrap() {

@@ -20,13 +20,13 @@ use crate::{
         observed::Observed,
         status::status,
     },
-    world::{World, crd, csv, csv_key, group},
+    test_env::{TestEnv, crd, csv, csv_key, group},
 };
 
-fn observed() -> (World, Observed) {
-    let mut world = installed();
-    let observed = world.observe(&csv_key("a")).unwrap();
-    (world, observed)
+fn observed() -> (TestEnv, Observed) {
+    let mut env = installed();
+    let observed = env.observe(&csv_key("a")).unwrap();
+    (env, observed)
 }
 
 /// The status after one transition.
@@ -56,11 +56,11 @@ fn with_history(observed: &mut Observed, entries: usize) {
 
 #[test]
 fn the_history_keeps_the_newest_twenty() {
-    let (world, mut observed) = observed();
+    let (env, mut observed) = observed();
     for entries in [20, 30] {
         with_history(&mut observed, entries);
         let transition = Transition::new(Phase::Failed, reason::COMPONENT_UNHEALTHY, "m");
-        let status = after(&observed, transition, world.now);
+        let status = after(&observed, transition, env.now);
         let history = status["conditions"].as_array().unwrap();
         assert_eq!(history.len(), 20);
         assert_eq!(history[0]["reason"], format!("R{}", entries - 19));
@@ -70,8 +70,8 @@ fn the_history_keeps_the_newest_twenty() {
 
 #[test]
 fn a_new_message_alone_adds_nothing_to_the_history_and_keeps_the_transition_time() {
-    let (world, observed) = observed();
-    let later = world.now + Duration::from_secs(60);
+    let (env, observed) = observed();
+    let later = env.now + Duration::from_secs(60);
     let status = after(
         &observed,
         Transition::new(Phase::Succeeded, reason::INSTALL_SUCCEEDED, "new words"),
@@ -85,8 +85,8 @@ fn a_new_message_alone_adds_nothing_to_the_history_and_keeps_the_transition_time
 
 #[test]
 fn a_new_phase_moves_both_times() {
-    let (world, observed) = observed();
-    let later = world.now + Duration::from_secs(60);
+    let (env, observed) = observed();
+    let later = env.now + Duration::from_secs(60);
     let status = after(
         &observed,
         Transition::new(Phase::Replacing, reason::BEING_REPLACED, "m"),
@@ -98,11 +98,11 @@ fn a_new_phase_moves_both_times() {
 
 #[test]
 fn events_tell_of_unmet_and_then_met_requirements() {
-    let mut world = World::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
-    world.settle_for(4);
-    world.put(crd("demos.example.com"));
-    world.settle_for(4);
-    let reasons: Vec<&str> = world
+    let mut env = TestEnv::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
+    env.settle_for(4);
+    env.put(crd("demos.example.com"));
+    env.settle_for(4);
+    let reasons: Vec<&str> = env
         .events
         .iter()
         .map(|event| event.split(':').next().unwrap())
@@ -121,12 +121,12 @@ fn events_tell_of_unmet_and_then_met_requirements() {
 
 #[test]
 fn a_failure_is_a_warning() {
-    let (world, observed) = observed();
+    let (env, observed) = observed();
     let verdict = Verdict {
         transitions: vec![Transition::new(Phase::Failed, reason::COMPONENT_UNHEALTHY, "m")],
         ..Verdict::default()
     };
-    let update = status(&observed, verdict, &Outcomes::default(), world.now);
+    let update = status(&observed, verdict, &Outcomes::default(), env.now);
     assert!(update.events[0].warning);
     assert_eq!(
         update.events[0].regarding.kind.as_deref(),
@@ -137,20 +137,20 @@ fn a_failure_is_a_warning() {
 
 #[test]
 fn rows_that_appear_one_after_the_other_are_collected() {
-    let mut world = prepared();
-    world.put(csv("a", ""));
-    world.settle();
-    let writes = world.writes.len();
+    let mut env = prepared();
+    env.put(csv("a", ""));
+    env.settle();
+    let writes = env.writes.len();
     let account = serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"namespace": "ns", "name": "demo", "labels": {"olm.managed": "true"}}});
-    world.put(account);
-    world.settle();
-    assert_eq!(world.writes.len(), writes, "{:#?}", &world.writes[writes..]);
+    env.put(account);
+    env.settle();
+    assert_eq!(env.writes.len(), writes, "{:#?}", &env.writes[writes..]);
 }
 
 /// What one failed write of an install comes to, so long after the status was last written.
 fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
-    let (world, observed) = observed();
+    let (env, observed) = observed();
     let failure = Outcome::Failed(Failure {
         class,
         code: 0,
@@ -162,7 +162,7 @@ fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
         ..Verdict::default()
     };
     let written = observed.csv.status.as_ref().unwrap().last_update_time.clone();
-    let now = written.map_or(world.now, |time| time.0) + Duration::from_secs(seconds);
+    let now = written.map_or(env.now, |time| time.0) + Duration::from_secs(seconds);
     let update = status(&observed, verdict, &outcomes_for_tests(vec![failure]), now);
     match update.patches.into_iter().next()? {
         Action::Patch { patch, .. } => Some(patch["status"].clone()),
@@ -206,7 +206,7 @@ fn a_new_message_settles_for_two_seconds_and_is_written_then() {
 
 #[test]
 fn a_message_that_changed_and_changed_back_is_not_written() {
-    let (world, observed) = observed();
+    let (env, observed) = observed();
     let back = observed.csv.status.as_ref().unwrap().message.clone().unwrap();
     let verdict = Verdict {
         transitions: ["other".to_owned(), back]
@@ -214,14 +214,14 @@ fn a_message_that_changed_and_changed_back_is_not_written() {
             .into(),
         ..Verdict::default()
     };
-    let later = world.now + Duration::from_secs(60);
+    let later = env.now + Duration::from_secs(60);
     let update = status(&observed, verdict, &Outcomes::default(), later);
     assert!(update.patches.is_empty());
 }
 
 #[test]
 fn a_deployment_that_a_policy_changes_is_applied_again_after_a_minute() {
-    let (world, observed) = observed();
+    let (env, observed) = observed();
     let mut stored = serde_json::to_value(&*observed.deployments["demo"]).unwrap();
     stored["kind"] = "Deployment".into();
     stored["metadata"]["labels"]["olm.deployment-spec-hash"] = "another".into();
@@ -230,7 +230,7 @@ fn a_deployment_that_a_policy_changes_is_applied_again_after_a_minute() {
         ..Verdict::default()
     };
     let outcomes = outcomes_for_tests(vec![Outcome::Done(Arc::new(stored))]);
-    let update = status(&observed, verdict, &outcomes, world.now);
+    let update = status(&observed, verdict, &outcomes, env.now);
     let Requeue::After { delay, .. } = update.requeue else {
         panic!("it is looked at again")
     };

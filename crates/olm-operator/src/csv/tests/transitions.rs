@@ -4,22 +4,22 @@ use olm_runtime::outcome::FailureClass;
 use serde_json::json;
 
 use super::{changed, installed, prepared, rests, succeeded};
-use crate::world::{World, csv, csv_key, deployment, group};
+use crate::test_env::{TestEnv, csv, csv_key, deployment, group};
 
 #[test]
 fn a_csv_whose_requirements_are_met_reaches_succeeded_by_itself() {
-    let mut world = prepared();
-    world.put(csv("a", ""));
-    world.settle_for(5);
-    insta::assert_snapshot!(world.log.join("\n"), @r"
+    let mut env = prepared();
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    insta::assert_snapshot!(env.log.join("\n"), @r"
 a: Pending (RequirementsUnknown) requirements not yet checked
 a: InstallReady (AllRequirementsMet) all requirements found, attempting install
 a: Installing (InstallSucceeded) waiting for install components to report healthy
 a: Succeeded (InstallSucceeded) install strategy completed with no errors
 ");
     // The controllers work side by side, so that only what is written is certain.
-    world.writes.sort();
-    insta::assert_snapshot!(world.writes.join("\n"), @r#"
+    env.writes.sort();
+    insta::assert_snapshot!(env.writes.join("\n"), @r#"
     apply Deployment ns/demo
     apply OperatorCondition ns/a
     create Role ns/a
@@ -36,143 +36,143 @@ a: Succeeded (InstallSucceeded) install strategy completed with no errors
 
 #[test]
 fn a_pending_csv_waits_for_missing_crd_and_goes_on_when_it_is_established() {
-    let mut world = World::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
-    world.settle_for(30);
+    let mut env = TestEnv::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
+    env.settle_for(30);
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Pending RequirementsNotMet: one or more requirements couldn't be found"
     );
-    assert!(world.names("Deployment").is_empty());
-    world.put(crate::world::crd("demos.example.com"));
-    world.settle();
-    succeeded(&world, "a");
+    assert!(env.names("Deployment").is_empty());
+    env.put(crate::test_env::crd("demos.example.com"));
+    env.settle();
+    succeeded(&env, "a");
 }
 
 #[test]
 fn a_missing_deployment_takes_a_failed_csv_back_to_pending_and_to_a_new_install() {
-    let mut world = installed();
-    world.log.clear();
-    world.delete("Deployment", "ns", "demo");
-    world.settle();
-    insta::assert_snapshot!(world.log.join("\n"), @r"
+    let mut env = installed();
+    env.log.clear();
+    env.delete("Deployment", "ns", "demo");
+    env.settle();
+    insta::assert_snapshot!(env.log.join("\n"), @r"
     a: Failed (ComponentUnhealthy) installing: missing deployment with name=demo
     a: Pending (NeedsReinstall) installing: missing deployment with name=demo
     a: InstallReady (AllRequirementsMet) all requirements found, attempting install
     a: Installing (InstallSucceeded) waiting for install components to report healthy
     a: Succeeded (InstallSucceeded) install strategy completed with no errors
     ");
-    assert_eq!(world.names("Deployment"), ["ns/demo"]);
+    assert_eq!(env.names("Deployment"), ["ns/demo"]);
 }
 
 #[test]
 fn an_unhealthy_operator_is_told_and_recovers_with_its_deployment() {
-    let mut world = installed();
-    world.log.clear();
-    world.sick.insert(
+    let mut env = installed();
+    env.log.clear();
+    env.sick.insert(
         "demo".into(),
         json!([{"type": "Available", "status": "False", "message": "no pods"}]),
     );
-    world.settle();
-    insta::assert_snapshot!(world.log.join("\n"), @r#"
+    env.settle();
+    insta::assert_snapshot!(env.log.join("\n"), @r#"
     a: Failed (ComponentUnhealthy) installing: waiting for deployment demo to become ready: deployment "demo" not available: no pods
     a: Pending (NeedsReinstall) installing: waiting for deployment demo to become ready: deployment "demo" not available: no pods
     a: InstallReady (AllRequirementsMet) all requirements found, attempting install
     a: Installing (InstallSucceeded) waiting for install components to report healthy
     a: Installing (InstallWaiting) installing: waiting for deployment demo to become ready: deployment "demo" not available: no pods
     "#);
-    world.sick.clear();
-    world.settle();
+    env.sick.clear();
+    env.settle();
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Succeeded InstallSucceeded: install strategy completed with no errors"
     );
 }
 
 #[test]
 fn an_install_that_takes_five_minutes_fails_and_stays_failed_without_writes() {
-    let mut world = prepared();
-    world.sick.insert(
+    let mut env = prepared();
+    env.sick.insert(
         "demo".into(),
         json!([{"type": "Available", "status": "False", "message": "no pods"}]),
     );
-    world.put(csv("a", ""));
-    world.settle_for(4);
+    env.put(csv("a", ""));
+    env.settle_for(4);
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Installing InstallWaiting: installing: waiting for deployment demo to become ready: deployment \"demo\" not available: no pods"
     );
-    world.advance(5 * 60);
-    world.settle();
+    env.advance(5 * 60);
+    env.settle();
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Failed InstallCheckFailed: install timeout: waiting for deployment demo to become ready: deployment \"demo\" not available: no pods"
     );
-    let writes = world.writes.len();
-    world.settle_for(20);
-    world.advance(3600);
-    world.settle();
-    assert_eq!(world.writes.len(), writes, "a lasting failure costs no writes");
-    world.sick.clear();
-    world.settle();
-    succeeded(&world, "a");
+    let writes = env.writes.len();
+    env.settle_for(20);
+    env.advance(3600);
+    env.settle();
+    assert_eq!(env.writes.len(), writes, "a lasting failure costs no writes");
+    env.sick.clear();
+    env.settle();
+    succeeded(&env, "a");
 }
 
 #[test]
 fn a_deployment_past_its_deadline_fails_the_install_and_a_fixed_csv_is_rolled_out_over_it() {
-    let mut world = prepared();
+    let mut env = prepared();
     let stuck = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]);
-    world.sick.insert("demo".into(), stuck);
+    env.sick.insert("demo".into(), stuck);
     rests(
-        &mut world,
+        &mut env,
         csv("a", ""),
         "Failed InstallCheckFailed: install failed: deployment demo not ready before timeout: deployment \"demo\" exceeded its progress deadline",
     );
-    world.sick.clear();
+    env.sick.clear();
     let fixed = json!({"spec": {"install": {"spec": {"deployments": [deployment("demo", "demo:fixed")]}}}});
-    world.edit("ClusterServiceVersion", "ns", "a", fixed);
-    world.round_of_csv(&csv_key("a"));
+    env.edit("ClusterServiceVersion", "ns", "a", fixed);
+    env.round_of_csv(&csv_key("a"));
     let image =
-        world.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["spec"]["containers"][0]["image"]
+        env.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["spec"]["containers"][0]["image"]
             .clone();
     assert_eq!(image, "demo:fixed");
-    world.settle();
-    succeeded(&world, "a");
+    env.settle();
+    succeeded(&env, "a");
 }
 
 #[test]
 fn a_csv_edited_in_place_updates_its_deployment_creates_a_renamed_one_and_deletes_the_orphan() {
-    let mut world = installed();
-    world.put(unmanaged_deployment());
-    world.log.clear();
+    let mut env = installed();
+    env.put(unmanaged_deployment());
+    env.log.clear();
     let renamed = json!([deployment("demo", "demo:2"), deployment("second", "demo:2")]);
-    world.edit(
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"spec": {"install": {"spec": {"deployments": renamed}}}}),
     );
-    world.settle();
-    assert_eq!(world.names("Deployment"), ["ns/demo", "ns/mine", "ns/second"]);
-    let uid = world.get("Deployment", "ns", "second").unwrap()["metadata"]["uid"].clone();
+    env.settle();
+    assert_eq!(env.names("Deployment"), ["ns/demo", "ns/mine", "ns/second"]);
+    let uid = env.get("Deployment", "ns", "second").unwrap()["metadata"]["uid"].clone();
     let only = json!([deployment("second", "demo:2")]);
-    world.edit(
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"spec": {"install": {"spec": {"deployments": only}}}}),
     );
-    world.settle();
+    env.settle();
     assert_eq!(
-        world.names("Deployment"),
+        env.names("Deployment"),
         ["ns/mine", "ns/second"],
         "the unmanaged one is left alone"
     );
     assert_eq!(
-        world.get("Deployment", "ns", "second").unwrap()["metadata"]["uid"],
+        env.get("Deployment", "ns", "second").unwrap()["metadata"]["uid"],
         uid,
         "the unchanged one is kept"
     );
-    succeeded(&world, "a");
+    succeeded(&env, "a");
 }
 
 fn unmanaged_deployment() -> serde_json::Value {
@@ -182,97 +182,97 @@ fn unmanaged_deployment() -> serde_json::Value {
 
 #[test]
 fn annotations_edited_on_the_pods_are_put_back() {
-    let mut world = installed();
+    let mut env = installed();
     let wrong =
         json!({"spec": {"template": {"metadata": {"annotations": {"capabilities": "Deep Insights"}}}}});
-    world.edit("Deployment", "ns", "demo", wrong);
-    world.settle();
+    env.edit("Deployment", "ns", "demo", wrong);
+    env.settle();
     let annotations =
-        &world.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["metadata"]["annotations"];
+        &env.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(annotations["capabilities"], "Basic Install");
-    succeeded(&world, "a");
+    succeeded(&env, "a");
 }
 
 #[test]
 fn a_user_who_writes_the_phase_starts_the_install_again() {
-    let mut world = installed();
-    world.edit(
+    let mut env = installed();
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"status": {"phase": "Pending"}}),
     );
-    world.settle_for(3);
-    succeeded(&world, "a");
+    env.settle_for(3);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn an_unknown_phase_is_left_to_whoever_wrote_it() {
-    let mut world = installed();
-    world.edit(
+    let mut env = installed();
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"status": {"phase": "Unknown"}}),
     );
-    let writes = world.writes.len();
-    world.settle_for(3);
-    assert_eq!(world.writes.len(), writes);
+    let writes = env.writes.len();
+    env.settle_for(3);
+    assert_eq!(env.writes.len(), writes);
 }
 
 #[test]
 fn an_unrecognized_strategy_fails_once_and_recovers_when_it_is_fixed() {
-    let mut world = prepared();
+    let mut env = prepared();
     rests(
-        &mut world,
+        &mut env,
         changed("a", |spec| spec["install"]["strategy"] = json!("helm")),
         "Failed InvalidInstallStrategy: install strategy invalid: unrecognized install strategy",
     );
-    let writes = world.writes.len();
-    world.settle_for(10);
-    assert_eq!(world.writes.len(), writes);
-    world.edit(
+    let writes = env.writes.len();
+    env.settle_for(10);
+    assert_eq!(env.writes.len(), writes);
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"spec": {"install": {"strategy": "deployment"}}}),
     );
-    world.install_plan(&csv_key("a"));
-    world.settle_for(3);
-    succeeded(&world, "a");
+    env.install_plan(&csv_key("a"));
+    env.settle_for(3);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn webhooks_and_owned_api_services_fail_with_a_message_that_says_what_is_missing() {
-    let mut world = prepared();
+    let mut env = prepared();
     rests(
-        &mut world,
+        &mut env,
         changed("a", |spec| {
             spec["webhookdefinitions"] =
                 json!([{"generateName": "v.example.com", "type": "ValidatingAdmissionWebhook"}]);
         }),
         "Failed InvalidInstallStrategy: install strategy invalid: webhookdefinitions (v.example.com): this build does not install webhooks yet",
     );
-    assert!(world.names("Deployment").is_empty());
+    assert!(env.names("Deployment").is_empty());
 }
 
 #[test]
 fn a_deployment_the_api_server_refuses_fails_once_and_is_tried_again_in_place() {
-    let mut world = prepared();
-    world.put(csv("a", ""));
-    world.refused.insert("Deployment".into(), FailureClass::Invalid);
-    world.settle_for(20);
+    let mut env = prepared();
+    env.put(csv("a", ""));
+    env.refused.insert("Deployment".into(), FailureClass::Invalid);
+    env.settle_for(20);
     let failed = "Failed InstallComponentFailed: install strategy failed: apply Deployment ns/demo: refused by the model";
-    assert_eq!(world.status("a"), failed);
-    let statuses = world
+    assert_eq!(env.status("a"), failed);
+    let statuses = env
         .writes
         .iter()
         .filter(|write| write.ends_with("ClusterServiceVersion ns/a status"))
         .count();
-    assert_eq!(statuses, 1, "{:#?}", world.writes);
-    world.refused.clear();
-    world.settle_for(60);
-    succeeded(&world, "a");
+    assert_eq!(statuses, 1, "{:#?}", env.writes);
+    env.refused.clear();
+    env.settle_for(60);
+    succeeded(&env, "a");
 }
 
 #[test]
@@ -283,88 +283,87 @@ fn a_passing_refusal_never_ends_in_failed_and_a_lasting_one_is_told() {
         FailureClass::Forbidden,
         FailureClass::Terminating,
     ] {
-        let mut world = prepared();
-        world.put(csv("a", ""));
-        world.refused.insert("Deployment".into(), class);
-        world.settle_for(20);
+        let mut env = prepared();
+        env.put(csv("a", ""));
+        env.refused.insert("Deployment".into(), class);
+        env.settle_for(20);
         assert_eq!(
-            world.status("a"),
+            env.status("a"),
             "InstallReady InstallWaiting: installing: apply Deployment ns/demo: refused by the model",
             "{class:?}"
         );
         assert!(
-            !world.log.iter().any(|line| line.contains("Failed")),
+            !env.log.iter().any(|line| line.contains("Failed")),
             "{class:?}: {:#?}",
-            world.log
+            env.log
         );
-        world.refused.clear();
-        world.settle_for(60);
+        env.refused.clear();
+        env.settle_for(60);
         assert!(
-            world.status("a").starts_with("Succeeded"),
+            env.status("a").starts_with("Succeeded"),
             "{class:?}: {}",
-            world.status("a")
+            env.status("a")
         );
     }
 }
 
 #[test]
 fn an_account_without_rights_fails_without_retry_and_recovers_when_it_gets_them() {
-    let mut world = prepared();
-    world.edit(
+    let mut env = prepared();
+    env.edit(
         "OperatorGroup",
         "ns",
         "og",
         json!({"spec": {"serviceAccountName": "scoped"}}),
     );
-    world.put(crate::world::service_account("scoped"));
-    world.put(csv("a", ""));
-    world.refused.insert("Deployment".into(), FailureClass::Forbidden);
-    world.settle_for(20);
+    env.put(crate::test_env::service_account("scoped"));
+    env.put(csv("a", ""));
+    env.refused.insert("Deployment".into(), FailureClass::Forbidden);
+    env.settle_for(20);
     assert_eq!(
-        world.status("a"),
+        env.status("a"),
         "Failed InstallComponentFailedNoRetry: install strategy failed: apply Deployment ns/demo: refused by the model"
     );
     assert!(
-        world
-            .writes
+        env.writes
             .iter()
             .any(|write| write.contains("apply Deployment ns/demo as ns/scoped")),
         "{:#?}",
-        world.writes
+        env.writes
     );
-    world.refused.clear();
-    world.settle_for(60);
-    succeeded(&world, "a");
+    env.refused.clear();
+    env.settle_for(60);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn a_subscription_configuration_that_cannot_be_used_fails_the_install_and_names_it() {
-    let mut world = prepared();
-    world.put(crate::world::subscription("a", json!({"env": [{"name": 7}]})));
-    world.put(csv("a", ""));
-    world.settle_for(20);
-    let status = world.status("a");
+    let mut env = prepared();
+    env.put(crate::test_env::subscription("a", json!({"env": [{"name": 7}]})));
+    env.put(csv("a", ""));
+    env.settle_for(20);
+    let status = env.status("a");
     assert!(status.starts_with("Failed InstallComponentFailed: install strategy failed: failed to get subscription pod configuration - Subscription sub:"), "{status}");
-    world.edit(
+    env.edit(
         "Subscription",
         "ns",
         "sub",
         json!({"spec": {"config": {"env": [{"name": "A", "value": "b"}]}}}),
     );
-    world.settle_for(3);
-    succeeded(&world, "a");
+    env.settle_for(3);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn nothing_is_created_in_a_namespace_on_its_way_out() {
-    let mut world = prepared();
-    world.edit(
+    let mut env = prepared();
+    env.edit(
         "Namespace",
         "",
         "ns",
         json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
     );
-    world.put(csv("a", ""));
-    world.settle_for(5);
-    assert_eq!(world.status("a"), "- -: -");
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    assert_eq!(env.status("a"), "- -: -");
 }

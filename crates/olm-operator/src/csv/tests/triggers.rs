@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     csv::triggers,
     stores::CustomResourceDefinition,
-    world::{crd, csv, decode, group, subscription},
+    test_env::{crd, csv, decode, group, subscription},
 };
 
 fn typed(value: Value) -> Arc<ClusterServiceVersion> {

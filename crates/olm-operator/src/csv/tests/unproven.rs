@@ -6,16 +6,16 @@ use serde_json::json;
 use super::{installed, prepared_for};
 use crate::{
     csv::rbac,
-    world::{crd, csv},
+    test_env::{crd, csv},
 };
 
 #[test]
 fn nothing_is_granted_without_a_proof_whatever_the_phase() {
-    let mut world = prepared_for(&[]);
-    world.by_hand = true;
-    world.put(csv("a", ""));
-    world.settle_for(5);
-    let observed = world.observe(&NamespacedName::new("ns", "a")).unwrap();
+    let mut env = prepared_for(&[]);
+    env.by_hand = true;
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    let observed = env.observe(&NamespacedName::new("ns", "a")).unwrap();
     let roles = &observed.strategy.as_ref().unwrap().roles;
     assert!(
         roles
@@ -27,10 +27,10 @@ fn nothing_is_granted_without_a_proof_whatever_the_phase() {
 
 #[test]
 fn without_a_group_nothing_is_taken_back_by_an_install() {
-    let mut world = prepared_for(&[]).with(csv("a", ""));
-    world.settle_for(5);
-    assert!(!world.names("ClusterRole").is_empty());
-    let mut observed = world.observe(&NamespacedName::new("ns", "a")).unwrap();
+    let mut env = prepared_for(&[]).with(csv("a", ""));
+    env.settle_for(5);
+    assert!(!env.names("ClusterRole").is_empty());
+    let mut observed = env.observe(&NamespacedName::new("ns", "a")).unwrap();
     assert_eq!(rbac::revocations(&observed), []);
     observed.groups.clear();
     assert_eq!(rbac::revocations(&observed), []);
@@ -38,15 +38,15 @@ fn without_a_group_nothing_is_taken_back_by_an_install() {
 
 #[test]
 fn a_group_lists_what_all_its_members_provide() {
-    let mut world = installed();
+    let mut env = installed();
     let mut other = csv("b", "");
     other["spec"]["customresourcedefinitions"] =
         json!({"owned": [{"name": "others.example.com", "version": "v1", "kind": "Other"}]});
     other["spec"]["install"]["spec"] = json!({"deployments": []});
-    world.put(crd("others.example.com"));
-    world.put(other);
-    world.settle_for(5);
-    let group = world.get("OperatorGroup", "ns", "og").unwrap();
+    env.put(crd("others.example.com"));
+    env.put(other);
+    env.settle_for(5);
+    let group = env.get("OperatorGroup", "ns", "og").unwrap();
     assert_eq!(
         group["metadata"]["annotations"]["olm.providedAPIs"],
         "Demo.v1.example.com,Other.v1.example.com"

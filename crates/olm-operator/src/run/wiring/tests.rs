@@ -9,7 +9,7 @@ use super::connect;
 use crate::{
     run::Queues,
     stores::Stores,
-    world::{crd, csv, decode, group, subscription},
+    test_env::{crd, csv, decode, group, subscription},
 };
 
 struct Rig {
@@ -50,7 +50,7 @@ impl Rig {
         drain("group", &self.queues.groups, &mut woken).await;
         drain("condition", &self.queues.conditions, &mut woken).await;
         drain("namespace", &self.queues.namespaces, &mut woken).await;
-        drain("false copy", &self.queues.false_copies, &mut woken).await;
+        drain("mislabelled csv", &self.queues.mislabelled_csvs, &mut woken).await;
         woken
     }
 
@@ -185,6 +185,6 @@ async fn what_a_csv_needs_wakes_it() {
 #[tokio::test(start_paused = true)]
 async fn what_passes_for_a_copy_is_looked_at() {
     let rig = Rig::new().await;
-    rig.stores.false_copies.put(decode(made_for_a()));
-    rig.check(&["false copy x"]).await;
+    rig.stores.mislabelled_csvs.put(decode(made_for_a()));
+    rig.check(&["mislabelled csv x"]).await;
 }

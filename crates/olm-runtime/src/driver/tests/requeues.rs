@@ -29,9 +29,9 @@ async fn a_requeue_brings_the_key_back_and_the_sooner_one_counts() {
         (later(60), later(10)),
     ];
     for (of_decide, of_status) in table {
-        let world = World::new(&["a"], asking(of_decide), asking(of_status));
+        let env = TestEnv::new(&["a"], asking(of_decide), asking(of_status));
         seconds(35).await;
-        assert_eq!(world.rounds(), 4, "{of_decide:?} {of_status:?}");
+        assert_eq!(env.rounds(), 4, "{of_decide:?} {of_status:?}");
     }
 }
 
@@ -39,18 +39,18 @@ async fn a_requeue_brings_the_key_back_and_the_sooner_one_counts() {
 #[tokio::test(start_paused = true)]
 async fn what_settles_a_key_resets_its_backoff() {
     for settled in [Requeue::AwaitChange, later(100_000)] {
-        let world = World::new(&["a"], asking(settled), nothing());
-        let observes = |what| *world.writer.observes.lock().unwrap() = what;
+        let env = TestEnv::new(&["a"], asking(settled), nothing());
+        let observes = |what| *env.writer.observes.lock().unwrap() = what;
         observes(Observes::Error);
         minutes(30).await;
         observes(Observes::Something);
-        world.queue.add(key("a"));
+        env.queue.add(key("a"));
         seconds(1).await;
         observes(Observes::Error);
-        let before = world.rounds();
-        world.queue.add(key("a"));
+        let before = env.rounds();
+        env.queue.add(key("a"));
         tokio::time::sleep(FIRST_BACKOFF * 4).await;
-        assert_eq!(world.rounds() - before, 3, "{settled:?}");
+        assert_eq!(env.rounds() - before, 3, "{settled:?}");
     }
 }
 
@@ -59,15 +59,15 @@ async fn what_settles_a_key_resets_its_backoff() {
 async fn a_refused_status_is_a_failed_round_unless_its_object_is_gone() {
     let path = "/apis/apps/v1/namespaces/ns/deployments/a/status";
     for is_gone in [false, true] {
-        let world = World::new(&[], nothing(), Box::new(|name| writes(vec![status_of(name)])));
+        let env = TestEnv::new(&[], nothing(), Box::new(|name| writes(vec![status_of(name)])));
         if is_gone {
-            world.server.lock().unwrap().missing = Some(path);
+            env.server.lock().unwrap().missing = Some(path);
         } else {
-            world.server.lock().unwrap().refused = Some(path);
+            env.server.lock().unwrap().refused = Some(path);
         }
-        world.queue.add(key("a"));
+        env.queue.add(key("a"));
         minutes(1).await;
-        assert_eq!(world.failed() > 0, !is_gone, "gone: {is_gone}");
-        assert_eq!(world.rounds() > 1, !is_gone, "gone: {is_gone}");
+        assert_eq!(env.failed() > 0, !is_gone, "gone: {is_gone}");
+        assert_eq!(env.rounds() > 1, !is_gone, "gone: {is_gone}");
     }
 }

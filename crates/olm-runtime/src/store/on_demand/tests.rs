@@ -241,7 +241,7 @@ async fn our_own_writes_are_in_at_once_where_they_belong() {
 async fn a_watch_is_there_exactly_as_long_as_it_is_needed() {
     const NAMESPACES: [&str; 3] = ["one", "two", "three"];
     let bench = Bench::new();
-    let mut random = crate::store::laws::Random::new("users of watches come and go");
+    let mut random = crate::store::properties::Random::new("users of watches come and go");
     let mut users: BTreeMap<&str, Vec<WatchUser<Text>>> = BTreeMap::new();
     let mut left: BTreeMap<&str, Instant> = BTreeMap::new();
     for _ in 0..2_000 {

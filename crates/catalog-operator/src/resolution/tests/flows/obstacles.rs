@@ -4,11 +4,11 @@ use super::*;
 
 #[test]
 fn a_namespace_that_is_being_deleted_is_left_alone() {
-    let mut world = World::with_catalog(demo());
-    world.subscribe("demo", &json!({}));
-    world.terminate_namespace();
-    world.settle();
-    assert_eq!(world.writes, Vec::<String>::new());
+    let mut env = TestEnv::with_catalog(demo());
+    env.subscribe("demo", &json!({}));
+    env.terminate_namespace();
+    env.settle();
+    assert_eq!(env.writes, Vec::<String>::new());
 }
 
 /// Cases 8 and 10 and the bad input of the issue; each text is upstream's.
@@ -33,86 +33,80 @@ fn what_does_not_exist_is_named() {
         ),
     ];
     for (spec, text) in rows {
-        let mut world = World::with_catalog(demo());
-        world.subscribe("demo", &spec);
-        world.settle();
+        let mut env = TestEnv::with_catalog(demo());
+        env.subscribe("demo", &spec);
+        env.settle();
         let expected = format!(
             "ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: {text}, subscription demo-sub exists"
         );
-        assert!(world.describe().contains(&expected), "{}", world.describe());
-        assert_eq!(world.plans().len(), 0);
-        assert_eq!(world.writes.len(), 1, "told once");
-        assert_eq!(world.events.len(), 1, "one event");
-        assert_eq!(world.events[0]["reason"], "ResolutionFailed");
+        assert!(env.describe().contains(&expected), "{}", env.describe());
+        assert_eq!(env.plans().len(), 0);
+        assert_eq!(env.writes.len(), 1, "told once");
+        assert_eq!(env.events.len(), 1, "one event");
+        assert_eq!(env.events[0]["reason"], "ResolutionFailed");
         // Case 11: corrected, the condition goes.
-        world.subscribe("demo", &json!({}));
-        world.settle();
-        assert!(
-            !world.describe().contains("ResolutionFailed"),
-            "{}",
-            world.describe()
-        );
-        assert_eq!(world.plans().len(), 1);
+        env.subscribe("demo", &json!({}));
+        env.settle();
+        assert!(!env.describe().contains("ResolutionFailed"), "{}", env.describe());
+        assert_eq!(env.plans().len(), 1);
     }
 }
 
 /// Case 12.
 #[test]
 fn operator_groups_are_counted() {
-    let mut world = World::new();
-    world.serve(NAMESPACE, "cat", demo());
-    world.subscribe("demo", &json!({}));
-    world.settle();
+    let mut env = TestEnv::new();
+    env.serve(NAMESPACE, "cat", demo());
+    env.subscribe("demo", &json!({}));
+    env.settle();
     assert!(
-        world
-            .describe()
+        env.describe()
             .contains("ResolutionFailed=True/ErrorPreventedResolution found 0 operatorGroups, expected 1"),
         "{}",
-        world.describe()
+        env.describe()
     );
-    world.add_group("a", &json!({}), &json!({}));
-    world.add_group("b", &json!({}), &json!({}));
-    world.settle();
+    env.add_group("a", &json!({}), &json!({}));
+    env.add_group("b", &json!({}), &json!({}));
+    env.settle();
     assert!(
-        world
-            .describe()
+        env.describe()
             .contains("found 2 operatorGroups, expected 1: keep one of a, b"),
         "{}",
-        world.describe()
+        env.describe()
     );
-    world.delete("OperatorGroup", "b");
-    world.settle();
+    env.delete("OperatorGroup", "b");
+    env.settle();
     assert!(
-        world.describe().contains("state=UpgradePending"),
+        env.describe().contains("state=UpgradePending"),
         "{}",
-        world.describe()
+        env.describe()
     );
-    assert!(!world.describe().contains("ResolutionFailed"));
+    assert!(!env.describe().contains("ResolutionFailed"));
 }
 
 /// Durations that nobody can wait for, or that are no pause at all, stop nothing: they are bounded, and told once.
 #[test]
 fn durations_of_annotations_are_bounded_and_told_once() {
-    let mut world = World::with_catalog(demo());
+    let mut env = TestEnv::with_catalog(demo());
     let retry = "operatorframework.io/bundle-unpack-min-retry-interval";
     let timeout = "operatorframework.io/bundle-unpack-timeout";
-    world.add_group(
+    env.add_group(
         "og",
         &json!({retry: "1ms", timeout: "3000000000000000h"}),
         &json!({}),
     );
-    world.break_image("reg/demo:v3", UnpackClass::NotFound, "no such image");
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    world.add_group(
+    env.break_image("reg/demo:v3", UnpackClass::NotFound, "no such image");
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.add_group(
         "og",
         &json!({retry: "3000000000000000h", timeout: "1ns"}),
         &json!({}),
     );
-    world.mend_images();
-    world.settle();
-    world.settle();
-    let told: Vec<_> = world
+    env.mend_images();
+    env.settle();
+    env.settle();
+    let told: Vec<_> = env
         .events
         .iter()
         .filter(|event| event["reason"] == "AnnotationOutOfBounds")
@@ -145,17 +139,17 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
         bundle("other.v1"),
         bundle("third.v1").requires("Nothing"),
     ];
-    let mut world = World::with_catalog(bundles);
-    world.break_image(
+    let mut env = TestEnv::with_catalog(bundles);
+    env.break_image(
         "reg/other:v1",
         UnpackClass::DigestMismatch,
         "image `reg/other:v1`: digest mismatch",
     );
-    world.subscribe("demo", &json!({}));
-    world.subscribe("other", &json!({}));
-    world.subscribe("third", &json!({}));
-    world.settle();
-    insta::assert_snapshot!(world.describe(), @r"
+    env.subscribe("demo", &json!({}));
+    env.subscribe("other", &json!({}));
+    env.subscribe("third", &json!({}));
+    env.settle();
+    insta::assert_snapshot!(env.describe(), @r"
     demo-sub: state=UpgradePending installed=- current=demo.v1 gen=1
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
       InstallPlanPending=True/Installing
@@ -172,81 +166,75 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
     to resolve: delete subscription third-sub in namespace ns, if it is not needed
     plan gen=1 Automatic approved=true demo.v1: Installing ClusterServiceVersion/demo.v1
     ");
-    let events: std::collections::BTreeSet<&str> = world
+    let events: std::collections::BTreeSet<&str> = env
         .events
         .iter()
         .map(|event| event["reason"].as_str().unwrap())
         .collect();
     assert_eq!(
-        (world.events.len(), events.into_iter().collect::<Vec<_>>()),
+        (env.events.len(), events.into_iter().collect::<Vec<_>>()),
         (2, vec!["BundleUnpackFailed", "ResolutionFailed"])
     );
     // Case 47.
-    world.mend_images();
-    world.settle();
+    env.mend_images();
+    env.settle();
     assert!(
-        world
-            .describe()
+        env.describe()
             .contains("plan gen=2 Automatic approved=true other.v1: Installing"),
         "{}",
-        world.describe()
+        env.describe()
     );
-    assert!(!world.describe().contains("BundleUnpack"), "{}", world.describe());
+    assert!(!env.describe().contains("BundleUnpack"), "{}", env.describe());
 }
 
 #[test]
 fn a_bundle_that_takes_long_is_mentioned_and_then_not_any_more() {
-    let mut world = World::with_catalog(demo());
-    world.slow_images(Duration::from_secs(8));
-    world.subscribe("demo", &json!({}));
-    world.advance(Duration::from_secs(4));
+    let mut env = TestEnv::with_catalog(demo());
+    env.slow_images(Duration::from_secs(8));
+    env.subscribe("demo", &json!({}));
+    env.advance(Duration::from_secs(4));
     assert!(
-        world
-            .describe()
+        env.describe()
             .contains("BundleUnpacking=True/UnpackingInProgress"),
         "{}",
-        world.describe()
+        env.describe()
     );
-    assert!(world.plans().is_empty());
-    world.advance(Duration::from_secs(5));
-    assert_eq!(world.plans().len(), 1);
-    world.settle();
-    assert!(
-        !world.describe().contains("BundleUnpacking"),
-        "{}",
-        world.describe()
-    );
+    assert!(env.plans().is_empty());
+    env.advance(Duration::from_secs(5));
+    assert_eq!(env.plans().len(), 1);
+    env.settle();
+    assert!(!env.describe().contains("BundleUnpacking"), "{}", env.describe());
 }
 
 /// Cases 14 and 94 of the resolver: a broken global catalog that could matter blocks until it is excluded.
 #[test]
 fn a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
-    let mut world = World::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]);
+    let mut env = TestEnv::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]);
     let failing = json!({"reason": "RegistryServerError", "message": "couldn't connect to registry - refused",
         "registryService": {}, "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}});
-    world.put_source(
+    env.put_source(
         GLOBAL,
         "global",
         &json!({"sourceType": "grpc", "address": "h:1"}),
         &failing,
     );
-    world.subscribe("upper", &json!({}));
-    world.subscribe("plain", &json!({}));
-    world.settle();
-    let told = world.describe();
+    env.subscribe("upper", &json!({}));
+    env.subscribe("plain", &json!({}));
+    env.settle();
+    let told = env.describe();
     assert!(told.contains("CatalogSourcesUnhealthy=True/CatalogSourcesAdded catalogsource olm/global unhealthy: couldn't connect to registry - refused"), "{told}");
     assert!(told.contains("error using catalogsource olm/global: no registry client established for catalogsource olm/global: couldn't connect to registry - refused"), "{told}");
     assert!(
         told.contains("plan gen=1 Automatic approved=true plain.v1"),
         "{told}"
     );
-    world.add_group(
+    env.add_group(
         "og",
         &json!({"olm.operatorframework.io/exclude-global-namespace-resolution": "true"}),
         &json!({}),
     );
-    world.settle();
-    let told = world.describe();
+    env.settle();
+    let told = env.describe();
     assert!(
         told.contains("ConstraintsNotSatisfiable") && !told.contains("error using"),
         "{told}"
@@ -256,53 +244,53 @@ fn a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
 /// While a catalog starts, its Subscriptions say so, and not that resolution failed.
 #[test]
 fn a_starting_catalog_is_waited_for() {
-    let mut world = World::new();
-    world.add_group("og", &json!({}), &json!({}));
+    let mut env = TestEnv::new();
+    env.add_group("og", &json!({}), &json!({}));
     let starting = json!({"registryService": {"protocol": "grpc"}, "connectionState": {"address": "a", "lastObservedState": "CONNECTING"}});
-    world.put_source(
+    env.put_source(
         NAMESPACE,
         "cat",
         &json!({"sourceType": "grpc", "image": "i"}),
         &starting,
     );
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    insta::assert_snapshot!(world.describe(), @r"
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    insta::assert_snapshot!(env.describe(), @r"
     demo-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=True/CatalogSourcesAdded targeted catalogsource ns/cat unhealthy: its registry server is starting
     ");
-    assert_eq!(world.writes.len(), 1);
-    world.serve(NAMESPACE, "cat", demo());
-    world.settle();
-    world.carry_out_plans();
-    world.settle();
+    assert_eq!(env.writes.len(), 1);
+    env.serve(NAMESPACE, "cat", demo());
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
     assert!(
-        world.describe().contains("state=AtLatestKnown"),
+        env.describe().contains("state=AtLatestKnown"),
         "{}",
-        world.describe()
+        env.describe()
     );
-    let written = world
+    let written = env
         .writes
         .iter()
         .filter(|write| write.contains("Subscription"))
         .count();
-    assert!(written <= 4, "{:#?}", world.writes);
+    assert!(written <= 4, "{:#?}", env.writes);
 }
 
 /// A catalog's content is away for a moment, a read fails, and something new is asked for: that nothing was found without
 /// the content is neither told nor remembered.
 #[test]
 fn what_is_asked_while_a_content_is_away_is_answered_when_it_is_back() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    world.lose_content("cat");
-    world.outside.set_failing(true);
-    world.subscribe("other", &json!({}));
-    world.settle();
-    world.outside.set_failing(false);
-    world.advance(Duration::from_secs(5));
-    let told = world.describe();
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.lose_content("cat");
+    env.outside.set_failing(true);
+    env.subscribe("other", &json!({}));
+    env.settle();
+    env.outside.set_failing(false);
+    env.advance(Duration::from_secs(5));
+    let told = env.describe();
     assert!(!told.contains("ResolutionFailed"), "{told}");
     assert!(told.contains("other-sub: state=UpgradePending"), "{told}");
 }

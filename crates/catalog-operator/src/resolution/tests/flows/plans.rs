@@ -6,32 +6,32 @@ use super::*;
 /// and everything is as without.
 #[test]
 fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
-    fn run(crash_after: Option<usize>) -> (World, String) {
+    fn run(crash_after: Option<usize>) -> (TestEnv, String) {
         let bundles = vec![bundle("demo.v1"), bundle("other.v1")];
-        let mut world = World::with_catalog(bundles);
-        world.subscribe("demo", &json!({}));
-        world.subscribe("other", &json!({}));
-        world.crash_after = crash_after;
-        world.settle();
-        world.restart();
-        world.settle();
-        world.carry_out_plans();
-        world.settle();
-        let end = world
+        let mut env = TestEnv::with_catalog(bundles);
+        env.subscribe("demo", &json!({}));
+        env.subscribe("other", &json!({}));
+        env.crash_after = crash_after;
+        env.settle();
+        env.restart();
+        env.settle();
+        env.carry_out_plans();
+        env.settle();
+        let end = env
             .describe()
             .replace("CatalogSourcesAdded", "AllCatalogSourcesHealthy");
-        (world, end)
+        (env, end)
     }
     let (reference, end) = run(None);
     let writes = reference.writes.len();
     assert_eq!(reference.plans().len(), 1, "{end}");
     for crash in 0..=writes {
-        let (world, same) = run(Some(crash));
-        assert_eq!(same, end, "after {crash} writes: {:#?}", world.writes);
+        let (env, same) = run(Some(crash));
+        assert_eq!(same, end, "after {crash} writes: {:#?}", env.writes);
         assert!(
-            world.writes.len() <= writes + 1,
+            env.writes.len() <= writes + 1,
             "after {crash} writes: {:#?}",
-            world.writes
+            env.writes
         );
     }
 }
@@ -41,25 +41,25 @@ fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
 #[test]
 fn a_lost_answer_and_a_late_event_make_no_second_plan() {
     for (changed, restarted) in [(false, false), (true, false), (false, true), (true, true)] {
-        let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
-        world.subscribe("demo", &json!({}));
-        world.lose_answers = true;
-        world.settle();
+        let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
+        env.subscribe("demo", &json!({}));
+        env.lose_answers = true;
+        env.settle();
         if restarted {
-            world.restart();
+            env.restart();
         }
         if changed {
-            world.subscribe("other", &json!({}));
+            env.subscribe("other", &json!({}));
         }
-        world.settle();
+        env.settle();
         // What is found in the place of the plan is read, so neither process needs the watch to go on.
-        let creations = world.writes.iter().filter(|write| write.starts_with("create"));
-        assert_eq!(creations.count(), 1 + usize::from(changed), "{:#?}", world.writes);
-        world.deliver_late_event();
-        world.advance(Duration::from_secs(60));
-        let told = world.describe();
+        let creations = env.writes.iter().filter(|write| write.starts_with("create"));
+        assert_eq!(creations.count(), 1 + usize::from(changed), "{:#?}", env.writes);
+        env.deliver_late_event();
+        env.advance(Duration::from_secs(60));
+        let told = env.describe();
         // What was wanted first is taken up, what came later gets a plan of its own.
-        assert_eq!(world.plans().len(), 1 + usize::from(changed), "{told}");
+        assert_eq!(env.plans().len(), 1 + usize::from(changed), "{told}");
         assert!(
             told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
             "{told}"
@@ -75,15 +75,15 @@ fn a_lost_answer_and_a_late_event_make_no_second_plan() {
 /// Somebody has an InstallPlan of the very name that the next one gets.
 #[test]
 fn a_name_that_is_taken_holds_nothing_up() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1")]);
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
     let name = crate::resolution::plan_object::plan_name(NAMESPACE, 1);
     let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": false}});
-    world.put(foreign);
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    let told = world.describe();
+    env.put(foreign);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    let told = env.describe();
     assert!(
         told.contains("plan gen=2 Automatic approved=true demo.v1: Installing"),
         "{told}"
@@ -94,14 +94,14 @@ fn a_name_that_is_taken_holds_nothing_up() {
 #[test]
 fn a_generation_that_somebody_made_up_stops_nothing() {
     for generation in [i64::MAX, i64::MAX - 1, 7] {
-        let mut world = World::with_catalog(vec![bundle("demo.v1")]);
+        let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
         let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
             "metadata": {"name": "made-up", "namespace": NAMESPACE},
             "spec": {"clusterServiceVersionNames": [], "approval": "Manual", "approved": false, "generation": generation}});
-        world.put(foreign);
-        world.subscribe("demo", &json!({}));
-        world.settle();
-        let told = world.describe();
+        env.put(foreign);
+        env.subscribe("demo", &json!({}));
+        env.settle();
+        let told = env.describe();
         assert!(
             told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
             "{told}"
@@ -122,16 +122,16 @@ fn a_generation_that_somebody_made_up_in_our_name_stops_nothing() {
         ("other.v1", 7, 8),
     ];
     for (csv, generation, next) in rows {
-        let mut world = World::with_catalog(vec![bundle("demo.v1")]);
-        world.subscribe("demo", &json!({}));
-        let owner = world.subscription("demo-sub").metadata;
-        world.put(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+        env.subscribe("demo", &json!({}));
+        let owner = env.subscription("demo-sub").metadata;
+        env.put(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
             "metadata": {"name": "made-up", "namespace": NAMESPACE, "ownerReferences": [
                 {"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": owner.name, "uid": owner.uid}]},
             "spec": {"clusterServiceVersionNames": [csv], "approval": "Manual", "approved": false, "generation": generation},
             "status": {"phase": "Complete", "catalogSources": []}}));
-        world.settle();
-        let told = world.describe();
+        env.settle();
+        let told = env.describe();
         let expected = format!("plan gen={next} Automatic approved=true demo.v1: Installing");
         assert!(told.contains(&expected), "{csv} {generation}: {told}");
     }
@@ -140,16 +140,16 @@ fn a_generation_that_somebody_made_up_in_our_name_stops_nothing() {
 /// A plan that was created for an answer that changed before it was adopted does not stay.
 #[test]
 fn an_abandoned_plan_is_removed() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1")]);
-    world.subscribe("demo", &json!({}));
-    world.crash_after = Some(1);
-    world.settle();
-    assert!(world.plans()[0].status.is_none());
-    world.restart();
-    world.serve(NAMESPACE, "cat", demo());
-    world.settle();
-    let plans = world.plans();
-    assert_eq!(plans.len(), 1, "{}", world.describe());
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.crash_after = Some(1);
+    env.settle();
+    assert!(env.plans()[0].status.is_none());
+    env.restart();
+    env.serve(NAMESPACE, "cat", demo());
+    env.settle();
+    let plans = env.plans();
+    assert_eq!(plans.len(), 1, "{}", env.describe());
     assert_eq!(
         (
             plans[0].spec.generation,
@@ -162,18 +162,18 @@ fn an_abandoned_plan_is_removed() {
 /// A plan that was created for less than is ready now is taken up for what it was made for; the rest gets the next one.
 #[test]
 fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
-    world.break_image("reg/other:v1", UnpackClass::NotFound, "no such image");
-    world.subscribe("demo", &json!({}));
-    world.subscribe("other", &json!({}));
-    world.crash_after = Some(1);
-    world.settle();
-    let last = world.writes.last().unwrap();
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
+    env.break_image("reg/other:v1", UnpackClass::NotFound, "no such image");
+    env.subscribe("demo", &json!({}));
+    env.subscribe("other", &json!({}));
+    env.crash_after = Some(1);
+    env.settle();
+    let last = env.writes.last().unwrap();
     assert!(last.starts_with("create InstallPlan ns/install-"), "{last}");
-    world.mend_images();
-    world.restart();
-    world.settle();
-    let told = world.describe();
+    env.mend_images();
+    env.restart();
+    env.settle();
+    let told = env.describe();
     assert!(
         told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
         "{told}"
@@ -182,92 +182,90 @@ fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
         told.contains("plan gen=2 Automatic approved=true other.v1: Installing"),
         "{told}"
     );
-    assert_eq!(world.plans().len(), 2, "{told}");
+    assert_eq!(env.plans().len(), 2, "{told}");
 }
 
 /// Case 17: the plan is made anew under another name and still asks for approval.
 #[test]
 fn a_deleted_pending_plan_is_made_anew() {
-    let mut world = World::with_catalog(demo());
-    world.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
-    world.settle();
-    let first = world.plans()[0].metadata.name.clone().unwrap();
-    world.delete("InstallPlan", &first);
-    world.settle();
-    let plans = world.plans();
+    let mut env = TestEnv::with_catalog(demo());
+    env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
+    env.settle();
+    let first = env.plans()[0].metadata.name.clone().unwrap();
+    env.delete("InstallPlan", &first);
+    env.settle();
+    let plans = env.plans();
     assert_ne!(plans[0].metadata.name.as_ref(), Some(&first));
     assert_eq!(
         (plans.len(), plans[0].spec.generation, plans[0].spec.approved),
         (1, Some(2), false)
     );
     assert!(
-        world
-            .describe()
+        env.describe()
             .contains("state=UpgradePending installed=- current=demo.v3 gen=2"),
         "{}",
-        world.describe()
+        env.describe()
     );
 }
 
 /// Case 7.
 #[test]
 fn a_refused_plan_is_told_to_those_it_was_for() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
-    world.subscribe("demo", &json!({}));
-    world.subscribe("other", &json!({"channel": "nope"}));
-    world.refuse = Some("installplans.operators.coreos.com is forbidden".to_owned());
-    world.advance(Duration::from_secs(60));
-    let told = world.describe();
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.subscribe("other", &json!({"channel": "nope"}));
+    env.refuse = Some("installplans.operators.coreos.com is forbidden".to_owned());
+    env.advance(Duration::from_secs(60));
+    let told = env.describe();
     assert!(told.contains("BundleUnpackFailed=True/EnsureInstallPlanFailed error ensuring InstallPlan: installplans.operators.coreos.com is forbidden"), "{told}");
     assert_eq!(told.matches("EnsureInstallPlanFailed").count(), 1, "{told}");
-    assert_eq!(world.writes.len(), 2, "{:#?}", world.writes);
-    world.refuse = None;
-    world.advance(Duration::from_secs(600));
+    assert_eq!(env.writes.len(), 2, "{:#?}", env.writes);
+    env.refuse = None;
+    env.advance(Duration::from_secs(600));
     assert!(
-        !world.describe().contains("EnsureInstallPlanFailed"),
+        !env.describe().contains("EnsureInstallPlanFailed"),
         "{}",
-        world.describe()
+        env.describe()
     );
-    assert_eq!(world.plans().len(), 1);
+    assert_eq!(env.plans().len(), 1);
 }
 
 #[test]
 fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1")]);
-    world.subscribe("demo", &json!({}));
-    world.refuse_status = Some("Request entity too large".to_owned());
-    world.advance(Duration::from_secs(60));
-    let told = world.describe();
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.refuse_status = Some("Request entity too large".to_owned());
+    env.advance(Duration::from_secs(60));
+    let told = env.describe();
     assert!(
         told.contains("EnsureInstallPlanFailed error ensuring InstallPlan: Request entity too large"),
         "{told}"
     );
-    assert_eq!(world.writes.len(), 2, "{:#?}", world.writes);
-    world.refuse_status = None;
-    world.advance(Duration::from_secs(600));
-    let told = world.describe();
+    assert_eq!(env.writes.len(), 2, "{:#?}", env.writes);
+    env.refuse_status = None;
+    env.advance(Duration::from_secs(600));
+    let told = env.describe();
     assert!(
         told.contains("state=UpgradePending") && !told.contains("EnsureInstallPlanFailed"),
         "{told}"
     );
-    assert_eq!(world.plans().len(), 1);
+    assert_eq!(env.plans().len(), 1);
 }
 
 /// Case 32.
 #[test]
 fn one_manual_subscription_makes_every_plan_manual() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
-    world.subscribe("demo", &json!({}));
-    world.subscribe(
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.subscribe(
         "other",
         &json!({"installPlanApproval": "Manual", "channel": "nope"}),
     );
-    world.settle();
+    env.settle();
     assert!(
-        world
-            .describe()
+        env.describe()
             .contains("plan gen=1 Manual approved=false demo.v1: RequiresApproval"),
         "{}",
-        world.describe()
+        env.describe()
     );
 }

@@ -5,34 +5,32 @@ use super::*;
 /// Cases 16 and 29: one step of the channel at a time, each approved by hand.
 #[test]
 fn a_manual_subscription_walks_its_channel_plan_by_plan() {
-    let mut world = World::with_catalog(demo());
-    world.subscribe(
+    let mut env = TestEnv::with_catalog(demo());
+    env.subscribe(
         "demo",
         &json!({"startingCSV": "demo.v1", "installPlanApproval": "Manual"}),
     );
     let mut states = Vec::new();
     for _ in 0..3 {
-        world.settle();
+        env.settle();
         states.push(
-            world
-                .describe()
+            env.describe()
                 .lines()
                 .filter(|line| !line.starts_with("  Cat"))
                 .collect::<Vec<_>>()
                 .join("\n"),
         );
-        let waiting = world
+        let waiting = env
             .plans()
             .into_iter()
             .max_by_key(|plan| plan.spec.generation)
             .unwrap();
-        world.set_phase(waiting.metadata.name.as_deref().unwrap(), "Installing");
-        world.carry_out_plans();
+        env.set_phase(waiting.metadata.name.as_deref().unwrap(), "Installing");
+        env.carry_out_plans();
     }
-    world.settle();
+    env.settle();
     states.push(
-        world
-            .describe()
+        env.describe()
             .lines()
             .filter(|line| !line.starts_with("  Cat"))
             .collect::<Vec<_>>()
@@ -64,14 +62,14 @@ fn a_manual_subscription_walks_its_channel_plan_by_plan() {
 /// Case 28 and the catalog's update: a new head is installed without touching the Subscription.
 #[test]
 fn a_new_head_upgrades() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1")]);
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    world.carry_out_plans();
-    world.settle();
-    world.serve(NAMESPACE, "cat", vec![bundle("demo.v2").skip_range("<2.0.0")]);
-    world.settle();
-    let plan = world
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    env.serve(NAMESPACE, "cat", vec![bundle("demo.v2").skip_range("<2.0.0")]);
+    env.settle();
+    let plan = env
         .plans()
         .into_iter()
         .max_by_key(|plan| plan.spec.generation)
@@ -80,14 +78,13 @@ fn a_new_head_upgrades() {
         plan.status.as_ref().unwrap().bundle_lookups[0].replaces,
         "demo.v1"
     );
-    world.carry_out_plans();
-    world.settle();
+    env.carry_out_plans();
+    env.settle();
     assert!(
-        world
-            .describe()
+        env.describe()
             .starts_with("demo-sub: state=AtLatestKnown installed=demo.v2 current=demo.v2 gen=2\n"),
         "{}",
-        world.describe()
+        env.describe()
     );
 }
 
@@ -101,50 +98,46 @@ fn an_upgrade_never_shows_a_failed_resolution() {
             bundle("demo.v2").replaces("demo.v1").provides("Ofdemo"),
         ]
     };
-    let mut world = World::with_catalog(bundles().into_iter().take(1));
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    world.carry_out_plans();
-    world.settle();
-    world.serve(NAMESPACE, "cat", bundles());
-    world.settle();
-    world.put_csv_beside("demo.v2", "demo.v1");
+    let mut env = TestEnv::with_catalog(bundles().into_iter().take(1));
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    env.serve(NAMESPACE, "cat", bundles());
+    env.settle();
+    env.put_csv_beside("demo.v2", "demo.v1");
     for phase in ["Succeeded", "Replacing", "Deleting"] {
-        world.set_csv_phase("demo.v1", phase);
-        world.settle();
-        let told = world.describe();
+        env.set_csv_phase("demo.v1", phase);
+        env.settle();
+        let told = env.describe();
         assert!(
             told.contains("state=AtLatestKnown installed=demo.v2") && !told.contains("ResolutionFailed"),
             "{phase}: {told}"
         );
     }
-    assert_eq!(world.events.len(), 0);
+    assert_eq!(env.events.len(), 0);
 }
 
 /// Cases 34 and 35 through the catalog.
 #[test]
 fn a_deprecated_bundle_is_told_once_it_is_installed() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]);
-    world.subscribe("demo", &json!({}));
-    world.settle();
-    assert!(!world.describe().contains("Deprecated"), "{}", world.describe());
-    world.carry_out_plans();
-    world.settle();
-    assert!(world.describe().contains("BundleDeprecated=True/- olm.bundle/demo.v1: take 2\n  Deprecated=True/- olm.bundle/demo.v1: take 2"), "{}", world.describe());
-    world.serve(NAMESPACE, "cat", vec![bundle("demo.v1")]);
-    world.settle();
-    assert!(!world.describe().contains("Deprecated"), "{}", world.describe());
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    assert!(!env.describe().contains("Deprecated"), "{}", env.describe());
+    env.carry_out_plans();
+    env.settle();
+    assert!(env.describe().contains("BundleDeprecated=True/- olm.bundle/demo.v1: take 2\n  Deprecated=True/- olm.bundle/demo.v1: take 2"), "{}", env.describe());
+    env.serve(NAMESPACE, "cat", vec![bundle("demo.v1")]);
+    env.settle();
+    assert!(!env.describe().contains("Deprecated"), "{}", env.describe());
 }
 
 /// A default channel is taken when none is named.
 #[test]
 fn without_a_channel_the_default_one_counts() {
-    let mut world = World::with_catalog(vec![bundle("demo.v1"), bundle("demo.v9").channel("alpha", false)]);
-    world.subscribe("demo", &json!({"channel": ""}));
-    world.settle();
-    assert!(
-        world.describe().contains("current=demo.v1"),
-        "{}",
-        world.describe()
-    );
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("demo.v9").channel("alpha", false)]);
+    env.subscribe("demo", &json!({"channel": ""}));
+    env.settle();
+    assert!(env.describe().contains("current=demo.v1"), "{}", env.describe());
 }

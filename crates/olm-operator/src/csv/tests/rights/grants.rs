@@ -5,14 +5,14 @@ use super::*;
 /// The annotation and the finalizer come along when somebody applies what another namespace shows.
 #[test]
 fn no_annotation_keeps_a_csv_from_going() {
-    let mut world = installed_in(&[]);
-    assert_eq!(world.names("ClusterRole").len(), 1);
+    let mut env = installed_in(&[]);
+    assert_eq!(env.names("ClusterRole").len(), 1);
     let patch = json!({"metadata": {"annotations": {"olm.operatorNamespace": "x"}}});
-    world.edit("ClusterServiceVersion", "ns", "a", patch);
-    world.delete("ClusterServiceVersion", "ns", "a");
-    world.settle_for(10);
-    assert_eq!(world.status("a"), "gone");
-    assert!(world.names("ClusterRole").is_empty(), "nothing is left");
+    env.edit("ClusterServiceVersion", "ns", "a", patch);
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.settle_for(10);
+    assert_eq!(env.status("a"), "gone");
+    assert!(env.names("ClusterRole").is_empty(), "nothing is left");
 }
 
 /// What was granted once stays and counts for further namespaces, whatever becomes of the plan: with its Subscription it goes.
@@ -22,21 +22,21 @@ fn what_was_granted_once_counts_after_its_plan_is_gone_until_the_rules_change() 
         (&["ns", "one"][..], json!(["ns", "one", "two"])),
         (&[], json!(["ns", "one", "two"])),
     ] {
-        let mut world = installed_in(targets);
-        world.by_hand = true;
-        world.delete("InstallPlan", "ns", "install-a");
-        world.settle_for(5);
-        succeeded(&world, "a");
-        retarget(&mut world, then);
-        succeeded(&world, "a");
-        assert_eq!(replicas(&world), ["one", "two"]);
-        retarget(&mut world, json!(null));
-        succeeded(&world, "a");
-        assert_eq!(rbac_outside(&world).len(), 2, "{:?}", rbac_outside(&world));
+        let mut env = installed_in(targets);
+        env.by_hand = true;
+        env.delete("InstallPlan", "ns", "install-a");
+        env.settle_for(5);
+        succeeded(&env, "a");
+        retarget(&mut env, then);
+        succeeded(&env, "a");
+        assert_eq!(replicas(&env), ["one", "two"]);
+        retarget(&mut env, json!(null));
+        succeeded(&env, "a");
+        assert_eq!(rbac_outside(&env).len(), 2, "{:?}", rbac_outside(&env));
 
-        ask_for_secrets(&mut world);
-        world.settle_for(20);
-        unmet(&world);
+        ask_for_secrets(&mut env);
+        env.settle_for(20);
+        unmet(&env);
     }
 }
 
@@ -44,24 +44,24 @@ fn what_was_granted_once_counts_after_its_plan_is_gone_until_the_rules_change() 
 #[test]
 fn a_grant_is_noted_as_long_as_its_role_is_asked_for() {
     for narrowed in [false, true] {
-        let mut world = installed_in(&["ns", "one"]);
-        world.by_hand = true;
-        world.delete("InstallPlan", "ns", "install-a");
-        let account = world.get("ServiceAccount", "ns", "demo").unwrap().clone();
+        let mut env = installed_in(&["ns", "one"]);
+        env.by_hand = true;
+        env.delete("InstallPlan", "ns", "install-a");
+        let account = env.get("ServiceAccount", "ns", "demo").unwrap().clone();
         if narrowed {
-            retarget(&mut world, json!(["ns"]));
-            world.settle_for(10);
+            retarget(&mut env, json!(["ns"]));
+            env.settle_for(10);
         } else {
-            world.delete("ServiceAccount", "ns", "demo");
-            world.settle_for(20);
-            assert_eq!(message(&world), "Service account does not exist");
-            world.put(account);
-            world.settle_for(20);
+            env.delete("ServiceAccount", "ns", "demo");
+            env.settle_for(20);
+            assert_eq!(message(&env), "Service account does not exist");
+            env.put(account);
+            env.settle_for(20);
         }
-        succeeded(&world, "a");
-        retarget(&mut world, json!(["ns", "one", "two"]));
-        succeeded(&world, "a");
-        assert_eq!(replicas(&world), ["one", "two"], "narrowed {narrowed}");
+        succeeded(&env, "a");
+        retarget(&mut env, json!(["ns", "one", "two"]));
+        succeeded(&env, "a");
+        assert_eq!(replicas(&env), ["one", "two"], "narrowed {narrowed}");
     }
 }
 
@@ -69,14 +69,14 @@ fn a_grant_is_noted_as_long_as_its_role_is_asked_for() {
 /// was copied from another ClusterServiceVersion names other roles.
 #[test]
 fn the_note_of_a_grant_is_in_the_status_alone() {
-    let world = installed_in(&["ns", "one"]);
-    let row = account_row(&world);
+    let env = installed_in(&["ns", "one"]);
+    let row = account_row(&env);
     let note = row["dependents"].as_array().unwrap().last().unwrap();
     assert_eq!(
         note["message"],
         format!("made by an InstallPlan: {}", role_name("configmaps"))
     );
-    let uid = &world.get("InstallPlan", "ns", "install-a").unwrap()["metadata"]["uid"];
+    let uid = &env.get("InstallPlan", "ns", "install-a").unwrap()["metadata"]["uid"];
     assert_eq!(note["uuid"], *uid);
     let own = prepared_for(&["ns"]).with(demo());
     let mut own = own;
@@ -94,32 +94,32 @@ fn the_note_of_a_grant_is_in_the_status_alone() {
 fn a_counterpart_that_a_tenant_may_have_made_proves_nothing_for_other_namespaces() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();
     for scoped in [false, true] {
-        let mut world = forged(&["ns", "one", "two"]);
+        let mut env = forged(&["ns", "one", "two"]);
         if scoped {
-            world.edit(
+            env.edit(
                 "OperatorGroup",
                 "ns",
                 "og",
                 json!({"spec": {"serviceAccountName": "scoped"}}),
             );
-            world.put(crate::world::service_account("scoped"));
+            env.put(crate::test_env::service_account("scoped"));
         }
         for name in [role_name("configmaps"), promoted_name("configmaps")] {
             put_all(
-                &mut world,
+                &mut env,
                 labelled("one", &name, rules.clone(), &[("olm.copiedFrom", "ns")]),
             );
         }
-        world.settle_for(20);
-        unmet(&world);
+        env.settle_for(20);
+        unmet(&env);
         assert_eq!(
-            message(&world),
+            message(&env),
             format!(
                 "Policy rule not satisfied for service account in namespace two: no completed InstallPlan made role {}",
                 role_name("configmaps")
             )
         );
-        let in_two = world
+        let in_two = env
             .names("Role")
             .into_iter()
             .filter(|name| name.starts_with("two/"));
@@ -130,9 +130,9 @@ fn a_counterpart_that_a_tenant_may_have_made_proves_nothing_for_other_namespaces
 /// ClusterRoles that upstream promoted bear the Role's name; they stay, count as proof, and are taken back when the time comes.
 #[test]
 fn what_upstream_promoted_stays_and_counts() {
-    let mut world = forged(&[]);
+    let mut env = forged(&[]);
     for name in ["one", "two"] {
-        world.put(namespace_object(name));
+        env.put(namespace_object(name));
     }
     let mut rules = permission("demo", "", "configmaps")["rules"].clone();
     rules
@@ -140,19 +140,19 @@ fn what_upstream_promoted_stays_and_counts() {
         .unwrap()
         .push(json!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["namespaces"]}));
     let upstreams = labelled("", &role_name("configmaps"), rules, &[]);
-    put_all(&mut world, upstreams);
-    world.settle_for(10);
-    succeeded(&world, "a");
-    let made = world
+    put_all(&mut env, upstreams);
+    env.settle_for(10);
+    succeeded(&env, "a");
+    let made = env
         .writes
         .iter()
         .filter(|write| write.contains("Role ") && !write.ends_with("/a"));
-    assert_eq!(made.count(), 0, "nothing is made anew: {:#?}", world.writes);
+    assert_eq!(made.count(), 0, "nothing is made anew: {:#?}", env.writes);
 
-    retarget(&mut world, json!(["ns", "one"]));
-    assert_eq!(replicas(&world), ["one"]);
-    assert!(world.names("ClusterRole").is_empty() && world.names("ClusterRoleBinding").is_empty());
-    succeeded(&world, "a");
+    retarget(&mut env, json!(["ns", "one"]));
+    assert_eq!(replicas(&env), ["one"]);
+    assert!(env.names("ClusterRole").is_empty() && env.names("ClusterRoleBinding").is_empty());
+    succeeded(&env, "a");
 }
 
 /// Two ClusterServiceVersions of one name in two global groups have ClusterRoles of their own.
@@ -162,15 +162,15 @@ fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
     unowned["spec"]["customresourcedefinitions"] = json!({});
     let mut other = unowned.clone();
     other["metadata"]["namespace"] = json!("other");
-    let mut world = prepared_for(&[])
+    let mut env = prepared_for(&[])
         .with(namespace_object("other"))
         .with(group("other", "og", &[]))
         .with(unowned)
         .with(other);
-    world.settle_for(10);
-    succeeded(&world, "a");
-    assert_eq!(world.names("ClusterRole").len(), 2);
-    let writes = world.writes.len();
-    world.settle_for(10);
-    assert_eq!(world.writes.len(), writes, "they are at rest");
+    env.settle_for(10);
+    succeeded(&env, "a");
+    assert_eq!(env.names("ClusterRole").len(), 2);
+    let writes = env.writes.len();
+    env.settle_for(10);
+    assert_eq!(env.writes.len(), writes, "they are at rest");
 }

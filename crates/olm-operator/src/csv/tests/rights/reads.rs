@@ -8,23 +8,23 @@ use std::{
 use olm_testing::cluster::Verb;
 
 use super::*;
-use crate::world::{crd, service_account};
+use crate::test_env::{crd, service_account};
 
 /// What another round of the demo reads, by verb and kind. Watches are none.
-fn reads_of_a_round(world: &mut World) -> BTreeMap<String, usize> {
+fn reads_of_a_round(env: &mut TestEnv) -> BTreeMap<String, usize> {
     let reads = Arc::<Mutex<BTreeMap<String, usize>>>::default();
     let seen = Arc::clone(&reads);
-    world.cluster.on_request(move |request| {
+    env.cluster.on_request(move |request| {
         if matches!(request.verb, Verb::Get | Verb::List) {
             let read = format!("{} {}", request.verb.text(), request.kind.kind);
             *seen.lock().unwrap().entry(read).or_default() += 1;
         }
         None
     });
-    let touch = json!({"metadata": {"labels": {"touched": world.now.to_string()}}});
-    world.edit("ClusterServiceVersion", "ns", "a", touch);
-    world.settle_for(1);
-    world.cluster.clear_hooks();
+    let touch = json!({"metadata": {"labels": {"touched": env.now.to_string()}}});
+    env.edit("ClusterServiceVersion", "ns", "a", touch);
+    env.settle_for(1);
+    env.cluster.clear_hooks();
     std::mem::take(&mut *reads.lock().unwrap())
 }
 
@@ -43,74 +43,71 @@ fn by_hand(objects: [Value; 2]) -> [Value; 2] {
 
 #[test]
 fn a_csv_that_runs_reads_nothing() {
-    let mut world = prepared_for(&["ns"]).with(csv("a", ""));
-    world.settle_for(20);
-    succeeded(&world, "a");
-    assert_eq!(reads_of_a_round(&mut world), counted(&[]));
+    let mut env = prepared_for(&["ns"]).with(csv("a", ""));
+    env.settle_for(20);
+    succeeded(&env, "a");
+    assert_eq!(reads_of_a_round(&mut env), counted(&[]));
 }
 
 #[test]
 fn an_account_that_olm_did_not_make_is_read_once_until_it_changes() {
     let mut csv = demo();
     csv["spec"]["install"]["spec"]["permissions"] = json!([permission("default", "", "configmaps")]);
-    let mut world = prepared_for(&["ns"]).with(service_account("default")).with(csv);
-    world.settle_for(20);
-    succeeded(&world, "a");
-    assert_eq!(reads_of_a_round(&mut world), counted(&[]));
+    let mut env = prepared_for(&["ns"]).with(service_account("default")).with(csv);
+    env.settle_for(20);
+    succeeded(&env, "a");
+    assert_eq!(reads_of_a_round(&mut env), counted(&[]));
 
     let edit = json!({"metadata": {"labels": {"edited": "true"}}});
-    world.edit("ServiceAccount", "ns", "default", edit);
-    world.settle_for(1);
-    assert_eq!(
-        reads_of_a_round(&mut world),
-        counted(&[("get ServiceAccount", 1)])
-    );
-    assert_eq!(reads_of_a_round(&mut world), counted(&[]));
+    env.edit("ServiceAccount", "ns", "default", edit);
+    env.settle_for(1);
+    assert_eq!(reads_of_a_round(&mut env), counted(&[("get ServiceAccount", 1)]));
+    assert_eq!(reads_of_a_round(&mut env), counted(&[]));
 
     // After a list that it is not in, it is gone.
-    world.cluster.hold("ServiceAccount");
-    world.delete("ServiceAccount", "ns", "default");
-    world.settle();
-    world.cluster.forget_history();
-    world.cluster.release("ServiceAccount");
-    world.settle_for(60);
-    let read = reads_of_a_round(&mut world);
+    env.cluster.hold("ServiceAccount");
+    env.delete("ServiceAccount", "ns", "default");
+    env.settle();
+    env.cluster.forget_history();
+    env.cluster.release("ServiceAccount");
+    env.settle_for(60);
+    let read = reads_of_a_round(&mut env);
     assert!(read.contains_key("get ServiceAccount"), "{read:?}");
-    assert_eq!(message(&world), "Service account does not exist");
+    assert_eq!(message(&env), "Service account does not exist");
 }
 
 #[test]
 fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();
-    let mut world = prepared_for(&["ns"]);
-    world.by_hand = true;
-    world.put(account());
-    put_all(&mut world, by_hand(labelled("ns", "mine", rules.clone(), &[])));
+    let mut env = prepared_for(&["ns"]);
+    env.by_hand = true;
+    env.put(account());
+    put_all(&mut env, by_hand(labelled("ns", "mine", rules.clone(), &[])));
     let mut others = by_hand(labelled("ns", "others", rules, &[]));
     others[1]["subjects"][0]["name"] = json!("other");
-    put_all(&mut world, others);
-    world.put(demo());
-    world.settle_for(20);
-    succeeded(&world, "a");
+    put_all(&mut env, others);
+    env.put(demo());
+    env.settle_for(20);
+    succeeded(&env, "a");
     // One made by hand, and that of its OperatorCondition.
     assert_eq!(
-        reads_of_a_round(&mut world),
+        reads_of_a_round(&mut env),
         counted(&[("list RoleBinding", 1), ("get Role", 2)])
     );
 
     let cluster_rules = json!([permission("demo", "example.com", "demos")["rules"][0]]);
-    put_all(&mut world, by_hand(labelled("", "wide", cluster_rules, &[])));
+    put_all(&mut env, by_hand(labelled("", "wide", cluster_rules, &[])));
     let asked = csv("a", "")["spec"]["install"]["spec"].clone();
-    world.edit(
+    env.edit(
         "ClusterServiceVersion",
         "ns",
         "a",
         json!({"spec": {"install": {"spec": asked}}}),
     );
-    world.settle_for(20);
-    succeeded(&world, "a");
+    env.settle_for(20);
+    succeeded(&env, "a");
     assert_eq!(
-        reads_of_a_round(&mut world),
+        reads_of_a_round(&mut env),
         counted(&[
             ("list RoleBinding", 1),
             ("get Role", 2),
@@ -126,35 +123,35 @@ fn bindings_of_the_cluster_are_read_only_when_those_of_namespaces_do_not_do() {
 fn a_binding_to_what_cannot_be_a_name_gives_nothing_and_stops_nothing() {
     let rules = permission("demo", "", "configmaps")["rules"].clone();
     let [role, binding] = by_hand(labelled("ns", "mine", rules, &[]));
-    let mut world = prepared_for(&["ns"]);
-    world.by_hand = true;
-    put_all(&mut world, [account(), role]);
+    let mut env = prepared_for(&["ns"]);
+    env.by_hand = true;
+    put_all(&mut env, [account(), role]);
     for (name, role) in [("one", "mine?"), ("two", "no name")] {
         let mut odd = binding.clone();
         odd["metadata"]["name"] = json!(name);
         odd["roleRef"]["name"] = json!(role);
-        world.put(odd);
+        env.put(odd);
     }
-    world.put(demo());
-    world.settle_for(40);
-    unmet(&world);
-    world.put(binding);
-    world.settle_for(40);
-    succeeded(&world, "a");
+    env.put(demo());
+    env.settle_for(40);
+    unmet(&env);
+    env.put(binding);
+    env.settle_for(40);
+    succeeded(&env, "a");
 }
 
 #[test]
 fn an_account_that_cannot_be_a_name_does_not_exist_and_stops_nothing() {
     let mut csv = demo();
     csv["spec"]["install"]["spec"]["permissions"] = json!([permission("no name", "", "configmaps")]);
-    let mut world = World::new().with(group("ns", "og", &["ns"]));
-    world.by_hand = true;
-    world.put(csv);
-    world.settle_for(40);
-    assert_eq!(message(&world), "Service account does not exist");
-    world.put(crd("demos.example.com"));
-    world.settle_for(40);
-    let status = &world.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
+    let mut env = TestEnv::new().with(group("ns", "og", &["ns"]));
+    env.by_hand = true;
+    env.put(csv);
+    env.settle_for(40);
+    assert_eq!(message(&env), "Service account does not exist");
+    env.put(crd("demos.example.com"));
+    env.settle_for(40);
+    let status = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
     let rows = status["requirementStatus"].as_array().unwrap();
     let row = rows.iter().find(|row| row["kind"] == "CustomResourceDefinition");
     assert_eq!(row.unwrap()["status"], "Present");
@@ -168,11 +165,11 @@ fn a_role_or_binding_that_was_made_for_another_csv_gives_nothing() {
         let mut both = by_hand(labelled("ns", "mine", rules.clone(), &[]));
         both[of_another]["metadata"]["labels"] = json!({"olm.owner": "other", "olm.owner.namespace": "ns",
             "olm.owner.kind": "ClusterServiceVersion"});
-        let mut world = prepared_for(&["ns"]);
-        world.by_hand = true;
-        put_all(&mut world, both);
-        put_all(&mut world, [account(), demo()]);
-        world.settle_for(20);
-        unmet(&world);
+        let mut env = prepared_for(&["ns"]);
+        env.by_hand = true;
+        put_all(&mut env, both);
+        put_all(&mut env, [account(), demo()]);
+        env.settle_for(20);
+        unmet(&env);
     }
 }

@@ -31,26 +31,26 @@ const REASON: &str = "LabelRemoved";
 
 type Metadata = PartialObjectMeta<ClusterServiceVersion>;
 
-pub(crate) struct FalseCopies {
+pub(crate) struct MislabelledCsvs {
     pub(crate) stores: Stores,
 }
 
 #[async_trait]
-impl Reconciler for FalseCopies {
+impl Reconciler for MislabelledCsvs {
     type Key = NamespacedName;
     type Observed = Arc<Metadata>;
     type Verdict = ();
     type Memory = ();
 
-    const NAME: &'static str = "false-copy";
+    const NAME: &'static str = "mislabelled-csv";
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
-        let found = self.stores.false_copies.get_key(key)?;
+        let found = self.stores.mislabelled_csvs.get_key(key)?;
         Some(about(&found))
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Arc<Metadata>>, ObserveError> {
-        Ok(self.stores.false_copies.get_key(key))
+        Ok(self.stores.mislabelled_csvs.get_key(key))
     }
 
     fn decide(&self, observed: &Arc<Metadata>, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {

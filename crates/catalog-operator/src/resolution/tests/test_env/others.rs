@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl TestEnv {
     /// The watch tells of the plan whose creation nobody answered.
     pub fn deliver_late_event(&mut self) {
         self.lose_answers = false;

@@ -33,7 +33,7 @@ use crate::{csv::observed::Kind, run};
 pub(crate) type Key = (String, String, String);
 
 /// The model of a cluster, with an operator that starts when something is to settle.
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     pub(crate) stage: Stage,
     pub(crate) cluster: FakeCluster,
     /// Changes up to this version are in `log`.
@@ -57,14 +57,14 @@ pub(crate) struct World {
     pub(crate) events: Vec<String>,
 }
 
-impl World {
+impl TestEnv {
     /// A cluster with namespace `ns`; the operator is not started yet.
     pub(crate) fn new() -> Self {
         let stage = Stage::new(Box::new(|client| Box::pin(operate(client))));
         let cluster = stage.cluster.clone();
         let refusing = Arc::default();
         cluster.on_request(refuse(Arc::clone(&refusing)));
-        let mut world = Self {
+        let mut env = Self {
             now: stage.now(),
             stage,
             cluster,
@@ -80,8 +80,8 @@ impl World {
             log: Vec::new(),
             events: Vec::new(),
         };
-        world.put(namespace_object("ns"));
-        world
+        env.put(namespace_object("ns"));
+        env
     }
 
     /// The same with one more object.

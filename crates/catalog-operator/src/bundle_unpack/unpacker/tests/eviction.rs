@@ -1,6 +1,6 @@
 //! What bundles take of memory, and who has to leave it for others.
 
-use super::super::room::{KEEP_READY, NEEDED_BYTES, PROMISE, READY_BYTES};
+use super::super::eviction::{KEEP_READY, NEEDED_BYTES, PROMISE, READY_BYTES};
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -227,7 +227,10 @@ async fn one_content_counts_once() {
     wait(2).await;
     assert_eq!(rig.unpacker.known(), 2);
     let entries = rig.unpacker.shared.lock();
-    assert_eq!(super::super::room::held(&entries, Instant::now()).len(), 1);
+    assert_eq!(
+        super::super::eviction::memory_use(&entries, Instant::now()).len(),
+        1
+    );
 }
 
 #[test]

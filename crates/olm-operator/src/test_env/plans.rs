@@ -5,12 +5,12 @@ use olm_api::{permission, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
 
-use super::{Key, World, decode};
+use super::{Key, TestEnv, decode};
 use crate::csv::strategy::{self, Scope};
 
 const RBAC: &str = permission::API_GROUP;
 
-impl World {
+impl TestEnv {
     /// A completed InstallPlan `install-<name>` with what the ClusterServiceVersion describes, and what its steps made.
     pub(crate) fn install_plan(&mut self, csv: &NamespacedName) {
         let Some(object) = self.get("ClusterServiceVersion", &csv.namespace, &csv.name) else {

@@ -1,7 +1,7 @@
 //! The operator on a cluster in memory: its real stores, wiring, queues, executor and live reads, on a paused clock.
 //!
 //! Outside of it are registry servers (one content for all catalogs) and bundle images, which are values here, and
-//! olm-operator, which a test plays by [`World::take_over`].
+//! olm-operator, which a test plays by [`TestEnv::take_over`].
 
 mod catalog;
 mod outside;
@@ -23,7 +23,7 @@ pub use self::outside::Shared;
 use crate::args::Args;
 use crate::run;
 
-pub struct World {
+pub struct TestEnv {
     pub stage: Stage,
     pub cluster: FakeCluster,
     pub outside: Arc<Shared>,
@@ -31,7 +31,7 @@ pub struct World {
     pub writes: Vec<String>,
 }
 
-impl World {
+impl TestEnv {
     /// Namespaces `ns` and `olm`, and an OperatorGroup in `ns` that olm-operator has seen.
     pub fn new() -> Self {
         let outside = Arc::<Shared>::default();
@@ -39,21 +39,21 @@ impl World {
         let stage = Stage::new(Box::new(move |client| {
             Box::pin(operate(client, Arc::clone(&of_operator)))
         }));
-        let world = Self {
+        let env = Self {
             cluster: stage.cluster.clone(),
             stage,
             outside,
             writes: Vec::new(),
         };
         for name in ["ns", "olm"] {
-            world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
-        world.put(
+        env.put(
             json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
             "metadata": {"namespace": "ns", "name": "og"}, "spec": {"targetNamespaces": ["ns"]},
             "status": {"namespaces": ["ns"], "lastUpdated": null}}),
         );
-        world
+        env
     }
 
     pub fn put(&self, object: Value) {

@@ -12,7 +12,7 @@ use olm_runtime::metrics::Metrics;
 use olm_runtime::process;
 use olm_runtime::store::StoreSet;
 use olm_testing::stage::Stage;
-use olm_testing::stage::story::Told;
+use olm_testing::stage::story::StoryEnv;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -35,7 +35,7 @@ pub enum Step {
 /// Counters of every process so far.
 type Stats = Arc<Mutex<Vec<Metrics>>>;
 
-pub struct World {
+pub struct TestEnv {
     pub stage: Stage,
     outside: Arc<Outside>,
     stats: Stats,
@@ -44,7 +44,7 @@ pub struct World {
     pub events: Vec<String>,
 }
 
-impl World {
+impl TestEnv {
     pub fn new() -> Self {
         let (outside, stats) = (Arc::<Outside>::default(), Stats::default());
         let (of_catalogs, known) = (Arc::clone(&outside), Arc::clone(&stats));
@@ -63,7 +63,7 @@ impl World {
             Box::new(move |client| Box::pin(catalog_operator(client))),
             Box::new(move |client| Box::pin(olm_operator(client))),
         ]);
-        let world = Self {
+        let env = Self {
             stage,
             outside,
             stats,
@@ -71,9 +71,9 @@ impl World {
             events: Vec::new(),
         };
         for name in ["ns", "other", "olm"] {
-            world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
-        world
+        env
     }
 
     pub fn put(&self, object: Value) {
@@ -163,7 +163,7 @@ impl World {
     }
 }
 
-impl Told for World {
+impl StoryEnv for TestEnv {
     type Step = Step;
 
     fn begin() -> Self {

@@ -21,14 +21,14 @@ use crate::args::Args;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::catalog_source::connection::Endpoint;
 use crate::run::{self, Queues, Services};
-use crate::world::Shared;
-pub use crate::world::{BundleRow, bundle};
+use crate::test_env::Shared;
+pub use crate::test_env::{BundleRow, bundle};
 
 pub const NAMESPACE: &str = "ns";
 pub const GLOBAL: &str = "olm";
 
 /// A cluster, the resolution controller, and what a test says about the others.
-pub struct World {
+pub struct TestEnv {
     stage: Stage,
     cluster: FakeCluster,
     /// Registry servers.
@@ -66,7 +66,7 @@ struct Served {
     running: Option<(Services, Queues)>,
 }
 
-impl World {
+impl TestEnv {
     pub fn new() -> Self {
         let (outside, images) = (Arc::<Shared>::default(), Arc::<Images>::default());
         let served = Arc::<Mutex<Served>>::default();
@@ -79,7 +79,7 @@ impl World {
         let faults = Arc::<Mutex<Faults>>::default();
         let known = Arc::clone(&faults);
         cluster.on_request(move |request| known.lock().unwrap().of(request));
-        let world = Self {
+        let env = Self {
             stage,
             cluster,
             outside,
@@ -94,17 +94,17 @@ impl World {
             lose_answers: false,
         };
         for name in [NAMESPACE, GLOBAL] {
-            world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
-        world
+        env
     }
 
-    /// A world with an OperatorGroup and a catalog `cat` of these bundles that is served.
+    /// With an OperatorGroup and a catalog `cat` of these bundles that is served.
     pub fn with_catalog(bundles: impl IntoIterator<Item = BundleRow>) -> Self {
-        let mut world = Self::new();
-        world.add_group("og", &json!({}), &json!({}));
-        world.serve(NAMESPACE, "cat", bundles);
-        world
+        let mut env = Self::new();
+        env.add_group("og", &json!({}), &json!({}));
+        env.serve(NAMESPACE, "cat", bundles);
+        env
     }
 
     // What users do ----------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ impl World {
         self.stage.kill();
     }
 
-    /// Runs the operator until nothing happens any more; one that is killed stays so until [`World::restart`].
+    /// Runs the operator until nothing happens any more; one that is killed stays so until [`TestEnv::restart`].
     #[track_caller]
     pub fn settle(&mut self) {
         self.advance(Duration::ZERO);
@@ -385,7 +385,7 @@ async fn connect(services: &Services, key: &NamespacedName, epoch: u64) {
         epoch: epoch.to_string(),
         may_change: false,
     };
-    services.connections.aim(key, Some(endpoint));
+    services.connections.set_endpoint(key, Some(endpoint));
     let read = async {
         loop {
             let known = services.snapshots.read_generation(key);

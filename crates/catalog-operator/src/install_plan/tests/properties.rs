@@ -2,14 +2,14 @@
 
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::assert_same;
-use olm_testing::stage::story::{Interruption, Told, interrupted, tell};
+use olm_testing::stage::story::{Interruption, StoryEnv, interrupted, tell};
 
 use super::*;
 
 /// A plan that comes, and its bundles.
 type Step = (&'static str, Vec<UnpackedBundle>);
 
-impl Told for World {
+impl StoryEnv for TestEnv {
     type Step = Step;
 
     fn begin() -> Self {
@@ -40,31 +40,31 @@ impl Told for World {
 /// Law: at rest nothing is written, not even by a new process, and carrying out everything once more changes nothing.
 #[test]
 fn converged_plan_is_at_rest() {
-    let mut world = World::with_plan(&[rich()]);
-    world.converge();
-    let writes = world.writes.len();
-    world.settle_for(3600);
-    assert_eq!(world.writes.len(), writes);
-    world.stage.kill();
-    world.settle_for(3600);
-    assert_eq!((world.writes.len(), world.refused.len()), (writes, 0));
+    let mut env = TestEnv::with_plan(&[rich()]);
+    env.converge();
+    let writes = env.writes.len();
+    env.settle_for(3600);
+    assert_eq!(env.writes.len(), writes);
+    env.stage.kill();
+    env.settle_for(3600);
+    assert_eq!((env.writes.len(), env.refused.len()), (writes, 0));
     // The same plan again, as after a restore: everything is found as it should be.
-    world.change_plan(PLAN, |plan| {
+    env.change_plan(PLAN, |plan| {
         let status = &mut plan["status"];
         status["phase"] = "Installing".into();
         for step in status["plan"].as_array_mut().unwrap() {
             step["status"] = "Unknown".into();
         }
     });
-    world.writes.clear();
-    world.converge();
-    let repeated: Vec<_> = world
+    env.writes.clear();
+    env.converge();
+    let repeated: Vec<_> = env
         .writes
         .iter()
         .filter(|write| !write.starts_with("apply") && !write.contains("InstallPlan"))
         .collect();
     assert!(repeated.is_empty(), "{repeated:?} of {writes}");
-    world.assert_summary(PLAN, "Complete");
+    env.assert_summary(PLAN, "Complete");
 }
 
 /// Law: killed after any write and started again, or with the answer lost, the plan ends in the same state.
@@ -79,17 +79,17 @@ fn a_plan_interrupted_at_any_write_converges() {
     );
     new.objects[1].object["spec"]["versions"][0]["schema"] = json!({"openAPIV3Schema": {"type": "object"}});
     let story = [(PLAN, vec![rich()]), ("install-2", vec![new])];
-    let mut reference = World::begin();
+    let mut reference = TestEnv::begin();
     tell(&mut reference, &story);
     reference.assert_summary("install-2", "Complete");
     let end = reference.normalised();
     for how in [Interruption::Kill, Interruption::LoseAnswer] {
         for at in 1..=reference.writes.len() {
             let context = format!("{how:?} at write {at}");
-            let world: World = interrupted(&story, how, at);
-            assert_same(&world.normalised(), &end, &context);
+            let env: TestEnv = interrupted(&story, how, at);
+            assert_same(&env.normalised(), &end, &context);
             // A write whose status was lost is found, not repeated; only applies are sent again.
-            assert_eq!(world.count("create"), reference.count("create"), "{context}");
+            assert_eq!(env.count("create"), reference.count("create"), "{context}");
         }
     }
 }

@@ -6,7 +6,7 @@ use olm_runtime::{
 };
 use tokio::task::JoinSet;
 
-use super::World;
+use super::TestEnv;
 use crate::{
     csv::{
         Csv,
@@ -18,7 +18,7 @@ use crate::{
     stores::Stores,
 };
 
-impl World {
+impl TestEnv {
     /// One round of the ClusterServiceVersion controller. An operator that runs is killed before.
     pub(crate) fn round_of_csv(&mut self, key: &NamespacedName) {
         let key = key.clone();

@@ -27,7 +27,7 @@ pub const READY_BYTES: usize = 16 << 20;
 pub const NEEDED_BYTES: usize = 128 << 20;
 
 /// One content, under whatever names it is known.
-pub(super) struct Held {
+pub(super) struct MemoryUse {
     bytes: usize,
     last_used: Instant,
     /// Who asked for it last.
@@ -36,15 +36,15 @@ pub(super) struct Held {
 }
 
 /// The contents in memory, by their address.
-pub(super) fn held(entries: &BTreeMap<Key, Entry>, now: Instant) -> BTreeMap<usize, Held> {
+pub(super) fn memory_use(entries: &BTreeMap<Key, Entry>, now: Instant) -> BTreeMap<usize, MemoryUse> {
     let waiting = waiting(entries, now);
-    let mut all: BTreeMap<usize, Held> = BTreeMap::new();
+    let mut all: BTreeMap<usize, MemoryUse> = BTreeMap::new();
     for entry in entries.values() {
         let EntryState::Ready(bundle) = &entry.state else {
             continue;
         };
         let is_needed = is_needed(entry, &waiting, now);
-        let held = all.entry(address(bundle)).or_insert_with(|| Held {
+        let held = all.entry(address(bundle)).or_insert_with(|| MemoryUse {
             bytes: bundle.bytes(),
             last_used: entry.last_used,
             namespace: entry.namespace.clone(),
@@ -108,7 +108,10 @@ pub(super) fn check<'a>(
     now: Instant,
 ) -> Result<(), UnpackError> {
     let mut needed: BTreeMap<String, usize> = BTreeMap::new();
-    for held in held(entries, now).into_values().filter(|held| held.is_needed) {
+    for held in memory_use(entries, now)
+        .into_values()
+        .filter(|held| held.is_needed)
+    {
         let of_namespace = needed.entry(held.namespace).or_default();
         *of_namespace = of_namespace.saturating_add(held.bytes);
     }
@@ -139,7 +142,7 @@ pub(super) fn check<'a>(
 
 /// Makes room: of the namespace that has most of what nobody needs that goes first which was not used for longest.
 pub(super) fn shrink(entries: &mut BTreeMap<Key, Entry>, now: Instant) {
-    let mut held = held(entries, now);
+    let mut held = memory_use(entries, now);
     let mut total = held
         .values()
         .map(|held| held.bytes)
@@ -160,7 +163,7 @@ pub(super) fn shrink(entries: &mut BTreeMap<Key, Entry>, now: Instant) {
     }
 }
 
-fn next_to_go(held: &BTreeMap<usize, Held>) -> Option<usize> {
+fn next_to_go(held: &BTreeMap<usize, MemoryUse>) -> Option<usize> {
     let idle = || held.iter().filter(|(_, held)| !held.is_needed);
     let mut by_namespace: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, held) in idle() {

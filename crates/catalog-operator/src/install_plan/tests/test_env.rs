@@ -31,7 +31,7 @@ pub const NAMESPACE: &str = "ns";
 pub const GLOBAL: &str = "olm";
 
 /// A cluster with the controller of InstallPlans.
-pub struct World {
+pub struct TestEnv {
     pub stage: Stage,
     pub cluster: FakeCluster,
     pub images: Arc<Images>,
@@ -76,7 +76,7 @@ impl BundleSource for Images {
     }
 }
 
-impl World {
+impl TestEnv {
     /// Two namespaces, and an OperatorGroup that olm-operator has seen.
     pub fn new() -> Self {
         let images = Arc::<Images>::default();
@@ -89,7 +89,7 @@ impl World {
         stage
             .cluster
             .on_request(move |request| refusal(&known.lock().unwrap(), request));
-        let world = Self {
+        let env = Self {
             cluster: stage.cluster.clone(),
             stage,
             images,
@@ -99,17 +99,17 @@ impl World {
             events: Vec::new(),
         };
         for name in [NAMESPACE, GLOBAL] {
-            world.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
-        world.put(group(json!({}), json!({"namespaces": [NAMESPACE]})));
-        world
+        env.put(group(json!({}), json!({"namespaces": [NAMESPACE]})));
+        env
     }
 
     /// The same with an approved plan for these bundles, one after the other.
     pub fn with_plan(bundles: &[UnpackedBundle]) -> Self {
-        let world = Self::new();
-        world.add_plan("install-1", bundles);
-        world
+        let env = Self::new();
+        env.add_plan("install-1", bundles);
+        env
     }
 
     // === What users and other controllers do ===

@@ -5,7 +5,7 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 use olm_runtime::{NamespacedName, store::Change};
 
 /// One that has come into sight with the label and the finalizer, or stays so.
-pub(crate) fn by_false_copy(
+pub(crate) fn by_mislabelled_csv(
     change: &Change<PartialObjectMeta<ClusterServiceVersion>>,
 ) -> Option<NamespacedName> {
     match change {

@@ -16,7 +16,7 @@ use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::BundleSource;
 use crate::catalog_source::connection::{Dial, Dialled, Endpoint};
 use crate::snapshots::CatalogReader;
-use crate::world::BundleRow;
+use crate::test_env::BundleRow;
 
 /// Digest of every image.
 const DIGEST: &str = "@sha256:00";
