@@ -94,6 +94,6 @@ pub(crate) struct PlanArgs {
 pub(crate) enum Output {
     /// Step by step, for people
     Text,
-    /// One JSON document with namespace, install and unsatisfiable
+    /// One JSON document, described by docs/reference/plan.schema.json
     Json,
 }

@@ -53,7 +53,7 @@ impl Catalogs {
             name,
             ..
         } = install;
-        match self.origins.get(&install.catalog_key())? {
+        match self.origins.get(&install.catalog)? {
             Origin::Directory(index) => snapshot::csv_of(index, package, channel, name),
             Origin::Server(registry) => match registry.get_bundle(package, channel, name).await {
                 Ok(bundle) => snapshot::csv(&bundle),
@@ -114,8 +114,8 @@ async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry
     let source = sources
         .get_opt(&key.name)
         .await
-        .with_context(|| format!("cannot get catalogsource {}/{}", key.namespace, key.name))?
-        .ok_or_else(|| anyhow!("there is no catalogsource {}/{}", key.namespace, key.name))?;
+        .with_context(|| format!("cannot get catalogsource {key}"))?
+        .ok_or_else(|| anyhow!("there is no catalogsource {key}"))?;
     let registry = match source
         .spec
         .address

@@ -15,11 +15,6 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Tells what belongs to the data but has no place in its format, on stderr.
-pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "note: {text}");
-}
-
 /// Tells something the user should know, on stderr.
 pub(crate) fn warning(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");

@@ -11,14 +11,17 @@ use crate::catalog::CatalogKey;
 pub struct BundleId {
     identifier: String,
     csv: String,
+    place: String,
 }
 
 impl BundleId {
     /// A bundle in a channel of a catalog: `catalog/namespace/channel/name`.
     pub(crate) fn of_catalog(catalog: &CatalogKey, channel: &str, csv: &str) -> Self {
+        let CatalogKey { name, namespace } = catalog;
         Self {
-            identifier: format!("{catalog}/{channel}/{csv}"),
+            identifier: format!("{name}/{namespace}/{channel}/{csv}"),
             csv: csv.to_owned(),
+            place: format!("channel {channel} of catalog {catalog}"),
         }
     }
 
@@ -27,12 +30,18 @@ impl BundleId {
         Self {
             identifier: format!("@existing/{namespace}//{csv}"),
             csv: csv.to_owned(),
+            place: "installed".to_owned(),
         }
     }
 
     /// Name of the ClusterServiceVersion.
     pub fn csv(&self) -> &str {
         &self.csv
+    }
+
+    /// For people: the name, and in brackets where it is from, as `etcd.v1.0.0 (channel stable of catalog olm/cat)`.
+    pub fn plain(&self) -> String {
+        format!("{} ({})", self.csv, self.place)
     }
 }
 

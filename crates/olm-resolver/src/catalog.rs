@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
 use olm_fbc::property::Gvk;
 
@@ -15,7 +16,7 @@ use crate::chain::{self, ChainError, Link};
 use crate::entry::{Entry, Reader};
 use crate::predicate::Predicate;
 
-/// A CatalogSource by name and namespace; prints as `name/namespace`, as upstream does in identifiers.
+/// A CatalogSource by name and namespace; prints as `namespace/name`, as every object does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CatalogKey {
     /// Name of the CatalogSource.
@@ -26,7 +27,7 @@ pub struct CatalogKey {
 
 impl fmt::Display for CatalogKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.name, self.namespace)
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
@@ -161,6 +162,54 @@ impl Snapshot {
     /// Whether a package has any entry here.
     pub(crate) fn has_package(&self, package: &str) -> bool {
         self.packages.contains_key(package)
+    }
+
+    /// Names of the packages, in order of name.
+    pub fn package_names(&self) -> impl Iterator<Item = &str> {
+        self.packages.keys().map(|name| &**name)
+    }
+
+    /// Versions of a package, the newest first, each once.
+    pub fn versions(&self, package: &str) -> Vec<&Version> {
+        let places = self.by_package.get(package).into_iter().flatten();
+        let mut versions: Vec<&Version> = places
+            .filter_map(|&place| self.entries[place].version.as_ref())
+            .collect();
+        versions.sort_by(|a, b| b.cmp(a));
+        versions.dedup();
+        versions
+    }
+
+    /// Entries that provide an API of this group and kind, in whatever version of the API.
+    pub(crate) fn providers_of_kind<'s>(
+        &'s self,
+        group: &'s str,
+        kind: &'s str,
+    ) -> impl Iterator<Item = (&'s Gvk, &'s Arc<Entry>)> {
+        let apis = self
+            .by_api
+            .iter()
+            .filter(move |(api, _)| api.group == group && api.kind == kind);
+        apis.flat_map(move |(api, places)| places.iter().map(move |&place| (api, &self.entries[place])))
+    }
+
+    /// Name of the best entry of a channel that has an order.
+    pub(crate) fn head(&self, package: &str, channel: &str) -> Option<&str> {
+        let chain = self.channel(package, channel)?.chain.ok()?;
+        chain.first().map(|&place| &*self.entries[place].name)
+    }
+
+    /// The entry of a name in a channel, or in any channel of the package for the empty name.
+    pub(crate) fn find(&self, package: &str, channel: &str, name: &str) -> Option<&Arc<Entry>> {
+        let view = self.channel(package, channel)?;
+        let mut entries = view.entries.iter().map(|&place| &self.entries[place]);
+        entries.find(|entry| *entry.name == *name)
+    }
+
+    /// The most preferred entry of a channel, or of all channels of the package for the empty name.
+    pub(crate) fn first(&self, package: &str, channel: &str) -> Option<&Arc<Entry>> {
+        let view = self.channel(package, channel)?;
+        view.entries.first().map(|&place| &self.entries[place])
     }
 
     /// Names of a package's channels, in order of name.

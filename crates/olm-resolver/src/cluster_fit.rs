@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use go_compat::semver::Version;
+use olm_api::install_mode::check_install_modes;
+use olm_api::v1alpha1::InstallMode;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// The version of a cluster's Kubernetes, such as `v1.34.1`.
@@ -13,6 +16,15 @@ use serde_json::Value;
 pub struct KubernetesVersion {
     text: String,
     numbers: (u64, u64, u64),
+}
+
+/// The namespaces that an OperatorGroup selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupTargets {
+    /// Its name.
+    pub group: String,
+    /// The namespaces; one empty name stands for all.
+    pub namespaces: Vec<String>,
 }
 
 /// A text that is no version of Kubernetes.
@@ -49,6 +61,24 @@ impl KubernetesVersion {
     }
 }
 
+/// That the bundle `name` does not support the namespaces its OperatorGroup selects, if so, in upstream's words. `csv` is its
+/// ClusterServiceVersion; one that does not tell its install modes says nothing.
+pub fn unsupported_targets(
+    name: &str,
+    csv: &Value,
+    namespace: &str,
+    targets: &GroupTargets,
+) -> Option<String> {
+    let modes = Vec::<InstallMode>::deserialize(csv["spec"].get("installModes")?).ok()?;
+    let reason = check_install_modes(&modes, namespace, &targets.namespaces).err()?;
+    Some(format!(
+        "bundle {name} does not support what OperatorGroup {} selects: {reason}: its ClusterServiceVersion will fail with {}; \
+         change spec.targetNamespaces, or install it in another namespace",
+        targets.group,
+        olm_api::condition::csv::UNSUPPORTED_OPERATOR_GROUP
+    ))
+}
+
 fn numbers(text: &str) -> Option<(u64, u64, u64)> {
     let version = Version::parse_tolerant(text).ok()?;
     Some((version.major, version.minor, version.patch))
@@ -78,6 +108,27 @@ mod tests {
         ] {
             assert_eq!(told(least, here), None, "{least} {here}");
         }
+    }
+
+    #[test]
+    fn a_group_that_is_not_supported_is_told_in_upstreams_words() {
+        let csv = |modes: Value| json!({"spec": {"installModes": modes}});
+        let own = json!([{"type": "OwnNamespace", "supported": true}, {"type": "SingleNamespace", "supported": true}]);
+        let told = |csv: &Value, namespaces: &[&str]| {
+            let targets = GroupTargets {
+                group: "og".to_owned(),
+                namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+            };
+            unsupported_targets("a.v1", csv, "shop", &targets)
+        };
+        assert_eq!(
+            told(&csv(own.clone()), &["a", "b"]).unwrap(),
+            "bundle a.v1 does not support what OperatorGroup og selects: MultiNamespace InstallModeType not supported, cannot \
+             configure to watch 2 namespaces: its ClusterServiceVersion will fail with UnsupportedOperatorGroup; change \
+             spec.targetNamespaces, or install it in another namespace"
+        );
+        assert_eq!(told(&csv(own), &["shop"]), None);
+        assert_eq!(told(&json!({"spec": {}}), &["a", "b"]), None, "it does not tell");
     }
 
     #[test]

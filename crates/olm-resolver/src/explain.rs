@@ -1,12 +1,17 @@
 //! Why a part of a namespace cannot be resolved, in upstream's words and as data.
 
+mod bystanders;
+mod hints;
+mod layout;
 mod text;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-pub use self::text::cut;
-pub use self::text::{CONDITION_LIMIT, EVENT_LIMIT};
+pub use self::bystanders::Bystanders;
+pub use self::layout::{MAX_LINES, WIDTH, lines};
+pub use self::text::{CONDITION_LIMIT, EVENT_LIMIT, FIRST_LINE, cut};
 pub use self::tree::Tree;
 use crate::bundle_id::BundleId;
 use crate::enumeration::enumerate;
@@ -24,6 +29,8 @@ pub struct Explanation {
     pub installed: Vec<String>,
     /// What kind of failure it is, with its reasons.
     pub failure: Failure,
+    /// Subscriptions among those concerned that take no part in the contradiction, and what ties them to it.
+    pub bystanders: Vec<Bystanders>,
 }
 
 /// The two kinds upstream tells apart by condition reason.
@@ -101,6 +108,8 @@ pub enum Reason {
         messages: Vec<String>,
         /// The bundles that would do.
         candidates: Vec<BundleId>,
+        /// Where nothing would do, what there is that comes near.
+        hints: Vec<String>,
     },
     /// The first bundle would replace the second, so they cannot both be there.
     Replaces {
@@ -154,6 +163,20 @@ impl Explanation {
             } => name == subscription && !candidates.is_empty(),
             _ => false,
         })
+    }
+
+    /// Names of Subscriptions that take part in the contradiction; all concerned ones where the question could not be put.
+    pub(crate) fn taking_part(&self) -> BTreeSet<&str> {
+        let Failure::Unsatisfiable(reasons) = &self.failure else {
+            return self.subscriptions.iter().map(String::as_str).collect();
+        };
+        let names = reasons.iter().filter_map(|reason| match reason {
+            Reason::SubscriptionExists { subscription, .. }
+            | Reason::SubscriptionRequires { subscription, .. }
+            | Reason::SubscriptionInvalid { subscription, .. } => Some(subscription.as_str()),
+            _ => None,
+        });
+        names.collect()
     }
 
     /// Whether nothing but a change of objects or catalogs can help, so that trying again is useless.
@@ -250,7 +273,11 @@ pub(crate) fn explain(
             Failure::Unsatisfiable(reasons)
         }
     };
-    concerning(universe, variables, members, failure)
+    let bystanders = bystanders::find(universe, variables, members, core);
+    Explanation {
+        bystanders,
+        ..concerning(universe, variables, members, failure)
+    }
 }
 
 /// A failure of a component, with whom it concerns.
@@ -276,6 +303,7 @@ pub(crate) fn concerning(
         subscriptions,
         installed,
         failure,
+        bystanders: Vec::new(),
     }
 }
 
@@ -294,7 +322,7 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
     let cause = variables.cause(reference);
     match variables.subject(reference.variable) {
         Subject::Subscription(subscription) => of_subscription(subscription, cause, others),
-        Subject::Bundle(entry) => of_bundle(universe.identifier(*entry), cause, others),
+        Subject::Bundle(entry) => of_bundle(universe, universe.identifier(*entry), cause, others),
         Subject::Api(api) => Some(Reason::OneProvider {
             api: api_text(api),
             members: others,
@@ -328,7 +356,12 @@ fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<B
 }
 
 /// The reason for a constraint that a bundle carries.
-fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Option<Reason> {
+fn of_bundle(
+    universe: &Universe<'_>,
+    bundle: BundleId,
+    cause: &Cause,
+    mut others: Vec<BundleId>,
+) -> Option<Reason> {
     match cause {
         Cause::NotReferenced => Some(Reason::NotReferenced { bundle }),
         Cause::Deprecated => Some(Reason::Deprecated { bundle }),
@@ -344,6 +377,11 @@ fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Opti
             bundle,
             requirement: requirement.to_string(),
             messages: requirement.messages().into_iter().map(str::to_owned).collect(),
+            hints: if others.is_empty() {
+                hints::near(universe, requirement)
+            } else {
+                Vec::new()
+            },
             candidates: others,
         }),
         Cause::Replaces => Some(Reason::Replaces {
@@ -355,7 +393,7 @@ fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Opti
 }
 
 /// What a Subscription asks for.
-fn asks(subscription: &Subscription) -> String {
+pub(crate) fn asks(subscription: &Subscription) -> String {
     let Subscription {
         package,
         channel,
@@ -368,10 +406,7 @@ fn asks(subscription: &Subscription) -> String {
         "" => "any channel".to_owned(),
         channel => format!("channel {channel}"),
     };
-    let mut text = format!(
-        "package {package}, {channel} of catalog {}/{}",
-        catalog.namespace, catalog.name
-    );
+    let mut text = format!("package {package}, {channel} of catalog {catalog}");
     if !installed_csv.is_empty() {
         text.push_str(&format!(", with {installed_csv} installed"));
     } else if !starting_csv.is_empty() {
@@ -380,6 +415,6 @@ fn asks(subscription: &Subscription) -> String {
     text
 }
 
-fn api_text(api: &olm_fbc::property::Gvk) -> String {
+pub(crate) fn api_text(api: &olm_fbc::property::Gvk) -> String {
     format!("{} ({}/{})", api.kind, api.group, api.version)
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use go_compat::semver::Version;
+use olm_api::labels::PROPERTIES;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Gvk, Typed, kinds};
 use serde_json::value::RawValue;
 
 use crate::entry::Entry;
-use crate::problem::{InstalledCsv, Problem};
+use crate::problem::{InstalledCsv, Problem, Subscription};
 
 /// Why the installed ClusterServiceVersions cannot be read. The texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,26 @@ pub enum InstalledError {
     },
 }
 
+impl InstalledError {
+    /// What is wrong in a person's words, and what can be done about it.
+    pub fn way_out(&self, namespace: &str) -> String {
+        match self {
+            InstalledError::Properties { csv, .. } => format!(
+                "the annotation {PROPERTIES} of clusterserviceversion {csv} in namespace {namespace} cannot be read: correct it \
+                 or remove it; nothing of the namespace is resolved until then"
+            ),
+            InstalledError::NotReplacing { csv, phase, .. } => format!(
+                "clusterserviceversion {csv} in namespace {namespace} has a successor and is in phase {phase}: wait until it is \
+                 in phase {REPLACING}, or set spec.upgradeStrategy of the OperatorGroup to Default"
+            ),
+            InstalledError::ReplacedInCircle { csv, .. } => format!(
+                "clusterserviceversion {csv} in namespace {namespace} replaces itself by way of others: correct spec.replaces of \
+                 one of them"
+            ),
+        }
+    }
+}
+
 const REPLACING: &str = "Replacing";
 const DELETING: &str = "Deleting";
 const FAILED: &str = "Failed";
@@ -54,11 +75,12 @@ pub(crate) fn entries(problem: &Problem) -> Result<Vec<Arc<Entry>>, InstalledErr
         .iter()
         .map(|csv| (csv.name.as_str(), csv))
         .collect();
-    let successors: BTreeMap<&str, &InstalledCsv> = csvs
-        .values()
-        .filter(|csv| !csv.replaces.is_empty())
-        .map(|csv| (csv.replaces.as_str(), *csv))
-        .collect();
+    let successors = successors(problem);
+    let mut packages: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for subscription in problem.subscriptions.iter().filter(|s| !s.package.is_empty()) {
+        let known = packages.entry(&subscription.installed_csv).or_default();
+        known.insert(&subscription.package);
+    }
     let mut entries = Vec::new();
     for csv in csvs.values() {
         let failed_forward = problem.operator_group.fail_forward
@@ -68,12 +90,56 @@ pub(crate) fn entries(problem: &Problem) -> Result<Vec<Arc<Entry>>, InstalledErr
             continue;
         }
         let depth = successor_count(csv, &successors);
-        entries.push((depth, Arc::new(entry(problem, csv)?)));
+        let of_subscriptions = packages.get(csv.name.as_str());
+        entries.push((depth, Arc::new(entry(csv, of_subscriptions)?)));
     }
     entries.sort_by(|(a_depth, a), (b_depth, b)| {
         (&a.package, a_depth, &a.name).cmp(&(&b.package, b_depth, &b.name))
     });
     Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+}
+
+/// What replaces each ClusterServiceVersion, by its name; of several the last by name.
+pub(crate) fn successors(problem: &Problem) -> BTreeMap<&str, &InstalledCsv> {
+    let mut replacing: Vec<&InstalledCsv> = problem
+        .installed
+        .iter()
+        .filter(|csv| !csv.replaces.is_empty())
+        .collect();
+    replacing.sort_by(|a, b| a.name.cmp(&b.name));
+    replacing
+        .into_iter()
+        .map(|csv| (csv.replaces.as_str(), csv))
+        .collect()
+}
+
+/// Marks what the installed version of a Subscription replaces, as olm-operator does a moment after the successor was created.
+/// A resolution in that moment would find two operators for the same APIs, one of them nobody's.
+pub fn mark_replaced(installed: &mut [InstalledCsv], subscriptions: &[Subscription]) {
+    let owned: BTreeSet<&str> = subscriptions.iter().map(|s| s.installed_csv.as_str()).collect();
+    let replaced: BTreeSet<String> = installed
+        .iter()
+        .filter(|csv| owned.contains(csv.name.as_str()) && !csv.replaces.is_empty())
+        .map(|csv| csv.replaces.clone())
+        .collect();
+    for csv in installed {
+        if replaced.contains(&csv.name) && csv.phase != DELETING {
+            REPLACING.clone_into(&mut csv.phase);
+        }
+    }
+}
+
+/// Takes out what is on its way out: after a step that was carried out it is gone.
+pub(crate) fn drop_replaced(problem: &mut Problem) {
+    let gone: BTreeSet<String> = {
+        let successors = successors(problem);
+        let replaced = problem
+            .installed
+            .iter()
+            .filter(|csv| is_being_replaced(problem, csv, &successors));
+        replaced.map(|csv| csv.name.clone()).collect()
+    };
+    problem.installed.retain(|csv| !gone.contains(&csv.name));
 }
 
 /// Whether the chain of successors ends in a failed ClusterServiceVersion.
@@ -142,14 +208,15 @@ fn successor_count(csv: &InstalledCsv, successors: &BTreeMap<&str, &InstalledCsv
     successors.len()
 }
 
-fn entry(problem: &Problem, csv: &InstalledCsv) -> Result<Entry, InstalledError> {
+/// `packages` are those that the Subscriptions of the ClusterServiceVersion name.
+fn entry(csv: &InstalledCsv, packages: Option<&BTreeSet<&str>>) -> Result<Entry, InstalledError> {
     let version = Version::parse_tolerant(&csv.version).unwrap_or(Version::new(0, 0, 0));
     let properties = match &csv.properties {
         Some(annotation) => parse_annotation(annotation).map_err(|cause| InstalledError::Properties {
             csv: csv.name.clone(),
             cause,
         })?,
-        None => derived_properties(problem, csv, &version),
+        None => derived_properties(csv, packages, &version),
     };
     let package = properties
         .iter()
@@ -178,7 +245,11 @@ fn entry(problem: &Problem, csv: &InstalledCsv) -> Result<Entry, InstalledError>
 }
 
 /// What the spec says of itself, and the package its Subscriptions name, if they agree on one.
-fn derived_properties(problem: &Problem, csv: &InstalledCsv, version: &Version) -> Vec<EntryProperty> {
+fn derived_properties(
+    csv: &InstalledCsv,
+    packages: Option<&BTreeSet<&str>>,
+    version: &Version,
+) -> Vec<EntryProperty> {
     let gvk = |api: &Gvk| {
         json(&[
             ("group", &api.group),
@@ -204,19 +275,15 @@ fn derived_properties(problem: &Problem, csv: &InstalledCsv, version: &Version) 
             .into_iter()
             .map(|value| EntryProperty::new(kinds::GVK_REQUIRED, value)),
     );
-    let packages: BTreeSet<&String> = problem
-        .subscriptions
-        .iter()
-        .filter(|s| s.installed_csv == csv.name && !s.package.is_empty())
-        .map(|s| &s.package)
-        .collect();
-    if let (Some(package), 1) = (packages.first(), packages.len()) {
+    if let Some(packages) = packages
+        && let (Some(package), 1) = (packages.first(), packages.len())
+    {
         let version = if *version == Version::new(0, 0, 0) {
             String::new()
         } else {
             version.to_string()
         };
-        let value = json(&[("packageName", package), ("version", &version)]);
+        let value = json(&[("packageName", &(*package).to_owned()), ("version", &version)]);
         properties.push(EntryProperty::new(kinds::PACKAGE, value));
     }
     properties
@@ -253,188 +320,4 @@ fn parse_annotation(annotation: &str) -> Result<Vec<EntryProperty>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::problem::{OperatorGroup, Subscription};
-
-    fn csv(name: &str, replaces: &str, phase: &str) -> InstalledCsv {
-        InstalledCsv {
-            name: name.into(),
-            replaces: replaces.into(),
-            phase: phase.into(),
-            version: "1.2.3".into(),
-            ..InstalledCsv::default()
-        }
-    }
-
-    fn owner(name: &str, package: &str, installed: &str) -> Subscription {
-        Subscription {
-            name: name.into(),
-            package: package.into(),
-            installed_csv: installed.into(),
-            ..Subscription::default()
-        }
-    }
-
-    /// Names of the entries, or the error.
-    fn check(fail_forward: bool, subscriptions: &[Subscription], installed: &[InstalledCsv]) -> String {
-        let problem = Problem {
-            namespace: "ns".into(),
-            subscriptions: subscriptions.to_vec(),
-            installed: installed.to_vec(),
-            operator_group: OperatorGroup {
-                fail_forward,
-                ..OperatorGroup::default()
-            },
-            ..Problem::default()
-        };
-        match entries(&problem) {
-            Ok(entries) => entries.iter().map(|e| &*e.name).collect::<Vec<_>>().join(" "),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn fail_forward_leaves_out_what_the_failed_one_replaces() {
-        let chain = [
-            csv("v1", "", "Replacing"),
-            csv("v2", "v1", "Replacing"),
-            csv("v3", "v2", "Failed"),
-        ];
-        assert_eq!(check(false, &[owner("s", "p", "v3")], &chain), "v2 v1 v3");
-        assert_eq!(check(true, &[owner("s", "p", "v3")], &chain), "v3");
-        assert_eq!(check(true, &[], &[csv("v1", "", "Failed")]), "v1");
-        let ends_well = [csv("v1", "", "Replacing"), csv("v2", "v1", "Succeeded")];
-        assert_eq!(check(true, &[], &ends_well), "v2 v1");
-    }
-
-    #[test]
-    fn what_was_replaced_does_not_count_while_it_is_deleted() {
-        for phase in ["Replacing", "Deleting"] {
-            let chain = [csv("v1", "", phase), csv("v2", "v1", "Succeeded")];
-            assert_eq!(check(false, &[owner("s", "p", "v2")], &chain), "v2", "{phase}");
-        }
-        let beside = [csv("v1", "", "Succeeded"), csv("v2", "v1", "Pending")];
-        assert_eq!(check(false, &[owner("s", "p", "v2")], &beside), "v1 v2");
-    }
-
-    #[test]
-    fn fail_forward_refuses_chains_it_does_not_understand() {
-        let broken = [
-            csv("v1", "", "Replacing"),
-            csv("v2", "v1", "Failed"),
-            csv("v3", "v2", "Failed"),
-        ];
-        assert_eq!(
-            check(true, &[], &broken),
-            "csv ns/v2 in phase Failed instead of Replacing"
-        );
-        let circle = [csv("v1", "v2", "Replacing"), csv("v2", "v1", "Replacing")];
-        assert_eq!(check(true, &[], &circle), "csv ns/v1 has already been seen");
-    }
-
-    #[test]
-    fn a_version_being_replaced_by_a_healthy_one_no_longer_counts() {
-        let upgrade = [csv("v1", "", "Replacing"), csv("v2", "v1", "Installing")];
-        assert_eq!(check(false, &[owner("s", "p", "v2")], &upgrade), "v2");
-        assert_eq!(check(false, &[], &upgrade), "v2 v1", "nobody answers for v2");
-        let circle = [csv("v1", "v2", "Replacing"), csv("v2", "v1", "Replacing")];
-        assert_eq!(check(false, &[owner("s", "p", "v2")], &circle), "v1 v2");
-    }
-
-    #[test]
-    fn copies_are_left_out() {
-        assert_eq!(
-            check(
-                false,
-                &[],
-                &[InstalledCsv {
-                    copied: true,
-                    ..csv("v1", "", "")
-                }]
-            ),
-            ""
-        );
-    }
-
-    #[test]
-    fn the_package_is_inferred_from_subscriptions_that_agree() {
-        let package = |subscriptions: &[Subscription], version: &str| {
-            let installed = vec![InstalledCsv {
-                version: version.into(),
-                ..csv("a", "", "")
-            }];
-            let problem = Problem {
-                subscriptions: subscriptions.to_vec(),
-                installed,
-                ..Problem::default()
-            };
-            let entries = entries(&problem).unwrap();
-            entries[0]
-                .properties
-                .iter()
-                .map(|p| format!("{} {}", p.kind, p.value))
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        let inferred = r#"olm.package {"packageName":"x","version":"1.2.3"}"#;
-        assert_eq!(package(&[owner("s", "x", "a")], "1.2.3"), inferred);
-        assert_eq!(
-            package(&[owner("s", "x", "a"), owner("t", "x", "a")], "1.2.3"),
-            inferred
-        );
-        assert_eq!(
-            package(&[owner("s", "x", "a")], ""),
-            r#"olm.package {"packageName":"x","version":""}"#
-        );
-        assert_eq!(package(&[], "1.2.3"), "");
-        assert_eq!(package(&[owner("s", "x", "b")], "1.2.3"), "");
-        assert_eq!(package(&[owner("s", "", "a")], "1.2.3"), "");
-        assert_eq!(
-            package(&[owner("s", "x", "a"), owner("t", "y", "a")], "1.2.3"),
-            ""
-        );
-    }
-
-    #[test]
-    fn the_annotation_replaces_everything_derived() {
-        let read = |annotation: &str| {
-            let api = Gvk {
-                group: "g".into(),
-                version: "v1".into(),
-                kind: "K".into(),
-            };
-            let installed = vec![InstalledCsv {
-                properties: Some(annotation.into()),
-                owned: vec![api],
-                ..csv("a", "", "")
-            }];
-            let subscriptions = vec![owner("s", "x", "a")];
-            entries(&Problem {
-                installed,
-                subscriptions,
-                ..Problem::default()
-            })
-            .map(|entries| {
-                entries[0]
-                    .properties
-                    .iter()
-                    .map(|p| p.value.to_string())
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            })
-        };
-        assert_eq!(read("{}"), Ok(String::new()));
-        assert_eq!(read(r#"{"properties":[]}"#), Ok(String::new()));
-        assert_eq!(
-            read(r#"{"properties":[{"type":"t","value":"x > y"}]}"#),
-            Ok(r#""x > y""#.into())
-        );
-        for bad in ["", "]", r#"{"properties":1}"#, r#"{"properties":["x"]}"#] {
-            assert!(
-                matches!(read(bad), Err(InstalledError::Properties { .. })),
-                "{bad}"
-            );
-        }
-    }
-}
+mod tests;

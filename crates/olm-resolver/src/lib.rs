@@ -10,6 +10,7 @@
 //! [`resolve()`] is the one entry point. The answer depends on the content of the [`problem::Problem`] only, not on
 //! the order in which its parts come. The rules are those of `docs/reference/resolution.md`.
 
+pub mod advice;
 mod bundle_id;
 pub mod catalog;
 pub mod cel;
@@ -24,7 +25,6 @@ pub mod objects;
 pub mod plan;
 pub mod predicate;
 pub mod problem;
-pub mod remedy;
 pub mod requirement;
 mod resolve;
 pub mod runtime_constraint;
@@ -34,12 +34,12 @@ pub mod solver;
 mod universe;
 mod variables;
 
+pub use advice::{Advice, Advisor, Change, Fix, Harm};
 pub use bundle_id::BundleId;
 pub use catalog::{Catalog, CatalogKey, Snapshot};
 pub use disjoint_sets::DisjointSets;
 pub use explain::{Explanation, Failure, Reason, Tree};
 pub use problem::{InstalledCsv, OperatorGroup, Problem, Subscription};
-pub use remedy::{Change, remedies};
 pub use resolve::{Resolution, ResolveError, resolve};
 pub use runtime_constraint::RuntimeConstraint;
 pub use solution::{GeneratedSubscription, Operator, Solution, SubscriptionUpdate};

@@ -1,28 +1,33 @@
 //! Objects of a cluster, from files or from an API server, as the resolver takes them.
 
+mod cluster_view;
 mod document;
+mod error;
+mod remarks;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::Arc;
 
 use kube_core::ResourceExt;
 use olm_api::manifest::decode_manifest;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
-    ApiServiceDescription, Approval, CatalogSource, ClusterServiceVersion, CrdDescription, Subscription,
+    ApiServiceDescription, CatalogSource, ClusterServiceVersion, CrdDescription, Subscription,
     SubscriptionStatus,
 };
 use olm_api::{GROUP, labels};
+use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::property::Gvk;
-use olm_fbc::yaml;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::cluster_view::ClusterView;
 pub use self::document::{Document, read_file};
+pub use self::error::ObjectsError;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
+use crate::enumeration::list;
 use crate::plan::Question;
 use crate::problem::{InstalledCsv, Problem};
 
@@ -36,74 +41,6 @@ const KINDS: [&str; 4] = [
     "OperatorGroup",
     "CatalogSource",
 ];
-
-/// Why objects cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ObjectsError {
-    /// A file cannot be read.
-    #[error("cannot read {file}")]
-    File {
-        /// Its path, or `stdin`.
-        file: String,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A file is not YAML or JSON.
-    #[error("{file}")]
-    Syntax {
-        /// Its path, or `stdin`.
-        file: String,
-        /// What is wrong, and in which line.
-        #[source]
-        source: yaml::Error,
-    },
-    /// An object is not what its kind demands.
-    #[error("{object}: field `{field}`: {cause}")]
-    Object {
-        /// Its kind, namespace and name.
-        object: String,
-        /// The field, `.` for the whole.
-        field: String,
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// A document is no object.
-    #[error("{0} is no Kubernetes object: it has no kind")]
-    NoKind(String),
-    /// A document is part of a catalog.
-    #[error(
-        "{0} is part of a catalog and no Kubernetes object: name the catalog's directory instead of a file of it"
-    )]
-    Blob(String),
-    /// An object has no name.
-    #[error("{kind} in {origin} has no name: set metadata.name")]
-    NoName {
-        /// Its kind.
-        kind: String,
-        /// Where it stands.
-        origin: String,
-    },
-    /// There is nothing to plan for.
-    #[error("no Subscription among the objects: a plan is made for the Subscriptions of a namespace")]
-    NoSubscription,
-    /// There is nothing to plan for in the namespace asked for, nor in another.
-    #[error(
-        "no Subscription in namespace {0}, nor elsewhere among the objects: choose another with --namespace"
-    )]
-    NoneInNamespace(String),
-    /// It is not clear which namespace is meant.
-    #[error("the objects have subscriptions in namespaces {0}: choose one with --namespace")]
-    SeveralNamespaces(String),
-    /// The namespace has no Subscription.
-    #[error("no Subscription in namespace {namespace}: there are some in {known}")]
-    NotInNamespace {
-        /// The namespace asked for.
-        namespace: String,
-        /// Where there are any.
-        known: String,
-    },
-}
 
 /// Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources of any namespaces.
 #[derive(Clone, Debug, Default)]
@@ -144,6 +81,27 @@ impl Objects {
     /// # Errors
     /// What is wrong with it, by object and field.
     pub fn add(&mut self, document: Document) -> Result<(), ObjectsError> {
+        self.put(document, MayReplace::Told)
+    }
+
+    /// Adds all objects of `others`, as if they were applied to these. What they replace is not remarked.
+    ///
+    /// # Errors
+    /// What is wrong with one, by object and field.
+    pub fn apply(&mut self, others: impl IntoIterator<Item = Document>) -> Result<(), ObjectsError> {
+        let mut applied = BTreeSet::new();
+        for document in others {
+            let may_replace = if applied.insert(describe(&document.object)) {
+                MayReplace::Silently
+            } else {
+                MayReplace::Told
+            };
+            self.put(document, may_replace)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, document: Document, may_replace: MayReplace) -> Result<(), ObjectsError> {
         let Document { object, origin } = document;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = text(&object["kind"]);
@@ -168,19 +126,28 @@ impl Objects {
         if KINDS.contains(&kind.as_str()) && text(&object["metadata"]["name"]).is_empty() {
             return Err(ObjectsError::NoName { kind, origin });
         }
-        match kind.as_str() {
+        let described = describe(&object);
+        self.remarks
+            .extend(remarks::of_version(&described, &kind, &version));
+        let replaced = match kind.as_str() {
             "Subscription" => {
                 check_subscription(&object)?;
                 let subscription: Subscription = decode(object)?;
-                self.remarks.extend(remarks(&subscription));
-                put(&mut self.subscriptions, subscription);
+                self.remarks.extend(remarks::of_subscription(&subscription));
+                put(&mut self.subscriptions, subscription)
             }
             "ClusterServiceVersion" => put(&mut self.csvs, decode(object)?),
             "OperatorGroup" => put(&mut self.groups, decode(object)?),
             "CatalogSource" => put(&mut self.sources, decode(object)?),
             _ => {
                 self.ignored.insert(kind);
+                false
             }
+        };
+        if replaced && may_replace == MayReplace::Told {
+            self.remarks.push(format!(
+                "{described} is given more than once: what {origin} says counts"
+            ));
         }
         Ok(())
     }
@@ -213,21 +180,58 @@ impl Objects {
         }
     }
 
-    /// Catalogs that the namespace's Subscriptions name, and all CatalogSources given.
+    /// Catalogs there are: the CatalogSources given, or else, where none is given as files often leave them out, those that
+    /// the namespace's Subscriptions name.
     pub fn catalog_keys(&self, namespace: &str) -> BTreeSet<CatalogKey> {
-        let named = self
-            .in_namespace(&self.subscriptions, namespace)
-            .map(|s| CatalogKey {
-                name: s.spec.source.clone(),
-                namespace: s.spec.source_namespace.clone(),
-            });
-        let given = self.sources.iter().map(source_key);
-        named.chain(given).filter(|key| !key.name.is_empty()).collect()
+        if self.sources.is_empty() {
+            return self.named_catalogs(namespace).map(|(_, key)| key).collect();
+        }
+        self.sources.iter().map(source_key).collect()
     }
 
-    /// How many OperatorGroups the namespace has among the objects.
-    pub fn operator_groups(&self, namespace: &str) -> usize {
-        self.in_namespace(&self.groups, namespace).count()
+    /// Subscriptions of the namespace with the catalog each names.
+    fn named_catalogs(&self, namespace: &str) -> impl Iterator<Item = (String, CatalogKey)> {
+        let subscriptions = self.in_namespace(&self.subscriptions, namespace);
+        let named = subscriptions.map(|s| {
+            let key = CatalogKey {
+                name: s.spec.source.clone(),
+                namespace: s.spec.source_namespace.clone(),
+            };
+            (s.name_any(), key)
+        });
+        named.filter(|(_, key)| !key.name.is_empty())
+    }
+
+    /// What to tell of Subscriptions whose catalog is not among `known`.
+    pub fn unknown_catalogs(&self, namespace: &str, known: &BTreeSet<CatalogKey>) -> Vec<String> {
+        let mut by_key: BTreeMap<CatalogKey, Vec<String>> = BTreeMap::new();
+        for (subscription, key) in self
+            .named_catalogs(namespace)
+            .filter(|(_, key)| !known.contains(key))
+        {
+            by_key.entry(key).or_default().push(subscription);
+        }
+        let texts = by_key.into_iter().map(|(key, names)| {
+            let names = list(names.iter().map(String::as_str));
+            if self.sources.is_empty() {
+                return format!(
+                    "no directory for catalog {key}, which subscription {names} names: the plan is made as if there were no \
+                     such catalog; add {key}=DIRECTORY"
+                );
+            }
+            let texts: Vec<String> = known.iter().map(ToString::to_string).collect();
+            let meant = known.iter().find(|other| other.name == key.name).map(ToString::to_string);
+            let wanted = key.to_string();
+            let meant = meant.or_else(|| {
+                did_you_mean(&wanted, texts.iter().map(String::as_str)).map(str::to_owned)
+            });
+            let meant = meant.map_or_else(
+                || format!("there are {}", list(texts.iter().map(String::as_str))),
+                |meant| format!("did you mean {meant}?"),
+            );
+            format!("catalog {key}, which subscription {names} names, is not among the CatalogSources given: {meant}")
+        });
+        texts.collect()
     }
 
     /// The question for a namespace. `global` is the namespace whose catalogs everyone may use; `catalogs` has the
@@ -238,31 +242,30 @@ impl Objects {
         global: &str,
         catalogs: BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>,
     ) -> Question {
-        let group = self.in_namespace(&self.groups, namespace).next();
+        let groups: Vec<&OperatorGroup> = self.in_namespace(&self.groups, namespace).collect();
+        let group = groups.first();
+        let csvs: Vec<&ClusterServiceVersion> = self.in_namespace(&self.csvs, namespace).collect();
         let subscriptions: Vec<&Subscription> = self.in_namespace(&self.subscriptions, namespace).collect();
-        let none = SubscriptionStatus::default();
-        let manual = subscriptions
+        let view = ClusterView::of(&subscriptions, &csvs);
+        let manual = view
+            .subscriptions
             .iter()
-            .filter(|s| s.spec.install_plan_approval == Some(Approval::Manual))
-            .map(|s| s.name_any());
+            .filter(|(object, _)| object.spec.is_manual());
         let priority = |key: &CatalogKey| {
             let source = self.sources.iter().find(|source| source_key(source) == *key);
             source.and_then(|source| source.spec.priority).map_or(0, clamp)
         };
         Question {
-            manual: manual.collect(),
+            manual: manual.map(|(object, _)| object.name_any()).collect(),
             steps: None,
+            targets: group.and_then(|group| cluster_view::targets(group)),
+            waiting: view.waiting(),
+            left_out: view.left_out.clone(),
             problem: Problem {
                 namespace: namespace.to_owned(),
                 global_namespace: global.to_owned(),
-                subscriptions: subscriptions
-                    .iter()
-                    .map(|s| resolver_subscription(s, s.status.as_ref().unwrap_or(&none)))
-                    .collect(),
-                installed: self
-                    .in_namespace(&self.csvs, namespace)
-                    .map(installed_csv)
-                    .collect(),
+                installed: view.installed(),
+                subscriptions: view.resolver_subscriptions(),
                 catalogs: catalogs
                     .into_iter()
                     .map(|(key, content)| Catalog {
@@ -272,9 +275,10 @@ impl Objects {
                     })
                     .collect(),
                 operator_group: crate::problem::OperatorGroup {
-                    count: self.operator_groups(namespace),
+                    count: groups.len(),
+                    names: groups.iter().map(|group| group.name_any()).collect(),
                     fail_forward: group.is_some_and(|group| group.spec.allows_fail_forward()),
-                    exclude_global_namespace: group.is_some_and(excludes_global),
+                    exclude_global_namespace: group.is_some_and(|group| excludes_global(group)),
                 },
                 runtime_constraints: Vec::new(),
             },
@@ -292,13 +296,27 @@ impl Objects {
     }
 }
 
-fn put<K: ResourceExt>(objects: &mut Vec<K>, object: K) {
+/// Whether an object in the place of another is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MayReplace {
+    Silently,
+    Told,
+}
+
+/// Whether another one of its name was there.
+fn put<K: ResourceExt>(objects: &mut Vec<K>, object: K) -> bool {
     let is_same = |other: &&mut K| {
         (namespace_of(*other), other.name_any()) == (namespace_of(&object), object.name_any())
     };
     match objects.iter_mut().find(is_same) {
-        Some(known) => *known = object,
-        None => objects.push(object),
+        Some(known) => {
+            *known = object;
+            true
+        }
+        None => {
+            objects.push(object);
+            false
+        }
     }
 }
 
@@ -338,27 +356,6 @@ fn check_subscription(object: &Value) -> Result<(), ObjectsError> {
             cause: format!("is missing: {way_out}"),
         })
     })
-}
-
-/// What its author may not have meant.
-fn remarks(subscription: &Subscription) -> Vec<String> {
-    let name = format!(
-        "Subscription {}/{}",
-        namespace_of(subscription),
-        subscription.name_any()
-    );
-    let spec = &subscription.spec;
-    let unknown = spec
-        .extra
-        .keys()
-        .map(|field| format!("{name}: there is no field spec.{field}, it has no effect"));
-    let approval = spec.install_plan_approval.as_ref().map(ToString::to_string);
-    let odd_approval = approval
-        .filter(|word| !["Automatic", "Manual", ""].contains(&word.as_str()))
-        .map(|word| {
-            format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual asks for approval")
-        });
-    unknown.chain(odd_approval).collect()
 }
 
 /// Priorities outside of what the resolver compares count as the furthest it does.

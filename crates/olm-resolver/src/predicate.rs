@@ -86,6 +86,13 @@ impl Predicate {
     }
 }
 
+impl VersionRange {
+    /// The range as written.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,10 @@
 //! What resolution is asked: one namespace with everything that may matter to it, as plain values.
 
+use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::property::Gvk;
 
 use crate::catalog::{Catalog, CatalogKey};
+use crate::enumeration::list;
 use crate::runtime_constraint::RuntimeConstraint;
 
 /// One namespace to resolve.
@@ -22,6 +24,37 @@ pub struct Problem {
     pub operator_group: OperatorGroup,
     /// Demands of the administrator on every bundle from a catalog.
     pub runtime_constraints: Vec<RuntimeConstraint>,
+}
+
+impl Problem {
+    /// The same namespace with nothing but these Subscriptions and ClusterServiceVersions.
+    pub(crate) fn limited<'p>(
+        &self,
+        subscriptions: impl Iterator<Item = &'p Subscription>,
+        installed: impl Iterator<Item = &'p InstalledCsv>,
+    ) -> Problem {
+        Problem {
+            namespace: self.namespace.clone(),
+            global_namespace: self.global_namespace.clone(),
+            subscriptions: subscriptions.cloned().collect(),
+            installed: installed.cloned().collect(),
+            catalogs: self.catalogs.clone(),
+            operator_group: self.operator_group.clone(),
+            runtime_constraints: self.runtime_constraints.clone(),
+        }
+    }
+
+    /// That there is no such Subscription, with those there are and the one that was probably meant.
+    pub fn unknown_subscription(&self, name: &str) -> String {
+        let known = || self.subscriptions.iter().map(|s| s.name.as_str());
+        let meant = did_you_mean(name, known());
+        let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+        format!(
+            "namespace {} has no subscription {name}: its subscriptions are {}{meant}",
+            self.namespace,
+            list(known())
+        )
+    }
 }
 
 /// A Subscription. Empty texts mean "not set".
@@ -68,10 +101,12 @@ pub struct InstalledCsv {
 }
 
 /// The OperatorGroup facts that bear on resolution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorGroup {
     /// How many OperatorGroups the namespace has; resolution needs exactly one.
     pub count: usize,
+    /// Their names, for messages; empty where nobody asked.
+    pub names: Vec<String>,
     /// `spec.upgradeStrategy` is `TechPreviewUnsafeFailForward`.
     pub fail_forward: bool,
     /// Catalogs of the global namespace are not to be used.
@@ -83,6 +118,7 @@ impl Default for OperatorGroup {
     fn default() -> Self {
         OperatorGroup {
             count: 1,
+            names: Vec::new(),
             fail_forward: false,
             exclude_global_namespace: false,
         }

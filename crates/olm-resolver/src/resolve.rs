@@ -1,11 +1,13 @@
 //! From a problem to a resolution.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::explain::{self, Explanation, Failure};
 use crate::installed::InstalledError;
-use crate::problem::Problem;
-use crate::solution::{self, Solution};
+use crate::problem::{InstalledCsv, Problem, Subscription};
+use crate::solution::{self, Lookup, Solution};
 use crate::solver::{self, Component, Outcome, Selection, SolverError};
-use crate::universe::{UNAVAILABLE_HINT, Universe};
+use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 use crate::variables::{self, Cause, Subject, Variables};
 
 /// The answer for one namespace: what can be done, and what cannot and why.
@@ -25,13 +27,18 @@ pub struct Resolution {
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// Resolution needs exactly one OperatorGroup.
-    #[error("found {found} operatorGroups, expected 1")]
+    #[error("found {found} operatorGroups, expected 1: {way_out}")]
     OperatorGroups {
         /// How many there are.
         found: usize,
+        /// What to do, with their names where they are known.
+        way_out: String,
     },
     /// The installed ClusterServiceVersions cannot be read.
-    #[error("error using catalogsource {namespace}/@existing: {cause}")]
+    #[error(
+        "error using catalogsource {namespace}/@existing: {cause}\n{}",
+        .cause.way_out(.namespace)
+    )]
     Installed {
         /// The namespace.
         namespace: String,
@@ -49,41 +56,155 @@ pub enum ResolveError {
     },
 }
 
+/// Subscriptions and installed operators that hang together, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) subscriptions: BTreeSet<String>,
+    pub(crate) installed: BTreeSet<String>,
+    /// Subscriptions with something installed for which there is an upgrade.
+    pub(crate) offered: BTreeSet<String>,
+}
+
+impl Part {
+    fn of(universe: &Universe<'_>, variables: &Variables<'_>, component: &Component) -> Self {
+        let mut part = Part::default();
+        for &member in component.variables() {
+            match variables.subject(member) {
+                Subject::Subscription(subscription) => {
+                    part.subscriptions.insert(subscription.name.clone());
+                    if variables.offers_upgrade(member) {
+                        part.offered.insert(subscription.name.clone());
+                    }
+                }
+                Subject::Bundle(reference @ EntryRef::Installed(_)) => {
+                    part.installed.insert(universe.entry(*reference).name.to_string());
+                }
+                _ => {}
+            }
+        }
+        part
+    }
+
+    /// The problem of this part alone.
+    pub(crate) fn limit(&self, problem: &Problem, by_name: &ByName<'_>) -> Problem {
+        let subscriptions = self.subscriptions.iter();
+        let installed = self.installed.iter();
+        problem.limited(
+            subscriptions.filter_map(|name| by_name.subscriptions.get(name.as_str()).copied()),
+            installed.filter_map(|name| by_name.installed.get(name.as_str()).copied()),
+        )
+    }
+}
+
+/// Subscriptions and installed operators by name.
+pub(crate) struct ByName<'a> {
+    pub(crate) subscriptions: BTreeMap<&'a str, &'a Subscription>,
+    pub(crate) installed: BTreeMap<&'a str, &'a InstalledCsv>,
+}
+
+impl<'a> ByName<'a> {
+    pub(crate) fn new(problem: &'a Problem) -> Self {
+        let Problem {
+            subscriptions,
+            installed,
+            ..
+        } = problem;
+        Self {
+            subscriptions: subscriptions.iter().map(|s| (s.name.as_str(), s)).collect(),
+            installed: installed.iter().map(|csv| (csv.name.as_str(), csv)).collect(),
+        }
+    }
+}
+
+/// The parts of a namespace, without resolving them. None where the namespace cannot be read as a whole.
+pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
+    let universe = Universe::new(problem).ok()?;
+    let variables = variables::build(problem, &universe);
+    let components = variables.instance.components();
+    Some(
+        components
+            .iter()
+            .map(|component| Part::of(&universe, &variables, component))
+            .collect(),
+    )
+}
+
+/// Names of the Subscriptions and installed operators that cannot be resolved, without the reasons.
+///
+/// # Errors
+/// As [`resolve()`].
+pub(crate) fn failing(problem: &Problem) -> Result<BTreeSet<String>, ResolveError> {
+    let universe = readable(problem)?;
+    let variables = variables::build(problem, &universe);
+    let mut failing = BTreeSet::new();
+    for component in variables.instance.components() {
+        let selection = solver::select(&variables.instance, &component);
+        let selection = selection.map_err(|source| solver_error(problem, source))?;
+        let fails = selection.is_none_or(|selection| {
+            needs_unavailable_catalog(&universe, &variables, &component, &selection).is_some()
+        });
+        if fails {
+            let part = Part::of(&universe, &variables, &component);
+            failing.extend(part.subscriptions);
+            failing.extend(part.installed);
+        }
+    }
+    Ok(failing)
+}
+
+fn solver_error(problem: &Problem, source: SolverError) -> ResolveError {
+    ResolveError::Solver {
+        namespace: problem.namespace.clone(),
+        source,
+    }
+}
+
+fn readable(problem: &Problem) -> Result<Universe<'_>, ResolveError> {
+    let group = &problem.operator_group;
+    if group.count != 1 {
+        return Err(ResolveError::OperatorGroups {
+            found: group.count,
+            way_out: match group.names.as_slice() {
+                [] if group.count == 0 => {
+                    format!("create an OperatorGroup in namespace {}", problem.namespace)
+                }
+                [] => format!("keep one of them in namespace {}", problem.namespace),
+                names => format!(
+                    "keep one of {} in namespace {}",
+                    names.join(", "),
+                    problem.namespace
+                ),
+            },
+        });
+    }
+    Universe::new(problem).map_err(|cause| ResolveError::Installed {
+        namespace: problem.namespace.clone(),
+        cause,
+    })
+}
+
 /// Resolves a namespace: the same answer for the same problem, in whatever order its parts are given.
 ///
 /// # Errors
 /// When the namespace as a whole cannot be resolved; what concerns only some Subscriptions is in
 /// [`Resolution::failures`].
 pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
-    if problem.operator_group.count != 1 {
-        return Err(ResolveError::OperatorGroups {
-            found: problem.operator_group.count,
-        });
-    }
-    let namespace = || problem.namespace.clone();
-    let universe = Universe::new(problem).map_err(|cause| ResolveError::Installed {
-        namespace: namespace(),
-        cause,
-    })?;
+    let universe = readable(problem)?;
     let variables = variables::build(problem, &universe);
+    let lookup = Lookup::new(problem);
     let mut resolution = Resolution {
         excluded: excluded(&universe, &variables),
         ..Resolution::default()
     };
     for component in variables.instance.components() {
-        let outcome =
-            solver::solve(&variables.instance, &component, |r| variables.rank(r)).map_err(|source| {
-                ResolveError::Solver {
-                    namespace: namespace(),
-                    source,
-                }
-            })?;
+        let outcome = solver::solve(&variables.instance, &component, |r| variables.rank(r))
+            .map_err(|source| solver_error(problem, source))?;
         match outcome {
             Outcome::Selected(selection) => {
                 match needs_unavailable_catalog(&universe, &variables, &component, &selection) {
                     None => {
                         solution::collect(
-                            problem,
+                            &lookup,
                             &universe,
                             &variables,
                             &selection,

@@ -1,6 +1,9 @@
 //! A namespace as it will be once something was installed, for looking ahead.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::entry::Entry;
+use crate::installed;
 use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::solution::{Operator, Solution};
 
@@ -8,22 +11,45 @@ const SUCCEEDED: &str = "Succeeded";
 
 /// Installs what a solution says: new versions take the place of the ones they replace, generated Subscriptions exist.
 pub(crate) fn carry_out(problem: &mut Problem, solution: &Solution) {
-    for operator in &solution.operators {
-        install(problem, &operator.entry, &operator.replaces);
-        if let Some(generated) = &operator.generated_subscription {
-            problem.subscriptions.push(Subscription {
-                name: generated.name.clone(),
-                package: generated.package.clone(),
-                channel: generated.channel.clone(),
-                starting_csv: generated.starting_csv.clone(),
-                catalog: generated.catalog.clone(),
-                current_csv: generated.starting_csv.clone(),
-                installed_csv: generated.starting_csv.clone(),
-                must_move: false,
-            });
-        }
-        settle(problem, operator);
+    // Who waits for a step to end waits for the end of what went before, too.
+    installed::drop_replaced(problem);
+    let operators = &solution.operators;
+    let gone: BTreeSet<&str> = operators
+        .iter()
+        .flat_map(|operator| [operator.replaces.as_str(), &*operator.entry.name])
+        .collect();
+    problem.installed.retain(|csv| !gone.contains(csv.name.as_str()));
+    let mut served: BTreeMap<&str, &Operator> = BTreeMap::new();
+    for operator in operators {
+        problem.installed.push(installed_csv(&operator.entry));
+        served.extend(
+            operator
+                .subscriptions
+                .iter()
+                .map(|name| (name.as_str(), operator)),
+        );
     }
+    for subscription in &mut problem.subscriptions {
+        if let Some(operator) = served.get(subscription.name.as_str()) {
+            subscription.current_csv = operator.entry.name.to_string();
+            subscription.installed_csv = operator.entry.name.to_string();
+        }
+    }
+    let generated = operators
+        .iter()
+        .filter_map(|operator| operator.generated_subscription.as_ref());
+    problem
+        .subscriptions
+        .extend(generated.map(|generated| Subscription {
+            name: generated.name.clone(),
+            package: generated.package.clone(),
+            channel: generated.channel.clone(),
+            starting_csv: generated.starting_csv.clone(),
+            catalog: generated.catalog.clone(),
+            current_csv: generated.starting_csv.clone(),
+            installed_csv: generated.starting_csv.clone(),
+            must_move: false,
+        }));
 }
 
 /// Carries out the InstallPlan that waits for a Subscription's approval.
@@ -48,6 +74,13 @@ pub(crate) fn approve(problem: &mut Problem, subscription: &str, csv: &str) {
 }
 
 fn install(problem: &mut Problem, entry: &Entry, replaces: &str) {
+    problem
+        .installed
+        .retain(|csv| csv.name != replaces && *csv.name != *entry.name);
+    problem.installed.push(installed_csv(entry));
+}
+
+fn installed_csv(entry: &Entry) -> InstalledCsv {
     let properties: Vec<String> = entry
         .properties
         .iter()
@@ -59,10 +92,7 @@ fn install(problem: &mut Problem, entry: &Entry, replaces: &str) {
             )
         })
         .collect();
-    problem
-        .installed
-        .retain(|csv| csv.name != replaces && *csv.name != *entry.name);
-    problem.installed.push(InstalledCsv {
+    InstalledCsv {
         name: entry.name.to_string(),
         version: entry
             .version
@@ -76,16 +106,5 @@ fn install(problem: &mut Problem, entry: &Entry, replaces: &str) {
         // What it replaced is gone.
         replaces: String::new(),
         copied: false,
-    });
-}
-
-fn settle(problem: &mut Problem, operator: &Operator) {
-    for subscription in problem
-        .subscriptions
-        .iter_mut()
-        .filter(|s| operator.subscriptions.contains(&s.name))
-    {
-        subscription.current_csv = operator.entry.name.to_string();
-        subscription.installed_csv = operator.entry.name.to_string();
     }
 }

@@ -1,6 +1,6 @@
 //! What a resolved namespace gets (`docs/reference/resolution.md`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::catalog::CatalogKey;
@@ -61,9 +61,35 @@ pub struct SubscriptionUpdate {
     pub current_csv: String,
 }
 
+/// Subscriptions and installed operators by what they are looked up by, as a namespace may have thousands.
+pub(crate) struct Lookup<'a> {
+    by_package: BTreeMap<&'a str, Vec<&'a Subscription>>,
+    installed: BTreeSet<&'a str>,
+}
+
+impl<'a> Lookup<'a> {
+    pub(crate) fn new(problem: &'a Problem) -> Self {
+        let mut by_package: BTreeMap<&str, Vec<&Subscription>> = BTreeMap::new();
+        for subscription in &problem.subscriptions {
+            by_package
+                .entry(&subscription.package)
+                .or_default()
+                .push(subscription);
+        }
+        Self {
+            by_package,
+            installed: problem.installed.iter().map(|csv| csv.name.as_str()).collect(),
+        }
+    }
+
+    fn of_package(&self, package: &str) -> impl Iterator<Item = &'a Subscription> {
+        self.by_package.get(package).into_iter().flatten().copied()
+    }
+}
+
 /// Adds what one component selected to the solution.
 pub(crate) fn collect(
-    problem: &Problem,
+    lookup: &Lookup<'_>,
     universe: &Universe<'_>,
     variables: &Variables<'_>,
     selection: &Selection,
@@ -99,8 +125,8 @@ pub(crate) fn collect(
             .unwrap_or_default()
             .to_owned();
         let catalog = universe.catalog_key(catalog);
-        if let Some(operator) = operator(problem, Arc::clone(entry), catalog, replaces, names) {
-            let moved = problem.subscriptions.iter().filter(|s| {
+        if let Some(operator) = operator(lookup, Arc::clone(entry), catalog, replaces, names) {
+            let moved = lookup.of_package(&operator.entry.package).filter(|s| {
                 operator.subscriptions.contains(&s.name) && *s.current_csv != *operator.entry.name
             });
             solution.updates.extend(moved.map(|s| SubscriptionUpdate {
@@ -114,19 +140,18 @@ pub(crate) fn collect(
 
 /// None if every Subscription already has it as its current one and it is there.
 fn operator(
-    problem: &Problem,
+    lookup: &Lookup<'_>,
     entry: Arc<Entry>,
     catalog: &CatalogKey,
     replaces: String,
     required_by: Vec<String>,
 ) -> Option<Operator> {
-    let matching: Vec<&Subscription> = problem
-        .subscriptions
-        .iter()
+    let matching: Vec<&Subscription> = lookup
+        .of_package(&entry.package)
         .filter(|s| is_for(s, &entry, catalog))
         .collect();
     let current = matching.iter().all(|s| *s.current_csv == *entry.name);
-    let exists = problem.installed.iter().any(|csv| *csv.name == *entry.name);
+    let exists = lookup.installed.contains(&*entry.name);
     if !matching.is_empty() && current && exists {
         return None;
     }

@@ -141,13 +141,21 @@ pub fn solve(
     component: &Component,
     rank: impl Fn(ConstraintRef) -> u8,
 ) -> Result<Outcome, SolverError> {
-    if let Some(selection) = search::without_backtracking(instance, component) {
-        return Ok(Outcome::Selected(selection));
+    match select(instance, component)? {
+        Some(selection) => Ok(Outcome::Selected(selection)),
+        None => core::minimal(instance, component, Varisat::default(), rank).map(Outcome::Unsatisfiable),
     }
-    if let Some(selection) = search::with_oracle(instance, component, Varisat::default())? {
-        return Ok(Outcome::Selected(selection));
+}
+
+/// The selection alone, for who does not ask why there is none.
+///
+/// # Errors
+/// As [`solve`].
+pub fn select(instance: &Instance, component: &Component) -> Result<Option<Selection>, SolverError> {
+    match search::without_backtracking(instance, component) {
+        Some(selection) => Ok(Some(selection)),
+        None => search::with_oracle(instance, component, Varisat::default()),
     }
-    core::minimal(instance, component, Varisat::default(), rank).map(Outcome::Unsatisfiable)
 }
 
 impl fmt::Display for VariableId {

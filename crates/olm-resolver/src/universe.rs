@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use olm_fbc::did_you_mean::did_you_mean;
+
 use crate::bundle_id::BundleId;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::cel::{Budget, TooCostly};
@@ -28,6 +30,7 @@ pub(crate) enum EntryRef {
 pub(crate) struct Universe<'a> {
     namespace: &'a str,
     installed: Vec<Arc<Entry>>,
+    installed_by_name: BTreeMap<Arc<str>, usize>,
     /// Readable catalogs, most preferred first where nothing speaks for one of them in particular.
     catalogs: Vec<(&'a CatalogKey, &'a Snapshot)>,
     /// Catalogs that could not be read, with the number of readable ones preferred to them and the reason.
@@ -54,9 +57,14 @@ impl<'a> Universe<'a> {
                 }
             }
         }
+        let installed = installed::entries(problem)?;
+        let names = installed.iter().enumerate();
         Ok(Universe {
             namespace: &problem.namespace,
-            installed: installed::entries(problem)?,
+            installed_by_name: names
+                .map(|(index, entry)| (Arc::clone(&entry.name), index))
+                .collect(),
+            installed,
             catalogs,
             unavailable,
         })
@@ -88,9 +96,7 @@ impl<'a> Universe<'a> {
     }
 
     pub(crate) fn installed_named(&self, name: &str) -> Option<EntryRef> {
-        self.installed()
-            .find(|(_, entry)| *entry.name == *name)
-            .map(|(reference, _)| reference)
+        self.installed_by_name.get(name).copied().map(EntryRef::Installed)
     }
 
     /// A catalog by its key, with its position.
@@ -105,12 +111,11 @@ impl<'a> Universe<'a> {
 
     /// Where else a package could be had, or which catalogs there are at all.
     pub(crate) fn catalog_hints(&self, package: &str) -> Vec<String> {
-        let name = |key: &CatalogKey| format!("{}/{}", key.namespace, key.name);
         let offering: Vec<String> = self
             .catalogs
             .iter()
             .filter(|(_, snapshot)| snapshot.has_package(package))
-            .map(|(key, _)| name(key))
+            .map(|(key, _)| key.to_string())
             .collect();
         if !offering.is_empty() {
             return vec![format!(
@@ -118,14 +123,45 @@ impl<'a> Universe<'a> {
                 offering.join(", ")
             )];
         }
-        let all: Vec<String> = self.catalogs.iter().map(|(key, _)| name(key)).collect();
+        let all: Vec<String> = self.catalogs.iter().map(|(key, _)| key.to_string()).collect();
         if all.is_empty() {
             return vec!["no catalog can be used from this namespace".to_owned()];
         }
+        let meant = self.package_meant(package);
+        let meant = meant.map_or_else(String::new, |(name, key)| {
+            format!("; did you mean {name}, which catalog {key} has?")
+        });
         vec![format!(
-            "no catalog offers package {package}; the namespace can use {}",
+            "no catalog offers package {package}; the namespace can use {}{meant}",
             all.join(", ")
         )]
+    }
+
+    /// The package that was probably meant where no catalog has the one named, with a catalog that has it.
+    pub(crate) fn package_meant(&self, package: &str) -> Option<(&'a str, &'a CatalogKey)> {
+        let names = self
+            .catalogs
+            .iter()
+            .flat_map(|(_, snapshot)| snapshot.package_names());
+        let name = did_you_mean(package, names)?;
+        let (key, _) = self.catalogs.iter().find(|(_, s)| s.has_package(name))?;
+        Some((name, key))
+    }
+
+    /// The catalog that was probably meant where there is none of this key: of the same name in another namespace that can be
+    /// used, or of a name like it.
+    pub(crate) fn catalog_meant(&self, wanted: &CatalogKey) -> Option<&'a CatalogKey> {
+        let mut keys = self.catalogs.iter().map(|(key, _)| *key);
+        if let Some(namesake) = keys.clone().find(|key| key.name == wanted.name && *key != wanted) {
+            return Some(namesake);
+        }
+        let name = did_you_mean(&wanted.name, keys.clone().map(|key| key.name.as_str()))?;
+        keys.find(|key| key.name == name)
+    }
+
+    /// The readable catalogs that can be used, most preferred first.
+    pub(crate) fn readable(&self) -> impl Iterator<Item = (&'a CatalogKey, &'a Snapshot)> {
+        self.catalogs.iter().copied()
     }
 
     /// Why a catalog cannot be read, if that is so.
@@ -198,8 +234,5 @@ impl<'a> Universe<'a> {
 }
 
 fn unavailable_text(key: &CatalogKey, cause: &str) -> String {
-    format!(
-        "error using catalogsource {}/{}: {cause}",
-        key.namespace, key.name
-    )
+    format!("error using catalogsource {key}: {cause}")
 }

@@ -77,6 +77,24 @@ impl<'a> Variables<'a> {
             .flat_map(|(subject, causes)| causes.iter().map(move |c| (subject, c)))
     }
 
+    /// Whether something may take the place of what the Subscription has installed.
+    pub(crate) fn offers_upgrade(&self, subscription: VariableId) -> bool {
+        let constraints = self.instance.constraints(subscription).iter();
+        let mut candidates = constraints.filter_map(|constraint| match constraint {
+            Constraint::Dependency(candidates) => Some(candidates),
+            _ => None,
+        });
+        candidates.any(|candidates| {
+            let mut bundles = candidates
+                .iter()
+                .filter_map(|&candidate| match self.subject(candidate) {
+                    Subject::Bundle(entry) => Some(entry),
+                    _ => None,
+                });
+            bundles.any(|entry| self.upgrades.contains_key(entry))
+        })
+    }
+
     /// How much a constraint tells in an explanation; what tells least is given up first.
     pub(crate) fn rank(&self, reference: ConstraintRef) -> u8 {
         match (self.cause(reference), self.subject(reference.variable)) {
@@ -173,9 +191,15 @@ impl<'a> Builder<'a, '_> {
             .installed()
             .map(|(reference, entry)| (reference, entry.name.to_string()))
             .collect();
+        let owned: BTreeSet<&str> = self
+            .problem
+            .subscriptions
+            .iter()
+            .map(|s| s.installed_csv.as_str())
+            .collect();
         for (reference, name) in installed {
             let variable = self.bundle(reference);
-            if !self.problem.subscriptions.iter().any(|s| s.installed_csv == name) {
+            if !owned.contains(name.as_str()) {
                 self.constrain(variable, Constraint::Mandatory, Cause::NotReferenced);
             }
         }

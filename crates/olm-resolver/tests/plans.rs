@@ -7,8 +7,9 @@ mod scenario;
 
 use std::collections::BTreeSet;
 
-use olm_resolver::plan::{Plan, Question, Target, plan, plan_to};
+use olm_resolver::plan::{Plan, Progress, Question, Target, Unsatisfiable, answer, plan, plan_to};
 use scenario::Scenario;
+use serde_json::Value;
 
 const CATALOG: &str = "
 about: a package with two channels and a dependency
@@ -33,8 +34,26 @@ fn question(objects: &str, manual: &[&str]) -> Question {
             .iter()
             .map(|name| (*name).to_owned())
             .collect::<BTreeSet<_>>(),
-        steps: None,
+        ..Question::default()
     }
+}
+
+fn scenario(text: &str) -> Question {
+    let scenario: Scenario =
+        olm_fbc::yaml::from_str(&format!("about: a case\n{text}\nexpect: {{}}")).unwrap();
+    Question {
+        problem: scenario.problem(false),
+        ..Question::default()
+    }
+}
+
+/// What is printed of the one part that fails.
+fn told(question: &Question) -> (Unsatisfiable, String) {
+    let plan = plan(question).unwrap();
+    let [part] = plan.unsatisfiable.as_slice() else {
+        panic!("{plan}");
+    };
+    (part.clone(), part.lines("ns").join("\n"))
 }
 
 fn installed(version: &str) -> String {
@@ -61,20 +80,69 @@ fn upgrades_go_step_by_step_to_the_head_with_what_they_bring_in() {
     namespace ns
 
     step 1
-      upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog cat/ns) for subscription s
+      upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
       approve  the InstallPlan of subscription s, which asks for manual approval
 
     step 2
-      install  disk.v1.0.0 (package disk, channel stable, catalog cat/ns) for subscription disk-stable-cat-ns, required by etcd.v1.2.0
-      upgrade  etcd.v1.1.0 to etcd.v1.2.0 (package etcd, channel stable, catalog cat/ns) for subscription s
+      install  disk.v1.0.0 (package disk, channel stable, catalog ns/cat) for subscription disk-stable-cat-ns, required by etcd.v1.2.0
+      upgrade  etcd.v1.1.0 to etcd.v1.2.0 (package etcd, channel stable, catalog ns/cat) for subscription s
       approve  the InstallPlan of subscription s, which asks for manual approval
     ");
 }
 
 #[test]
-fn as_json_a_plan_has_these_fields_and_no_others() {
-    let plan = plan(&question(&installed("1.1.0"), &[])).unwrap();
-    insta::assert_snapshot!(serde_json::to_string(&plan).unwrap(), @r#"{"namespace":"ns","install":[{"name":"disk.v1.0.0","package":"disk","channel":"stable","catalog":"cat/ns","version":"1.0.0","replaces":"","forSubscription":"disk-stable-cat-ns"},{"name":"etcd.v1.2.0","package":"etcd","channel":"stable","catalog":"cat/ns","version":"1.2.0","replaces":"etcd.v1.1.0","forSubscription":"s"}],"unsatisfiable":[]}"#);
+fn as_json_the_documented_keys_stay_and_the_rest_is_there() {
+    let objects = installed("1.1.0").replace(
+        "- {name: s",
+        "- {name: bad, package: etdc, channel: stable}\n- {name: s",
+    );
+    let plan = plan(&question(&objects, &["s"])).unwrap();
+    let json = serde_json::to_value(&plan).unwrap();
+    let install = serde_json::json!([
+        {"name": "disk.v1.0.0", "package": "disk", "channel": "stable", "catalog": "ns/cat", "version": "1.0.0",
+         "replaces": "", "forSubscription": "disk-stable-cat-ns"},
+        {"name": "etcd.v1.2.0", "package": "etcd", "channel": "stable", "catalog": "ns/cat", "version": "1.2.0",
+         "replaces": "etcd.v1.1.0", "forSubscription": "s"},
+    ]);
+    assert_eq!(json["install"], install);
+    assert_eq!(json["namespace"], "ns");
+    assert_eq!(json["steps"][0]["step"], 1);
+    assert_eq!(json["steps"][0]["approvals"], serde_json::json!(["s"]));
+    assert_eq!(
+        json["steps"][0]["install"][0]["requiredBy"],
+        serde_json::json!(["etcd.v1.2.0"])
+    );
+    assert_eq!(
+        json["unsatisfiable"][0]["subscriptions"],
+        serde_json::json!(["bad"])
+    );
+    assert_eq!(json["fixes"][0]["harm"], "none");
+    assert_eq!(
+        json["fixes"][0]["changes"],
+        serde_json::json!([{"kind": "package", "subscription": "bad", "from": "etdc", "to": "etcd",
+            "text": "set spec.name of subscription bad to etcd (now etdc)"}])
+    );
+    assert!(
+        !json.to_string().contains("to resolve:"),
+        "fixes are no part of the tree"
+    );
+    for list in ["heldBack", "notes", "excluded"] {
+        assert_eq!(json[list], serde_json::json!([]), "{list}");
+    }
+}
+
+#[test]
+fn as_json_the_way_to_a_version_has_its_changes() {
+    let json = serde_json::to_value(way(&installed("1.0.0"), "2.0.0")).unwrap();
+    assert_eq!(json["steps"][0]["change"], serde_json::json!([]));
+    assert_eq!(
+        json["steps"][1]["change"],
+        serde_json::json!([{"subscription": "s", "recreate": false, "channel": "beta",
+            "text": "set spec.channel of subscription s to beta (now stable)"}])
+    );
+    let json = serde_json::to_value(way(FRESH, "1.1.0")).unwrap();
+    assert_eq!(json["steps"][0]["change"][0]["startingCSV"], "etcd.v1.1.0");
+    assert_eq!(json["notes"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -83,9 +151,8 @@ fn one_step_is_what_the_next_resolution_does() {
     question.steps = Some(1);
     let names: Vec<String> = plan(&question)
         .unwrap()
-        .install
-        .into_iter()
-        .map(|i| i.name)
+        .install()
+        .map(|i| i.name.clone())
         .collect();
     assert_eq!(names, ["etcd.v1.1.0"]);
 }
@@ -96,7 +163,7 @@ fn what_cannot_be_resolved_is_one_entry_a_part_and_the_rest_is_planned() {
         "{FRESH}\n- {{name: t, package: nope, channel: stable}}\n- {{name: u, package: etc, channel: x}}"
     );
     let plan = plan(&question(&objects, &[])).unwrap();
-    assert_eq!(plan.install.len(), 2);
+    assert_eq!(plan.install().count(), 2);
     let parts: Vec<&Vec<String>> = plan
         .unsatisfiable
         .iter()
@@ -122,13 +189,13 @@ fn what_holds_an_upgrade_back_is_told() {
     held back: subscription s stays at etcd.v1.1.0
       - mine.v1.0.0 is installed and must stay, as no subscription answers for it
         - requires an operator with package: etcd and with version in range: <1.2.0
-          - @existing/ns//etcd.v1.1.0 and 4 more
-            - is of package etcd, as is cat/ns/stable/etcd.v1.2.0; only one may be there
-              - wanted by subscription s: cat/ns/stable/etcd.v1.2.0
+          - etcd.v1.1.0 (installed) and 4 more
+            - is of package etcd, as is etcd.v1.2.0 (channel stable of catalog ns/cat); only one may be there
+              - wanted by subscription s: etcd.v1.2.0 (channel stable of catalog ns/cat)
       - subscription s asks for package etcd, channel stable of catalog ns/cat, with etcd.v1.1.0 installed
-        - cat/ns/stable/etcd.v1.2.0
-          - is of package etcd, as is @existing/ns//etcd.v1.1.0 and 4 more; only one may be there
-            - wanted by mine.v1.0.0: @existing/ns//etcd.v1.1.0 and 4 more
+        - etcd.v1.2.0 (channel stable of catalog ns/cat)
+          - is of package etcd, as is etcd.v1.1.0 (installed) and 4 more; only one may be there
+            - wanted by mine.v1.0.0: etcd.v1.1.0 (installed) and 4 more
     ");
 }
 
@@ -138,7 +205,7 @@ fn the_way_to_a_version_on_the_channel_ends_there() {
     namespace ns
 
     step 1
-      upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog cat/ns) for subscription s
+      upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
 
     note: the channel goes on after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
     ");
@@ -150,11 +217,11 @@ fn the_way_to_a_version_may_change_channels_where_they_meet() {
     namespace ns
 
     step 1
-      upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog cat/ns) for subscription s
+      upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
 
     step 2
       change   set spec.channel of subscription s to beta (now stable)
-      upgrade  etcd.v1.1.0 to etcd.v2.0.0 (package etcd, channel beta, catalog cat/ns) for subscription s
+      upgrade  etcd.v1.1.0 to etcd.v2.0.0 (package etcd, channel beta, catalog ns/cat) for subscription s
     ");
 }
 
@@ -165,7 +232,7 @@ fn the_way_to_an_older_version_starts_there_if_nothing_is_installed() {
 
     step 1
       change   create subscription s with spec.startingCSV etcd.v1.1.0
-      install  etcd.v1.1.0 (package etcd, channel stable, catalog cat/ns) for subscription s
+      install  etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
 
     note: the channel goes on after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
     ");
@@ -180,7 +247,9 @@ fn there_is_no_way_back() {
       no way from etcd.v1.1.0 to 0.9.0 for subscription s
       - package etcd of subscription s has 2.0.0, 1.2.0, 1.1.0, 1.0.0, 0.9.0
       - the channel leads to etcd.v1.2.0 instead
-      - no entry of any channel leads from etcd.v1.1.0 to it by replaces, skips or skipRange; to get there, delete subscription s and its clusterserviceversion, and subscribe again with spec.startingCSV
+      - no entry of any channel leads from etcd.v1.1.0 to it by replaces, skips or skipRange; to get there, delete
+        subscription s and its clusterserviceversion, and subscribe again with spec.startingCSV [destroys what runs:
+        etcd.v1.1.0]
     ");
 }
 
@@ -234,10 +303,369 @@ fn explanations_stay_within_their_limit() {
         olm_resolver::explain::CONDITION_LIMIT,
         olm_resolver::explain::EVENT_LIMIT,
     ] {
-        let told = failure.text(&["do something".to_owned()], limit);
+        let told = failure.text(&["to resolve: do something".to_owned()], limit);
         assert!(told.len() <= limit, "{} of {limit}", told.len());
         assert!(told.starts_with("constraints not satisfiable: bundle big.v1."));
         assert!(told.contains("\n- subscription s asks for package big"), "{told}");
         assert!(told.ends_with("to resolve: do something"));
     }
+}
+
+const CONFLICT: &str = "
+catalogs:
+- name: cat
+  entries:
+  - {csv: disk.v1.0.0, provides: [Disk.v1.example.com]}
+  - {csv: store.v1.0.0, provides: [Disk.v1.example.com]}
+installed:
+- {csv: disk.v1.0.0, package: disk, provides: [Disk.v1.example.com]}
+subscriptions:
+- {name: prod-disk, package: disk, channel: stable, installedCSV: disk.v1.0.0, currentCSV: disk.v1.0.0}
+- {name: NEW, package: store, channel: stable}
+";
+
+/// Whatever the names are, what runs is removed last, and marked.
+#[test]
+fn what_does_not_run_yet_is_given_up_before_what_runs() {
+    for name in ["z-new", "a-new"] {
+        let (part, text) = told(&scenario(&CONFLICT.replace("NEW", name)));
+        let advice: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("to resolve"))
+            .collect();
+        assert_eq!(
+            advice,
+            [
+                format!("to resolve: delete subscription {name} in namespace ns, if it is not needed")
+                    .as_str(),
+                "to resolve: delete subscription prod-disk and clusterserviceversion disk.v1.0.0 in namespace ns, if it is \
+                 not needed [destroys what runs: disk.v1.0.0]",
+            ]
+        );
+        assert_eq!(part.advice.fixes.len(), 2);
+    }
+}
+
+/// A chain of requirements, the last of which nothing meets.
+fn chain(length: usize) -> String {
+    let entries: String = (0..length)
+        .map(|index| {
+            format!(
+                "  - {{csv: c{index}.v1.0.0, provides: [K{index}.v1.example.com], requires: [{{api: K{}.v1.example.com}}]}}\n",
+                index + 1
+            )
+        })
+        .collect();
+    format!(
+        "catalogs:\n- name: cat\n  entries:\n{entries}subscriptions:\n- {{name: s, package: c0, channel: stable}}"
+    )
+}
+
+#[test]
+fn of_a_long_chain_the_root_cause_is_kept_and_the_cut_is_marked() {
+    for length in [20, 40, 300] {
+        let (part, text) = told(&scenario(&chain(length)));
+        assert!(part.message.chars().count() > 300);
+        let first = text.lines().next().unwrap();
+        assert!(first.chars().count() < 300, "{first}");
+        assert!(
+            first.contains(&format!("c{}.v1.0.0 requires an operator", length - 1)),
+            "{first}"
+        );
+        let tree: Vec<&str> = text
+            .lines()
+            .skip(1)
+            .filter(|line| !line.starts_with("to resolve"))
+            .collect();
+        assert!(tree.len() < 40, "{}", tree.len());
+        assert!(tree.iter().all(|line| line.chars().count() <= 118), "{text}");
+        assert!(text.contains("statements in between are left out"), "{text}");
+        assert!(text.contains(&format!("kind: K{length}")), "{text}");
+        assert!(
+            text.contains("nothing installed and no catalog in reach offers that"),
+            "{text}"
+        );
+        let json = serde_json::to_string(&part.tree).unwrap();
+        serde_json::from_str::<serde_json::Value>(&json).expect("readers of JSON follow so deep");
+        assert!(
+            json.contains(&format!("kind: K{length}")),
+            "the whole tree has it, too"
+        );
+    }
+}
+
+#[test]
+fn versions_there_are_are_told_where_a_range_fits_none() {
+    let (_, text) = told(&scenario(
+        "catalogs:
+- name: cat
+  entries:
+  - {csv: disk.v1.0.0}
+  - {csv: disk.v2.0.0, replaces: disk.v1.0.0}
+  - {csv: etcd.v1.0.0, requires: [{package: disk, range: '>=9.0.0'}, {api: Store.v2.example.com}]}
+  - {csv: store.v1.0.0, provides: [Store.v1.example.com]}
+subscriptions:
+- {name: s, package: etcd, channel: stable}",
+    ));
+    assert!(
+        text.contains("package disk has 2.0.0, 1.0.0 in catalog ns/cat")
+            || text.contains("Store of example.com is offered in version v1, by store.v1.0.0 for example"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_misspelt_name_is_recognised_and_its_correction_tried() {
+    let objects = |spec: &str| format!("subscriptions:\n- {{name: s, {spec}}}");
+    for (spec, hint, fix) in [
+        (
+            "package: etdc, channel: stable",
+            "no catalog offers package etdc; the namespace can use ns/cat; did you mean etcd, which catalog ns/cat has?",
+            "to resolve: set spec.name of subscription s to etcd (now etdc)",
+        ),
+        (
+            "package: etcd, channel: stabel",
+            "channels of package etcd: beta, old, stable; did you mean stable?",
+            "to resolve: set spec.channel of subscription s to stable (now stabel)",
+        ),
+        (
+            "package: etcd, channel: stable, source: catt",
+            "there is no catalog ns/catt here: did you mean ns/cat?",
+            "to resolve: set spec.source of subscription s to cat and spec.sourceNamespace to ns (now catalog ns/catt)",
+        ),
+        (
+            "package: etcd, channel: stable, startingCSV: etcd.v1.1.1",
+            "the channel has etcd.v1.2.0, etcd.v1.1.0, etcd.v1.0.0; did you mean etcd.v1.1.0?",
+            "to resolve: create subscription s anew without spec.startingCSV (now etcd.v1.1.1)",
+        ),
+    ] {
+        let (_, text) = told(&question(&objects(spec), &[]));
+        let flat = text.lines().map(str::trim_start).collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(hint), "{text}");
+        let advice = text.lines().find(|line| line.starts_with("to resolve"));
+        assert_eq!(advice, Some(fix), "{text}");
+    }
+    let target = Target {
+        version: "1.0.0".to_owned(),
+        subscription: Some("ss".to_owned()),
+    };
+    let error = plan_to(&question(FRESH, &[]), &target).unwrap_err().to_string();
+    assert!(
+        error.ends_with("; did you mean s?") || error.ends_with("its subscriptions are s"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_subscription_of_a_failing_part_has_its_reason() {
+    let (part, text) = told(&scenario(
+        "catalogs:
+- name: cat
+  entries:
+  - {csv: disk.v1.0.0, provides: [Disk.v1.example.com]}
+  - {csv: etcd.v1.0.0, requires: [{api: Gone.v1.example.com}, {api: Disk.v1.example.com}]}
+installed:
+- {csv: mine.v1.0.0, package: mine, requires: [{package: disk, range: '>=1.0.0'}]}
+subscriptions:
+- {name: d, package: disk, channel: stable}
+- {name: s, package: etcd, channel: stable}",
+    ));
+    assert_eq!(part.subscriptions, ["d", "s"]);
+    assert!(text.contains("- subscription s asks for package etcd"), "{text}");
+    assert!(
+        text.contains("- subscription d waits with them: nothing else stands in the way"),
+        "{text}"
+    );
+    assert!(text.contains("to resolve: delete subscription s"), "{text}");
+}
+
+#[test]
+fn where_no_single_change_helps_that_is_told_with_a_pair() {
+    let (part, text) = told(&scenario(
+        "catalogs:
+- name: cat
+  entries:
+  - {csv: a.v1.0.0, provides: [Disk.v1.example.com]}
+  - {csv: b.v1.0.0, provides: [Disk.v1.example.com]}
+  - {csv: c.v1.0.0, provides: [Disk.v1.example.com]}
+subscriptions:
+- {name: a, package: a, channel: stable}
+- {name: b, package: b, channel: stable}
+- {name: c, package: c, channel: stable}",
+    ));
+    assert!(
+        text.contains("no single change helps; these two together do"),
+        "{text}"
+    );
+    assert_eq!(part.advice.fixes[0].changes.len(), 2);
+    let four = scenario(
+        "catalogs:
+- name: cat
+  entries:
+  - {csv: a.v1.0.0, provides: [Disk.v1.example.com]}
+  - {csv: b.v1.0.0, provides: [Disk.v1.example.com]}
+  - {csv: c.v1.0.0, provides: [Disk.v1.example.com]}
+  - {csv: d.v1.0.0, provides: [Disk.v1.example.com]}
+subscriptions:
+- {name: a, package: a, channel: stable}
+- {name: b, package: b, channel: stable}
+- {name: c, package: c, channel: stable}
+- {name: d, package: d, channel: stable}",
+    );
+    let (part, text) = told(&four);
+    assert!(part.advice.is_stuck);
+    assert!(
+        text.ends_with("no single change helps, and no two together"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_version_without_a_way_to_the_head_is_held_back() {
+    let plan = plan(&question(&installed("0.9.0"), &[])).unwrap();
+    insta::assert_snapshot!(plan, @r"
+    namespace ns
+
+    nothing to install
+
+    held back: subscription s stays at etcd.v0.9.0: no entry leads from etcd.v0.9.0 to etcd.v1.2.0
+      - no entry of channel stable in catalog ns/cat names etcd.v0.9.0 in replaces or skips, or has its version in a
+        skipRange
+      - another channel may lead on: see --target; else the publisher of the catalog has to add the way, or delete
+        subscription s and clusterserviceversion etcd.v0.9.0 and subscribe again [destroys what runs: etcd.v0.9.0]
+    ");
+}
+
+/// While an operator is upgraded its old version is still there, on its way out.
+#[test]
+fn what_is_being_replaced_does_not_stand_in_the_way_of_later_steps() {
+    let plan = plan(&scenario(
+        "catalogs:
+- name: cat
+  entries:
+  - {csv: etcd.v1.0.0, provides: [Etcd.v1.example.com]}
+  - {csv: etcd.v1.1.0, replaces: etcd.v1.0.0, provides: [Etcd.v1.example.com]}
+  - {csv: etcd.v1.2.0, replaces: etcd.v1.1.0, provides: [Etcd.v1.example.com], requires: [{api: Disk.v1.example.com}]}
+  - {csv: etcd.v1.3.0, replaces: etcd.v1.2.0, provides: [Etcd.v1.example.com], requires: [{api: Disk.v1.example.com}]}
+  - {csv: disk.v1.0.0, provides: [Disk.v1.example.com]}
+installed:
+- {csv: etcd.v1.0.0, package: etcd, phase: Replacing, provides: [Etcd.v1.example.com]}
+- {csv: etcd.v1.1.0, package: etcd, phase: Succeeded, replaces: etcd.v1.0.0, provides: [Etcd.v1.example.com]}
+subscriptions:
+- {name: s, package: etcd, channel: stable, installedCSV: etcd.v1.1.0, currentCSV: etcd.v1.1.0}",
+    ))
+    .unwrap();
+    assert!(plan.unsatisfiable.is_empty(), "{plan}");
+    let names: Vec<&str> = plan.install().map(|install| install.name.as_str()).collect();
+    assert_eq!(names, ["disk.v1.0.0", "etcd.v1.2.0", "etcd.v1.3.0"]);
+}
+
+#[test]
+fn progress_is_told_step_by_step() {
+    let mut told = Vec::new();
+    let objects = format!(
+        "{}\n- {{name: t, package: nope, channel: stable}}",
+        installed("1.0.0")
+    );
+    answer(&question(&objects, &[]), None, &mut |at| told.push(at)).unwrap();
+    let step = |number, installed| Progress::Step { number, installed };
+    assert_eq!(
+        told,
+        [
+            Progress::Advice { failure: 1, of: 1 },
+            step(1, 1),
+            step(2, 3),
+            Progress::HeldBack
+        ]
+    );
+}
+
+/// The form of what is printed as JSON stands in `docs/reference/plan.schema.json`; `INSTA_UPDATE=always` writes it anew.
+#[test]
+fn the_schema_in_the_reference_is_that_of_the_code() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/plan.schema.json");
+    let schema = schemars::schema_for!(olm_resolver::plan::Document);
+    let current = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+    if std::env::var("INSTA_UPDATE").as_deref() == Ok("always") {
+        std::fs::write(&file, &current).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), current);
+}
+
+/// Where a value is not what the schema says: as much of JSON Schema as ours uses, and stricter in that it wants every field
+/// of an object described.
+fn violations(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = root.pointer(reference.trim_start_matches('#')).unwrap();
+        return violations(root, target, value, path, found);
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        if !choices.iter().any(|choice| choice["const"] == *value) {
+            found.push(format!("{path}: {value} is none of the choices"));
+        }
+        return;
+    }
+    let is = |kind: &str| match kind {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        other => panic!("type {other} is not known here"),
+    };
+    let fits = match &schema["type"] {
+        Value::String(kind) => is(kind),
+        Value::Array(kinds) => kinds.iter().any(|kind| is(kind.as_str().unwrap())),
+        other => panic!("{path}: {other} is no type"),
+    };
+    if !fits {
+        found.push(format!("{path}: {value} is not of type {}", schema["type"]));
+    }
+    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+        violations(root, &schema["items"], item, &format!("{path}[{index}]"), found);
+    }
+    for (key, field) in value.as_object().into_iter().flatten() {
+        match schema["properties"].get(key) {
+            Some(schema) => violations(root, schema, field, &format!("{path}.{key}"), found),
+            None => found.push(format!("{path}.{key} is not described")),
+        }
+    }
+    if value.is_object() {
+        let required = schema["required"].as_array().into_iter().flatten();
+        let missing = required.filter(|key| value.get(key.as_str().unwrap()).is_none());
+        found.extend(missing.map(|key| format!("{path}.{key} is missing")));
+    }
+}
+
+#[test]
+fn what_is_printed_as_json_is_what_the_schema_says() {
+    let schema = schemars::schema_for!(olm_resolver::plan::Document).to_value();
+    let failing = installed("1.1.0").replace(
+        "- {name: s",
+        "- {name: bad, package: etdc, channel: stable}\n- {name: old, package: etcd, channel: old}\n- {name: s",
+    );
+    let plans = [
+        plan(&question(&failing, &["s"])).unwrap(),
+        plan(&question(&installed("0.9.0"), &[])).unwrap(),
+        plan(&scenario(&chain(20))).unwrap(),
+        plan(&scenario(&CONFLICT.replace("NEW", "a"))).unwrap(),
+        way(&installed("1.0.0"), "2.0.0"),
+        way(FRESH, "1.1.0"),
+    ];
+    for plan in plans {
+        let mut found = Vec::new();
+        violations(
+            &schema,
+            &schema,
+            &serde_json::to_value(&plan).unwrap(),
+            "plan",
+            &mut found,
+        );
+        assert_eq!(found, [""; 0], "{plan}");
+    }
+    let mut found = Vec::new();
+    let wrong = serde_json::json!({"namespace": 1, "install": [{}], "more": true});
+    violations(&schema, &schema, &wrong, "plan", &mut found);
+    assert!(found.len() > 10, "what is wrong is noticed: {found:?}");
 }

@@ -74,7 +74,7 @@ fn a_plan_is_printed_as_text_or_json() {
         let output = opm(folder.path(), &[&["plan"], &arguments[..]].concat());
         assert_eq!(
             text(&output.stdout),
-            "namespace shop\n\nstep 1\n  install  etcd.v1.1.0 (package etcd, channel stable, catalog cat/olm) for \
+            "namespace shop\n\nstep 1\n  install  etcd.v1.1.0 (package etcd, channel stable, catalog olm/cat) for \
              subscription db\n"
         );
         assert_eq!(
@@ -84,11 +84,14 @@ fn a_plan_is_printed_as_text_or_json() {
     }
     let output = opm(folder.path(), &["plan", "catalog", "objects.yaml", "-o", "json"]);
     let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let install = serde_json::json!([{
+        "name": "etcd.v1.1.0", "package": "etcd", "channel": "stable", "catalog": "olm/cat", "version": "1.1.0",
+        "replaces": "", "forSubscription": "db"}]);
     assert_eq!(
         plan,
-        serde_json::json!({"namespace": "shop", "unsatisfiable": [], "install": [{
-            "name": "etcd.v1.1.0", "package": "etcd", "channel": "stable", "catalog": "cat/olm", "version": "1.1.0",
-            "replaces": "", "forSubscription": "db"}]})
+        serde_json::json!({"namespace": "shop", "unsatisfiable": [], "install": install,
+            "steps": [{"step": 1, "change": [], "install": install, "approvals": []}],
+            "heldBack": [], "fixes": [], "excluded": [], "notes": []})
     );
 }
 
@@ -118,12 +121,12 @@ fn bad_input_is_an_error_that_says_what_to_do() {
             "Error: nowhere: no such file or directory: name catalog directories and files of objects\n",
         ),
         (
-            &["plan", "cat/olm=catalog", "cat/olm=catalog", "objects.yaml"][..],
-            "Error: catalog cat/olm is both catalog and catalog: name it once\n",
+            &["plan", "olm/cat=catalog", "olm/cat=catalog", "objects.yaml"][..],
+            "Error: catalog olm/cat is both catalog and catalog: name it once\n",
         ),
         (
             &["plan", "/=catalog", "objects.yaml"][..],
-            "Error: catalog /=catalog: write NAME/NAMESPACE=DIRECTORY\n",
+            "Error: catalog /=catalog: write NAMESPACE/NAME=DIRECTORY\n",
         ),
         (
             &["plan", "catalog", "catalog/etcd.yaml"][..],
@@ -164,14 +167,18 @@ fn catalogs_that_cannot_serve_the_plan_are_told() {
     for (catalogs, expected) in [
         (&["empty"][..], "warning: catalog empty has no bundles\n"),
         (
-            &["other/olm=catalog"][..],
-            "warning: no directory for catalog cat/olm, which the objects name: the plan is made as if there were no such \
-             catalog; add cat/olm=DIRECTORY\n",
+            &["olm/other=catalog"][..],
+            "warning: no directory for catalog olm/cat, which subscription db names: the plan is made as if there were no such \
+             catalog; add olm/cat=DIRECTORY\n",
         ),
         (
-            &["cat/olm=catalog", "ours/there=catalog"][..],
-            "warning: catalog ours/there cannot be used from namespace shop, only those of shop and olm: see \
+            &["olm/cat=catalog", "there/ours=catalog"][..],
+            "warning: catalog there/ours cannot be used from namespace shop, only those of shop and olm: see \
              --global-catalog-namespace\n",
+        ),
+        (
+            &["cat/olm=catalog"][..],
+            "warning: catalog cat/olm is taken for olm/cat, as the objects know that one: the namespace is written first\n",
         ),
     ] {
         let output = opm(folder.path(), &[&["plan", "objects.yaml"], catalogs].concat());
@@ -217,7 +224,13 @@ fn what_needs_a_newer_kubernetes_is_noted() {
         (output.status.code(), text(&output.stderr).as_str()),
         (Some(0), "")
     );
-    assert_eq!(text(&plan("v1.34.2", "json").stderr), note);
+    let output = plan("v1.34.2", "json");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        json["notes"],
+        serde_json::json!([note.trim_start_matches("note: ").trim_end()])
+    );
+    assert_eq!(text(&output.stderr), "");
     let output = plan("1.35", "text");
     assert!(
         !text(&output.stdout).contains("note:"),
@@ -231,4 +244,135 @@ fn what_needs_a_newer_kubernetes_is_noted() {
         "{}",
         text(&output.stderr)
     );
+}
+
+const SOURCE: &str = "
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: cat, namespace: olm}
+spec: {sourceType: grpc}
+";
+
+#[test]
+fn a_source_that_does_not_exist_is_told_and_not_guessed() {
+    for (from, to, wrong) in [
+        ("source: cat", "source: catt", "olm/catt"),
+        ("sourceNamespace: olm", "sourceNamespace: nowhere", "nowhere/cat"),
+    ] {
+        let folder = folder(&format!("{}{SOURCE}", OBJECTS.replace(from, to)));
+        let output = opm(folder.path(), &["plan", "catalog", "objects.yaml"]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert_eq!(
+            text(&output.stderr),
+            format!(
+                "warning: catalog {wrong}, which subscription db names, is not among the CatalogSources given: did you mean \
+                 olm/cat?\n"
+            )
+        );
+        assert!(
+            text(&output.stdout).contains(
+                "to resolve: set spec.source of subscription db to cat and spec.sourceNamespace to olm"
+            ),
+            "{}",
+            text(&output.stdout)
+        );
+    }
+}
+
+/// `<(…)` and `/dev/null` are files, though no regular ones.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_files_of_objects() {
+    let folder = folder(OBJECTS);
+    let script = format!(
+        "{} plan catalog <(cat objects.yaml) /dev/null",
+        env!("CARGO_BIN_EXE_opm")
+    );
+    let output = Command::new("bash")
+        .current_dir(folder.path())
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr).as_str()),
+        (Some(0), "")
+    );
+    assert!(text(&output.stdout).contains("install  etcd.v1.1.0"));
+}
+
+#[test]
+fn deprecations_are_noted() {
+    let folder = folder(OBJECTS);
+    let deprecations = "---
+schema: olm.deprecations
+package: etcd
+entries:
+- {reference: {schema: olm.package}, message: use consul}
+- {reference: {schema: olm.channel, name: stable}, message: use candidate}
+- {reference: {schema: olm.bundle, name: etcd.v1.1.0}, message: it is broken}
+- {reference: {schema: olm.bundle, name: etcd.v1.0.0}, message: not in the way}
+";
+    std::fs::write(
+        folder.path().join("catalog/etcd.yaml"),
+        format!("{CATALOG}{deprecations}"),
+    )
+    .unwrap();
+    let output = opm(folder.path(), &["plan", "catalog", "objects.yaml", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        plan["notes"],
+        serde_json::json!([
+            "package etcd is deprecated: use consul",
+            "channel stable of package etcd is deprecated: use candidate",
+            "bundle etcd.v1.1.0 is deprecated: it is broken",
+        ])
+    );
+}
+
+#[test]
+fn an_operator_that_does_not_support_the_group_is_noted() {
+    let objects = OBJECTS.replace(
+        "metadata: {name: og, namespace: shop}",
+        "metadata: {name: og, namespace: shop}\nspec: {targetNamespaces: [a, b]}",
+    );
+    let folder = folder(&objects);
+    let modes = "[{type: OwnNamespace, supported: true}, {type: SingleNamespace, supported: true}]";
+    let metadata = format!("- {{type: olm.csv.metadata, value: {{installModes: {modes}}}}}\n");
+    std::fs::write(
+        folder.path().join("catalog/etcd.yaml"),
+        format!("{CATALOG}{metadata}"),
+    )
+    .unwrap();
+    let output = opm(folder.path(), &["plan", "catalog", "objects.yaml"]);
+    assert_eq!(output.status.code(), Some(0));
+    let note = "note: bundle etcd.v1.1.0 does not support what OperatorGroup og selects: MultiNamespace InstallModeType not \
+                supported, cannot configure to watch 2 namespaces: its ClusterServiceVersion will fail with \
+                UnsupportedOperatorGroup";
+    assert!(text(&output.stdout).contains(note), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_version_without_a_way_to_the_head_is_held_back() {
+    let status = "status: {installedCSV: etcd.v0.1.0, currentCSV: etcd.v0.1.0}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: etcd.v0.1.0, namespace: shop}
+spec: {version: 0.1.0, displayName: etcd, install: {strategy: deployment}}
+status: {phase: Succeeded}
+";
+    let folder = folder(&format!("{OBJECTS}{status}"));
+    let output = opm(folder.path(), &["plan", "catalog", "objects.yaml"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stdout).contains(
+            "held back: subscription db stays at etcd.v0.1.0: no entry leads from etcd.v0.1.0 to etcd.v1.1.0"
+        ),
+        "{}",
+        text(&output.stdout)
+    );
+    let output = opm(folder.path(), &["plan", "catalog", "objects.yaml", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["heldBack"][0]["installed"], "etcd.v0.1.0");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use go_compat::error_chain;
 use olm_api::condition::subscription as reasons;
 use olm_resolver::explain::CONDITION_LIMIT;
-use olm_resolver::{Explanation, Problem, Resolution, Subscription};
+use olm_resolver::{Advisor, Explanation, Problem, Resolution, Subscription};
 
 use super::input::ResolutionInput;
 use super::observed::Failure;
@@ -44,16 +44,20 @@ pub fn resolve(input: &ResolutionInput, problem: &Problem) -> Resolved {
         };
     }
     match olm_resolver::resolve(problem) {
-        Ok(resolution) => Resolved {
-            failures: resolution
+        Ok(resolution) => {
+            let advisor = Advisor::new(problem, &resolution.failures);
+            let failures = resolution
                 .failures
                 .iter()
-                .map(|explanation| failure_of(problem, explanation))
-                .collect(),
-            resolution,
-            error: None,
-            deprecations,
-        },
+                .map(|explanation| failure_of(problem, explanation, &advisor))
+                .collect();
+            Resolved {
+                failures,
+                resolution,
+                error: None,
+                deprecations,
+            }
+        }
         Err(error) => Resolved {
             error: Some(error_chain(&error)),
             deprecations,
@@ -86,14 +90,13 @@ fn find_deprecation(subscription: &Subscription, problem: &Problem) -> Option<De
 
 /// What Subscriptions are told of a failure: upstream's message as the first line, then the reasons as a tree and what was
 /// found to resolve it.
-fn failure_of(problem: &Problem, explanation: &Explanation) -> Failure {
+fn failure_of(problem: &Problem, explanation: &Explanation, advisor: &Advisor<'_>) -> Failure {
     let reason = if explanation.is_unsatisfiable() {
         reasons::CONSTRAINTS_NOT_SATISFIABLE
     } else {
         reasons::ERROR_PREVENTED_RESOLUTION
     };
-    let changes = olm_resolver::remedies(problem, explanation).into_iter();
-    let advice: Vec<String> = changes.map(|change| change.text(&problem.namespace)).collect();
+    let advice = advisor.advise(explanation).lines(&problem.namespace);
     Failure {
         subscriptions: explanation.subscriptions.clone(),
         reason,

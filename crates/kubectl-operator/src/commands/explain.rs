@@ -1,11 +1,12 @@
 //! `kubectl operator explain`: why subscriptions are not served or not upgraded.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::bail;
 use olm_resolver::objects::Objects;
-use olm_resolver::plan::{Question, held};
-use olm_resolver::{Problem, Subscription, remedies, resolve};
+use olm_resolver::plan::{Question, Unsatisfiable, held};
+use olm_resolver::{Advisor, Problem, Subscription, resolve};
 
 use crate::args::ExplainArgs;
 use crate::cluster::Cluster;
@@ -33,39 +34,31 @@ fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<(String, V
     if let Some(name) = name
         && !problem.subscriptions.iter().any(|s| s.name == name)
     {
-        let known: Vec<&str> = problem.subscriptions.iter().map(|s| s.name.as_str()).collect();
-        bail!(
-            "namespace {} has no subscription {name}: its subscriptions are {}",
-            problem.namespace,
-            known.join(", ")
-        );
+        bail!("{}", problem.unknown_subscription(name));
     }
     let asked = |other: &str| name.is_none_or(|name| name == other);
     let resolution = resolve(problem)?;
     let mut text = String::new();
     let mut verdict = Verdict::Fine;
-    let mut told: Vec<&str> = Vec::new();
-    for failure in resolution
-        .failures
-        .iter()
-        .filter(|f| f.subscriptions.iter().any(|s| asked(s)))
-    {
+    let mut told: BTreeSet<String> = BTreeSet::new();
+    let advisor = Advisor::new(problem, &resolution.failures);
+    for failure in &resolution.failures {
+        told.extend(failure.subscriptions.iter().cloned());
+        if !failure.subscriptions.iter().any(|s| asked(s)) {
+            continue;
+        }
         verdict = Verdict::Unresolved;
-        told.extend(failure.subscriptions.iter().map(String::as_str));
         writeln!(text, "{}: cannot be resolved", failure.subscriptions.join(", "))?;
-        writeln!(text, "  {}", failure.message())?;
-        for line in failure.tree().iter().flat_map(olm_resolver::Tree::lines) {
+        let unsatisfiable = Unsatisfiable::new(failure, advisor.advise(failure), &BTreeSet::new());
+        for line in unsatisfiable.lines(&problem.namespace) {
             writeln!(text, "  {line}")?;
         }
-        for change in remedies(problem, failure) {
-            writeln!(text, "  to resolve: {}", change.text(&problem.namespace))?;
-        }
     }
-    let held = held(problem);
+    let held = held(problem, &told);
     for subscription in problem
         .subscriptions
         .iter()
-        .filter(|s| asked(&s.name) && !told.contains(&s.name.as_str()))
+        .filter(|s| asked(&s.name) && !told.contains(&s.name))
     {
         let next = resolution
             .solution
@@ -80,10 +73,10 @@ fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<(String, V
         )?;
         let reasons = held
             .iter()
-            .filter(|held| held.subscriptions.contains(&subscription.name) && next.is_none());
+            .filter(|held| held.subscription == subscription.name && next.is_none());
         for reason in reasons {
             writeln!(text, "  its channel offers more, but")?;
-            for line in reason.tree.iter().flat_map(olm_resolver::Tree::lines) {
+            for line in reason.lines() {
                 writeln!(text, "  {line}")?;
             }
         }

@@ -30,10 +30,9 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         version,
         subscription: args.subscription.clone(),
     });
-    let mut plan = answer(&question, target.as_ref())?;
-    if let Some(kubernetes) = args.kube_version.clone().or(kubernetes) {
-        note_unfit(&mut plan, &kubernetes, &catalogs).await;
-    }
+    let mut plan = answer(&question, target.as_ref(), &mut |_| {})?;
+    let kubernetes = args.kube_version.clone().or(kubernetes);
+    note_unfit(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
     printer::data(&text(&plan, args.output)?)?;
     Ok(if plan.unsatisfiable.is_empty() {
         Verdict::Fine
@@ -42,22 +41,27 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn note_unfit(plan: &mut Plan, kubernetes: &KubernetesVersion, catalogs: &Catalogs) {
+async fn note_unfit(
+    plan: &mut Plan,
+    question: &Question,
+    kubernetes: Option<&KubernetesVersion>,
+    catalogs: &Catalogs,
+) {
+    if kubernetes.is_none() && question.targets.is_none() {
+        return;
+    }
     let mut csvs = Vec::new();
-    for install in &plan.install {
+    for install in plan.install() {
         csvs.push(catalogs.csv(install).await);
     }
     let mut csvs = csvs.into_iter();
-    plan.note_unfit(kubernetes, |_| csvs.next().flatten());
+    plan.note_unfit(question, kubernetes, |_| csvs.next().flatten());
 }
 
 fn text(plan: &Plan, output: Output) -> anyhow::Result<String> {
     Ok(match output {
         Output::Text => plan.to_string(),
-        Output::Json => {
-            plan.notes.iter().for_each(|note| printer::note(note));
-            format!("{}\n", serde_json::to_string_pretty(plan)?)
-        }
+        Output::Json => format!("{}\n", serde_json::to_string_pretty(plan)?),
     })
 }
 
@@ -86,6 +90,11 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
     let namespace = objects.namespace(asked_for)?;
     let mut catalogs = catalogs::from_directory(directory, &objects.catalog_keys(&namespace))?;
     let contents = std::mem::take(&mut catalogs.contents);
+    let known = contents.keys().cloned().collect();
+    objects
+        .unknown_catalogs(&namespace, &known)
+        .iter()
+        .for_each(|text| printer::warning(text));
     let mut question = objects.question(&namespace, &args.cluster.global_catalog_namespace, contents);
     question.out_of_reach().for_each(|text| printer::warning(&text));
     if let Some(notice) = question.assume_group() {
@@ -103,9 +112,7 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let cluster = Cluster::connect(&args.cluster).await?;
     let given = read_files(args, Some(&cluster.namespace))?;
     let mut objects = Objects::of(cluster.objects(global).await?)?;
-    for document in given {
-        objects.add(document)?;
-    }
+    objects.apply(given)?;
     objects.remarks().for_each(|text| printer::warning(&text));
     let namespace = objects.namespace(Some(&cluster.namespace))?;
     let mut catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;

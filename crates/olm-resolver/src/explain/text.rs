@@ -1,6 +1,9 @@
 //! Explanations as text of bounded size.
 
-use super::{Explanation, Tree};
+use super::layout::{MAX_LINES, WIDTH, lines};
+use super::{Explanation, Failure, Reason, Tree};
+use crate::bundle_id::BundleId;
+use crate::enumeration::list;
 
 /// Largest message of a condition, in bytes (the limit of `metav1.Condition`).
 pub const CONDITION_LIMIT: usize = 32_768;
@@ -8,32 +11,102 @@ pub const CONDITION_LIMIT: usize = 32_768;
 /// Largest message of an event, in bytes.
 pub const EVENT_LIMIT: usize = 1_024;
 
+/// The first line for people has fewer characters than this.
+pub const FIRST_LINE: usize = 300;
+
 /// Upstream's line may take no more than this share of the whole.
 const FIRST_LINE_SHARE: usize = 2;
 
 const ELLIPSIS: &str = "…";
 
 impl Explanation {
-    /// Upstream's message as the first line, then the reasons as an indented tree, then what `remedies` say; never more
-    /// than `limit` bytes. What does not fit is left out from the end of each part, and marked.
-    pub fn text(&self, remedies: &[String], limit: usize) -> String {
+    /// Upstream's message as the first line, then the reasons as an indented tree, then `advice`; never more than `limit`
+    /// bytes. What does not fit is left out from the end of each part, and marked.
+    pub fn text(&self, advice: &[String], limit: usize) -> String {
         let mut text = cut(&self.message(), limit / FIRST_LINE_SHARE);
-        let advice: String = remedies
-            .iter()
-            .map(|remedy| format!("\nto resolve: {remedy}"))
-            .collect();
+        let advice: String = advice.iter().map(|line| format!("\n{line}")).collect();
         let advice = cut(&advice, limit / 4);
         let room = limit.saturating_sub(text.len() + advice.len());
-        let mut lines = Vec::new();
-        self.tree().iter().for_each(|tree| render(tree, 0, &mut lines));
-        text.push_str(&whole_lines(&lines, room));
+        text.push_str(&whole_lines(&lines(&self.tree(), MAX_LINES, WIDTH), room));
         text.push_str(&advice);
         text
     }
+
+    /// What is wrong in one line of fewer than [`FIRST_LINE`] characters: upstream's message where that is short enough, else
+    /// the root cause in our words.
+    pub fn summary(&self) -> String {
+        let message = self.message();
+        if message.chars().count() < FIRST_LINE && !message.contains('\n') {
+            return message;
+        }
+        let text = match &self.failure {
+            Failure::Prevented { text, .. } => text.clone(),
+            Failure::Unsatisfiable(reasons) => {
+                let cause = reasons.iter().max_by_key(|reason| weight(reason));
+                let cause = cause.map(root_cause).unwrap_or_default();
+                let count = reasons.len();
+                format!(
+                    "constraints not satisfiable: {cause} ({count} constraints take part, all in -o json)"
+                )
+            }
+        };
+        shorten(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// How likely a reason is what somebody can do something about.
+fn weight(reason: &Reason) -> u8 {
+    match reason {
+        Reason::SubscriptionInvalid { .. } => 6,
+        Reason::Requires { candidates, .. } if candidates.is_empty() => 5,
+        Reason::RuntimeConstraint { .. } | Reason::Excluded { .. } | Reason::Deprecated { .. } => 4,
+        Reason::OneProvider { .. } => 3,
+        Reason::OnePackage { .. } => 2,
+        Reason::Replaces { .. } | Reason::NotReferenced { .. } => 1,
+        _ => 0,
+    }
+}
+
+fn root_cause(reason: &Reason) -> String {
+    match reason {
+        Reason::Requires {
+            bundle, requirement, ..
+        } => format!(
+            "{} requires an operator {requirement}, and there is none",
+            bundle.csv()
+        ),
+        Reason::OneProvider { api, members } => {
+            format!("only one of {} may provide API {api}", names(members))
+        }
+        Reason::OnePackage { package, members } => {
+            format!(
+                "only one of {} may be there, being of package {package}",
+                names(members)
+            )
+        }
+        other => other.to_string(),
+    }
+}
+
+fn names(members: &[BundleId]) -> String {
+    list(members.iter().map(BundleId::csv))
+}
+
+/// At most one character less than [`FIRST_LINE`]; where something is cut, the end stays, and how much it was is told.
+fn shorten(text: &str) -> String {
+    let length = text.chars().count();
+    if length < FIRST_LINE {
+        return text.to_owned();
+    }
+    const TAIL: usize = 60;
+    const HEAD: usize = FIRST_LINE - TAIL - 40;
+    let head: String = text.chars().take(HEAD).collect();
+    let tail: String = text.chars().skip(length - TAIL).collect();
+    format!("{head}… {} characters …{tail}", length - HEAD - TAIL)
 }
 
 impl Tree {
-    /// The tree as indented lines.
+    /// The tree as indented lines, none left out.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         render(self, 0, &mut lines);

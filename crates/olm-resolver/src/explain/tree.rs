@@ -1,15 +1,18 @@
 //! The reasons of a contradiction as a tree: who asks for what, who could provide it, and what rules that out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Explanation, Failure, Reason};
 use crate::bundle_id::BundleId;
+use crate::enumeration::list;
 
 /// A statement and what it rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tree {
     /// The statement, in one line.
     pub text: String,
@@ -30,8 +33,12 @@ impl Tree {
 /// Candidates told one by one; the rest are counted.
 const SHOWN_CANDIDATES: usize = 4;
 
-/// How far a chain of requirements is followed.
+/// How far a chain of requirements is followed step by step. What is further on is told by its root causes, so that the tree
+/// as JSON nests less than readers of JSON follow (128).
 const MAX_DEPTH: usize = 12;
+
+/// Bundles followed step by step in one tree; those after them are told by their root causes.
+const MAX_FOLLOWED: usize = 400;
 
 impl Explanation {
     /// The reasons, one tree for each Subscription or installed operator that wants something.
@@ -41,7 +48,20 @@ impl Explanation {
                 text: text.clone(),
                 because: hints.iter().map(Tree::leaf).collect(),
             }],
-            Failure::Unsatisfiable(reasons) => TreeBuilder::new(reasons).roots(reasons),
+            Failure::Unsatisfiable(reasons) => {
+                let mut roots = TreeBuilder::new(reasons).roots(reasons);
+                roots.extend(self.bystanders.iter().map(|bystanders| {
+                    let names = &bystanders.subscriptions;
+                    let noun = if names.len() == 1 { "subscription" } else { "subscriptions" };
+                    let verb = if names.len() == 1 { "waits" } else { "wait" };
+                    Tree::leaf(format!(
+                        "{noun} {} {verb} with them: nothing else stands in the way, but {} has to be settled first",
+                        list(names.iter().map(String::as_str)),
+                        bystanders.link
+                    ))
+                }));
+                roots
+            }
         }
     }
 }
@@ -56,6 +76,8 @@ struct TreeBuilder<'a> {
     wanted_by: BTreeMap<&'a BundleId, BTreeSet<String>>,
     /// Groups of which one member only may be there.
     groups: Vec<(Group<'a>, &'a [BundleId])>,
+    /// How many bundles were followed so far.
+    followed: Cell<usize>,
 }
 
 /// What several bundles have in common of which one only may be there.
@@ -93,6 +115,7 @@ impl<'a> TreeBuilder<'a> {
             wanted: BTreeMap::new(),
             wanted_by: BTreeMap::new(),
             groups: Vec::new(),
+            followed: Cell::new(0),
         };
         for reason in reasons {
             builder.add(reason);
@@ -214,9 +237,13 @@ impl<'a> TreeBuilder<'a> {
 
     /// What rules a bundle out, as far as it takes part in the contradiction.
     fn why_not(&self, bundle: &'a BundleId, path: &BTreeSet<&'a BundleId>) -> Vec<Tree> {
-        if path.contains(bundle) || path.len() >= MAX_DEPTH {
+        if path.contains(bundle) {
             return Vec::new();
         }
+        if path.len() >= MAX_DEPTH || self.followed.get() >= MAX_FOLLOWED {
+            return self.root_causes(bundle);
+        }
+        self.followed.set(self.followed.get() + 1);
         let mut path = path.clone();
         path.insert(bundle);
         let mut trees: Vec<Tree> = Vec::new();
@@ -230,6 +257,54 @@ impl<'a> TreeBuilder<'a> {
             }
         }
         trees
+    }
+
+    /// What the requirements of a bundle lead to in the end, however long the way.
+    fn root_causes(&self, start: &'a BundleId) -> Vec<Tree> {
+        let mut seen: BTreeSet<&BundleId> = BTreeSet::from([start]);
+        let mut open: VecDeque<&BundleId> = VecDeque::from([start]);
+        let mut causes: Vec<Tree> = Vec::new();
+        let mut hidden = 0;
+        while let Some(bundle) = open.pop_front() {
+            let mut because: Vec<Tree> = Vec::new();
+            for reason in self.of_bundle.get(bundle).into_iter().flatten() {
+                match reason {
+                    Reason::Requires { candidates, .. } if !candidates.is_empty() => {
+                        open.extend(candidates.iter().filter(|candidate| seen.insert(candidate)));
+                    }
+                    reason => because.extend(self.of_reason(bundle, reason, &BTreeSet::new())),
+                }
+            }
+            for (group, members) in &self.groups {
+                let others: Vec<&BundleId> = members.iter().filter(|member| *member != bundle).collect();
+                if others.len() < members.len() {
+                    because.extend(self.rivals(bundle, *group, &others));
+                }
+            }
+            if because.is_empty() {
+                continue;
+            }
+            if bundle == start {
+                causes.extend(because);
+            } else if causes.len() < SHOWN_CANDIDATES {
+                let text = format!("which leads to {}", bundle.plain());
+                causes.push(Tree { text, because });
+            } else {
+                hidden += 1;
+            }
+        }
+        if hidden > 0 {
+            causes.push(Tree::leaf(format!("{hidden} more root causes")));
+        }
+        let passed = seen.len().saturating_sub(1);
+        if passed > 1 && !causes.is_empty() {
+            let text = format!("… {} more bundles on the way are left out", passed - 1);
+            return vec![Tree {
+                text,
+                because: causes,
+            }];
+        }
+        causes
     }
 
     fn of_reason(
@@ -246,9 +321,9 @@ impl<'a> TreeBuilder<'a> {
             Reason::Excluded { cause, .. } => Tree::leaf(format!("cannot be used: {cause}")),
             Reason::Replaces { upgrade, installed } => {
                 let text = if bundle == upgrade {
-                    format!("would replace {installed}, which is needed")
+                    format!("would replace {}, which is needed", installed.plain())
                 } else {
-                    format!("would be replaced by {upgrade}, which is needed")
+                    format!("would be replaced by {}, which is needed", upgrade.plain())
                 };
                 Tree::leaf(text)
             }
@@ -256,6 +331,7 @@ impl<'a> TreeBuilder<'a> {
                 requirement,
                 messages,
                 candidates,
+                hints,
                 ..
             } => {
                 let told = messages
@@ -264,9 +340,13 @@ impl<'a> TreeBuilder<'a> {
                     .map(|message| format!(" ({message})"))
                     .collect::<String>();
                 let because = if candidates.is_empty() {
-                    vec![Tree::leaf(
-                        "nothing installed and no catalog in reach offers that: add a catalog that does",
-                    )]
+                    let instead = match hints.as_slice() {
+                        [] => "add a catalog that does".to_owned(),
+                        hints => hints.join("; "),
+                    };
+                    vec![Tree::leaf(format!(
+                        "nothing installed and no catalog in reach offers that: {instead}"
+                    ))]
                 } else {
                     self.candidates(candidates, path)
                 };
@@ -298,15 +378,19 @@ impl<'a> TreeBuilder<'a> {
         }
         let (verb, as_well) = group.verbs();
         let rivals: Vec<&BundleId> = by_wanter.values().flatten().copied().collect();
-        let told = by_wanter
+        let mut because: Vec<Tree> = by_wanter
             .iter()
             .filter(|(wanters, _)| !wanters.is_empty())
-            .take(SHOWN_CANDIDATES);
-        let because = told
             .map(|(wanters, names)| {
-                Tree::leaf(format!("wanted by {}: {}", wanters.join(", "), together(names)))
+                let wanters = list(wanters.iter().copied());
+                Tree::leaf(format!("wanted by {wanters}: {}", together(names)))
             })
             .collect();
+        let more = because.len().saturating_sub(SHOWN_CANDIDATES);
+        if more > 0 {
+            because.truncate(SHOWN_CANDIDATES);
+            because.push(Tree::leaf(format!("{more} more are wanted by others")));
+        }
         (!rivals.is_empty()).then(|| Tree {
             text: format!(
                 "{verb} {group}, as {as_well} {}; only one may be there",
@@ -321,8 +405,8 @@ impl<'a> TreeBuilder<'a> {
 fn together(bundles: &[&BundleId]) -> String {
     match bundles {
         [] => String::new(),
-        [only] => only.to_string(),
-        [first, second] => format!("{first} and {second}"),
-        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        [only] => only.plain(),
+        [first, second] => format!("{} and {}", first.plain(), second.plain()),
+        [first, rest @ ..] => format!("{} and {} more", first.plain(), rest.len()),
     }
 }

@@ -99,6 +99,188 @@ fn an_object_given_again_takes_the_place_of_the_first() {
         .map(|s| &s.channel)
         .collect();
     assert_eq!(channels, ["beta"]);
+    assert_eq!(
+        objects.remarks().collect::<Vec<_>>(),
+        ["Subscription shop/db is given more than once: what document 2 of text says counts"]
+    );
+}
+
+#[test]
+fn what_is_applied_over_other_objects_replaces_them_without_a_word() {
+    let again = || document::parse(&SUBSCRIPTION.replace("stable", "beta"), "text").unwrap();
+    let mut objects = Objects::read(SUBSCRIPTION).unwrap();
+    objects.apply(again()).unwrap();
+    assert_eq!(objects.remarks().count(), 0);
+    objects.apply(again().into_iter().chain(again())).unwrap();
+    assert_eq!(
+        objects.remarks().count(),
+        1,
+        "twice in one go is a mistake all the same"
+    );
+}
+
+#[test]
+fn a_version_that_no_cluster_serves_is_told() {
+    let told = |version: &str, kind: &str| {
+        let text = SUBSCRIPTION
+            .replace("operators.coreos.com/v1alpha1", version)
+            .replace("kind: Subscription", &format!("kind: {kind}"));
+        Objects::read(&text).unwrap().remarks().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("operators.coreos.com/v1", "Subscription"),
+        [
+            "Subscription shop/db: field apiVersion: there is no Subscription in operators.coreos.com/v1, a cluster refuses it: \
+          write operators.coreos.com/v1alpha1"
+        ]
+    );
+    assert_eq!(told("operators.coreos.com/v1alpha1", "OperatorGroup").len(), 1);
+    for served in ["operators.coreos.com/v1", "operators.coreos.com/v1alpha2"] {
+        assert_eq!(told(served, "OperatorGroup"), [""; 0], "{served}");
+    }
+}
+
+const INSTALLED: &str = "
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: etcd.v1, namespace: shop}
+spec: {version: 1.0.0, displayName: etcd, install: {strategy: deployment}}
+status: {phase: Succeeded}
+";
+
+/// What the operators would write a moment later, or what is gone a moment later, makes no difference.
+#[test]
+fn objects_in_motion_are_taken_as_the_cluster_takes_them() {
+    let successor = INSTALLED
+        .replace("name: etcd.v1,", "name: etcd.v2,")
+        .replace("spec: {", "spec: {replaces: etcd.v1, ")
+        .replace("Succeeded", "Installing");
+    let subscription = SUBSCRIPTION.to_owned() + "status: {installedCSV: etcd.v1, currentCSV: etcd.v2}\n";
+    let deleted = SUBSCRIPTION.replace(
+        "name: db,",
+        "name: old, deletionTimestamp: '2026-01-01T00:00:00Z',",
+    );
+    let gone = INSTALLED.replace(
+        "name: etcd.v1,",
+        "name: gone.v1, deletionTimestamp: '2026-01-01T00:00:00Z',",
+    );
+    let text = [INSTALLED, &successor, &subscription, &deleted, &gone].join("---");
+    let question = Objects::read(&text)
+        .unwrap()
+        .question("shop", "olm", BTreeMap::new());
+    let problem = &question.problem;
+    assert_eq!(problem.subscriptions.len(), 1);
+    assert_eq!(problem.subscriptions[0].installed_csv, "etcd.v2", "it is there");
+    let phases: Vec<(&str, &str)> = problem
+        .installed
+        .iter()
+        .map(|csv| (&*csv.name, &*csv.phase))
+        .collect();
+    assert_eq!(phases, [("etcd.v1", "Replacing"), ("etcd.v2", "Installing")]);
+    assert_eq!(
+        question.left_out,
+        [
+            "clusterserviceversion gone.v1 is being deleted: the plan is made as if it were gone",
+            "subscription old is being deleted: the plan is made as if it were gone",
+        ]
+    );
+    assert_eq!(question.waiting, []);
+}
+
+#[test]
+fn plans_that_wait_are_known_by_their_subscriptions() {
+    let status = "status: {currentCSV: etcd.v1, installPlanRef: {name: install-x}}\n";
+    let question = Objects::read(&format!("{SUBSCRIPTION}{status}"))
+        .unwrap()
+        .question("shop", "olm", BTreeMap::new());
+    let [waiting] = question.waiting.as_slice() else {
+        panic!("{:?}", question.waiting);
+    };
+    assert_eq!(
+        (&*waiting.csv, waiting.install_plan.as_deref()),
+        ("etcd.v1", Some("install-x"))
+    );
+}
+
+#[test]
+fn several_operator_groups_are_named_with_a_way_out() {
+    let group =
+        |name: &str| format!("---\nkind: OperatorGroup\nmetadata: {{name: {name}, namespace: shop}}\n");
+    let text = format!("{SUBSCRIPTION}{}{}", group("one"), group("two"));
+    let question = Objects::read(&text)
+        .unwrap()
+        .question("shop", "olm", BTreeMap::new());
+    let error = crate::plan::plan(&question).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "found 2 operatorGroups, expected 1: keep one of one, two in namespace shop"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_of_the_installed_is_told_in_words_after_upstreams() {
+    let broken = INSTALLED.replace(
+        "namespace: shop}",
+        "namespace: shop, annotations: {operatorframework.io/properties: nonsense}}",
+    );
+    let group = "---\nkind: OperatorGroup\nmetadata: {name: og, namespace: shop}\n";
+    let question = Objects::read(&format!("{SUBSCRIPTION}---{broken}{group}"))
+        .unwrap()
+        .question("shop", "olm", BTreeMap::new());
+    let error = crate::plan::plan(&question).unwrap_err().to_string();
+    let (first, second) = error.split_once('\n').unwrap();
+    assert!(
+        first.starts_with("error using catalogsource shop/@existing: failed to retrieve properties of csv")
+    );
+    assert_eq!(
+        second,
+        "the annotation operatorframework.io/properties of clusterserviceversion etcd.v1 in namespace shop cannot be read: \
+         correct it or remove it; nothing of the namespace is resolved until then"
+    );
+}
+
+#[test]
+fn what_a_group_selects_is_known_by_its_status_or_else_by_its_list() {
+    let targets = |text: &str| {
+        let group = format!("---\nkind: OperatorGroup\nmetadata: {{name: og, namespace: shop}}\n{text}");
+        let objects = Objects::read(&format!("{SUBSCRIPTION}{group}")).unwrap();
+        objects
+            .question("shop", "olm", BTreeMap::new())
+            .targets
+            .map(|targets| targets.namespaces)
+    };
+    let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    assert_eq!(targets(""), names(&[""]));
+    assert_eq!(targets("spec: {targetNamespaces: [a, b]}"), names(&["a", "b"]));
+    assert_eq!(targets("spec: {selector: {matchLabels: {a: b}}}"), None);
+    assert_eq!(
+        targets("spec: {selector: {matchLabels: {a: b}}}\nstatus: {namespaces: [c]}"),
+        names(&["c"])
+    );
+}
+
+/// Objects are not guessed against: where CatalogSources are given, those are the ones there are.
+#[test]
+fn a_catalog_that_is_not_among_the_objects_is_told_with_the_one_that_was_meant() {
+    let source =
+        "---\nkind: CatalogSource\nmetadata: {name: cat, namespace: olm}\nspec: {sourceType: grpc}\n";
+    for (from, to, wrong) in [
+        ("source: cat", "source: catt", "olm/catt"),
+        ("sourceNamespace: olm", "sourceNamespace: nowhere", "nowhere/cat"),
+    ] {
+        let objects = Objects::read(&format!("{}{source}", SUBSCRIPTION.replace(from, to))).unwrap();
+        let known = objects.catalog_keys("shop");
+        assert_eq!(
+            known.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["olm/cat"]
+        );
+        assert_eq!(
+            objects.unknown_catalogs("shop", &known),
+            [format!(
+                "catalog {wrong}, which subscription db names, is not among the CatalogSources given: did you mean olm/cat?"
+            )]
+        );
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! The way to one version: which channels to follow, step by step, until it is installed.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap};
 
 use go_compat::semver::Version;
 
-use super::{MAX_STEPS, Plan, Question, Unsatisfiable, plan};
+use super::{CHANNEL, Edit, MAX_STEPS, Plan, Question, STARTING_CSV, Unsatisfiable, notes, plan};
 use crate::catalog::Snapshot;
 use crate::explain::Tree;
 use crate::problem::{Problem, Subscription};
@@ -28,15 +28,8 @@ pub struct Target {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No Subscription of this name.
-    #[error("namespace {namespace} has no subscription {name}: its subscriptions are {known}")]
-    UnknownSubscription {
-        /// The namespace.
-        namespace: String,
-        /// The name given.
-        name: String,
-        /// Those there are.
-        known: String,
-    },
+    #[error("{0}")]
+    UnknownSubscription(String),
     /// Several Subscriptions could get there.
     #[error("several subscriptions could go to {version}: {names}; name one with --subscription")]
     Ambiguous {
@@ -119,11 +112,7 @@ fn find_subscription(problem: &Problem, target: &Target) -> Result<Subscription,
     if let Some(name) = &target.subscription {
         let all: Vec<&Subscription> = problem.subscriptions.iter().collect();
         let found = all.iter().find(|s| s.name == *name).map(|s| (*s).clone());
-        return found.ok_or_else(|| TargetError::UnknownSubscription {
-            namespace,
-            name: name.clone(),
-            known: names(&all),
-        });
+        return found.ok_or_else(|| TargetError::UnknownSubscription(problem.unknown_subscription(name)));
     }
     let version = target.version.clone();
     let fitting: Vec<&Subscription> = problem
@@ -172,9 +161,8 @@ fn versions_text(problem: &Problem, subscription: &Subscription) -> String {
 /// A way: what was resolved at each step, and what was changed before it.
 #[derive(Clone, Default)]
 struct Way {
-    /// The problem before each step, with its resolution.
-    steps: Vec<(Problem, Resolution)>,
-    changes: BTreeMap<usize, Vec<String>>,
+    /// What is changed before each step, the problem with that, and its resolution.
+    steps: Vec<(Vec<Edit>, Problem, Resolution)>,
 }
 
 /// Cheapest first: changes, then steps, then in the order found.
@@ -197,7 +185,7 @@ fn search(question: &Question, name: &str, target: &Target) -> Result<Option<Way
         if !seen.insert(state) || steps >= MAX_STEPS {
             continue;
         }
-        for Move { price, text, changed } in moves(&problem, &subscription, target) {
+        for Move { edit, changed } in moves(&problem, &subscription, target) {
             trials += 1;
             if trials > MAX_TRIALS {
                 return Ok(None);
@@ -207,13 +195,11 @@ fn search(question: &Question, name: &str, target: &Target) -> Result<Option<Way
             if !updates.any(|update| update.subscription == name) {
                 continue;
             }
+            let price = edit.iter().map(|edit| edit.fields.len()).sum::<usize>();
             let mut way = way.clone();
-            if let Some(text) = text {
-                way.changes.entry(steps + 1).or_default().push(text);
-            }
             let mut after = changed.clone();
             simulate::carry_out(&mut after, &resolution.solution);
-            way.steps.push((changed, resolution));
+            way.steps.push((edit.into_iter().collect(), changed, resolution));
             states.push((after, way));
             queue.push(Reverse((changes + price, steps + 1, states.len() - 1)));
         }
@@ -231,43 +217,45 @@ fn is_at(problem: &Problem, subscription: &Subscription, target: &Target) -> boo
 
 /// A namespace to resolve next, and what was changed in it.
 struct Move {
-    /// How many fields were changed.
-    price: usize,
-    text: Option<String>,
+    edit: Option<Edit>,
     changed: Problem,
 }
 
 /// What may be tried next: nothing changed, another channel, and for a first installation the version itself.
 fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec<Move> {
-    let with = |price: usize, text: String, edit: &dyn Fn(&mut Subscription)| {
-        let mut changed = problem.clone();
-        let subscriptions = changed.subscriptions.iter_mut();
-        subscriptions
-            .filter(|s| s.name == subscription.name)
-            .for_each(edit);
-        Move {
-            price,
-            text: Some(text),
-            changed,
-        }
-    };
+    let with =
+        |fields: Vec<(&'static str, String, String)>, recreate: bool, edit: &dyn Fn(&mut Subscription)| {
+            let mut changed = problem.clone();
+            let subscriptions = changed.subscriptions.iter_mut();
+            subscriptions
+                .filter(|s| s.name == subscription.name)
+                .for_each(edit);
+            Move {
+                edit: Some(Edit {
+                    subscription: subscription.name.clone(),
+                    fields,
+                    recreate,
+                }),
+                changed,
+            }
+        };
     let mut moves = vec![Move {
-        price: 0,
-        text: None,
+        edit: None,
         changed: problem.clone(),
     }];
     let Some(snapshot) = snapshot(problem, subscription) else {
         return moves;
     };
     let Subscription {
-        name,
         package,
         channel: now,
         ..
     } = subscription;
+    let to_channel = |channel: &str| (CHANNEL, now.clone(), channel.to_owned());
     for channel in snapshot.channel_names(package).filter(|channel| channel != now) {
-        let text = format!("set spec.channel of subscription {name} to {channel} (now {now})");
-        moves.push(with(1, text, &|s| channel.clone_into(&mut s.channel)));
+        moves.push(with(vec![to_channel(channel)], false, &|s| {
+            channel.clone_into(&mut s.channel);
+        }));
     }
     if subscription.installed_csv.is_empty() {
         let starts = snapshot
@@ -276,11 +264,14 @@ fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec
             .filter(|entry| *entry.package == **package && target.is(&entry.name, entry.version.as_ref()));
         for entry in starts {
             let own = now.is_empty() || *entry.channel == **now;
-            let mut text = format!("create subscription {name} with spec.startingCSV {}", entry.name);
-            if !own {
-                text.push_str(&format!(" and spec.channel {}", entry.channel));
-            }
-            moves.push(with(1 + usize::from(!own), text, &|s| {
+            let start = (
+                STARTING_CSV,
+                subscription.starting_csv.clone(),
+                entry.name.to_string(),
+            );
+            let channel = (!own).then(|| to_channel(&entry.channel));
+            let fields = std::iter::once(start).chain(channel).collect();
+            moves.push(with(fields, true, &|s| {
                 s.starting_csv = entry.name.to_string();
                 if !own {
                     s.channel = entry.channel.to_string();
@@ -295,15 +286,16 @@ impl Way {
     fn told(self, question: &Question, subscription: &Subscription, target: &Target) -> Plan {
         let mut plan = Plan {
             namespace: question.problem.namespace.clone(),
-            changes: self.changes,
+            notes: question.opening_notes(),
             ..Plan::default()
         };
-        for (index, (problem, resolution)) in self.steps.iter().enumerate() {
-            plan.add_step(problem, &question.manual, index + 1, resolution);
+        for (edits, problem, resolution) in &self.steps {
+            plan.add_step(problem, &question.manual, edits.clone(), resolution);
         }
-        if let Some((problem, resolution)) = self.steps.last() {
+        if let Some((_, problem, resolution)) = self.steps.last() {
             let mut after = problem.clone();
             simulate::carry_out(&mut after, &resolution.solution);
+            plan.notes.extend(notes::deprecations(&after));
             let goes_on = resolve(&after).is_ok_and(|next| {
                 let mut updates = next.solution.updates.iter();
                 updates.any(|update| update.subscription == subscription.name)
@@ -329,8 +321,7 @@ fn no_way(question: &Question, subscription: &Subscription, target: &Target) -> 
     let ahead = plan(question)?;
     let mut tree: Vec<Tree> = vec![leaf(versions_text(&question.problem, subscription))];
     let reached: Vec<&str> = ahead
-        .install
-        .iter()
+        .install()
         .filter(|install| install.package == subscription.package)
         .map(|install| install.name.as_str())
         .collect();
@@ -343,8 +334,8 @@ fn no_way(question: &Question, subscription: &Subscription, target: &Target) -> 
     if !subscription.installed_csv.is_empty() {
         tree.push(leaf(format!(
             "no entry of any channel leads from {} to it by replaces, skips or skipRange; to get there, delete \
-             subscription {} and its clusterserviceversion, and subscribe again with spec.startingCSV",
-            subscription.installed_csv, subscription.name
+             subscription {} and its clusterserviceversion, and subscribe again with spec.startingCSV [destroys what runs: {}]",
+            subscription.installed_csv, subscription.name, subscription.installed_csv
         )));
     }
     let concerned = |failure: &&Unsatisfiable| failure.subscriptions.contains(&subscription.name);
@@ -359,16 +350,20 @@ fn no_way(question: &Question, subscription: &Subscription, target: &Target) -> 
         "" => "nothing installed",
         csv => csv,
     };
+    let message = format!(
+        "no way from {from} to {} for subscription {}",
+        target.version, subscription.name
+    );
     Ok(Plan {
         namespace: question.problem.namespace.clone(),
         unsatisfiable: vec![Unsatisfiable {
             subscriptions: vec![subscription.name.clone()],
-            message: format!(
-                "no way from {from} to {} for subscription {}",
-                target.version, subscription.name
-            ),
+            summary: message.clone(),
+            message,
             tree,
+            ..Unsatisfiable::default()
         }],
+        notes: question.opening_notes(),
         ..Plan::default()
     })
 }

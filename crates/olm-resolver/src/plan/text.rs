@@ -2,27 +2,29 @@
 
 use std::fmt;
 
-use super::{Install, Plan};
+use super::{Install, Plan, Step};
+use crate::enumeration::list;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "namespace {}", self.namespace)?;
-        for step in 1..=self.steps() {
-            self.write_step(f, step)?;
+        for (place, step) in self.steps.iter().enumerate() {
+            writeln!(f, "\nstep {}", place + 1)?;
+            write!(f, "{step}")?;
         }
-        if self.install.is_empty() && self.unsatisfiable.is_empty() {
+        if self.steps.is_empty() && self.unsatisfiable.is_empty() {
             writeln!(f, "\nnothing to install")?;
         }
         for failure in &self.unsatisfiable {
-            writeln!(f, "\ncannot be resolved: {}", failure.subscriptions.join(", "))?;
-            writeln!(f, "  {}", failure.message)?;
-            for line in failure.tree.iter().flat_map(super::Tree::lines) {
+            let names = failure.subscriptions.iter().map(String::as_str);
+            writeln!(f, "\ncannot be resolved: {}", list(names))?;
+            for line in failure.lines(&self.namespace) {
                 writeln!(f, "  {line}")?;
             }
         }
-        for held in &self.held {
+        for held in &self.held_back {
             writeln!(f, "\nheld back: {}", held.message)?;
-            for line in held.tree.iter().flat_map(super::Tree::lines) {
+            for line in held.lines() {
                 writeln!(f, "  {line}")?;
             }
         }
@@ -39,24 +41,15 @@ impl fmt::Display for Plan {
     }
 }
 
-impl Plan {
-    fn write_step(&self, f: &mut fmt::Formatter<'_>, step: usize) -> fmt::Result {
-        writeln!(f, "\nstep {step}")?;
-        for change in self.changes.get(&step).into_iter().flatten() {
-            writeln!(f, "  change   {change}")?;
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for change in &self.changes {
+            writeln!(f, "  change   {}", change.text())?;
         }
-        let installs: Vec<&Install> = self
-            .install
-            .iter()
-            .filter(|install| install.step == step)
-            .collect();
-        for install in &installs {
+        for install in &self.install {
             write_install(f, install)?;
         }
-        let mut approvals: Vec<&String> = installs.iter().flat_map(|install| &install.approval).collect();
-        approvals.sort();
-        approvals.dedup();
-        for subscription in approvals {
+        for subscription in &self.approvals {
             writeln!(
                 f,
                 "  approve  the InstallPlan of subscription {subscription}, which asks for manual approval"

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use olm_fbc::did_you_mean::did_you_mean;
+
 use super::{Builder, Cause};
 use crate::catalog::Snapshot;
 use crate::chain::ChainError;
@@ -109,7 +111,11 @@ impl<'a> Builder<'a, '_> {
                 "no operators found from catalog {} in namespace {} referenced by subscription {name}",
                 key.name, key.namespace
             );
-            return Err(missing(text, self.universe.catalog_hints(package)));
+            let is_empty = self.universe.catalog(key).is_some();
+            let meant = self.universe.catalog_meant(key).filter(|_| !is_empty);
+            let meant = meant.map(|meant| format!("there is no catalog {key} here: did you mean {meant}?"));
+            let offers = self.universe.catalog_hints(package);
+            return Err(missing(text, meant.into_iter().chain(offers).collect()));
         };
         if !snapshot.has_package(package) {
             let text = format!(
@@ -122,8 +128,9 @@ impl<'a> Builder<'a, '_> {
                 "no operators found in channel {channel} of package {package} in the catalog referenced by \
                  subscription {name}"
             );
+            let meant = suggestion(channel, snapshot.channel_names(package));
             let hint = format!(
-                "channels of package {package}: {}",
+                "channels of package {package}: {}{meant}",
                 list(snapshot.channel_names(package))
             );
             return Err(missing(text, vec![hint]));
@@ -150,12 +157,12 @@ impl<'a> Builder<'a, '_> {
                         "no operators found with name {starting_csv} in channel {channel} of package {package} in \
                          the catalog referenced by subscription {name}"
                     );
-                    let names = view
-                        .chain
-                        .iter()
-                        .flatten()
-                        .map(|&entry| &*snapshot.entry(entry).name);
-                    let hint = format!("the channel has {}", list(names));
+                    let names = || {
+                        let chain = view.chain.iter().flatten();
+                        chain.map(|&entry| &*snapshot.entry(entry).name)
+                    };
+                    let meant = suggestion(starting_csv, names());
+                    let hint = format!("the channel has {}{meant}", list(names()));
                     return Err(missing(text, vec![hint]));
                 }
                 Ok(gather_names(snapshot, entries).into_iter().map(refer).collect())
@@ -170,6 +177,11 @@ impl<'a> Builder<'a, '_> {
             }
         }
     }
+}
+
+/// What to add to a list of known names where one of them was probably meant.
+fn suggestion<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> String {
+    did_you_mean(word, known).map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
 /// Brings entries of one name together where the first of them stands. Only a Subscription that follows several

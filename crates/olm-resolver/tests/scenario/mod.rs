@@ -343,6 +343,7 @@ impl Scenario {
             }),
             operator_group: OperatorGroup {
                 count: self.operator_group.count.unwrap_or(1),
+                names: Vec::new(),
                 fail_forward: self.operator_group.fail_forward,
                 exclude_global_namespace: self.operator_group.exclude_global_namespace,
             },
@@ -367,8 +368,8 @@ pub fn outcome(problem: &Problem) -> Expect {
     };
     let install = resolution.solution.operators.iter().map(|operator| {
         let mut text = format!(
-            "{} from {} channel {}",
-            operator.entry.name, operator.catalog, operator.entry.channel
+            "{} from {}/{} channel {}",
+            operator.entry.name, operator.catalog.name, operator.catalog.namespace, operator.entry.channel
         );
         let mut say = |words: &str, names: &str| {
             if !names.is_empty() {
@@ -393,10 +394,10 @@ pub fn outcome(problem: &Problem) -> Expect {
         .failures
         .iter()
         .map(|f| format!("{}: {}", f.subscriptions.join(" "), f.message()));
+    let advisor = olm_resolver::Advisor::new(problem, &resolution.failures);
     let explain = resolution.failures.iter().flat_map(|failure| {
-        let advice = olm_resolver::remedies(problem, failure).into_iter();
+        let advice = advisor.advise(failure).lines(&problem.namespace);
         let reasons = failure.tree().into_iter().flat_map(|tree| tree.lines());
-        let advice = advice.map(|change| format!("to resolve: {}", change.text(&problem.namespace)));
         reasons.chain(advice).collect::<Vec<_>>()
     });
     Expect {

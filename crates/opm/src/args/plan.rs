@@ -11,7 +11,7 @@ use olm_resolver::cluster_fit::KubernetesVersion;
 pub(crate) struct PlanArgs {
     /// Catalog directories, and files of objects (as with --filename)
     ///
-    /// A directory stands for every catalog the objects name. To plan with several, write NAME/NAMESPACE=DIRECTORY for each.
+    /// A directory stands for every catalog the objects name. To plan with several, write NAMESPACE/NAME=DIRECTORY for each.
     #[arg(value_name = "CATALOG | FILE", required = true)]
     pub inputs: Vec<String>,
     /// File with Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources; - is stdin
@@ -45,6 +45,6 @@ pub(crate) struct PlanArgs {
 pub(crate) enum PlanFormat {
     /// Step by step, for people
     Text,
-    /// One JSON document with namespace, install and unsatisfiable
+    /// One JSON document, described by docs/reference/plan.schema.json
     Json,
 }

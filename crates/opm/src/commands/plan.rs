@@ -1,14 +1,16 @@
 //! `opm plan`: what OLM would do with the objects of a namespace and a catalog, without a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use olm_registry::index::Index;
 use olm_registry::snapshot;
 use olm_resolver::objects::{Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, answer};
+use olm_resolver::plan::{Plan, Progress as At, Question, Target, answer};
 use olm_resolver::{CatalogKey, Snapshot};
 
 use crate::args::{PlanArgs, PlanFormat};
@@ -27,19 +29,22 @@ const GLOBAL_NAMESPACE: &str = "olm";
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let Inputs { objects, catalogs } = read_inputs(args)?;
     let namespace = objects.namespace(args.namespace.as_deref())?;
-    let Catalogs { contents, indexes } = read_catalogs(&catalogs, &objects.catalog_keys(&namespace))?;
+    let known = objects.catalog_keys(&namespace);
+    let catalogs = named(catalogs, &known)?;
+    let Catalogs { contents, indexes } = read_catalogs(&catalogs, &known)?;
     let question = question(args, &objects, &namespace, contents);
     let target = args.target.clone().map(|version| Target {
         version,
         subscription: args.subscription.clone(),
     });
-    let mut plan = answer(&question, target.as_ref())?;
-    if let Some(kubernetes) = &args.kube_version {
-        plan.note_unfit(kubernetes, |install| {
-            let index = indexes.get(&install.catalog_key())?;
-            snapshot::csv_of(index, &install.package, &install.channel, &install.name)
-        });
-    }
+    let mut progress = Progress::new();
+    let answered = answer(&question, target.as_ref(), &mut |at| progress.tell(at));
+    progress.clear();
+    let mut plan = answered?;
+    plan.note_unfit(&question, args.kube_version.as_ref(), |install| {
+        let index = indexes.get(&install.catalog)?;
+        snapshot::csv_of(index, &install.package, &install.channel, &install.name)
+    });
     print(&plan, args.output)?;
     if !plan.unsatisfiable.is_empty() {
         std::process::exit(UNRESOLVED);
@@ -50,27 +55,24 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
 fn print(plan: &Plan, output: PlanFormat) -> anyhow::Result<()> {
     match output {
         PlanFormat::Text => printer::data(&plan.to_string()),
-        PlanFormat::Json => {
-            plan.notes
-                .iter()
-                .for_each(|note| printer::note(&format!("note: {note}")));
-            printer::data(&format!("{}\n", serde_json::to_string_pretty(plan)?))
-        }
+        PlanFormat::Json => printer::data(&format!("{}\n", serde_json::to_string_pretty(plan)?)),
     }
 }
 
 /// What the command line names.
 struct Inputs {
     objects: Objects,
-    /// Directories with the catalog each stands for, if it is named.
-    catalogs: Vec<(Option<CatalogKey>, PathBuf)>,
+    /// Directories with what stands before `=`, if it is there.
+    catalogs: Vec<(Option<String>, PathBuf)>,
 }
 
 fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
     let mut files = args.filename.clone();
     let mut catalogs = Vec::new();
     for input in &args.inputs {
-        if input == "-" || Path::new(input).is_file() {
+        // Pipes of process substitution and devices are no directories, and may well be read.
+        let path = Path::new(input);
+        if input == "-" || (path.exists() && !path.is_dir()) {
             files.push(input.into());
         } else {
             catalogs.push(parse_catalog(input)?);
@@ -81,10 +83,9 @@ fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
     }
     if catalogs.is_empty() {
         bail!(
-            "no catalog directory: name one beside the files, or NAME/NAMESPACE=DIRECTORY for each of several"
+            "no catalog directory: name one beside the files, or NAMESPACE/NAME=DIRECTORY for each of several"
         );
     }
-    check_names(&catalogs)?;
     let mut objects = Objects::default();
     for file in &files {
         for mut document in read_file(file)? {
@@ -98,44 +99,63 @@ fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
     Ok(Inputs { objects, catalogs })
 }
 
-fn check_names(catalogs: &[(Option<CatalogKey>, PathBuf)]) -> anyhow::Result<()> {
-    let mut seen: BTreeMap<&CatalogKey, &Path> = BTreeMap::new();
-    for (key, directory) in catalogs {
-        match key {
-            None if catalogs.len() > 1 => bail!(
-                "several catalogs: write NAME/NAMESPACE={0} to say which catalog {0} is",
+/// Directories with the catalog each stands for; `known` are those of the objects.
+fn named(
+    catalogs: Vec<(Option<String>, PathBuf)>,
+    known: &BTreeSet<CatalogKey>,
+) -> anyhow::Result<Vec<(Option<CatalogKey>, PathBuf)>> {
+    let mut seen: BTreeMap<CatalogKey, PathBuf> = BTreeMap::new();
+    let is_alone = catalogs.len() == 1;
+    let mut named = Vec::new();
+    for (name, directory) in catalogs {
+        let key = name.map(|name| parse_key(&name, &directory, known)).transpose()?;
+        match &key {
+            None if !is_alone => bail!(
+                "several catalogs: write NAMESPACE/NAME={0} to say which catalog {0} is",
                 directory.display()
             ),
             None => {}
             Some(key) => {
-                if let Some(first) = seen.insert(key, directory) {
+                if let Some(first) = seen.insert(key.clone(), directory.clone()) {
                     bail!(
-                        "catalog {}/{} is both {} and {}: name it once",
-                        key.name,
-                        key.namespace,
+                        "catalog {key} is both {} and {}: name it once",
                         first.display(),
                         directory.display()
                     );
                 }
             }
         }
+        named.push((key, directory));
     }
-    Ok(())
+    Ok(named)
 }
 
-fn parse_catalog(input: &str) -> anyhow::Result<(Option<CatalogKey>, PathBuf)> {
+fn parse_key(name: &str, directory: &Path, known: &BTreeSet<CatalogKey>) -> anyhow::Result<CatalogKey> {
+    let parts = name.split_once('/');
+    let Some((namespace, name)) = parts.filter(|(home, name)| !home.is_empty() && !name.is_empty()) else {
+        bail!(
+            "catalog {name}={}: write NAMESPACE/NAME=DIRECTORY",
+            directory.display()
+        );
+    };
+    let key = |namespace: &str, name: &str| CatalogKey {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+    };
+    let (found, turned) = (key(namespace, name), key(name, namespace));
+    if !known.contains(&found) && known.contains(&turned) {
+        printer::warning(&format!(
+            "catalog {found} is taken for {turned}, as the objects know that one: the namespace is written first"
+        ));
+        return Ok(turned);
+    }
+    Ok(found)
+}
+
+fn parse_catalog(input: &str) -> anyhow::Result<(Option<String>, PathBuf)> {
     let (key, directory) = match input.split_once('=') {
         Some((key, directory)) if !Path::new(input).is_dir() => {
-            let named = key.split_once('/');
-            let Some((name, namespace)) = named.filter(|(name, home)| !name.is_empty() && !home.is_empty())
-            else {
-                bail!("catalog {input}: write NAME/NAMESPACE=DIRECTORY");
-            };
-            let key = CatalogKey {
-                name: name.to_owned(),
-                namespace: namespace.to_owned(),
-            };
-            (Some(key), PathBuf::from(directory))
+            (Some(key.to_owned()), PathBuf::from(directory))
         }
         _ => (None, PathBuf::from(input)),
     };
@@ -182,23 +202,21 @@ fn read_catalogs(
 }
 
 fn question(args: &PlanArgs, objects: &Objects, namespace: &str, catalogs: Contents) -> Question {
-    let keys = objects.catalog_keys(namespace);
-    let elsewhere = keys
-        .iter()
-        .map(|key| &key.namespace)
-        .find(|home| *home != namespace);
-    let global = args
-        .global_catalog_namespace
-        .clone()
-        .or_else(|| elsewhere.cloned())
-        .unwrap_or_else(|| GLOBAL_NAMESPACE.to_owned());
-    let unknown = keys.iter().filter(|key| !catalogs.contains_key(key));
-    for CatalogKey { name, namespace } in unknown {
-        printer::warning(&format!(
-            "no directory for catalog {name}/{namespace}, which the objects name: the plan is made as if there were no such \
-             catalog; add {name}/{namespace}=DIRECTORY"
-        ));
+    let known: BTreeSet<CatalogKey> = catalogs.keys().cloned().collect();
+    for text in objects.unknown_catalogs(namespace, &known) {
+        printer::warning(&text);
     }
+    let elsewhere = || {
+        known
+            .iter()
+            .map(|key| key.namespace.as_str())
+            .filter(|home| *home != namespace)
+    };
+    let found = elsewhere()
+        .find(|home| *home == GLOBAL_NAMESPACE)
+        .or_else(|| elsewhere().next());
+    let given = args.global_catalog_namespace.as_deref();
+    let global = given.or(found).unwrap_or(GLOBAL_NAMESPACE).to_owned();
     let mut question = objects.question(namespace, &global, catalogs);
     question.out_of_reach().for_each(|text| printer::warning(&text));
     question.steps = args.steps.map(usize::from);
@@ -206,4 +224,46 @@ fn question(args: &PlanArgs, objects: &Objects, namespace: &str, catalogs: Conte
         printer::warning(&notice);
     }
     question
+}
+
+/// How long a plan may take before its progress is told.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Least time between two tellings.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How far the plan has come, in one line of a terminal that is written over and goes away in the end.
+struct Progress {
+    next: Option<Instant>,
+    is_told: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            next: io::stderr().is_terminal().then(|| Instant::now() + PATIENCE),
+            is_told: false,
+        }
+    }
+
+    fn tell(&mut self, at: At) {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| now < next) {
+            return;
+        }
+        let text = match at {
+            At::Step { number, installed } => format!("step {number} planned, {installed} bundles so far"),
+            At::Advice { failure, of } => format!("looking into failure {failure} of {of}"),
+            At::HeldBack => "looking for what holds upgrades back".to_owned(),
+        };
+        let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        self.next = Some(now + PAUSE);
+        self.is_told = true;
+    }
+
+    fn clear(&self) {
+        if self.is_told {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
 }

@@ -106,9 +106,9 @@ impl ResolutionReconciler {
             subscriptions: subscribed,
             installed,
             operator_group: olm_resolver::OperatorGroup {
-                count: 1,
                 fail_forward: settings.fail_forward,
                 exclude_global_namespace: settings.exclude_global,
+                ..olm_resolver::OperatorGroup::default()
             },
             catalogs,
             resolve: !subscriptions.iter().all(|(_, status)| is_on_its_way(status)),
@@ -155,7 +155,7 @@ impl ResolutionReconciler {
             subscriptions: input.subscriptions.clone(),
             installed: input.installed.clone(),
             catalogs,
-            operator_group: input.operator_group,
+            operator_group: input.operator_group.clone(),
             runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         };
         let of = input.clone();

@@ -74,7 +74,7 @@ fn an_upgrade_that_is_held_back_is_explained() {
     db: has etcd.v1.0.0, and gets nothing newer now
       its channel offers more, but
       - subscription db asks for package etcd, channel stable of catalog olm/cat, with etcd.v1.0.0 installed
-        - cat/olm/stable/etcd.v1.1.0
+        - etcd.v1.1.0 (channel stable of catalog olm/cat)
           - requires an operator providing an API with group: example.com, version: v1, kind: Disk
             - nothing installed and no catalog in reach offers that: add a catalog that does
     ");
@@ -87,7 +87,8 @@ fn what_cannot_be_resolved_is_explained_with_the_way_out() {
     insta::assert_snapshot!(text, @r"
     other: cannot be resolved
       constraints not satisfiable: no operators found in channel beta of package etcd in the catalog referenced by subscription other, subscription other exists
-      - subscription other: no operators found in channel beta of package etcd in the catalog referenced by subscription other
+      - subscription other: no operators found in channel beta of package etcd in the catalog referenced by subscription
+        other
         - channels of package etcd: stable
       to resolve: delete subscription other in namespace shop, if it is not needed
     ");

@@ -160,7 +160,7 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
       CatalogSourcesUnhealthy=False/CatalogSourcesAdded all available catalogsources are healthy
       ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: bundle third.v1 requires an operator providing an API with group: example.com, version: v1, kind: Nothing, subscription third-sub exists, subscription third-sub requires cat/ns/stable/third.v1
     - subscription third-sub asks for package third, channel stable of catalog ns/cat
-      - cat/ns/stable/third.v1
+      - third.v1 (channel stable of catalog ns/cat)
         - requires an operator providing an API with group: example.com, version: v1, kind: Nothing
           - nothing installed and no catalog in reach offers that: add a catalog that does
     to resolve: delete subscription third-sub in namespace ns, if it is not needed

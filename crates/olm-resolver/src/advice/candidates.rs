@@ -1,0 +1,219 @@
+//! Changes that might end a failure: those of who takes part in it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::v1alpha1::ClusterServiceVersionPhase;
+use olm_fbc::did_you_mean::did_you_mean;
+
+use super::change::{Change, Harm, runs};
+use crate::catalog::Snapshot;
+use crate::explain::{Explanation, Failure, Reason};
+use crate::problem::{InstalledCsv, Problem, Subscription};
+
+/// Possible changes with what they do, the gentlest first. Among those equally gentle the likeliest of each Subscription and
+/// kind comes before the second of any, so that nothing is left out for its name alone.
+pub(super) fn of(
+    problem: &Problem,
+    explanation: &Explanation,
+    untouchable: &BTreeSet<String>,
+) -> Vec<(Change, Harm)> {
+    let mut groups: Vec<Vec<Change>> = Vec::new();
+    let names = explanation.taking_part();
+    let mut contested = replaced_by(explanation);
+    // Without what a Subscription has, it may begin anew; another one may have the same.
+    let taking_part = problem
+        .subscriptions
+        .iter()
+        .filter(|s| names.contains(s.name.as_str()));
+    contested.extend(
+        taking_part
+            .map(|s| s.installed_csv.as_str())
+            .filter(|csv| !csv.is_empty()),
+    );
+    for subscription in problem
+        .subscriptions
+        .iter()
+        .filter(|s| !untouchable.contains(&s.name))
+    {
+        let takes_part = names.contains(subscription.name.as_str())
+            || contested.contains(subscription.installed_csv.as_str());
+        if takes_part {
+            groups.extend(of_subscription(
+                problem,
+                subscription,
+                explanation.is_unsatisfiable(),
+            ));
+        }
+        if waits(problem, subscription)
+            && (takes_part || explanation.subscriptions.contains(&subscription.name))
+        {
+            groups.push(vec![Change::Approve {
+                subscription: subscription.name.clone(),
+                csv: subscription.current_csv.clone(),
+            }]);
+        }
+    }
+    let failed = |csv: &InstalledCsv| csv.phase == ClusterServiceVersionPhase::Failed.as_str();
+    if !problem.operator_group.fail_forward && problem.installed.iter().any(failed) {
+        groups.push(vec![Change::FailForward]);
+    }
+    if explanation.is_unsatisfiable() {
+        groups.extend(free_csvs(problem, explanation).map(|csv| vec![Change::RemoveCsv { csv }]));
+    }
+    let mut changes: Vec<(Harm, usize, Change)> = Vec::new();
+    for group in groups {
+        let mut places: BTreeMap<Harm, usize> = BTreeMap::new();
+        for change in group {
+            let harm = change.harm(problem);
+            let place = places.entry(harm).or_default();
+            changes.push((harm, *place, change));
+            *place += 1;
+        }
+    }
+    changes.sort();
+    changes
+        .into_iter()
+        .map(|(harm, _, change)| (change, harm))
+        .collect()
+}
+
+/// Installed operators that an upgrade would replace in the contradiction.
+fn replaced_by(explanation: &Explanation) -> BTreeSet<&str> {
+    let Failure::Unsatisfiable(reasons) = &explanation.failure else {
+        return BTreeSet::new();
+    };
+    let replaced = reasons.iter().filter_map(|reason| match reason {
+        Reason::Replaces { installed, .. } => Some(installed.csv()),
+        _ => None,
+    });
+    replaced.collect()
+}
+
+/// Installed operators that take part because nobody answers for them.
+fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Iterator<Item = String> {
+    let reasons = match &explanation.failure {
+        Failure::Unsatisfiable(reasons) => reasons.as_slice(),
+        Failure::Prevented { .. } => &[],
+    };
+    let found: BTreeSet<String> = reasons
+        .iter()
+        .filter_map(|reason| match reason {
+            Reason::NotReferenced { bundle } => Some(bundle.csv().to_owned()),
+            _ => None,
+        })
+        .filter(|csv| problem.installed.iter().any(|installed| installed.name == *csv))
+        .collect();
+    found.into_iter()
+}
+
+/// Whether an InstallPlan for the Subscription waits or is under way.
+fn waits(problem: &Problem, subscription: &Subscription) -> bool {
+    let Subscription {
+        current_csv,
+        installed_csv,
+        ..
+    } = subscription;
+    !current_csv.is_empty()
+        && current_csv != installed_csv
+        && !problem.installed.iter().any(|csv| csv.name == *current_csv)
+}
+
+/// Changes of one Subscription, by kind; of one kind the likeliest first.
+fn of_subscription(problem: &Problem, subscription: &Subscription, removable: bool) -> Vec<Vec<Change>> {
+    let name = || subscription.name.clone();
+    let mut groups = Vec::new();
+    let own = problem
+        .catalogs
+        .iter()
+        .find(|catalog| catalog.key == subscription.catalog);
+    if let Some(snapshot) = own.and_then(|catalog| catalog.content.as_deref().ok()) {
+        if snapshot.has_package(&subscription.package) {
+            groups.push(channels(snapshot, subscription));
+        } else {
+            let meant = did_you_mean(&subscription.package, snapshot.package_names());
+            groups.extend(meant.map(|to| {
+                vec![Change::Package {
+                    subscription: name(),
+                    from: subscription.package.clone(),
+                    to: to.to_owned(),
+                }]
+            }));
+        }
+    }
+    let mut others: Vec<_> = problem
+        .catalogs
+        .iter()
+        .filter(|catalog| catalog.key != subscription.catalog)
+        .filter(|catalog| {
+            let snapshot = catalog.content.as_deref().ok();
+            snapshot.is_some_and(|snapshot| snapshot.has_package(&subscription.package))
+        })
+        .collect();
+    // As the resolver prefers them, with a namesake before all.
+    others.sort_by_key(|catalog| {
+        let key = &catalog.key;
+        let is_namesake = key.name == subscription.catalog.name;
+        (
+            !is_namesake,
+            Reverse(catalog.priority),
+            key.namespace != problem.namespace,
+            key,
+        )
+    });
+    let catalogs = others.into_iter().map(|catalog| Change::Catalog {
+        subscription: name(),
+        from: subscription.catalog.clone(),
+        to: catalog.key.clone(),
+    });
+    groups.push(catalogs.collect());
+    let is_running = runs(problem, subscription);
+    if !subscription.starting_csv.is_empty() && !is_running {
+        groups.push(vec![Change::AnyStart {
+            subscription: name(),
+            starting_csv: subscription.starting_csv.clone(),
+        }]);
+    }
+    if removable {
+        let csv = is_running.then(|| subscription.installed_csv.clone());
+        groups.extend(csv.clone().map(|csv| {
+            vec![Change::Unsubscribe {
+                subscription: name(),
+                csv,
+            }]
+        }));
+        groups.push(vec![Change::RemoveSubscription {
+            subscription: name(),
+            csv,
+        }]);
+    }
+    groups
+}
+
+/// Other channels of the package: one of a like name first, then the default one, then those with the newest heads.
+fn channels(snapshot: &Snapshot, subscription: &Subscription) -> Vec<Change> {
+    let (package, now) = (&subscription.package, &subscription.channel);
+    let meant = did_you_mean(now, snapshot.channel_names(package));
+    // Where the channel exists, another of a like name is not what was meant.
+    let meant = meant.filter(|_| !snapshot.channel_names(package).any(|channel| channel == now));
+    let mut others: Vec<&str> = snapshot
+        .channel_names(package)
+        .filter(|channel| channel != now)
+        .collect();
+    others.sort_by_cached_key(|channel| {
+        let places = snapshot
+            .channel(package, channel)
+            .map(|view| view.entries)
+            .unwrap_or_default();
+        let entries = || places.iter().map(|&place| snapshot.entry(place));
+        let is_default = entries().any(|entry| entry.default_channel);
+        let newest = entries().filter_map(|entry| entry.version.clone()).max();
+        (Some(*channel) != meant, !is_default, Reverse(newest), *channel)
+    });
+    let changes = others.into_iter().map(|to| Change::Channel {
+        subscription: subscription.name.clone(),
+        from: now.clone(),
+        to: to.to_owned(),
+    });
+    changes.collect()
+}

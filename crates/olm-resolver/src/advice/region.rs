@@ -1,0 +1,182 @@
+//! Parts of a namespace that no change of advice connects, so that trying one needs no more than its own part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_fbc::did_you_mean::did_you_mean;
+
+use crate::catalog::CatalogKey;
+use crate::disjoint_sets::DisjointSets;
+use crate::explain::Explanation;
+use crate::installed;
+use crate::problem::{Problem, Subscription};
+use crate::universe::{EntryRef, Universe};
+use crate::variables::{self, Subject};
+
+/// The parts. A part is what hangs together when every Subscription could follow every channel of its package in every
+/// catalog, which is as far as changes go.
+pub(super) struct Regions {
+    /// Part of each Subscription and each installed operator, by name.
+    of_subscription: BTreeMap<String, usize>,
+    of_installed: BTreeMap<String, usize>,
+    /// Places of the Subscriptions and the installed operators of each part.
+    members: BTreeMap<usize, Members>,
+}
+
+#[derive(Default)]
+struct Members {
+    subscriptions: Vec<usize>,
+    installed: Vec<usize>,
+}
+
+/// A Subscription as a change could make it, and the Subscriptions that could become so.
+type Variants = BTreeMap<(CatalogKey, String, String, String), Vec<usize>>;
+
+impl Regions {
+    /// None where the namespace cannot be read as a whole.
+    pub(super) fn new(problem: &Problem) -> Option<Self> {
+        let mut wide = problem.clone();
+        let first_variant = problem.subscriptions.len();
+        let mut owners: Vec<Vec<usize>> = (0..first_variant).map(|place| vec![place]).collect();
+        for ((catalog, package, channel, starting_csv), places) in variants(problem) {
+            wide.subscriptions.push(Subscription {
+                // No object has such a name.
+                name: format!("/{}", owners.len()),
+                package,
+                channel,
+                starting_csv,
+                catalog,
+                ..Subscription::default()
+            });
+            owners.push(places);
+        }
+        let places: BTreeMap<&str, usize> = wide
+            .subscriptions
+            .iter()
+            .enumerate()
+            .map(|(place, s)| (s.name.as_str(), place))
+            .collect();
+        let universe = Universe::new(&wide).ok()?;
+        let variables = variables::build(&wide, &universe);
+        let entries: Vec<String> = universe
+            .installed()
+            .map(|(_, entry)| entry.name.to_string())
+            .collect();
+        let mut sets = DisjointSets::new(first_variant + entries.len());
+        for component in variables.instance.components() {
+            let mut first = None;
+            for &variable in component.variables() {
+                let entry;
+                let joined: &[usize] = match variables.subject(variable) {
+                    Subject::Subscription(s) => {
+                        places.get(s.name.as_str()).map_or(&[], |&place| &owners[place])
+                    }
+                    Subject::Bundle(EntryRef::Installed(place)) => {
+                        entry = [first_variant + place];
+                        &entry
+                    }
+                    _ => &[],
+                };
+                for &member in joined {
+                    sets.join(*first.get_or_insert(member), member);
+                }
+            }
+        }
+        let mut regions = Self {
+            of_subscription: BTreeMap::new(),
+            of_installed: BTreeMap::new(),
+            members: BTreeMap::new(),
+        };
+        for (place, entry) in entries.into_iter().enumerate() {
+            regions
+                .of_installed
+                .insert(entry, sets.root(first_variant + place));
+        }
+        for (place, subscription) in problem.subscriptions.iter().enumerate() {
+            let part = sets.root(place);
+            regions.of_subscription.insert(subscription.name.clone(), part);
+            regions.members.entry(part).or_default().subscriptions.push(place);
+        }
+        regions.add_installed(problem);
+        Some(regions)
+    }
+
+    /// What is on its way out goes with its successor, as it counts again without that.
+    fn add_installed(&mut self, problem: &Problem) {
+        let successors = installed::successors(problem);
+        for (place, csv) in problem.installed.iter().enumerate() {
+            let mut current = csv;
+            for _ in 0..=problem.installed.len() {
+                if let Some(&part) = self.of_installed.get(&current.name) {
+                    self.members.entry(part).or_default().installed.push(place);
+                    break;
+                }
+                match successors.get(current.name.as_str()) {
+                    Some(next) => current = next,
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// The problem without what has nothing to do with the failure, whatever is changed.
+    pub(super) fn limit(&self, problem: &Problem, explanation: &Explanation) -> Problem {
+        let subscriptions = explanation
+            .subscriptions
+            .iter()
+            .filter_map(|name| self.of_subscription.get(name));
+        let installed = explanation
+            .installed
+            .iter()
+            .filter_map(|name| self.of_installed.get(name));
+        let parts: BTreeSet<usize> = subscriptions.chain(installed).copied().collect();
+        let members = || parts.iter().filter_map(|part| self.members.get(part));
+        problem.limited(
+            members()
+                .flat_map(|members| &members.subscriptions)
+                .map(|&place| &problem.subscriptions[place]),
+            members()
+                .flat_map(|members| &members.installed)
+                .map(|&place| &problem.installed[place]),
+        )
+    }
+}
+
+/// Every Subscription as every change could make it.
+fn variants(problem: &Problem) -> Variants {
+    let mut variants = Variants::new();
+    for (place, subscription) in problem.subscriptions.iter().enumerate() {
+        let Subscription {
+            package,
+            channel,
+            catalog,
+            current_csv,
+            installed_csv,
+            ..
+        } = subscription;
+        let mut add = |catalog: &CatalogKey, package: &str, channel: &str, start: &str| {
+            let variant = (
+                catalog.clone(),
+                package.to_owned(),
+                channel.to_owned(),
+                start.to_owned(),
+            );
+            variants.entry(variant).or_default().push(place);
+        };
+        if !current_csv.is_empty() && current_csv != installed_csv {
+            add(catalog, package, channel, current_csv);
+        }
+        for catalog in &problem.catalogs {
+            let Ok(snapshot) = &catalog.content else { continue };
+            let package = if snapshot.has_package(package) {
+                Some(package.as_str())
+            } else {
+                did_you_mean(package, snapshot.package_names())
+            };
+            let Some(package) = package else { continue };
+            for channel in snapshot.channel_names(package) {
+                add(&catalog.key, package, channel, "");
+            }
+        }
+    }
+    variants
+}

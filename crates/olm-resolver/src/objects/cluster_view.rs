@@ -1,0 +1,120 @@
+//! The objects of a namespace as the cluster sees them: what is on its way out does not count, and a status follows what is there.
+
+use std::collections::BTreeSet;
+
+use kube_core::{Resource, ResourceExt};
+use olm_api::install_mode::NAMESPACE_ALL;
+use olm_api::v1::OperatorGroup;
+use olm_api::v1alpha1::{ClusterServiceVersion, Subscription, SubscriptionStatus};
+
+use super::{installed_csv, resolver_subscription};
+use crate::cluster_fit::GroupTargets;
+use crate::installed::mark_replaced;
+use crate::plan::Waiting;
+use crate::problem::InstalledCsv;
+
+/// Subscriptions and ClusterServiceVersions that count.
+pub(super) struct ClusterView<'o> {
+    /// With their settled statuses.
+    pub(super) subscriptions: Vec<(&'o Subscription, SubscriptionStatus)>,
+    csvs: Vec<&'o ClusterServiceVersion>,
+    /// What does not count, in words.
+    pub(super) left_out: Vec<String>,
+}
+
+impl<'o> ClusterView<'o> {
+    pub(super) fn of(subscriptions: &[&'o Subscription], csvs: &[&'o ClusterServiceVersion]) -> Self {
+        let mut left_out = Vec::new();
+        let mut stays = |kind: &str, name: String, is_deleted: bool| {
+            if is_deleted {
+                left_out.push(format!(
+                    "{kind} {name} is being deleted: the plan is made as if it were gone"
+                ));
+            }
+            !is_deleted
+        };
+        let csvs: Vec<&ClusterServiceVersion> = csvs
+            .iter()
+            .copied()
+            .filter(|csv| stays("clusterserviceversion", csv.name_any(), is_deleted(*csv)))
+            .collect();
+        let subscriptions: Vec<&Subscription> = subscriptions
+            .iter()
+            .copied()
+            .filter(|s| stays("subscription", s.name_any(), is_deleted(*s)))
+            .collect();
+        let there: BTreeSet<String> = csvs.iter().map(|csv| csv.name_any()).collect();
+        let subscriptions = subscriptions.into_iter().map(|object| {
+            let mut status = object.status.clone().unwrap_or_default();
+            // catalog-operator says so as soon as the ClusterServiceVersion is there, before it resolves.
+            if let Some(current) = status.current_csv.clone().filter(|csv| there.contains(csv)) {
+                status.installed_csv = Some(current);
+            }
+            (object, status)
+        });
+        Self {
+            subscriptions: subscriptions.collect(),
+            csvs,
+            left_out,
+        }
+    }
+
+    pub(super) fn resolver_subscriptions(&self) -> Vec<crate::problem::Subscription> {
+        let subscriptions = self.subscriptions.iter();
+        subscriptions
+            .map(|(object, status)| resolver_subscription(object, status))
+            .collect()
+    }
+
+    pub(super) fn installed(&self) -> Vec<InstalledCsv> {
+        let mut installed: Vec<InstalledCsv> = self.csvs.iter().map(|csv| installed_csv(csv)).collect();
+        mark_replaced(&mut installed, &self.resolver_subscriptions());
+        installed
+    }
+
+    /// InstallPlans that the statuses refer to and that have not brought what they are for.
+    pub(super) fn waiting(&self) -> Vec<Waiting> {
+        let there: BTreeSet<String> = self.csvs.iter().map(|csv| csv.name_any()).collect();
+        let waiting = self.subscriptions.iter().filter_map(|(object, status)| {
+            let csv = status
+                .current_csv
+                .clone()
+                .filter(|csv| !csv.is_empty() && !there.contains(csv))?;
+            let reference = status
+                .install_plan_ref
+                .as_ref()
+                .and_then(|plan| plan.name.clone());
+            let older = status.install_plan.as_ref().map(|plan| plan.name.clone());
+            Some(Waiting {
+                subscription: object.name_any(),
+                csv,
+                install_plan: reference.or(older).filter(|name| !name.is_empty()),
+            })
+        });
+        waiting.filter(|waiting| waiting.install_plan.is_some()).collect()
+    }
+}
+
+/// ClusterServiceVersions and Subscriptions alike stay visible until their finalizers are through.
+fn is_deleted<K: Resource>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
+}
+
+/// What the group selects; None where only the cluster knows, as labels decide it.
+pub(super) fn targets(group: &OperatorGroup) -> Option<GroupTargets> {
+    let told = group
+        .status
+        .as_ref()
+        .map(|status| status.namespaces.iter().cloned().collect::<Vec<_>>());
+    let listed: Vec<String> = group.spec.target_namespaces.iter().cloned().collect();
+    let namespaces = match told.filter(|told| !told.is_empty()) {
+        Some(told) => told,
+        None if !listed.is_empty() => listed,
+        None if group.spec.selector.is_some() => return None,
+        None => vec![NAMESPACE_ALL.to_owned()],
+    };
+    Some(GroupTargets {
+        group: group.name_any(),
+        namespaces,
+    })
+}

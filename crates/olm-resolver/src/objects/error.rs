@@ -1,0 +1,73 @@
+//! Why objects cannot be used.
+
+use std::io;
+
+use olm_fbc::yaml;
+
+/// Why objects cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    /// A file cannot be read.
+    #[error("cannot read {file}")]
+    File {
+        /// Its path, or `stdin`.
+        file: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is not YAML or JSON.
+    #[error("{file}")]
+    Syntax {
+        /// Its path, or `stdin`.
+        file: String,
+        /// What is wrong, and in which line.
+        #[source]
+        source: yaml::Error,
+    },
+    /// An object is not what its kind demands.
+    #[error("{object}: field `{field}`: {cause}")]
+    Object {
+        /// Its kind, namespace and name.
+        object: String,
+        /// The field, `.` for the whole.
+        field: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A document is no object.
+    #[error("{0} is no Kubernetes object: it has no kind")]
+    NoKind(String),
+    /// A document is part of a catalog.
+    #[error(
+        "{0} is part of a catalog and no Kubernetes object: name the catalog's directory instead of a file of it"
+    )]
+    Blob(String),
+    /// An object has no name.
+    #[error("{kind} in {origin} has no name: set metadata.name")]
+    NoName {
+        /// Its kind.
+        kind: String,
+        /// Where it stands.
+        origin: String,
+    },
+    /// There is nothing to plan for.
+    #[error("no Subscription among the objects: a plan is made for the Subscriptions of a namespace")]
+    NoSubscription,
+    /// There is nothing to plan for in the namespace asked for, nor in another.
+    #[error(
+        "no Subscription in namespace {0}, nor elsewhere among the objects: choose another with --namespace"
+    )]
+    NoneInNamespace(String),
+    /// It is not clear which namespace is meant.
+    #[error("the objects have subscriptions in namespaces {0}: choose one with --namespace")]
+    SeveralNamespaces(String),
+    /// The namespace has no Subscription.
+    #[error("no Subscription in namespace {namespace}: there are some in {known}")]
+    NotInNamespace {
+        /// The namespace asked for.
+        namespace: String,
+        /// Where there are any.
+        known: String,
+    },
+}

@@ -1,0 +1,134 @@
+//! Upgrades that a channel offers and a Subscription does not get.
+
+use std::collections::BTreeSet;
+
+use crate::enumeration::list;
+use crate::explain::{MAX_LINES, Tree, WIDTH, lines};
+use crate::problem::{Problem, Subscription};
+use crate::resolve::{ByName, parts, resolve};
+
+/// A Subscription that stays behind its channel. That is no failure: OLM keeps what is installed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeldBack {
+    /// The Subscription.
+    pub subscription: String,
+    /// What it has.
+    pub installed: String,
+    /// That it stays, in one line.
+    pub message: String,
+    /// The reasons.
+    pub tree: Vec<Tree>,
+}
+
+impl HeldBack {
+    /// The reasons as lines.
+    pub fn lines(&self) -> Vec<String> {
+        lines(&self.tree, MAX_LINES, WIDTH)
+    }
+}
+
+/// Subscriptions that stay where they are although their channel goes on, with the reasons; `failed` ones are told elsewhere.
+pub fn held(problem: &Problem, failed: &BTreeSet<String>) -> Vec<HeldBack> {
+    let mut held: Vec<HeldBack> = Vec::new();
+    let by_name = ByName::new(problem);
+    let mut offered: BTreeSet<String> = BTreeSet::new();
+    for part in parts(problem).unwrap_or_default() {
+        offered.extend(part.offered.iter().cloned());
+        if part.subscriptions.iter().any(|name| failed.contains(name)) {
+            continue;
+        }
+        // Asked for one Subscription after the other, so each part by itself: a namespace is large, its parts are not.
+        let alone = (!part.offered.is_empty()).then(|| part.limit(problem, &by_name));
+        held.extend(
+            alone
+                .iter()
+                .flat_map(|alone| part.offered.iter().filter_map(move |name| by_others(alone, name))),
+        );
+    }
+    let stranded = problem.subscriptions.iter().filter(|s| !failed.contains(&s.name));
+    held.extend(stranded.filter_map(|subscription| without_a_way(problem, &by_name, subscription, &offered)));
+    held.sort_by(|a, b| a.subscription.cmp(&b.subscription));
+    held.dedup_by(|a, b| a.subscription == b.subscription);
+    held
+}
+
+/// What stands in the way of an upgrade that is offered.
+fn by_others(problem: &Problem, name: &str) -> Option<HeldBack> {
+    let mut asked = problem.clone();
+    let subscription = asked.subscriptions.iter_mut().find(|s| s.name == *name)?;
+    subscription.must_move = true;
+    let installed = subscription.installed_csv.clone();
+    let resolution = resolve(&asked).ok()?;
+    let mut failures = resolution.failures.iter();
+    let failure = failures.find(|f| f.subscriptions.iter().any(|s| s == name))?;
+    failure.offers_something(name).then(|| HeldBack {
+        subscription: name.to_owned(),
+        message: format!("subscription {name} stays at {installed}"),
+        installed,
+        tree: failure.tree(),
+    })
+}
+
+/// A version that is installed, is no head, and from which nothing leads on.
+fn without_a_way(
+    problem: &Problem,
+    by_name: &ByName<'_>,
+    subscription: &Subscription,
+    offered: &BTreeSet<String>,
+) -> Option<HeldBack> {
+    let Subscription {
+        name,
+        package,
+        channel,
+        catalog,
+        installed_csv: installed,
+        ..
+    } = subscription;
+    let is_there = by_name
+        .installed
+        .get(installed.as_str())
+        .is_some_and(|csv| !csv.copied);
+    let catalog = problem.catalogs.iter().find(|c| c.key == *catalog)?;
+    let snapshot = catalog.content.as_deref().ok()?;
+    if !is_there || offered.contains(name) {
+        return None;
+    }
+    let channels: Vec<&str> = snapshot
+        .channel_names(package)
+        .filter(|name| channel.is_empty() || name == channel)
+        .collect();
+    let heads: BTreeSet<&str> = channels
+        .iter()
+        .filter_map(|channel| snapshot.head(package, channel))
+        .collect();
+    if heads.is_empty() || heads.contains(installed.as_str()) {
+        return None;
+    }
+    let heads = list(heads.into_iter());
+    let place = if channel.is_empty() {
+        format!("the channels of package {package}")
+    } else {
+        format!("channel {channel}")
+    };
+    let leaf = |text: String| Tree {
+        text,
+        because: Vec::new(),
+    };
+    Some(HeldBack {
+        subscription: name.clone(),
+        installed: installed.clone(),
+        message: format!(
+            "subscription {name} stays at {installed}: no entry leads from {installed} to {heads}"
+        ),
+        tree: vec![
+            leaf(format!(
+                "no entry of {place} in catalog {} names {installed} in replaces or skips, or has its version in a skipRange",
+                catalog.key
+            )),
+            leaf(format!(
+                "another channel may lead on: see --target; else the publisher of the catalog has to add the way, or delete \
+                 subscription {name} and clusterserviceversion {installed} and subscribe again [destroys what runs: {installed}]"
+            )),
+        ],
+    })
+}

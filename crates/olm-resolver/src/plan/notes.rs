@@ -1,0 +1,89 @@
+//! What is to be said of a plan beside what it does.
+
+use olm_fbc::entry::Deprecation;
+use serde_json::Value;
+
+use super::{Install, Plan, Question};
+use crate::cluster_fit::{KubernetesVersion, unsupported_targets};
+use crate::problem::{Problem, Subscription};
+
+/// Deprecations of what the Subscriptions have in the end, each once.
+pub(super) fn deprecations(problem: &Problem) -> Vec<String> {
+    let mut notes = Vec::new();
+    for subscription in &problem.subscriptions {
+        for note in of_subscription(problem, subscription) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
+}
+
+fn of_subscription(problem: &Problem, subscription: &Subscription) -> Vec<String> {
+    let Subscription {
+        package,
+        channel,
+        installed_csv: installed,
+        ..
+    } = subscription;
+    let catalog = problem.catalogs.iter().find(|c| c.key == subscription.catalog);
+    let Some(snapshot) = catalog.and_then(|catalog| catalog.content.as_deref().ok()) else {
+        return Vec::new();
+    };
+    let own = snapshot.find(package, channel, installed);
+    // What is not installed has no bundle to be told of, but its package and channel all the same.
+    let Some(entry) = own.or_else(|| snapshot.first(package, channel)) else {
+        return Vec::new();
+    };
+    let Some(deprecation) = &entry.deprecation else {
+        return Vec::new();
+    };
+    let Deprecation {
+        package: of_package,
+        channel: of_channel,
+        bundle: of_bundle,
+    } = &**deprecation;
+    let of_package = of_package
+        .iter()
+        .map(|text| format!("package {package} is deprecated: {text}"));
+    let of_channel = of_channel
+        .iter()
+        .filter(|_| !channel.is_empty())
+        .map(|text| format!("channel {channel} of package {package} is deprecated: {text}"));
+    let of_bundle = of_bundle
+        .iter()
+        .filter(|_| own.is_some())
+        .map(|text| format!("bundle {installed} is deprecated: {text}"));
+    of_package.chain(of_channel).chain(of_bundle).collect()
+}
+
+impl Plan {
+    /// Notes what is installed and the cluster will not run: what needs a newer Kubernetes than `kubernetes`, and what does
+    /// not support the namespaces that the OperatorGroup selects. `csv_of` has the ClusterServiceVersion of an install, as
+    /// far as its catalog tells it.
+    pub fn note_unfit(
+        &mut self,
+        question: &Question,
+        kubernetes: Option<&KubernetesVersion>,
+        mut csv_of: impl FnMut(&Install) -> Option<Value>,
+    ) {
+        if kubernetes.is_none() && question.targets.is_none() {
+            return;
+        }
+        let mut notes = Vec::new();
+        for install in self.install() {
+            let Some(csv) = csv_of(install) else { continue };
+            let too_old = kubernetes.and_then(|kubernetes| kubernetes.too_old_for(&install.name, &csv));
+            notes.extend(too_old.map(|text| {
+                format!("{text}: its ClusterServiceVersion will wait in phase Pending until the cluster is upgraded")
+            }));
+            let unsupported = question
+                .targets
+                .as_ref()
+                .and_then(|targets| unsupported_targets(&install.name, &csv, &self.namespace, targets));
+            notes.extend(unsupported);
+        }
+        self.notes.extend(notes);
+    }
+}

@@ -1,0 +1,430 @@
+//! What holds for all advice, checked on random small namespaces against trying everything.
+//!
+//! 100,000 problems in a release build (`cargo test --release -p olm-resolver --test advice`), a fiftieth of that otherwise.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use go_compat::semver::Version;
+use olm_fbc::did_you_mean::did_you_mean;
+use olm_fbc::entry::{BundleEntry, EntryProperty};
+use olm_resolver::{
+    Advisor, Catalog, CatalogKey, Change, Explanation, Failure, Harm, InstalledCsv, Problem, Snapshot,
+    Subscription, resolve,
+};
+use olm_testing::laws::config;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+const CASES: u32 = if cfg!(debug_assertions) { 2_000 } else { 100_000 };
+
+/// A bundle as drawn: APIs it provides and requires. Nothing ever provides API 3.
+#[derive(Clone, Debug)]
+struct Drawn {
+    provides: Vec<usize>,
+    requires: Vec<usize>,
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    (
+        subsequence(vec![0, 1, 2], 0..=1),
+        subsequence(vec![0, 1, 2, 3], 0..=1),
+    )
+        .prop_map(|(provides, requires)| Drawn { provides, requires })
+}
+
+/// Catalog, package and channel with their chain, the oldest first.
+type Channel = (&'static str, usize, &'static str, Vec<Drawn>);
+
+fn channels() -> impl Strategy<Value = Vec<Channel>> {
+    let places: Vec<(&'static str, usize, &'static str)> = ["cat", "zoo"]
+        .into_iter()
+        .flat_map(|catalog| {
+            (0..3).flat_map(move |package| ["stable", "beta"].map(|channel| (catalog, package, channel)))
+        })
+        .collect();
+    subsequence(places, 2..=7).prop_flat_map(|places| {
+        places
+            .into_iter()
+            .map(|(catalog, package, channel)| {
+                prop::collection::vec(drawn(), 1..=2)
+                    .prop_map(move |chain| (catalog, package, channel, chain))
+            })
+            .collect::<Vec<_>>()
+    })
+}
+
+/// A Subscription as drawn; the last two say whether it has something installed, and whether it waits for a plan.
+type Asked = (usize, &'static str, &'static str, &'static str, bool, bool);
+
+fn asked() -> impl Strategy<Value = Asked> {
+    (
+        // Package 3 is not there.
+        select(vec![0, 0, 1, 1, 2, 2, 3]),
+        select(vec!["stable", "stable", "beta", "", "stabel"]),
+        select(vec!["cat", "cat", "zoo", "czt"]),
+        select(vec!["", "", "", "gone"]),
+        prop::bool::weighted(0.4),
+        prop::bool::weighted(0.1),
+    )
+}
+
+fn api(index: usize) -> String {
+    format!(r#"{{"group":"g","version":"v1","kind":"K{index}"}}"#)
+}
+
+fn name(package: usize, channel: &str, version: usize) -> String {
+    format!("p{package}-{channel}.v{version}.0.0")
+}
+
+fn properties(package: usize, version: usize, bundle: &Drawn) -> Vec<EntryProperty> {
+    let own = format!(r#"{{"packageName":"p{package}","version":"{version}.0.0"}}"#);
+    let provided = bundle
+        .provides
+        .iter()
+        .map(|&a| EntryProperty::new("olm.gvk", api(a)));
+    let required = bundle
+        .requires
+        .iter()
+        .map(|&a| EntryProperty::new("olm.gvk.required", api(a)));
+    provided
+        .chain(required)
+        .chain([EntryProperty::new("olm.package", own)])
+        .collect()
+}
+
+fn entries<'d>(channels: &'d [Channel], catalog: &'d str) -> impl Iterator<Item = BundleEntry> {
+    channels
+        .iter()
+        .filter(move |(home, ..)| *home == catalog)
+        .flat_map(|(_, package, channel, chain)| {
+            chain.iter().enumerate().map(move |(place, bundle)| BundleEntry {
+                name: name(*package, channel, place + 1).into(),
+                package: format!("p{package}").into(),
+                channel: (*channel).into(),
+                default_channel: *channel == "stable",
+                version: Some(Version::new(place as u64 + 1, 0, 0)),
+                replaces: (place > 0).then(|| name(*package, channel, place).into()),
+                skips: Arc::default(),
+                skip_range: None,
+                properties: properties(*package, place + 1, bundle).into(),
+                provided_apis: Arc::default(),
+                required_apis: Arc::default(),
+                bundle_path: None,
+                inline: None,
+                deprecation: None,
+            })
+        })
+}
+
+fn installed(name: &str, phase: &str, properties: &[EntryProperty]) -> InstalledCsv {
+    let properties: Vec<String> = properties
+        .iter()
+        .map(|p| format!(r#"{{"type":"{}","value":{}}}"#, p.kind, p.value))
+        .collect();
+    InstalledCsv {
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        phase: phase.to_owned(),
+        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(","))),
+        ..InstalledCsv::default()
+    }
+}
+
+fn key(name: &str) -> CatalogKey {
+    CatalogKey {
+        name: name.to_owned(),
+        namespace: "ns".to_owned(),
+    }
+}
+
+prop_compose! {
+    fn problems()(
+        channels in channels(),
+        asked in prop::collection::vec(asked(), 1..=4),
+        free in prop::option::weighted(0.4, drawn()),
+        failed in prop::bool::weighted(0.1),
+        names in Just(vec!["a", "b", "c", "d"]).prop_shuffle(),
+    ) -> Problem {
+        let mut csvs: BTreeMap<String, InstalledCsv> = BTreeMap::new();
+        let mut subscriptions = Vec::new();
+        for (place, (package, channel, catalog, start, has, waits)) in asked.into_iter().enumerate() {
+            let version = |number: usize| {
+                let chain = channels.iter().find(|(_, p, c, _)| *p == package && *c == channel);
+                chain.and_then(|(_, _, _, chain)| Some((name(package, channel, number), chain.get(number - 1)?)))
+            };
+            let current = version(1).filter(|_| has);
+            if let Some((csv, bundle)) = &current {
+                let phase = if failed { "Failed" } else { "Succeeded" };
+                csvs.insert(csv.clone(), installed(csv, phase, &properties(package, 1, bundle)));
+            }
+            let installed_csv = current.map(|(csv, _)| csv).unwrap_or_default();
+            let next = version(if installed_csv.is_empty() { 1 } else { 2 }).filter(|_| waits);
+            subscriptions.push(Subscription {
+                name: names[place].to_owned(),
+                package: format!("p{package}"),
+                channel: channel.to_owned(),
+                starting_csv: start.to_owned(),
+                catalog: key(catalog),
+                current_csv: next.map_or_else(|| installed_csv.clone(), |(csv, _)| csv),
+                installed_csv,
+                must_move: false,
+            });
+        }
+        if let Some(free) = free {
+            csvs.insert("free.v1".to_owned(), installed("free.v1", "Succeeded", &properties(9, 1, &free)));
+        }
+        Problem {
+            namespace: "ns".to_owned(),
+            subscriptions,
+            installed: csvs.into_values().collect(),
+            catalogs: ["cat", "zoo"].map(|catalog| Catalog {
+                key: key(catalog),
+                priority: 0,
+                content: Ok(Arc::new(Snapshot::new(entries(&channels, catalog)))),
+            }).to_vec(),
+            ..Problem::default()
+        }
+    }
+}
+
+fn snapshot<'p>(problem: &'p Problem, key: &CatalogKey) -> Option<&'p Snapshot> {
+    let catalog = problem.catalogs.iter().find(|catalog| catalog.key == *key)?;
+    catalog.content.as_deref().ok()
+}
+
+/// Everything that could be changed, whoever takes part in the contradiction.
+fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bool) -> Vec<Change> {
+    let mut all = Vec::new();
+    for s in problem
+        .subscriptions
+        .iter()
+        .filter(|s| explanation.subscriptions.contains(&s.name))
+    {
+        let subscription = || s.name.clone();
+        let is_there = |csv: &String| problem.installed.iter().any(|installed| installed.name == *csv);
+        let runs = is_there(&s.installed_csv);
+        if let Some(own) = snapshot(problem, &s.catalog) {
+            let channels: Vec<&str> = own.channel_names(&s.package).collect();
+            if channels.is_empty() {
+                let meant = did_you_mean(&s.package, own.package_names());
+                all.extend(meant.map(|to| Change::Package {
+                    subscription: subscription(),
+                    from: s.package.clone(),
+                    to: to.to_owned(),
+                }));
+            }
+            all.extend(
+                channels
+                    .into_iter()
+                    .filter(|channel| *channel != s.channel)
+                    .map(|to| Change::Channel {
+                        subscription: subscription(),
+                        from: s.channel.clone(),
+                        to: to.to_owned(),
+                    }),
+            );
+        }
+        for other in problem.catalogs.iter().filter(|other| other.key != s.catalog) {
+            if snapshot(problem, &other.key)
+                .unwrap()
+                .channel_names(&s.package)
+                .next()
+                .is_some()
+            {
+                all.push(Change::Catalog {
+                    subscription: subscription(),
+                    from: s.catalog.clone(),
+                    to: other.key.clone(),
+                });
+            }
+        }
+        if !s.starting_csv.is_empty() && !runs {
+            all.push(Change::AnyStart {
+                subscription: subscription(),
+                starting_csv: s.starting_csv.clone(),
+            });
+        }
+        if !s.current_csv.is_empty() && s.current_csv != s.installed_csv && !is_there(&s.current_csv) {
+            all.push(Change::Approve {
+                subscription: subscription(),
+                csv: s.current_csv.clone(),
+            });
+        }
+        if is_unsatisfiable {
+            let csv = runs.then(|| s.installed_csv.clone());
+            all.extend(csv.clone().map(|csv| Change::Unsubscribe {
+                subscription: subscription(),
+                csv,
+            }));
+            all.push(Change::RemoveSubscription {
+                subscription: subscription(),
+                csv,
+            });
+        }
+    }
+    if problem.installed.iter().any(|csv| csv.phase == "Failed") && !problem.operator_group.fail_forward {
+        all.push(Change::FailForward);
+    }
+    let owned = |csv: &String| problem.subscriptions.iter().any(|s| s.installed_csv == *csv);
+    let free = problem
+        .installed
+        .iter()
+        .map(|csv| &csv.name)
+        .filter(|csv| !owned(csv) && is_unsatisfiable);
+    all.extend(free.map(|csv| Change::RemoveCsv { csv: csv.clone() }));
+    all
+}
+
+fn failing(problem: &Problem) -> BTreeSet<String> {
+    let resolution = resolve(problem).unwrap();
+    resolution
+        .failures
+        .into_iter()
+        .flat_map(|f| f.subscriptions.into_iter().chain(f.installed))
+        .collect()
+}
+
+/// Whether nobody concerned fails any more, and nobody else does who did not.
+fn helps(before: &BTreeSet<String>, explanation: &Explanation, changed: &Problem) -> bool {
+    failing(changed).iter().all(|name| {
+        before.contains(name)
+            && !explanation.subscriptions.contains(name)
+            && !explanation.installed.contains(name)
+    })
+}
+
+/// What a change does to what runs, by the plain meaning of the words.
+fn harm(problem: &Problem, change: &Change) -> Harm {
+    let after = change.applied(problem);
+    let edits_what_runs = change.subscription().is_none_or(|name| {
+        let subscription = problem.subscriptions.iter().find(|s| s.name == name).unwrap();
+        problem
+            .installed
+            .iter()
+            .any(|csv| csv.name == subscription.installed_csv)
+    });
+    let is_approval = matches!(change, Change::Approve { .. });
+    if !is_approval && after.installed.len() < problem.installed.len() {
+        Harm::Destroys
+    } else if edits_what_runs {
+        Harm::Running
+    } else {
+        Harm::None
+    }
+}
+
+fn check(problem: &Problem) -> Result<(), TestCaseError> {
+    let resolution = resolve(problem).unwrap();
+    let advisor = Advisor::new(problem, &resolution.failures);
+    let before = failing(problem);
+    for explanation in &resolution.failures {
+        let advice = advisor.advise(explanation);
+        let is_unsatisfiable = matches!(explanation.failure, Failure::Unsatisfiable(_));
+        prop_assert_eq!(advice.untried, 0);
+        for fix in &advice.fixes {
+            let mut changed = problem.clone();
+            for change in &fix.changes {
+                changed = change.applied(&changed);
+            }
+            prop_assert!(helps(&before, explanation, &changed), "{:?} does not help", fix);
+        }
+        let mut singles: Vec<(Harm, Change)> = everything(problem, explanation, is_unsatisfiable)
+            .into_iter()
+            .filter(|change| helps(&before, explanation, &change.applied(problem)))
+            .map(|change| (harm(problem, &change), change))
+            .collect();
+        singles.sort();
+        if !singles.is_empty() || !is_unsatisfiable {
+            let found: Vec<Harm> = advice.fixes.iter().map(|fix| fix.harm).collect();
+            let best: Vec<Harm> = singles.iter().map(|(harm, _)| *harm).take(5).collect();
+            prop_assert_eq!(&found, &best, "{:?}\nwould do: {:?}", advice, singles);
+            for fix in &advice.fixes {
+                let change = &fix.changes[0];
+                prop_assert!(
+                    singles.contains(&(harm(problem, change), change.clone())),
+                    "{:?}",
+                    fix
+                );
+            }
+            let distinct: BTreeSet<&Change> = advice.fixes.iter().map(|fix| &fix.changes[0]).collect();
+            prop_assert_eq!(distinct.len(), advice.fixes.len());
+            continue;
+        }
+        let mut best: Option<Harm> = None;
+        for first in everything(problem, explanation, true) {
+            let changed = first.applied(problem);
+            for second in everything(&changed, explanation, true) {
+                let worst = harm(problem, &first).max(harm(&changed, &second));
+                let is_better = best.is_none_or(|best| worst < best);
+                if is_better && helps(&before, explanation, &second.applied(&changed)) {
+                    best = Some(worst);
+                }
+            }
+        }
+        prop_assert_eq!(advice.fixes.first().map(|fix| fix.harm), best, "{:?}", advice);
+        prop_assert_eq!(advice.is_stuck, best.is_none());
+    }
+    Ok(())
+}
+
+/// The same namespace with its Subscriptions named the other way round.
+fn renamed(name: &str) -> String {
+    let turned = ["d", "c", "b", "a"];
+    ["a", "b", "c", "d"]
+        .iter()
+        .position(|known| *known == name)
+        .map_or(name, |place| turned[place])
+        .to_owned()
+}
+
+/// What single changes there are, with the names of Subscriptions turned if asked.
+fn told(problem: &Problem, turn: bool) -> BTreeSet<(Vec<String>, String, bool)> {
+    let resolution = resolve(problem).unwrap();
+    let advisor = Advisor::new(problem, &resolution.failures);
+    let mut told = BTreeSet::new();
+    for failure in &resolution.failures {
+        let advice = advisor.advise(failure);
+        let mut names: Vec<String> = failure.subscriptions.clone();
+        if turn {
+            names = names.iter().map(|name| renamed(name)).collect();
+            names.sort();
+        }
+        if advice.more > 0 {
+            told.insert((names, format!("{} and more", advice.fixes.len()), true));
+            continue;
+        }
+        for fix in advice.fixes.iter().filter(|fix| fix.changes.len() == 1) {
+            let mut text = format!("{:?}", fix.changes[0]);
+            if turn && let Some(name) = fix.changes[0].subscription() {
+                let field = |name: &str| format!("subscription: {name:?}");
+                text = text.replace(&field(name), &field(&renamed(name)));
+            }
+            told.insert((names.clone(), text, advice.is_stuck));
+        }
+    }
+    told
+}
+
+proptest! {
+    #![proptest_config(config(CASES))]
+
+    /// Each advice, applied, makes its Subscriptions resolvable, and none that is gentler is left out.
+    #[test]
+    fn advice_helps_and_nothing_gentler_is_left_out(problem in problems()) {
+        check(&problem)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(CASES / 4))]
+
+    #[test]
+    fn advice_does_not_depend_on_the_alphabet(problem in problems()) {
+        let mut turned = problem.clone();
+        turned.subscriptions.iter_mut().for_each(|s| s.name = renamed(&s.name));
+        prop_assert_eq!(told(&problem, false), told(&turned, true));
+    }
+}
