@@ -16,6 +16,7 @@ use crate::manifest_validator::{ManifestValidator, ShapeValidator};
 
 mod blob;
 mod graph;
+mod required;
 
 /// What a finding is about. The names are stable: they are given to `--allow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,13 +53,16 @@ pub enum Rule {
     SchemaName,
     /// A bundle larger than clients take.
     LargeBundle,
-    /// A schema, key or property type that nobody reads and that looks like one that is read.
+    /// A required range that no version of the catalog's package is in.
+    UnmetRange,
+    /// A schema, key or property type that nobody reads and that looks like one that is read; a required package that the
+    /// catalog does not have and that looks like one it has.
     Misspelling,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NoUpgradePath,
         Self::Downgrade,
         Self::DanglingReplaces,
@@ -75,6 +79,7 @@ impl Rule {
         Self::Constraint,
         Self::SchemaName,
         Self::LargeBundle,
+        Self::UnmetRange,
         Self::Misspelling,
     ];
 
@@ -97,6 +102,7 @@ impl Rule {
             Self::Constraint => "constraint",
             Self::SchemaName => "schema-name",
             Self::LargeBundle => "large-bundle",
+            Self::UnmetRange => "unmet-range",
             Self::Misspelling => "misspelling",
         }
     }
@@ -120,7 +126,10 @@ impl Rule {
             Self::Constraint => "constraints that can never be met",
             Self::SchemaName => "names that the registry cannot serve",
             Self::LargeBundle => "bundles larger than clients take",
-            Self::Misspelling => "schemas, keys and property types that look like ones that are read",
+            Self::UnmetRange => "required ranges that no version of the package in the catalog is in",
+            Self::Misspelling => {
+                "schemas, keys, property types and required packages that look like known ones"
+            }
         }
     }
 
@@ -173,6 +182,7 @@ struct Linter<'a> {
     validator: &'a dyn ManifestValidator,
     findings: Vec<Finding>,
     checker: Checker,
+    requirements: Vec<required::Requirement>,
     place: Option<Origin>,
 }
 
@@ -196,6 +206,7 @@ pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Report {
         validator,
         findings: Vec::new(),
         checker: Checker::default(),
+        requirements: Vec::new(),
         place: None,
     };
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
@@ -217,6 +228,7 @@ impl Linter<'_> {
         match &blob {
             Blob::Bundle(bundle) => {
                 self.bundle(bundle);
+                self.keep_requirements(bundle);
                 self.checker.add_bundle(bundle, origin);
                 return;
             }
@@ -248,7 +260,7 @@ impl Linter<'_> {
             self.place = Some(origin.clone());
             self.misspelling(misspelling);
         }
-        self.place = None;
+        self.required_packages(&model);
         for (name, package) in &model.packages {
             self.graph(name, package);
         }

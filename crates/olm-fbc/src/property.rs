@@ -116,7 +116,7 @@ pub struct PackageProperty {
 }
 
 /// Value of `olm.package.required`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRequired {
     /// Package needed.

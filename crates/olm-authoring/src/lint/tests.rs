@@ -274,6 +274,79 @@ fn misspelt_names_are_found_whether_the_catalog_is_valid_or_not() {
     "#);
 }
 
+#[test]
+fn required_packages_are_looked_up_in_the_catalog() {
+    let needing = |properties: Vec<Value>| {
+        move |blobs: &mut Vec<Value>| {
+            let list = blobs[3]["properties"].as_array_mut().expect("properties");
+            list.extend(properties);
+            blobs.push(json!({"schema": "olm.package", "name": "disk", "defaultChannel": "c"}));
+            blobs.push(json!({"schema": "olm.channel", "package": "disk", "name": "c",
+                "entries": [{"name": "disk.v1"}, {"name": "disk.v2", "replaces": "disk.v1"}]}));
+            for (name, version) in [("disk.v1", "1.0.0"), ("disk.v2", "2.0.0")] {
+                let mut blob = bundle(name, version);
+                blob["package"] = json!("disk");
+                blob["properties"][0]["value"]["packageName"] = json!("disk");
+                blobs.push(blob);
+            }
+        }
+    };
+    let required = |name: &str, range: &str| json!({"type": "olm.package.required", "value": {"packageName": name, "versionRange": range}});
+    let package = |name: &str, range: &str| json!({"package": {"packageName": name, "versionRange": range}});
+    let constraint = |value: Value| json!({"type": "olm.constraint", "value": value});
+    let unmet = "package \"p\", bundle \"p.v2\", unmet-range: it needs package \"disk\" in range \">=9.0.0\", and the catalog has \
+                 2.0.0 and 1.0.0 (c.json, document 4)";
+    for property in [
+        required("disk", ">=9.0.0"),
+        constraint(package("disk", ">=9.0.0")),
+        constraint(json!({"failureMessage": "m", "all": {"constraints": [package("disk", ">=9.0.0")]}})),
+    ] {
+        assert_eq!(findings(needing(vec![property])), [unmet]);
+    }
+    assert_eq!(
+        findings(needing(vec![required("dsik", ">=1.0.0")])),
+        [
+            "package \"p\", bundle \"p.v2\", misspelling: it needs package \"dsik\", which the catalog does not have: did you mean \
+          \"disk\"? (c.json, document 4)"
+        ]
+    );
+    // Other catalogs may have it, and one of several will do.
+    for property in [
+        required("elsewhere", ">=1.0.0"),
+        required("disk", ">=2.0.0"),
+        constraint(json!({"any": {"constraints": [package("disk", ">=9.0.0"), package("disk", ">=1.0.0")]}})),
+    ] {
+        assert_eq!(findings(needing(vec![property])), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn of_many_versions_the_newest_are_named() {
+    let Report { findings, .. } = report(
+        &(0..8)
+            .map(|minor| {
+                let mut blob = bundle(&format!("p.v1.{minor}"), &format!("1.{minor}.0"));
+                let list = blob["properties"].as_array_mut().expect("properties");
+                list.push(json!({"type": "olm.package.required", "value": {"packageName": "p", "versionRange": "2.x"}}));
+                blob
+            })
+            .chain([json!({"schema": "olm.package", "name": "p", "defaultChannel": "c"})])
+            .collect::<Vec<_>>(),
+    );
+    let unmet: Vec<_> = findings
+        .iter()
+        .filter(|found| found.rule == Rule::UnmetRange)
+        .collect();
+    assert_eq!(unmet.len(), 8);
+    assert!(
+        unmet[0]
+            .message
+            .ends_with("the catalog has 1.7.0, 1.6.0, 1.5.0, 1.4.0, 1.3.0 and 3 older"),
+        "{}",
+        unmet[0].message
+    );
+}
+
 /// D15: a `replaces` that leads nowhere names the nearest bundle that it could have meant.
 #[test]
 fn a_dangling_replaces_names_the_nearest_bundle() {
