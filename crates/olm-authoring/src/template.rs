@@ -12,8 +12,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 mod basic;
+mod hints;
 mod semver;
 mod substitutes;
+
+/// The field of a template that says what takes the place of what.
+const SUBSTITUTIONS: &str = "substitutions";
 
 /// Bundles by the image they were rendered from; one image normally holds one.
 pub type Rendered = BTreeMap<String, Vec<Bundle>>;
@@ -35,14 +39,17 @@ pub enum TemplateError {
     /// It is no YAML or JSON.
     #[error("unable to parse template: {0}")]
     Parse(#[source] yaml::Error),
-    /// It has no schema.
-    #[error("template input missing required 'schema' field")]
-    NoSchema,
+    /// It has no schema; what was probably meant as one.
+    #[error("template input missing required 'schema' field{0}")]
+    NoSchema(String),
     /// Its schema is none of the known ones.
-    #[error("unknown template schema: {0}")]
+    #[error("unknown template schema: {0}{hint}", hint = hints::schema(.0))]
     UnknownSchema(String),
     /// The kind is none of the known ones.
-    #[error("invalid template type {0:?}, must be one of: [basic semver substitutes]")]
+    #[error(
+        "invalid template type {0:?}, must be one of: [basic semver substitutes]{hint}",
+        hint = hints::meant(.0, Kind::ALL.map(Kind::name))
+    )]
     UnknownKind(String),
     /// It is of another kind than asked for.
     #[error("template has unknown schema ({found:?}), should be {expected:?}")]
@@ -56,7 +63,7 @@ pub enum TemplateError {
     #[error("unmarshalling template: {0}")]
     Shape(String),
     /// An entry is no blob.
-    #[error("entry {index} of the template")]
+    #[error("entry {index} of the template{hint}", hint = hints::of_entry(source))]
     Entry {
         /// Its position, from 0.
         index: usize,
@@ -108,7 +115,11 @@ impl Kind {
 
 /// A template that was read.
 #[derive(Debug)]
-pub struct Template(Inner);
+pub struct Template {
+    inner: Inner,
+    /// Names that nobody reads and that look like ones that are read, each as a sentence for its author.
+    pub warnings: Vec<String>,
+}
 
 #[derive(Debug)]
 enum Inner {
@@ -134,22 +145,29 @@ impl Template {
                     expected: kind.schema(),
                 });
             }
-            None if schema.is_empty() => return Err(TemplateError::NoSchema),
+            None if schema.is_empty() => return Err(TemplateError::NoSchema(hints::no_schema(&value))),
             None => match Kind::ALL.into_iter().find(|kind| kind.schema() == schema) {
                 Some(kind) => kind,
                 None => return Err(TemplateError::UnknownSchema(schema)),
             },
         };
-        Ok(Self(match kind {
+        let inner = match kind {
             Kind::Basic => Inner::Basic(basic::Basic::read(&fields)?),
             Kind::Semver => Inner::Semver(semver::Semver::read(&value)?),
             Kind::Substitutes => Inner::Substitutes(substitutes::Substitutes::read(&fields)?),
-        }))
+        };
+        let entries = match &inner {
+            Inner::Basic(template) => template.entries(),
+            Inner::Semver(_) => &[],
+            Inner::Substitutes(template) => template.entries(),
+        };
+        let warnings = hints::of_document(kind, &value, entries);
+        Ok(Self { inner, warnings })
     }
 
     /// Images of the bundles that [`Template::render`] needs, each once.
     pub fn images(&self) -> Vec<String> {
-        let mut images = match &self.0 {
+        let mut images = match &self.inner {
             Inner::Basic(template) => template.images(),
             Inner::Semver(template) => template.images(),
             Inner::Substitutes(template) => template.images(),
@@ -164,7 +182,7 @@ impl Template {
     /// # Errors
     /// What the template asks for does not go together, or a bundle is missing in `rendered`.
     pub fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
-        match &self.0 {
+        match &self.inner {
             Inner::Basic(template) => template.render(rendered),
             Inner::Semver(template) => template.render(rendered).map_err(TemplateError::Render),
             Inner::Substitutes(template) => template.render(rendered).map_err(TemplateError::Render),

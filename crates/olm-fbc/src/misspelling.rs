@@ -117,6 +117,23 @@ pub fn misspellings_of_bundle(bundle: &Bundle) -> Vec<Misspelling> {
     search.found
 }
 
+/// The keys of an object that is no blob and that nobody reads, each with the known one that was probably meant. Known keys
+/// match without regard to case; those that the object has were not meant by others.
+pub fn misspelt_keys<'a>(
+    object: &'a Map<String, Value>,
+    known: &[&'static str],
+) -> Vec<(&'a str, &'static str)> {
+    let is_known = |key: &str| known.iter().any(|known| known.eq_ignore_ascii_case(key));
+    let is_absent = |known: &&'static str| !object.keys().any(|key| key.eq_ignore_ascii_case(known));
+    let unread = object.keys().filter(|key| !is_known(key));
+    unread
+        .filter_map(|key| {
+            let meant = did_you_mean(key, known.iter().copied().filter(is_absent))?;
+            Some((key.as_str(), meant))
+        })
+        .collect()
+}
+
 struct Search {
     package: String,
     object: String,
@@ -384,6 +401,16 @@ mod tests {
         ] {
             assert_eq!(told(document.clone()), Vec::<String>::new(), "{document}");
         }
+    }
+
+    #[test]
+    fn keys_of_other_objects_are_compared_with_those_that_are_absent() {
+        let document = json!({"Schema": "s", "entires": [], "shcema": "s", "note": 1});
+        let keys = document.as_object().expect("object");
+        assert_eq!(
+            misspelt_keys(keys, &["schema", "entries"]),
+            [("entires", "entries")]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::Context as _;
+use go_compat::error_chain;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -46,9 +47,9 @@ pub(crate) fn warning(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
-/// An error with its causes in one line, as on stderr and in the termination log.
+/// An error with its causes in one line, each said once, as on stderr and in the termination log.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
-    format!("{error:#}")
+    error_chain(error.as_ref())
 }
 
 /// Tells why the command failed.

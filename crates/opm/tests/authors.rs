@@ -236,12 +236,74 @@ fn d20_a_folder_that_is_not_there_is_told_as_such() {
             && error.ends_with("did you mean \"./catalog\"?\n"),
         "{error}"
     );
-    for command in ["validate", "lint"] {
+    for command in ["validate", "lint", "serve", "generate catalog"] {
         assert_eq!(
             fails(&format!("opm {command} ./catlog")),
             "Error: stat ./catlog: no such file or directory: did you mean \"./catalog\"?\n"
         );
     }
+}
+
+/// What templates and packages of `generate catalog` say that nobody knows is told with what was meant.
+#[test]
+fn templates_and_packages_name_what_was_meant() {
+    let dir = tempfile::tempdir().expect("folder");
+    bundle(dir.path(), "1.0.0");
+    let write = |name: &str, content: &str| std::fs::write(dir.path().join(name), content).expect("file");
+    let fails = |line: &str| bash(dir.path(), line).fails();
+
+    write("template.yaml", "schema: olm.semver\nstabel: {}\n");
+    let error = fails("opm alpha render-template template.yaml");
+    assert!(
+        error.contains("unknown field \"stabel\": did you mean \"stable\"?"),
+        "{error}"
+    );
+    let error = fails("opm alpha render-template semver templat.yaml");
+    assert!(error.ends_with("did you mean \"template.yaml\"?\n"), "{error}");
+    let error = fails("opm alpha render-template semvr template.yaml");
+    assert!(error.ends_with("did you mean \"semver\"?\n"), "{error}");
+    let error = fails("opm alpha render-template semvr");
+    assert!(error.ends_with("did you mean the type \"semver\"?\n"), "{error}");
+    write("template.yaml", "schema: olm.template.basic\nentires: []\n");
+    let found = bash(dir.path(), "opm alpha render-template template.yaml");
+    assert_eq!(
+        (found.code, found.stdout.as_str(), found.stderr.as_str()),
+        (
+            0,
+            "",
+            "warning: nobody reads the key \"entires\": did you mean \"entries\"?\n"
+        )
+    );
+
+    write(
+        "package.json",
+        r#"{"package": "demo", "channels": {"stable": [{"name": "demo.v1.0.0", "replace": "demo.v0.9.0"}]}}"#,
+    );
+    assert_eq!(
+        fails("opm generate catalog ."),
+        "Error: package directory .: ./package.json: channel \"stable\", entry \"demo.v1.0.0\": unknown key \"replace\": did \
+         you mean \"replaces\"?\n"
+    );
+    write("package.json", r#"{"package": "demo", "chanels": {}}"#);
+    assert!(
+        fails("opm generate catalog .").ends_with("unknown key \"chanels\": did you mean \"channels\"?\n")
+    );
+
+    let error = fails("opm render . --migrate-level=al");
+    assert!(error.ends_with("did you mean \"all\"?\n"), "{error}");
+}
+
+/// D14: what is wrong with an image's file is said once.
+#[test]
+fn d14_an_image_that_is_not_there_is_told_once() {
+    let dir = tempfile::tempdir().expect("folder");
+    catalog(dir.path(), &["1.0.0"]);
+    let line =
+        "opm alpha image catalog catalog --opm-image nothing.tar -t quay.io/demo/catalog:v1 -o made.tar";
+    assert_eq!(
+        bash(dir.path(), line).fails(),
+        "Error: nothing.tar: No such file or directory (os error 2)\n"
+    );
 }
 
 /// D20: a cache that is not there is told with the command that makes it.

@@ -28,6 +28,10 @@ impl Basic {
         Ok(Self { entries })
     }
 
+    pub(super) fn entries(&self) -> &[Blob] {
+        &self.entries
+    }
+
     pub(super) fn images(&self) -> Vec<String> {
         self.entries
             .iter()

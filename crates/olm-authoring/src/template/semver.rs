@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use go_compat::semver::Version;
-use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::property::Typed;
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package};
 use serde_json::{Map, Value};
 
+use super::hints::meant;
 use super::{Rendered, TemplateError};
 use crate::bundle::object;
 
@@ -100,7 +100,8 @@ impl Semver {
             }
             _ => {
                 return Err(format!(
-                    "unknown defaultChannelTypePreference: {preference:?}, valid values are 'major' and 'minor'"
+                    "unknown defaultChannelTypePreference: {preference:?}, valid values are 'major' and 'minor'{}",
+                    meant(&preference, ["major", "minor"])
                 ));
             }
         };
@@ -219,11 +220,10 @@ fn object_of<'a>(what: &str, value: &'a Value) -> Result<&'a Map<String, Value>,
 
 /// A field that nobody reads, `place` behind it, and the known one that was probably meant.
 fn unknown_field(key: &str, place: &str, known: &[&str]) -> String {
-    let meant = match did_you_mean(key, known.iter().copied()) {
-        Some(meant) => format!(": did you mean {meant:?}?"),
-        None => String::new(),
-    };
-    format!("unknown field {key:?}{place}{meant}")
+    format!(
+        "unknown field {key:?}{place}{}",
+        meant(key, known.iter().copied())
+    )
 }
 
 fn read_images(archetype: &str, value: &Value) -> Result<Vec<String>, String> {
@@ -244,7 +244,12 @@ fn read_images(archetype: &str, value: &Value) -> Result<Vec<String>, String> {
             for (key, image) in object_of(&format!("{archetype}.bundles"), item)? {
                 match image.as_str() {
                     Some(image) if key.eq_ignore_ascii_case("image") => images.push(image.to_owned()),
-                    _ => return Err(format!("unknown or wrong field {key:?} in {archetype}.bundles")),
+                    _ => {
+                        let meant = meant(key, ["image"]);
+                        return Err(format!(
+                            "unknown or wrong field {key:?} in {archetype}.bundles{meant}"
+                        ));
+                    }
                 }
             }
         }

@@ -11,10 +11,14 @@ use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry};
 use olm_fbc::validate::Checker;
 use serde_json::Value;
 
-use super::{Rendered, TemplateError, read_entries};
+use super::hints::meant;
+use super::{Rendered, SUBSTITUTIONS, TemplateError, read_entries};
 
 /// Annotation of a CSV whose build metadata is a release.
 const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
+
+/// So many bundles are compared with the name of one that is not there.
+const MAX_COMPARED: usize = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Substitutes {
@@ -47,7 +51,7 @@ impl Substitution {
 
 impl Substitutes {
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, TemplateError> {
-        let list = match fields.get("substitutions") {
+        let list = match fields.get(SUBSTITUTIONS) {
             None | Some(Value::Null) => &[][..],
             Some(Value::Array(list)) => list.as_slice(),
             Some(_) => {
@@ -71,6 +75,10 @@ impl Substitutes {
             entries: read_entries(fields)?,
             substitutions,
         })
+    }
+
+    pub(super) fn entries(&self) -> &[Blob] {
+        &self.entries
     }
 
     pub(super) fn images(&self) -> Vec<String> {
@@ -118,7 +126,14 @@ fn substitute(blobs: &mut Vec<Blob>, substitution: &Substitution, rendered: &Ren
             Blob::Bundle(bundle) if bundle.name == *base => Some(bundle),
             _ => None,
         })
-        .ok_or_else(|| format!("base bundle {base:?} does not exist in catalog"))?;
+        .ok_or_else(|| {
+            let names = blobs.iter().filter_map(|blob| match blob {
+                Blob::Bundle(bundle) => Some(bundle.name.as_str()),
+                _ => None,
+            });
+            let meant = meant(base, names.take(MAX_COMPARED));
+            format!("base bundle {base:?} does not exist in catalog{meant}")
+        })?;
     let base_version = version_release(base_bundle)
         .map_err(|reason| format!("failed to get VersionRelease for base bundle {base:?}: {reason}"))?;
     if base_version >= version {

@@ -75,7 +75,10 @@ fn kinds_have_names_and_schemas() {
     assert!(Kind::parse("composite").is_err());
     for (text, expected) in [
         ("{}", "template input missing required 'schema' field"),
-        ("schema: x", "unknown template schema: x"),
+        (
+            "schema: x",
+            "unknown template schema: x; known are olm.template.basic, olm.semver, olm.template.substitutes",
+        ),
     ] {
         let error = Template::parse(text.as_bytes(), None).expect_err(text);
         assert_eq!(error.to_string(), expected);
@@ -165,8 +168,12 @@ fn semver_mistakes_are_told() {
             "schema attribute mismatch",
         ),
         (
-            json!({"schema": "olm.semver", "defaultChannelTypePreference": "x"}),
-            "unknown defaultChannelTypePreference",
+            json!({"schema": "olm.semver", "defaultChannelTypePreference": "mjor"}),
+            "unknown defaultChannelTypePreference: \"mjor\", valid values are 'major' and 'minor': did you mean \"major\"?",
+        ),
+        (
+            json!({"schema": "olm.semver", "stable": {"bundles": [{"imgae": "i"}]}}),
+            "unknown or wrong field \"imgae\" in stable.bundles: did you mean \"image\"?",
         ),
         (
             json!({"schema": "olm.semver", "stable": list(&["1.0.0", "1.0.0+a"])}),
@@ -188,6 +195,62 @@ fn semver_mistakes_are_told() {
         let error = semver(document, &two).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn names_that_make_no_template_say_what_was_meant() {
+    let error = |document: Value| -> String {
+        let error = Template::parse(document.to_string().as_bytes(), None).expect_err("no template");
+        error.to_string()
+    };
+    for (document, expected) in [
+        (
+            json!({"schema": "olm.semvr"}),
+            "unknown template schema: olm.semvr; known are olm.template.basic, olm.semver, olm.template.substitutes: did \
+             you mean \"olm.semver\"?",
+        ),
+        (
+            json!({"shcema": "olm.semver"}),
+            "template input missing required 'schema' field (did you mean \"schema\" by \"shcema\"?)",
+        ),
+        (json!({}), "template input missing required 'schema' field"),
+        (
+            json!({"schema": "olm.template.basic", "entries": [{"schema": "x"}, {"schemas": "olm.package", "name": "p"}]}),
+            "entry 1 of the template (did you mean \"schema\" by \"schemas\"?)",
+        ),
+    ] {
+        assert_eq!(error(document), expected);
+    }
+    assert_eq!(
+        Kind::parse("semvr").expect_err("no kind").to_string(),
+        "invalid template type \"semvr\", must be one of: [basic semver substitutes]: did you mean \"semver\"?"
+    );
+}
+
+/// Upstream reads over them, so they are no errors; an empty catalog would be all there is to see.
+#[test]
+fn names_in_templates_that_nobody_reads_are_warnings() {
+    let warnings = |document: Value| {
+        let template = Template::parse(document.to_string().as_bytes(), None).expect("template");
+        template.warnings
+    };
+    assert_eq!(
+        warnings(json!({"schema": "olm.template.basic", "entires": []})),
+        ["nobody reads the key \"entires\": did you mean \"entries\"?"]
+    );
+    let channel = json!({"schema": "olm.channel", "package": "p", "name": "c", "entries": [{"name": "a", "replace": "b"}]});
+    assert_eq!(
+        warnings(json!({"schema": "olm.template.substitutes", "entries": [channel],
+            "substitutions": [{"name": "x", "bas": "a"}]})),
+        [
+            "entries[0]: package \"p\", olm.channel \"c\": entries[0]: nobody reads the key \"replace\": did you mean \"replaces\"?",
+            "substitutions[0]: nobody reads the key \"bas\": did you mean \"base\"?",
+        ]
+    );
+    assert_eq!(
+        warnings(json!({"schema": "olm.template.basic", "substitutions": [], "Entries": [], "entires": []})),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -261,8 +324,12 @@ fn substitution_mistakes_are_told() {
         (one("x", ""), "substitution base cannot be empty"),
         (one("x", "x"), "substitution name and base cannot be the same"),
         (
-            one("img/p.v1.1.1", "p.v9"),
-            "base bundle \"p.v9\" does not exist in catalog",
+            one("img/p.v1.1.1", "other"),
+            "base bundle \"other\" does not exist in catalog",
+        ),
+        (
+            one("img/p.v1.1.1", "p.1.1.0"),
+            "base bundle \"p.1.1.0\" does not exist in catalog: did you mean \"p.v1.1.0\"?",
         ),
         (one("img/none", "p.v1.1.0"), "contains no bundles"),
         (

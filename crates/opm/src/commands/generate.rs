@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::args::{DockerfileArgs, GenerateCommand, OPM_IMAGE};
+use crate::nearest;
 use crate::printer;
 use crate::source::CONFIGS_LABEL;
 
@@ -57,8 +58,9 @@ fn dockerfile(args: &DockerfileArgs) -> anyhow::Result<()> {
     }
     if !directory.is_dir() {
         bail!(
-            "provided root path {:?} is not a directory",
-            directory.display().to_string()
+            "provided root path {:?} is not a directory{}",
+            directory.display().to_string(),
+            nearest::path(&directory)
         );
     }
     write_new(&path, &dockerfile_text(&name, base, builder, &labels))

@@ -15,6 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::Level;
 
 use crate::args::{DEFAULT_TERMINATION_LOG, ServeArgs};
+use crate::nearest;
 use crate::printer;
 
 /// How long requests in hand may take after the signal to stop. Shorter than a pod's grace period of 30 s.
@@ -94,6 +95,13 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
 /// The index to serve, from the cache or built for this run.
 fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
     let catalog = &args.source_path;
+    let meant = match catalog.exists() {
+        true => String::new(),
+        false => nearest::path(catalog),
+    };
+    if !meant.is_empty() {
+        bail!("stat {}: no such file or directory{meant}", catalog.display());
+    }
     let enforce = args
         .cache_enforce_integrity
         .unwrap_or(args.cache_dir.is_some() && !args.cache_only);
@@ -143,10 +151,10 @@ fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
         // Neither a new cache nor none helps where the catalog itself cannot be read.
         Err(error @ CacheError::Digest(_)) => Err(error).context("integrity check failed"),
         opened => opened.map_err(|error| {
-            let error = anyhow::Error::from(error).context("integrity check failed");
+            let error = printer::error_text(&anyhow::Error::from(error).context("integrity check failed"));
             let (catalog, cache_dir) = (catalog.display(), cache_dir.display());
             anyhow::anyhow!(
-                "{error:#}: make the cache anew with \"opm serve {catalog} --cache-dir={cache_dir} --cache-only\", or start \
+                "{error}: make the cache anew with \"opm serve {catalog} --cache-dir={cache_dir} --cache-only\", or start \
                  with --cache-enforce-integrity=false to have it made then"
             )
         }),

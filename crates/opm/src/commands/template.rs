@@ -1,17 +1,20 @@
 //! `opm alpha render-template` and `opm alpha convert-template`: catalogs from templates, and back.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use olm_authoring::mermaid::{self, Options};
 use olm_authoring::migrate::Level;
 use olm_authoring::template::{Kind, Rendered, Template, from_catalog};
+use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::schema::Blob;
 use olm_fbc::yaml;
 
 use super::render::{migration_level, print};
 use crate::args::{ConvertTemplateCommand, Format, RenderTemplateArgs, TemplateFormat};
+use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{Source, normalise};
@@ -19,8 +22,18 @@ use crate::source::{Source, normalise};
 pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> anyhow::Result<()> {
     let (kind, file) = kind_and_file(args)?;
     let level = migration_level(args.migrate_level.as_deref())?;
-    let input = read_input(file)?;
+    let input =
+        read_input(file).map_err(
+            |error| match (kind, did_you_mean(file, Kind::ALL.map(Kind::name))) {
+                // It was not taken for a type, as it is none.
+                (None, Some(meant)) => anyhow::anyhow!("{error}: did you mean the type {meant:?}?"),
+                _ => error,
+            },
+        )?;
     let template = Template::parse(&input, kind).context("rendering template")?;
+    for warning in &template.warnings {
+        printer::warning(warning);
+    }
     let mut rendered = Rendered::new();
     for image in template.images() {
         let blobs = load_bundle(&image, settings)
@@ -128,5 +141,11 @@ fn read_input(file: &str) -> anyhow::Result<Vec<u8>> {
             .context("cannot read standard input")?;
         return Ok(input);
     }
-    std::fs::read(file).with_context(|| format!("unable to open {file:?}"))
+    std::fs::read(file).map_err(|error| {
+        let meant = match error.kind() {
+            ErrorKind::NotFound => nearest::path(Path::new(file)),
+            _ => String::new(),
+        };
+        anyhow::anyhow!("unable to open {file:?}: {error}{meant}")
+    })
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use olm_fbc::misspelling::misspelt_keys;
 use olm_fbc::schema::{Blob, Channel, ChannelEntry, Package};
 use serde_json::Value;
 
 use crate::args::GenerateCatalogArgs;
 use crate::commands::render::{fill_image, migration_level, print};
 use crate::image_template::ImageTemplate;
-use crate::source::{bundle_blob, read_bundle_directory};
+use crate::source::{bundle_blob, check_directory, read_bundle_directory};
 
 /// File that says what bundles do not: default channel and upgrade edges.
 const PACKAGE_FILE: &str = "package.json";
@@ -52,6 +53,7 @@ fn package_directories(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn subdirectories(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let read = || format!("cannot read {}", root.display());
     let mut found = Vec::new();
+    check_directory(root)?;
     for entry in std::fs::read_dir(root).with_context(read)? {
         let path = entry.with_context(read)?.path();
         if path.is_dir() {
@@ -86,6 +88,10 @@ fn parse_package(text: &[u8]) -> anyhow::Result<Value> {
 /// The package and its channels.
 fn graph_blobs(document: &Value) -> anyhow::Result<Vec<Blob>> {
     let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
+    check_keys(
+        document,
+        &["package", "defaultChannel", "description", "channels"],
+    )?;
     let package = text("package");
     if package.is_empty() {
         bail!("\"package\" must be set");
@@ -103,6 +109,10 @@ fn graph_blobs(document: &Value) -> anyhow::Result<Vec<Blob>> {
         let entries = entries
             .as_array()
             .with_context(|| format!("channel {name:?} must be a list of entries"))?;
+        for entry in entries {
+            check_keys(entry, &["name", "replaces", "skips", "skipRange"])
+                .with_context(|| format!("channel {name:?}, entry {}", entry["name"]))?;
+        }
         blobs.push(Blob::Channel(Channel {
             name: name.clone(),
             package: package.clone(),
@@ -113,6 +123,17 @@ fn graph_blobs(document: &Value) -> anyhow::Result<Vec<Blob>> {
         }));
     }
     Ok(blobs)
+}
+
+/// Nobody but this command reads the file, so a key that looks like one of `known` is a slip, and edges would be lost by it.
+fn check_keys(value: &Value, known: &[&'static str]) -> anyhow::Result<()> {
+    let misspelt = value
+        .as_object()
+        .and_then(|object| misspelt_keys(object, known).into_iter().next());
+    match misspelt {
+        Some((key, meant)) => bail!("unknown key {key:?}: did you mean {meant:?}?"),
+        None => Ok(()),
+    }
 }
 
 fn entry(value: &Value) -> Option<ChannelEntry> {

@@ -1,0 +1,78 @@
+//! What was probably meant by names in a template that nobody knows or reads.
+
+use go_compat::json::Fields;
+use olm_fbc::did_you_mean::did_you_mean;
+use olm_fbc::misspelling::{misspellings, misspelt_keys};
+use olm_fbc::schema::{Blob, BlobError};
+use serde_json::{Map, Value};
+
+use super::{Kind, SUBSTITUTIONS};
+
+/// `: did you mean "stable"?`, or nothing if no known name is near.
+pub(super) fn meant<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match did_you_mean(word, known) {
+        Some(meant) => format!(": did you mean {meant:?}?"),
+        None => String::new(),
+    }
+}
+
+/// What was meant by an unknown schema of a template, and those there are.
+pub(super) fn schema(found: &str) -> String {
+    let known = Kind::ALL.map(Kind::schema);
+    format!("; known are {}{}", known.join(", "), meant(found, known))
+}
+
+/// The key that was probably meant as `schema`, as part of an error.
+pub(super) fn no_schema(document: &Value) -> String {
+    let keys = document.as_object().into_iter().flat_map(Map::keys);
+    let mut misspelt = keys.filter(|key| did_you_mean(key, ["schema"]).is_some());
+    misspelt.next().map_or_else(String::new, |key| by_key(key))
+}
+
+/// As [`no_schema`], of an entry.
+pub(super) fn of_entry(error: &BlobError) -> String {
+    match error {
+        BlobError::NoSchema {
+            misspelt: Some(key), ..
+        } => by_key(key),
+        _ => String::new(),
+    }
+}
+
+fn by_key(key: &str) -> String {
+    format!(" (did you mean \"schema\" by {key:?}?)")
+}
+
+/// Names that nobody reads and that look like ones that are read. Upstream reads over them, so they are no errors. (Those of
+/// a semver template are, and never come here.)
+pub(super) fn of_document(kind: Kind, document: &Value, entries: &[Blob]) -> Vec<String> {
+    let known: &[&str] = match kind {
+        Kind::Basic => &["schema", "entries"],
+        Kind::Substitutes => &["schema", "entries", SUBSTITUTIONS],
+        Kind::Semver => return Vec::new(),
+    };
+    let mut found = unread(document, known, "");
+    for (index, entry) in entries.iter().enumerate() {
+        let told = misspellings(entry);
+        found.extend(told.iter().map(|told| format!("entries[{index}]: {told}")));
+    }
+    if kind == Kind::Substitutes
+        && let Ok(Some(Value::Array(list))) = Fields::of(document).map(|fields| fields.get(SUBSTITUTIONS))
+    {
+        for (index, item) in list.iter().enumerate() {
+            let place = format!("{SUBSTITUTIONS}[{index}]: ");
+            found.extend(unread(item, &["name", "base"], &place));
+        }
+    }
+    found
+}
+
+fn unread(object: &Value, known: &[&'static str], place: &str) -> Vec<String> {
+    let Some(object) = object.as_object() else {
+        return Vec::new();
+    };
+    misspelt_keys(object, known)
+        .into_iter()
+        .map(|(key, meant)| format!("{place}nobody reads the key {key:?}: did you mean {meant:?}?"))
+        .collect()
+}
