@@ -190,6 +190,11 @@ impl Search {
             if let Some(meant) = near_name(&property.kind, &PROPERTY_TYPES) {
                 self.add(&path, Misspelt::PropertyType, &property.kind, meant);
             }
+            if let Some(value) = property.value.as_object() {
+                for (key, meant) in misspelt_keys(value, value_keys(&property.kind)) {
+                    self.add(&format!("{path}.value"), Misspelt::Key, key, meant);
+                }
+            }
         }
     }
 
@@ -313,6 +318,17 @@ impl Search {
     }
 }
 
+/// Keys of the value of a property, as far as it has a fixed few.
+fn value_keys(kind: &str) -> &'static [&'static str] {
+    match kind {
+        kinds::PACKAGE => &["packageName", "version", "release"],
+        kinds::PACKAGE_REQUIRED => &["packageName", "versionRange"],
+        kinds::GVK | kinds::GVK_REQUIRED => &["group", "version", "kind"],
+        kinds::LABEL | kinds::LABEL_REQUIRED => &["label"],
+        _ => &[],
+    }
+}
+
 /// The known name that was probably meant; `None` if `name` is known itself or like none.
 pub(crate) fn near_name(name: &str, known: &[&'static str]) -> Option<&'static str> {
     if known.contains(&name) {
@@ -380,6 +396,11 @@ mod tests {
                 r#"package "p", olm.bundle "b": properties[0]: nobody reads the property type "olm.gvk.require": did you mean "olm.gvk.required"?"#,
             ),
             (
+                json!({"schema": "olm.bundle", "package": "p", "name": "b",
+                       "properties": [{"type": "olm.package", "value": {"packageName": "p", "verison": "1.0.0"}}]}),
+                r#"package "p", olm.bundle "b": properties[0].value: nobody reads the key "verison": did you mean "version"?"#,
+            ),
+            (
                 json!({"schema": "olm.deprecations", "package": "p", "entries": [{"mesage": "m"}]}),
                 r#"package "p", olm.deprecations: entries[0]: nobody reads the key "mesage": did you mean "message"?"#,
             ),
@@ -397,7 +418,8 @@ mod tests {
             json!({"schema": "olm.channel", "package": "p", "name": "c", "names": "x", "x-note": "y",
                    "entries": [{"name": "a", "replaces": "b", "replace": "b"}]}),
             json!({"schema": "olm.bundle", "package": "p", "name": "b", "image": "i", "images": [],
-                   "properties": [{"type": "olm.maxOpenShiftVersion", "value": "4.9"}, {"type": "custom", "value": 1}]}),
+                   "properties": [{"type": "olm.maxOpenShiftVersion", "value": "4.9"}, {"type": "custom", "value": {"verison": 1}},
+                                  {"type": "olm.gvk", "value": {"group": "g", "version": "v1", "versions": [], "kind": "K"}}]}),
         ] {
             assert_eq!(told(document.clone()), Vec::<String>::new(), "{document}");
         }

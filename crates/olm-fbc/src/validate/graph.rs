@@ -12,6 +12,8 @@ use crate::load::Origin;
 use crate::schema::{Channel, ChannelEntry};
 
 const NO_MESSAGE: &str = "invalid deprecation: message must be set";
+/// Help for whoever wrote a range that cannot be parsed.
+const RANGE_FORM: &str = "a range is written as in \">=1.0.0 <1.2.0\"";
 
 pub(super) fn check(model: &Model, origins: &Origins, faults: &mut Faults) {
     for (name, package) in &model.packages {
@@ -32,16 +34,18 @@ pub(super) fn check(model: &Model, origins: &Origins, faults: &mut Faults) {
             let path = [path[0].clone(), format!("invalid channel {default:?}")];
             let text = "channel must contain at least one bundle: it is the default channel but not defined";
             let meant = faults.did_you_mean(default, package.channels.keys());
+            let meant = meant.or_else(|| channels_of(package));
             faults.add_at(&path, hinted(text.to_owned(), meant), package_origin);
         }
     }
 }
 
 fn check_package(path: &[String], package: &PackageModel, faults: &mut Faults, origin: Option<&Origin>) {
-    let mut add = |message: String| faults.add_at(path, message, origin);
     if package.package.default_channel.is_empty() {
-        add("default channel must be set".to_owned());
+        let text = "default channel must be set".to_owned();
+        faults.add_at(path, hinted(text, channels_of(package)), origin);
     }
+    let mut add = |message: String| faults.add_at(path, message, origin);
     if package.channels.is_empty() {
         add("package must contain at least one channel".to_owned());
     }
@@ -94,6 +98,24 @@ fn check_channel(
     }
 }
 
+/// What `defaultChannel` could be.
+fn channels_of(package: &PackageModel) -> Option<String> {
+    let names: Vec<String> = package
+        .channels
+        .keys()
+        .take(MAX_HINTS)
+        .map(|name| format!("{name:?}"))
+        .collect();
+    match package.channels.len().saturating_sub(names.len()) {
+        _ if names.is_empty() => None,
+        0 => Some(format!("the package has channel {}", names.join(", "))),
+        more => Some(format!(
+            "the package has channel {} and {more} more",
+            names.join(", ")
+        )),
+    }
+}
+
 /// Which edges lead to no entry of the channel, and which of the entries that no edge leads to was probably meant.
 fn edge_hint(channel: &Channel, error: &GraphError, faults: &mut Faults) -> Option<String> {
     let (GraphError::SeveralHeads(lost) | GraphError::Stranded(lost)) = error else {
@@ -132,20 +154,21 @@ fn check_entry(
         .bundles
         .get(&(package.package.name.clone(), entry.name.clone()));
     let origin = place.map(|place| &place.origin);
-    let mut add = |message: String| faults.add_at(&path, message, origin);
     if entry.name.is_empty() {
-        add("name must be set".to_owned());
+        faults.add_at(&path, "name must be set".to_owned(), origin);
     }
     for (index, skip) in entry.skips.iter().enumerate() {
         if skip.is_empty() {
-            add(format!("skip[{index}] is empty"));
+            faults.add_at(&path, format!("skip[{index}] is empty"), origin);
         }
     }
     if !entry.skip_range.is_empty()
         && let Err(error) = Range::parse(&entry.skip_range)
     {
-        add(format!("invalid skipRange {:?}: {error}", entry.skip_range));
+        let text = format!("invalid skipRange {:?}: {error}", entry.skip_range);
+        faults.add_at(&path, hinted(text, Some(RANGE_FORM.to_owned())), origin);
     }
+    let mut add = |message: String| faults.add_at(&path, message, origin);
     let Some(bundle) = package.bundles.get(&entry.name) else {
         return;
     };

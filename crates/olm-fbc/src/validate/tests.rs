@@ -230,11 +230,11 @@ fn rules() {
         // Of the model.
         (
             Box::new(|b| b[0]["defaultChannel"] = json!("")),
-            "invalid package \"p\": default channel must be set (f, document 1)",
+            "invalid package \"p\": default channel must be set (f, document 1): the package has channel \"c\"",
         ),
         (
             Box::new(|b| b[0]["defaultChannel"] = json!("d")),
-            "invalid package \"p\" / invalid channel \"d\": channel must contain at least one bundle: it is the default channel but not defined (f, document 1)",
+            "invalid package \"p\" / invalid channel \"d\": channel must contain at least one bundle: it is the default channel but not defined (f, document 1): the package has channel \"c\"",
         ),
         (
             Box::new(|b| {
@@ -260,7 +260,7 @@ fn rules() {
         ),
         (
             Box::new(|b| b[1]["entries"][0]["skipRange"] = json!("<v1.0.0")),
-            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v2\": invalid skipRange \"<v1.0.0\": Could not parse Range \"<v1.0.0\": Could not parse comparator \"<v\" in \"<v1.0.0\" (f, document 4)",
+            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v2\": invalid skipRange \"<v1.0.0\": Could not parse Range \"<v1.0.0\": Could not parse comparator \"<v\" in \"<v1.0.0\" (f, document 4): a range is written as in \">=1.0.0 <1.2.0\"",
         ),
         (
             Box::new(|b| b[2]["image"] = json!("")),
@@ -324,11 +324,11 @@ fn all_faults_are_told_at_once() {
     error parsing bundle "p.v2" version "2": No Major.Minor.Patch elements found (f, document 4)
     invalid index:
     └── invalid package "p":
-        ├── default channel must be set (f, document 1)
+        ├── default channel must be set (f, document 1): the package has channel "c"
         └── invalid channel "c":
             ├── no channel head found in graph (f, document 2)
             ├── invalid bundle "p.v2":
-            │   └── invalid skipRange "x": Last element in range is '||' (f, document 4)
+            │   └── invalid skipRange "x": Last element in range is '||' (f, document 4): a range is written as in ">=1.0.0 <1.2.0"
             └── invalid bundle "p.v1":
                 └── bundle image must be set (f, document 3)
     "#);
@@ -396,7 +396,7 @@ fn faults_of_all_phases_are_told_with_their_place() {
     │   │   ├── channel contains one or more stranded bundles: p.v1, p.v2 (b-channels.yaml, document 1)
     │   │   └── invalid deprecation: message must be set (b-channels.yaml, document 1)
     │   └── invalid channel "nowhere":
-    │       └── channel must contain at least one bundle: it is the default channel but not defined (a-package.json, document 1)
+    │       └── channel must contain at least one bundle: it is the default channel but not defined (a-package.json, document 1): the package has channel "c"
     └── invalid package "q.r":
         ├── default channel must be set (a-package.json, document 2)
         └── package must contain at least one channel (a-package.json, document 2)

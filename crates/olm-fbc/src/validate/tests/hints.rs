@@ -57,7 +57,26 @@ fn unknown_packages_and_channels_name_the_nearest() {
         "channel must contain at least one bundle: it is the default channel but not defined (f, document 1)";
     assert_eq!(line(&faults, start), format!("{start}: did you mean \"stable\"?"));
     let faults = told(|blobs| blobs[0]["defaultChannel"] = json!("candidate"));
-    assert_eq!(line(&faults, start), start, "nothing is like it");
+    let channels = format!("{start}: the package has channel \"stable\"");
+    assert_eq!(line(&faults, start), channels, "nothing is like it");
+    let faults = told(|blobs| blobs[0]["defaultChannel"] = json!(""));
+    let start = "default channel must be set (f, document 1)";
+    assert_eq!(
+        line(&faults, start),
+        format!("{start}: the package has channel \"stable\"")
+    );
+    let faults = told(|blobs| {
+        blobs[0]["defaultChannel"] = json!("candidate");
+        for name in ["v1", "v2", "v3"] {
+            let mut channel = blobs[1].clone();
+            channel["name"] = json!(name);
+            blobs.push(channel);
+        }
+    });
+    assert!(
+        faults.contains("the package has channel \"stable\", \"v1\", \"v2\" and 1 more"),
+        "{faults}"
+    );
 }
 
 #[test]
