@@ -18,19 +18,19 @@
 //! - Bundles in memory are bounded in bytes, and one that a waiting round needs stays until the round has it ([`unpacker::room`]).
 //! - Namespaces take turns, and none of them keeps more than half of the fetches or takes another's place on disk.
 
-pub mod access;
-pub mod bundle_cache;
-pub mod config_map;
-pub mod content;
-pub mod error;
-pub mod image_source;
-pub mod packed;
-pub mod preflight;
-pub mod retry;
-pub mod unpacker;
+pub(crate) mod access;
+pub(crate) mod bundle_cache;
+pub(crate) mod config_map;
+pub(crate) mod content;
+pub(crate) mod error;
+pub(crate) mod image_source;
+pub(crate) mod packed;
+pub(crate) mod preflight;
+pub(crate) mod retry;
+pub(crate) mod unpacker;
 
-pub use content::UnpackedBundle;
+pub(crate) use content::UnpackedBundle;
 pub use error::UnpackError;
-pub use image_source::ImageBundleSource;
-pub use packed::PackedBundle;
-pub use unpacker::{UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};
+pub(crate) use image_source::ImageBundleSource;
+pub(crate) use packed::PackedBundle;
+pub(crate) use unpacker::{UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};

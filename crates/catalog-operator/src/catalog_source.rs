@@ -17,16 +17,16 @@
 //!
 //! Rules: `docs/reference/catalogs.md`; ConfigMap catalogs, polling and image templates are not served yet.
 
-pub mod address;
-pub mod connection;
-pub mod decide;
-pub mod objects;
-pub mod observed;
-pub mod pod;
-pub mod pod_state;
-pub mod source;
-pub mod status;
-pub mod triggers;
+pub(crate) mod address;
+pub(crate) mod connection;
+pub(crate) mod decide;
+pub(crate) mod objects;
+pub(crate) mod observed;
+pub(crate) mod pod;
+pub(crate) mod pod_state;
+pub(crate) mod source;
+pub(crate) mod status;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ use self::pod::PodSettings;
 
 /// Stores that CatalogSources are observed from.
 #[derive(Clone)]
-pub struct CatalogStores {
+pub(crate) struct CatalogStores {
     /// CatalogSources of all namespaces.
     pub sources: Store<CatalogSource>,
     /// Namespaces, metadata only.
@@ -69,7 +69,7 @@ pub struct CatalogStores {
 }
 
 /// Reconciles CatalogSources.
-pub struct CatalogSourceReconciler {
+pub(crate) struct CatalogSourceReconciler {
     stores: CatalogStores,
     connections: Connections,
     settings: PodSettings,
@@ -77,7 +77,7 @@ pub struct CatalogSourceReconciler {
 
 impl CatalogSourceReconciler {
     /// `settings.namespace_restricted` is looked up for each source; its value here does not matter.
-    pub fn new(stores: CatalogStores, connections: Connections, settings: PodSettings) -> Self {
+    pub(crate) fn new(stores: CatalogStores, connections: Connections, settings: PodSettings) -> Self {
         Self {
             stores,
             connections,
@@ -182,7 +182,7 @@ impl Reconciler for CatalogSourceReconciler {
 }
 
 /// Whether a namespace is being deleted.
-pub fn is_terminating(namespace: &PartialObjectMeta<Namespace>) -> bool {
+pub(crate) fn is_terminating(namespace: &PartialObjectMeta<Namespace>) -> bool {
     namespace.metadata.deletion_timestamp.is_some()
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 /// Work that ends within this time is not mentioned in any status.
-pub const STATUS_DEBOUNCE: Duration = Duration::from_secs(2);
+pub(crate) const STATUS_DEBOUNCE: Duration = Duration::from_secs(2);
 
 /// How much longer work that has taken `elapsed` is not mentioned; none when it is to be.
-pub fn debounce_left(elapsed: Duration) -> Option<Duration> {
+pub(crate) fn debounce_left(elapsed: Duration) -> Option<Duration> {
     STATUS_DEBOUNCE
         .checked_sub(elapsed)
         .filter(|left| !left.is_zero())

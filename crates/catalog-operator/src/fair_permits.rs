@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// A number of permits; a clone is a handle to the same ones.
 #[derive(Clone)]
-pub struct FairPermits {
+pub(crate) struct FairPermits {
     shared: Arc<Shared>,
 }
 
@@ -40,12 +40,12 @@ struct State {
 
 impl FairPermits {
     /// So many permits, at least one.
-    pub fn new(permits: usize) -> Self {
+    pub(crate) fn new(permits: usize) -> Self {
         Self::with_share(permits, permits / 2)
     }
 
     /// So many permits, of which a namespace holds at most `share`; at least one of each.
-    pub fn with_share(permits: usize, share: usize) -> Self {
+    pub(crate) fn with_share(permits: usize, share: usize) -> Self {
         let permits = permits.max(1);
         let state = State {
             free: permits,
@@ -65,7 +65,7 @@ impl FairPermits {
     }
 
     /// A place in the line of each of these namespaces.
-    pub fn ticket<'a>(&self, namespaces: impl IntoIterator<Item = &'a str>) -> Ticket {
+    pub(crate) fn ticket<'a>(&self, namespaces: impl IntoIterator<Item = &'a str>) -> Ticket {
         let mut state = self.shared.lock();
         let number = state.next_ticket;
         state.next_ticket = state.next_ticket.wrapping_add(1);
@@ -83,12 +83,12 @@ impl FairPermits {
     }
 
     /// A permit in the name of a namespace, if it can have one without anybody waiting.
-    pub fn try_acquire(&self, namespace: &str) -> Option<Permit> {
+    pub(crate) fn try_acquire(&self, namespace: &str) -> Option<Permit> {
         self.ticket([namespace]).place.take()
     }
 
     /// A permit in the name of a namespace; waits for its turn.
-    pub async fn acquire(&self, namespace: &str) -> Permit {
+    pub(crate) async fn acquire(&self, namespace: &str) -> Permit {
         self.ticket([namespace]).permit().await
     }
 }
@@ -137,7 +137,7 @@ impl State {
 
 /// Where a ticket waits, for others who want the same work.
 #[derive(Clone)]
-pub struct Place {
+pub(crate) struct Place {
     shared: Arc<Shared>,
     number: u64,
 }
@@ -145,7 +145,7 @@ pub struct Place {
 impl Place {
     /// Waits in the line of this namespace, too: the work is wanted there as well, and begins when the turn of either has
     /// come. Nothing happens when the ticket waits in that line already, or does not wait any more.
-    pub fn join(&self, namespace: &str) {
+    pub(crate) fn join(&self, namespace: &str) {
         let mut state = self.shared.lock();
         if !state.tickets.contains_key(&self.number) {
             return;
@@ -186,19 +186,19 @@ impl Place {
 }
 
 /// The right to a permit in turn; who drops it waits no longer.
-pub struct Ticket {
+pub(crate) struct Ticket {
     place: Place,
     turn: Arc<Notify>,
 }
 
 impl Ticket {
     /// Where it waits.
-    pub fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         self.place.clone()
     }
 
     /// The permit, when the turn has come.
-    pub async fn permit(self) -> Permit {
+    pub(crate) async fn permit(self) -> Permit {
         loop {
             if let Some(permit) = self.place.take() {
                 return permit;
@@ -216,19 +216,19 @@ impl Drop for Ticket {
 }
 
 /// The right to do one piece of work; it ends when this is dropped.
-pub struct Permit {
+pub(crate) struct Permit {
     shared: Arc<Shared>,
     namespace: String,
 }
 
 impl Permit {
     /// Whose share it counts against.
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// Whether a namespace waits that could have this permit, and cannot have another.
-    pub fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         let state = self.shared.lock();
         let mut waiting = state
             .turns

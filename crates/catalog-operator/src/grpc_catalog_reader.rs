@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use crate::snapshots::CatalogReader;
 
 /// Reads a catalog with one call for all bundles and one for each package.
-pub struct GrpcCatalogReader;
+pub(crate) struct GrpcCatalogReader;
 
 #[async_trait]
 impl CatalogReader for GrpcCatalogReader {

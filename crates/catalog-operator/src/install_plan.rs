@@ -24,22 +24,22 @@
 //! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0020. Custom resources are
 //! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
 
-pub mod adoption;
-pub mod cluster_reads;
-pub mod crd_upgrade;
-pub mod csv_ownership;
-pub mod decide;
-pub mod execution;
-pub mod manifest;
-pub mod observe;
-pub mod operator_group;
-pub mod restoration;
-pub mod retention;
-pub mod status;
-pub mod step_rbac;
-pub mod step_write;
-pub mod steps;
-pub mod triggers;
+pub(crate) mod adoption;
+pub(crate) mod cluster_reads;
+pub(crate) mod crd_upgrade;
+pub(crate) mod csv_ownership;
+pub(crate) mod decide;
+pub(crate) mod execution;
+pub(crate) mod manifest;
+pub(crate) mod observe;
+pub(crate) mod operator_group;
+pub(crate) mod restoration;
+pub(crate) mod retention;
+pub(crate) mod status;
+pub(crate) mod step_rbac;
+pub(crate) mod step_write;
+pub(crate) mod steps;
+pub(crate) mod triggers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,11 +69,11 @@ use self::restoration::Inventory;
 use crate::step_kind::StepKind;
 
 /// Field manager of what a plan applies whole.
-pub const FIELD_MANAGER: &str = "catalog-operator/install-plan";
+pub(crate) const FIELD_MANAGER: &str = "catalog-operator/install-plan";
 
 /// Stores that InstallPlans are observed from and woken by.
 #[derive(Clone)]
-pub struct InstallPlanStores {
+pub(crate) struct InstallPlanStores {
     /// InstallPlans of all namespaces, pruned by [`prune`].
     pub install_plans: Store<InstallPlan>,
     /// OperatorGroups of all namespaces.
@@ -90,7 +90,7 @@ pub struct InstallPlanStores {
 
 /// Accounts and RBAC with OLM's mark, RBAC as metadata and a hash of its content.
 #[derive(Clone)]
-pub struct RbacStores {
+pub(crate) struct RbacStores {
     /// ServiceAccounts.
     pub accounts: Store<ServiceAccount>,
     /// Roles, pruned by [`prune_role`].
@@ -127,7 +127,7 @@ impl Inventory for RbacStores {
 }
 
 /// Reconciles InstallPlans.
-pub struct InstallPlanReconciler {
+pub(crate) struct InstallPlanReconciler {
     stores: InstallPlanStores,
     reads: ClusterReads,
     retry_timeout: Duration,
@@ -135,7 +135,7 @@ pub struct InstallPlanReconciler {
 
 impl InstallPlanReconciler {
     /// `retry_timeout` is how long lasting errors are retried, from the first of them on.
-    pub fn new(stores: InstallPlanStores, reads: ClusterReads, retry_timeout: Duration) -> Self {
+    pub(crate) fn new(stores: InstallPlanStores, reads: ClusterReads, retry_timeout: Duration) -> Self {
         Self {
             stores,
             reads,
@@ -248,25 +248,25 @@ fn keep_hash(metadata: &mut ObjectMeta, hash: String) {
 }
 
 /// Leaves metadata and a hash of the rules.
-pub fn prune_role(role: &mut Role) {
+pub(crate) fn prune_role(role: &mut Role) {
     let hash = restoration::content_hash(&role.rules.take());
     keep_hash(&mut role.metadata, hash);
 }
 
 /// Leaves metadata and a hash of the rules.
-pub fn prune_cluster_role(role: &mut ClusterRole) {
+pub(crate) fn prune_cluster_role(role: &mut ClusterRole) {
     let hash = restoration::content_hash(&role.rules.take());
     keep_hash(&mut role.metadata, hash);
 }
 
 /// Leaves metadata and a hash of role and subjects.
-pub fn prune_role_binding(binding: &mut RoleBinding) {
+pub(crate) fn prune_role_binding(binding: &mut RoleBinding) {
     let hash = restoration::binding_hash(&binding.role_ref, &binding.subjects.take());
     keep_hash(&mut binding.metadata, hash);
 }
 
 /// Leaves metadata and a hash of role and subjects.
-pub fn prune_cluster_role_binding(binding: &mut ClusterRoleBinding) {
+pub(crate) fn prune_cluster_role_binding(binding: &mut ClusterRoleBinding) {
     let hash = restoration::binding_hash(&binding.role_ref, &binding.subjects.take());
     keep_hash(&mut binding.metadata, hash);
 }

@@ -4,22 +4,26 @@
 //! lets the runtime act, and writes its status. It is a library so that tests of the whole, fuzzing among them, can drive
 //! its controllers; `main.rs` only reads the flags.
 
-pub mod annotation;
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
+mod annotation;
 pub mod args;
-pub mod bundle_unpack;
-pub mod catalog_source;
+mod bundle_unpack;
+mod catalog_source;
 mod debounce;
-pub mod fair_permits;
-pub mod grpc_catalog_reader;
-pub mod install_plan;
-pub mod object;
-pub mod resolution;
+mod fair_permits;
+#[doc(hidden)]
+pub mod for_tests;
+mod grpc_catalog_reader;
+mod install_plan;
+mod object;
+mod resolution;
 pub mod run;
-pub mod snapshots;
-pub mod step_kind;
-pub mod stores;
+mod snapshots;
+mod step_kind;
+mod stores;
 #[cfg(test)]
 mod stories;
-pub mod subscription;
+mod subscription;
 #[cfg(test)]
 mod test_env;

@@ -7,9 +7,9 @@ use olm_api::v1alpha1::API_VERSION;
 use serde_json::{Map, Value, json};
 
 /// `apiVersion` of CustomResourceDefinitions that API servers since Kubernetes 1.16 take.
-pub const CRD_V1: &str = "apiextensions.k8s.io/v1";
+pub(crate) const CRD_V1: &str = "apiextensions.k8s.io/v1";
 /// `apiVersion` of CustomResourceDefinitions that no API server since Kubernetes 1.22 takes.
-pub const CRD_V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+pub(crate) const CRD_V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 
 /// `kind`, or nothing.
 pub fn kind(object: &Value) -> &str {
@@ -17,7 +17,7 @@ pub fn kind(object: &Value) -> &str {
 }
 
 /// `apiVersion`, or nothing.
-pub fn api_version(object: &Value) -> &str {
+pub(crate) fn api_version(object: &Value) -> &str {
     object
         .get("apiVersion")
         .and_then(Value::as_str)
@@ -25,7 +25,7 @@ pub fn api_version(object: &Value) -> &str {
 }
 
 /// Group (empty for the core group) and version of an `apiVersion`.
-pub fn group_version(api_version: &str) -> (&str, &str) {
+pub(crate) fn group_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
@@ -37,7 +37,7 @@ pub fn name(object: &Value) -> &str {
 }
 
 /// A filled text field of `metadata`.
-pub fn metadata_text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
+pub(crate) fn metadata_text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
     object
         .get("metadata")?
         .get(field)?
@@ -51,7 +51,7 @@ pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Va
 }
 
 /// Sets a field of an object. What is no object stays as it is: whoever wrote it is told by the API server.
-pub fn set(object: &mut Value, field: &str, value: Value) {
+pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     if let Value::Object(map) = object {
         map.insert(field.to_owned(), value);
     }
@@ -68,13 +68,16 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// A label or annotation map of `metadata`; `field` is `labels` or `annotations`.
-pub fn metadata_map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+pub(crate) fn metadata_map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let metadata = as_map(object).entry("metadata").or_insert(Value::Null);
     map_mut(metadata, field)
 }
 
 /// Key and value of every text entry of `metadata.labels` or `metadata.annotations`.
-pub fn metadata_entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+pub(crate) fn metadata_entries<'a>(
+    object: &'a Value,
+    field: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
     let map = object
         .get("metadata")
         .and_then(|metadata| metadata.get(field))
@@ -85,7 +88,7 @@ pub fn metadata_entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Ite
 }
 
 /// `metadata.ownerReferences`, or nothing.
-pub fn owner_references(object: &Value) -> &[Value] {
+pub(crate) fn owner_references(object: &Value) -> &[Value] {
     object
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array)
@@ -93,7 +96,7 @@ pub fn owner_references(object: &Value) -> &[Value] {
 }
 
 /// Owner reference to a ClusterServiceVersion as upstream writes it; the uid is empty in plans and filled at execution.
-pub fn csv_owner_reference(name: &str, uid: &str) -> Value {
+pub(crate) fn csv_owner_reference(name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": labels::OWNER_KIND_CSV,
@@ -105,12 +108,12 @@ pub fn csv_owner_reference(name: &str, uid: &str) -> Value {
 }
 
 /// Whether an owner reference names a ClusterServiceVersion. Only the kind counts, as upstream has it.
-pub fn is_csv_reference(reference: &Value) -> bool {
+pub(crate) fn is_csv_reference(reference: &Value) -> bool {
     kind(reference) == labels::OWNER_KIND_CSV
 }
 
 /// Labels that tie a cluster-scoped object to a ClusterServiceVersion, which cannot own it by reference.
-pub fn set_owner_labels(object: &mut Value, csv_name: &str, csv_namespace: &str) {
+pub(crate) fn set_owner_labels(object: &mut Value, csv_name: &str, csv_namespace: &str) {
     let map = metadata_map_mut(object, "labels");
     map.insert(labels::OWNER.to_owned(), csv_name.into());
     map.insert(labels::OWNER_NAMESPACE.to_owned(), csv_namespace.into());
@@ -119,20 +122,20 @@ pub fn set_owner_labels(object: &mut Value, csv_name: &str, csv_namespace: &str)
 
 /// Whether an object in the cluster was made for a ClusterServiceVersion: it is owned by one, or carries the labels of one. What
 /// stood before OLM does neither.
-pub fn is_of_a_csv(object: &Value) -> bool {
+pub(crate) fn is_of_a_csv(object: &Value) -> bool {
     owner_references(object).iter().any(is_csv_reference)
         || metadata_entries(object, "labels")
             .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
 }
 
 /// Whether the owner labels of a cluster-scoped object name this namespace.
-pub fn is_of_a_csv_in(object: &Value, namespace: &str) -> bool {
+pub(crate) fn is_of_a_csv_in(object: &Value, namespace: &str) -> bool {
     metadata_entries(object, "labels")
         .any(|(key, value)| key == labels::OWNER_NAMESPACE && value == namespace)
 }
 
 /// Removes what would let an object go with a ClusterServiceVersion: references to and labels of an owner.
-pub fn remove_csv_owner(object: &mut Value) {
+pub(crate) fn remove_csv_owner(object: &mut Value) {
     let metadata = map_mut(object, "metadata");
     if let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") {
         owners.retain(|owner| !is_csv_reference(owner));
@@ -147,7 +150,7 @@ pub fn remove_csv_owner(object: &mut Value) {
 }
 
 /// Removes what only an API server may say about an object, and every `null`, from an object read from a file.
-pub fn strip_server_fields(object: &mut Value) {
+pub(crate) fn strip_server_fields(object: &mut Value) {
     if let Value::Object(map) = object {
         map.remove("status");
         if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
@@ -179,7 +182,7 @@ fn remove_nulls(value: &mut Value) {
 
 /// Whether `current` already says everything `wanted` says: defaults the API server added do not count as a difference,
 /// lists must have the same length and order.
-pub fn covers(current: &Value, wanted: &Value) -> bool {
+pub(crate) fn covers(current: &Value, wanted: &Value) -> bool {
     match (current, wanted) {
         (Value::Object(current), Value::Object(wanted)) => {
             wanted.iter().all(|(key, value)| match current.get(key) {
@@ -199,7 +202,7 @@ pub fn covers(current: &Value, wanted: &Value) -> bool {
 }
 
 /// `null`, `{}`, `[]` and `""`, which the API server leaves out of most fields when it stores an object.
-pub fn is_empty(value: &Value) -> bool {
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Object(map) => map.is_empty(),

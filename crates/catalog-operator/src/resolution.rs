@@ -20,24 +20,24 @@
 //!
 //! Rules: `docs/reference/resolution.md`.
 
-pub mod cache;
-pub mod cluster_fit;
-pub mod components;
-pub mod decide;
-pub mod group_settings;
-pub mod input;
-pub mod memory;
-pub mod observed;
-pub mod outcome;
-pub mod plan_object;
-pub mod reconciler;
-pub mod resolved;
-pub mod runtime_constraints;
-pub mod status;
-pub mod triggers;
-pub mod unpacking;
+pub(crate) mod cache;
+pub(crate) mod cluster_fit;
+pub(crate) mod components;
+pub(crate) mod decide;
+pub(crate) mod group_settings;
+pub(crate) mod input;
+pub(crate) mod memory;
+pub(crate) mod observed;
+pub(crate) mod outcome;
+pub(crate) mod plan_object;
+pub(crate) mod reconciler;
+pub(crate) mod resolved;
+pub(crate) mod runtime_constraints;
+pub(crate) mod status;
+pub(crate) mod triggers;
+pub(crate) mod unpacking;
 
-pub use reconciler::{ResolutionReconciler, ResolutionStores};
+pub(crate) use reconciler::{ResolutionReconciler, ResolutionStores};
 
 #[cfg(test)]
 mod tests;

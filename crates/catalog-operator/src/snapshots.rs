@@ -34,15 +34,15 @@ use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
 /// Catalogs read at once.
-pub const PARALLEL_READS: usize = 4;
+pub(crate) const PARALLEL_READS: usize = 4;
 /// Time in which a catalog must have been read.
-pub const READ_DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(60);
 /// Age at which the content of a server that may change it is read again.
-pub const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
+pub(crate) const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Bytes, about, of what is kept of all catalogs in one namespace.
-pub const NAMESPACE_BYTES: usize = 512 << 20;
+pub(crate) const NAMESPACE_BYTES: usize = 512 << 20;
 /// Time after which a catalog is read again that did not fit: others may have become smaller.
-pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(5 * 60);
+pub(crate) const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(5 * 60);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
@@ -54,7 +54,7 @@ pub trait CatalogReader: Send + Sync + 'static {
 }
 
 /// Identity of a content: two equal ones are the same content of the same catalog.
-pub type ContentId = u64;
+pub(crate) type ContentId = u64;
 
 /// What is known of a catalog's content.
 #[derive(Debug, Clone)]

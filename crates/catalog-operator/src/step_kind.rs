@@ -9,7 +9,7 @@ use olm_fbc::manifest::OPTIONAL_KINDS;
 
 /// A kind of plan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StepKind {
+pub(crate) enum StepKind {
     /// Created, never changed.
     ClusterServiceVersion,
     /// A dependency's Subscription: created, never changed.
@@ -40,7 +40,7 @@ pub enum StepKind {
 
 impl StepKind {
     /// The kind of a step; none when plans may not contain it.
-    pub fn of(kind: &str) -> Option<Self> {
+    pub(crate) fn of(kind: &str) -> Option<Self> {
         Some(match kind {
             "ClusterServiceVersion" => Self::ClusterServiceVersion,
             "Subscription" => Self::Subscription,
@@ -60,7 +60,7 @@ impl StepKind {
     }
 
     /// The API resource, none for kinds that discovery has to find.
-    pub fn api_resource(self) -> Option<ApiResource> {
+    pub(crate) fn api_resource(self) -> Option<ApiResource> {
         Some(match self {
             Self::ClusterServiceVersion => ApiResource::erase::<ClusterServiceVersion>(&()),
             Self::Subscription => ApiResource::erase::<Subscription>(&()),
@@ -78,7 +78,7 @@ impl StepKind {
     }
 
     /// Whether objects of this kind have no namespace; none for kinds that discovery has to find.
-    pub fn is_cluster_scoped(self) -> Option<bool> {
+    pub(crate) fn is_cluster_scoped(self) -> Option<bool> {
         match self {
             Self::CustomResourceDefinition | Self::ClusterRole | Self::ClusterRoleBinding => Some(true),
             Self::Dynamic => None,
@@ -88,7 +88,7 @@ impl StepKind {
 
     /// Whether carrying the step out needs to know the object in the cluster. ClusterServiceVersions and Subscriptions are
     /// created or left alone, so their step needs no read.
-    pub fn reads_current(self) -> bool {
+    pub(crate) fn reads_current(self) -> bool {
         !matches!(self, Self::ClusterServiceVersion | Self::Subscription)
     }
 
@@ -96,7 +96,7 @@ impl StepKind {
     ///
     /// Upstream leaves bundle-supplied ServiceAccounts and RBAC without any owner; here they go with their operator like
     /// everything else (decision record 0004).
-    pub fn has_owner(self) -> bool {
+    pub(crate) fn has_owner(self) -> bool {
         !matches!(
             self,
             Self::ClusterServiceVersion | Self::Subscription | Self::CustomResourceDefinition | Self::Secret
@@ -104,7 +104,7 @@ impl StepKind {
     }
 
     /// ServiceAccounts and RBAC: what a plan restores when it is missing, and hence carries whole in its steps.
-    pub fn is_account_or_rbac(self) -> bool {
+    pub(crate) fn is_account_or_rbac(self) -> bool {
         matches!(
             self,
             Self::ServiceAccount
@@ -116,7 +116,7 @@ impl StepKind {
     }
 
     /// The words upstream puts before the cause when creating (or else updating) `name` fails.
-    pub fn error_prefix(self, name: &str, creating: bool) -> String {
+    pub(crate) fn error_prefix(self, name: &str, creating: bool) -> String {
         let verb = if creating { "creating" } else { "updating" };
         match self {
             Self::ClusterServiceVersion => format!("error creating csv {name}"),

@@ -19,7 +19,7 @@ use crate::resolution::ResolutionStores;
 
 /// Everything this binary watches.
 #[derive(Clone)]
-pub struct Stores {
+pub(crate) struct Stores {
     /// CatalogSources.
     pub sources: Store<CatalogSource>,
     /// Subscriptions.
@@ -54,7 +54,7 @@ pub struct Stores {
 
 impl Stores {
     /// Registers all watches in `set`; they start with the set.
-    pub fn register(set: &mut StoreSet, client: &Client) -> Self {
+    pub(crate) fn register(set: &mut StoreSet, client: &Client) -> Self {
         Self {
             sources: set.add(Watch::new(client).prune(prune_source)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
@@ -83,7 +83,7 @@ impl Stores {
     }
 
     /// Those that CatalogSources need.
-    pub fn of_catalogs(&self) -> CatalogStores {
+    pub(crate) fn of_catalogs(&self) -> CatalogStores {
         CatalogStores {
             sources: self.sources.clone(),
             namespaces: self.namespaces.clone(),
@@ -95,7 +95,7 @@ impl Stores {
     }
 
     /// Those that resolution needs.
-    pub fn of_resolution(&self) -> ResolutionStores {
+    pub(crate) fn of_resolution(&self) -> ResolutionStores {
         ResolutionStores {
             subscriptions: self.subscriptions.clone(),
             plans: self.plans.clone(),
@@ -107,7 +107,7 @@ impl Stores {
     }
 
     /// Those that InstallPlans need.
-    pub fn of_plans(&self) -> InstallPlanStores {
+    pub(crate) fn of_plans(&self) -> InstallPlanStores {
         InstallPlanStores {
             install_plans: self.plans.clone(),
             operator_groups: self.groups.clone(),

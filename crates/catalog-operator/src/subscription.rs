@@ -10,10 +10,10 @@
 //!
 //! Rules: `docs/reference/resolution.md`, "Why a Subscription waits".
 
-pub mod catalog_health;
-pub mod conditions;
-pub mod deprecation;
-pub mod install_plan;
+pub(crate) mod catalog_health;
+pub(crate) mod conditions;
+pub(crate) mod deprecation;
+pub(crate) mod install_plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use self::conditions::condition_true;
 use self::deprecation::DeprecationFact;
 
 /// InstallPlans of a namespace by name.
-pub type Plans = BTreeMap<String, Arc<InstallPlan>>;
+pub(crate) type Plans = BTreeMap<String, Arc<InstallPlan>>;
 
 /// What the namespace of a Subscription is like.
 #[derive(Debug, Clone, Default)]
@@ -175,7 +175,7 @@ fn lasting_reason(status: &str) -> Option<&'static str> {
 }
 
 /// The plan that a status refers to, if it exists.
-pub fn plan_of<'a>(
+pub(crate) fn plan_of<'a>(
     status: &SubscriptionStatus,
     namespace_state: &'a NamespaceState,
 ) -> Option<&'a InstallPlan> {

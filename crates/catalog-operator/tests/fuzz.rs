@@ -17,19 +17,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use catalog_operator::annotation;
-use catalog_operator::bundle_unpack::content::{UnpackedBundle, read_files};
-use catalog_operator::bundle_unpack::{config_map, preflight};
-use catalog_operator::catalog_source::connection::ConnectionState;
-use catalog_operator::catalog_source::observed::Observed as ObservedSource;
-use catalog_operator::catalog_source::pod::PodSettings;
-use catalog_operator::catalog_source::{self, address, source};
-use catalog_operator::install_plan::manifest::{BundleImageReference, Manifest};
-use catalog_operator::install_plan::observe::{BundleContent, Reads, observe};
-use catalog_operator::install_plan::{self, crd_upgrade, steps};
-use catalog_operator::object;
-use catalog_operator::resolution::{cluster_fit, group_settings, input};
-use catalog_operator::subscription::{self, Facts, NamespaceState, ResolutionOutcome};
+use catalog_operator::for_tests::catalog_source::{Observed as ObservedSource, PodSettings};
+use catalog_operator::for_tests::install_plan::{BundleContent, Reads, observe};
+use catalog_operator::for_tests::subscription::{Facts, NamespaceState, ResolutionOutcome};
+use catalog_operator::for_tests::{
+    BundleImageReference, ConnectionState, Manifest, UnpackedBundle, annotation, bundle_unpack,
+    catalog_source, crd_upgrade, install_plan, object, read_files, resolution, subscription,
+};
 use fuzzing::{Fuzz, Random, tree};
 use kube::core::ApiResource;
 use olm_api::v1::OperatorGroup;
@@ -231,12 +225,12 @@ fn carry_out(mut plan: InstallPlan, cluster: &AnyCluster) -> usize {
             Duration::from_secs(60),
         ))
         .expect("reads that answer");
-        let (writes, verdict) = install_plan::decide::decide(&observed);
+        let (writes, verdict) = install_plan::decide(&observed);
         actions += writes.actions.len();
         assert!(!writes.to_string().is_empty() || writes.actions.is_empty());
         let done = |_: &_| Outcome::Done(Arc::new(json!({})));
         let outcomes = outcomes_for_tests(writes.actions.iter().map(done).collect());
-        let update = install_plan::status::status(&observed, verdict, &outcomes, now());
+        let update = install_plan::status(&observed, verdict, &outcomes, now());
         let [olm_runtime::plan::Action::Patch { patch, .. }] = &update.patches[..] else {
             break;
         };
@@ -268,13 +262,13 @@ fn bundles_of_any_kind_through_checks_and_plan() {
         );
         let Ok(bundle) = read else { return false };
         let name = object::name(&bundle.csv).to_owned();
-        let checked = preflight::check(&bundle, &name).is_ok();
-        cluster_fit::obstacle(&name, &bundle, "v1.34.1");
+        let checked = bundle_unpack::check(&bundle, &name).is_ok();
+        resolution::obstacle(&name, &bundle, "v1.34.1");
         let lookup: BundleLookup = typed(&json!({"path": "r/b:v1", "identifier": name, "replaces": "demo.v0",
             "catalogSourceRef": {"name": "cat", "namespace": NAMESPACE}}))
         .expect("lookup");
         // Whatever the checks say: plans of users know no checks.
-        let Ok(steps) = steps::plan_steps(&bundle, &lookup, NAMESPACE) else {
+        let Ok(steps) = install_plan::plan_steps(&bundle, &lookup, NAMESPACE) else {
             return false;
         };
         let plan: InstallPlan = typed(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
@@ -326,7 +320,7 @@ fn plans_of_any_kind() {
             let _ = Manifest::parse(step.resource.manifest.as_deref().unwrap_or_default());
         }
         for document in &documents {
-            let _ = config_map::decode(document);
+            let _ = bundle_unpack::decode(document);
         }
         plan.metadata.namespace = Some(NAMESPACE.to_owned());
         plan.metadata.name = Some("install-1".to_owned());
@@ -403,7 +397,7 @@ fn objects() -> Vec<Value> {
 }
 
 fn look_at_group(group: OperatorGroup) -> bool {
-    let Ok(settings) = group_settings::read(NAMESPACE, &[Arc::new(group)]) else {
+    let Ok(settings) = resolution::read(NAMESPACE, &[Arc::new(group)]) else {
         return false;
     };
     for duration in [settings.unpack_deadline, settings.unpack_retry]
@@ -424,8 +418,8 @@ fn look_at_source(object: CatalogSource) -> bool {
         user_id: Some(1001),
         namespace_restricted: true,
     };
-    let parsed = source::parse_source(&object);
-    address::shown_address(&object, &parsed);
+    let parsed = catalog_source::parse_source(&object);
+    catalog_source::shown_address(&object, &parsed);
     let object = Arc::new(object);
     let observed = ObservedSource {
         source: Arc::clone(&object),
@@ -438,17 +432,17 @@ fn look_at_source(object: CatalogSource) -> bool {
         pods: Vec::new(),
         connection: ConnectionState::Waiting,
     };
-    let (plan, verdict) = catalog_source::decide::decide(&observed, now());
+    let (plan, verdict) = catalog_source::decide(&observed, now());
     let done = |_: &_| Outcome::Done(Arc::new(json!({})));
     let outcomes = outcomes_for_tests(plan.actions.iter().map(done).collect());
-    catalog_source::status::compose(&observed, &verdict, &outcomes, now());
+    catalog_source::compose(&observed, &verdict, &outcomes, now());
     true
 }
 
 fn look_at_subscription(object: Subscription) -> bool {
     let around = NamespaceState::default();
     let status = subscription::settle(&object, &around);
-    input::resolver_subscription(&object, &status);
+    resolution::resolver_subscription(&object, &status);
     let facts = Facts {
         catalogs: &[],
         outcome: &ResolutionOutcome::Unknown,
@@ -480,7 +474,7 @@ fn objects_of_any_kind_are_looked_at() {
                 "CatalogSource" => typed(&document).is_some_and(look_at_source),
                 "Subscription" => typed(&document).is_some_and(look_at_subscription),
                 _ => typed::<ClusterServiceVersion>(&document).is_some_and(|csv| {
-                    input::installed_csv(&csv);
+                    resolution::installed_csv(&csv);
                     true
                 }),
             };

@@ -13,15 +13,15 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 /// How long a registry's consent counts without asking it again.
-pub const FRESH: Duration = Duration::from_secs(600);
+pub(crate) const FRESH: Duration = Duration::from_secs(600);
 /// How long it counts while the registry does not answer.
-pub const KNOWN: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const KNOWN: Duration = Duration::from_secs(24 * 3600);
 /// How many consents are remembered; forgetting one costs a request. The namespace that has most loses its oldest.
 const MAX_PULL_GRANTS: usize = 4096;
 
 /// Credentials and who they make their owner, as far as a comparison goes.
 #[derive(Clone, Default)]
-pub struct Keys {
+pub(crate) struct Keys {
     /// What registries are shown.
     pub credentials: Credentials,
     identity: Vec<Identity>,
@@ -32,26 +32,26 @@ type Identity = [u8; 32];
 
 impl Keys {
     /// Adds the credentials in a pull secret, `text` being its data.
-    pub fn add(&mut self, credentials: Credentials, text: &[u8]) {
+    pub(crate) fn add(&mut self, credentials: Credentials, text: &[u8]) {
         self.credentials.merge(credentials);
         self.identity.push(Sha256::digest(text).into());
     }
 
     /// Adds others; where both fit equally well, those already here are tried first.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.credentials.merge(other.credentials);
         self.identity.extend(other.identity);
     }
 
     /// Whether there is no pull secret at all: what is pulled so is public.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.identity.is_empty()
     }
 }
 
 /// The consents of registries.
 #[derive(Default)]
-pub struct PullGrants {
+pub(crate) struct PullGrants {
     /// When the image with this digest was last shown for these secrets of this namespace.
     given: Mutex<BTreeMap<PullGrant, Instant>>,
 }
@@ -64,7 +64,7 @@ fn consent(digest: &Digest, namespace: &str, keys: &Keys) -> PullGrant {
 
 impl PullGrants {
     /// Notes that a registry has just shown the image with this digest.
-    pub fn note(&self, digest: &Digest, namespace: &str, keys: &Keys) {
+    pub(crate) fn note(&self, digest: &Digest, namespace: &str, keys: &Keys) {
         let now = Instant::now();
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.retain(|_, at| now.saturating_duration_since(*at) < KNOWN);
@@ -87,13 +87,13 @@ impl PullGrants {
     }
 
     /// Notes that a registry refuses the image.
-    pub fn withdraw(&self, digest: &Digest, namespace: &str, keys: &Keys) {
+    pub(crate) fn withdraw(&self, digest: &Digest, namespace: &str, keys: &Keys) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.remove(&consent(digest, namespace, keys));
     }
 
     /// Whether the image was shown for these secrets within `age`.
-    pub fn was_given(&self, digest: &Digest, namespace: &str, keys: &Keys, age: Duration) -> bool {
+    pub(crate) fn was_given(&self, digest: &Digest, namespace: &str, keys: &Keys, age: Duration) -> bool {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given
             .get(&consent(digest, namespace, keys))

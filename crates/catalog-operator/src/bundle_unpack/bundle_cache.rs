@@ -16,7 +16,7 @@ use olm_oci::{ContentCache, Digest, ImageContent, View};
 use sha2::{Digest as _, Sha256};
 
 /// A folder with a folder for each namespace.
-pub struct BundleCache {
+pub(crate) struct BundleCache {
     dir: PathBuf,
     max_bytes: u64,
     /// One clean-up at a time.
@@ -31,7 +31,7 @@ type Cached = (SystemTime, u64, PathBuf);
 
 impl BundleCache {
     /// A cache in `dir` of at most so many bytes. What a process that was killed was writing there is removed.
-    pub fn new(dir: PathBuf, max_bytes: u64) -> Self {
+    pub(crate) fn new(dir: PathBuf, max_bytes: u64) -> Self {
         let cache = Self {
             dir,
             max_bytes,
@@ -57,7 +57,7 @@ impl BundleCache {
     }
 
     /// What is stored for a digest in a namespace.
-    pub fn get(&self, namespace: &str, digest: &Digest, view: View) -> Option<ImageContent> {
+    pub(crate) fn get(&self, namespace: &str, digest: &Digest, view: View) -> Option<ImageContent> {
         self.of(namespace).get(digest, view)
     }
 
@@ -65,7 +65,7 @@ impl BundleCache {
     ///
     /// # Errors
     /// IO errors; everything else is as before.
-    pub fn put(&self, namespace: &str, content: &ImageContent, view: View) -> io::Result<()> {
+    pub(crate) fn put(&self, namespace: &str, content: &ImageContent, view: View) -> io::Result<()> {
         self.of(namespace).put(content, view)?;
         self.shrink()
     }

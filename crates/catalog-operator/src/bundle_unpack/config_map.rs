@@ -72,7 +72,7 @@ mod tests {
         STANDARD.encode(STANDARD.encode(encoder.finish().unwrap()))
     }
 
-    /// Case 43; the form of a real ConfigMap.
+    /// The form of a real ConfigMap.
     #[test]
     fn gzip_and_plain_entries_are_read() {
         let zipped = json!({

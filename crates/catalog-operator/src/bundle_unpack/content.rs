@@ -20,7 +20,7 @@ const ANNOTATIONS: &str = "annotations.yaml";
 
 /// The part of a bundle image that is read: manifests and metadata. An image without labels is read whole, since only its
 /// `annotations.yaml` tells where the manifests are.
-pub const VIEW: View = View::new("bundle", |image_labels| {
+pub(crate) const VIEW: View = View::new("bundle", |image_labels| {
     match image_labels.get(labels::BUNDLE_MANIFESTS) {
         Some(manifests) => {
             let metadata = image_labels
@@ -56,7 +56,7 @@ pub struct BundleFile {
 ///
 /// # Errors
 /// There are no manifests, or a file cannot be understood; the text names the file.
-pub fn read_image(pinned: &str, content: &ImageContent) -> Result<UnpackedBundle, UnpackError> {
+pub(crate) fn read_image(pinned: &str, content: &ImageContent) -> Result<UnpackedBundle, UnpackError> {
     let in_image = |error: UnpackError| UnpackError {
         cause: format!("image `{pinned}`: {}", error.cause),
         ..error

@@ -25,15 +25,15 @@ use super::error::{UnpackClass, UnpackError};
 use super::unpacker::BundleSource;
 
 /// Bytes of bundle content kept on disk when nothing else is said: a few hundred bundles.
-pub const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
+pub(crate) const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 /// Bytes of layers held on disk while they are pulled: four of the largest that a bundle image may have.
-pub const SPOOL_BYTES: u64 = 4 * Limits::BUNDLE.layer;
+pub(crate) const SPOOL_BYTES: u64 = 4 * Limits::BUNDLE.layer;
 
 /// Pulls bundle images and reads them.
 ///
 /// Secrets are read live, for every bundle that is not in memory: a cache of them would hold every Secret of the cluster,
 /// and what is on disk is handed out only to those whose secrets open it.
-pub struct ImageBundleSource {
+pub(crate) struct ImageBundleSource {
     client: Client,
     catalogs: Store<CatalogSource>,
     puller: Puller,
@@ -45,7 +45,7 @@ impl ImageBundleSource {
     /// A source that finds registries through `config` and keeps content in `cache_dir`, up to [`DEFAULT_CACHE_BYTES`]. Layers too
     /// large for memory are held in the same folder while they are pulled, else in the system's folder for temporary files, up to
     /// [`SPOOL_BYTES`].
-    pub fn new(
+    pub(crate) fn new(
         client: Client,
         catalogs: Store<CatalogSource>,
         config: RegistryConfig,
@@ -63,7 +63,7 @@ impl ImageBundleSource {
 
     /// Holds layers in another folder, if one is named.
     #[must_use]
-    pub fn with_spool(self, folder: Option<PathBuf>) -> Self {
+    pub(crate) fn with_spool(self, folder: Option<PathBuf>) -> Self {
         match folder {
             Some(folder) => Self {
                 puller: self.puller.with_spool(Spool::new(folder, SPOOL_BYTES)),

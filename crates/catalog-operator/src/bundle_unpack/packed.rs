@@ -14,7 +14,7 @@ use super::error::{UnpackClass, UnpackError};
 /// Levels of maps and lists that can be read again; no API server takes more either way.
 const LEVELS: usize = 127;
 /// Bytes of one bundle. Of real ones the largest have five MiB.
-pub const BUNDLE_BYTES: usize = 64 << 20;
+pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
 
 /// A bundle's objects as compact JSON texts.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::step_kind::StepKind;
 
 /// Why a bundle cannot be installed, whatever the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
+pub(crate) enum Problem {
     /// The image holds another operator than the catalog says.
     OtherCsv {
         /// What is in the image.
@@ -66,7 +66,7 @@ impl fmt::Display for Problem {
 }
 
 /// Everything that is wrong with a bundle whose ClusterServiceVersion the catalog calls `expected`.
-pub fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem> {
+pub(crate) fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem> {
     let found = object::name(&bundle.csv);
     let other = (found != expected).then(|| Problem::OtherCsv {
         found: found.to_owned(),

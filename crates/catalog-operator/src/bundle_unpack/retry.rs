@@ -17,7 +17,7 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 
 /// What follows from a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// The unpack goes on after this pause.
     GoOn(Duration),
     /// The unpack has failed; when it is started anew is for each who waits, see [`pause`].
@@ -27,7 +27,7 @@ pub enum Next {
 /// Decides on attempt number `attempt` (from 0) that failed `elapsed` after the unpack began.
 ///
 /// `deadline` of zero means none, as for upstream's Jobs.
-pub fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline: Duration) -> Next {
+pub(crate) fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline: Duration) -> Next {
     let pause = FIRST_PAUSE
         .saturating_mul(1 << attempt.min(10))
         .min(LONGEST_PAUSE);
@@ -39,7 +39,7 @@ pub fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline: Durat
 }
 
 /// Time from a failure to the next unpack. `interval` is the OperatorGroup's wish.
-pub fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration {
+pub(crate) fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration {
     let usual = match class {
         UnpackClass::NotFound
         | UnpackClass::Unauthorized

@@ -1,6 +1,6 @@
 //! The state of every bundle somebody asked for.
 
-pub mod eviction;
+pub(crate) mod eviction;
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};

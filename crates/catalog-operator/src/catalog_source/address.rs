@@ -30,7 +30,7 @@ pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> 
 ///
 /// The Service's own address is dialled instead of its name: it needs no look-up, and a name asked for too early would
 /// be remembered as missing by the cluster's DNS for some seconds.
-pub fn find_endpoint(
+pub(crate) fn find_endpoint(
     source: &CatalogSource,
     parsed: &Source,
     service: Option<&Service>,

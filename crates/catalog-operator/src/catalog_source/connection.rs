@@ -14,7 +14,7 @@
 //!
 //! The states are those of gRPC (`docs/reference/catalogs.md`), less the ones that last a moment.
 
-mod dial;
+pub(crate) mod dial;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +27,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
-pub use self::dial::{Dial, Dialled, Tcp};
+pub(crate) use self::dial::{Dial, Tcp};
 
 /// How long a connection may take to come (back) before its source counts as failing.
-pub const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 const ATTEMPT_DEADLINE: Duration = Duration::from_secs(5);
 const EAGER_FOR: Duration = Duration::from_secs(10);
 const EAGER_DELAY: Duration = Duration::from_millis(50);

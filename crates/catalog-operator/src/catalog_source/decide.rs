@@ -23,7 +23,7 @@ use super::pod_state;
 use super::source::{PodConfig, Source};
 
 /// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
-pub const SLOW_START: Duration = Duration::from_secs(30);
+pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
 
 /// A pod that lived for so long was a good one; its successor comes at once.
 const GOOD_LIFE: Duration = Duration::from_secs(600);
@@ -371,7 +371,7 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
 }
 
 /// Whether one of the object's owners has this uid.
-pub fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
+pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
     meta.owner_references
         .iter()
         .flatten()

@@ -17,15 +17,15 @@ use olm_api::{hash, labels};
 use serde::Serialize;
 
 /// End of the name of the policy for the catalog's pods.
-pub const SERVER_POLICY_SUFFIX: &str = "grpc-server";
+pub(crate) const SERVER_POLICY_SUFFIX: &str = "grpc-server";
 /// End of the name of the policy for unpack pods.
-pub const UNPACK_POLICY_SUFFIX: &str = "unpack-bundles";
+pub(crate) const UNPACK_POLICY_SUFFIX: &str = "unpack-bundles";
 /// Port every catalog image serves on.
-pub const GRPC_PORT: i32 = 50051;
+pub(crate) const GRPC_PORT: i32 = 50051;
 
 /// How a CatalogSource owns an object, as upstream sets the two flags of the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ownership {
+pub(crate) enum Ownership {
     /// Neither controller nor blocking.
     Plain,
     /// Controller, not blocking.
@@ -35,7 +35,7 @@ pub enum Ownership {
 }
 
 /// Owner reference to `source`.
-pub fn owner_reference(source: &CatalogSource, ownership: Ownership) -> OwnerReference {
+pub(crate) fn owner_reference(source: &CatalogSource, ownership: Ownership) -> OwnerReference {
     let (controller, blocking) = match ownership {
         Ownership::Plain => (false, false),
         Ownership::ControllerOnly => (true, false),
@@ -52,12 +52,12 @@ pub fn owner_reference(source: &CatalogSource, ownership: Ownership) -> OwnerRef
 }
 
 /// Name of the CatalogSource.
-pub fn name(source: &CatalogSource) -> String {
+pub(crate) fn name(source: &CatalogSource) -> String {
     source.metadata.name.clone().unwrap_or_default()
 }
 
 /// Labels that the catalog's pods, Service selector and policies share.
-pub fn catalog_labels(source: &CatalogSource) -> BTreeMap<String, String> {
+pub(crate) fn catalog_labels(source: &CatalogSource) -> BTreeMap<String, String> {
     BTreeMap::from([
         (labels::CATALOG_SOURCE.to_owned(), name(source)),
         (labels::MANAGED.to_owned(), labels::TRUE.to_owned()),
@@ -65,7 +65,7 @@ pub fn catalog_labels(source: &CatalogSource) -> BTreeMap<String, String> {
 }
 
 /// Names of the pull secrets; empty entries are left out.
-pub fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
+pub(crate) fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
     let secrets = source.spec.secrets.iter();
     secrets
         .map(String::as_str)
@@ -74,12 +74,12 @@ pub fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
 }
 
 /// Name of the ServiceAccount of the catalog's pod.
-pub fn service_account_name(source: &CatalogSource) -> String {
+pub(crate) fn service_account_name(source: &CatalogSource) -> String {
     name(source)
 }
 
 /// Name of the catalog's Service: dots of the CatalogSource's name are not allowed in it.
-pub fn service_name(source: &CatalogSource) -> String {
+pub(crate) fn service_name(source: &CatalogSource) -> String {
     name(source).replace('.', "-")
 }
 
@@ -97,7 +97,7 @@ fn metadata(source: &CatalogSource, name: String, ownership: Ownership) -> Objec
 }
 
 /// ServiceAccount of the catalog's pod.
-pub fn build_service_account(source: &CatalogSource) -> ServiceAccount {
+pub(crate) fn build_service_account(source: &CatalogSource) -> ServiceAccount {
     let secrets: Vec<_> = pull_secrets(source)
         .into_iter()
         .map(|name| LocalObjectReference {
@@ -116,7 +116,7 @@ pub fn build_service_account(source: &CatalogSource) -> ServiceAccount {
 }
 
 /// Service in front of the catalog's pods.
-pub fn build_service(source: &CatalogSource) -> Service {
+pub(crate) fn build_service(source: &CatalogSource) -> Service {
     let mut metadata = metadata(source, service_name(source), Ownership::Plain);
     metadata
         .labels
@@ -168,7 +168,7 @@ fn service_hash(source: &CatalogSource) -> String {
 }
 
 /// Policy of the catalog's pods: anyone may call the registry port, the pods call nobody.
-pub fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
+pub(crate) fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
     policy(
         source,
         SERVER_POLICY_SUFFIX,
@@ -189,7 +189,7 @@ pub fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
 }
 
 /// Policy of bundle unpack pods: nobody calls them, they may call everything.
-pub fn build_unpack_policy(source: &CatalogSource) -> NetworkPolicy {
+pub(crate) fn build_unpack_policy(source: &CatalogSource) -> NetworkPolicy {
     let dns = [(53, "TCP"), (53, "UDP"), (5353, "TCP"), (5353, "UDP")];
     policy(
         source,

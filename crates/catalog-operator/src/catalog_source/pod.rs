@@ -20,7 +20,7 @@ use super::objects::{GRPC_PORT, Ownership, catalog_labels, owner_reference};
 use super::source::PodConfig;
 
 /// Name of the container that serves the catalog.
-pub const SERVER_CONTAINER: &str = "registry-server";
+pub(crate) const SERVER_CONTAINER: &str = "registry-server";
 const UTILITIES: &str = "utilities";
 const CONTENT: &str = "catalog-content";
 const EXTRACTED: &str = "/extracted-catalog";
@@ -39,7 +39,12 @@ pub struct PodSettings {
 }
 
 /// Builds the pod for an image source, `hash` label included. The name is left to the server (`generateName`).
-pub fn build_pod(source: &CatalogSource, image: &str, config: &PodConfig, settings: &PodSettings) -> Pod {
+pub(crate) fn build_pod(
+    source: &CatalogSource,
+    image: &str,
+    config: &PodConfig,
+    settings: &PodSettings,
+) -> Pod {
     let mut spec = match &config.extract {
         None => plain_spec(image),
         Some(extract) => extracting_spec(image, extract, settings),

@@ -19,23 +19,23 @@ const TROUBLES: [&str; 10] = [
 ];
 
 /// Name of the pod.
-pub fn name(pod: &Pod) -> &str {
+pub(crate) fn name(pod: &Pod) -> &str {
     pod.metadata.name.as_deref().unwrap_or_default()
 }
 
 /// Whether the pod's Ready condition holds and it is not being deleted.
-pub fn is_ready(pod: &Pod) -> bool {
+pub(crate) fn is_ready(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && has_condition(pod, "Ready", "True")
 }
 
 /// Whether the pod will never serve (again): evicted, or ended.
-pub fn is_dead(pod: &Pod) -> bool {
+pub(crate) fn is_dead(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     has_condition(pod, "DisruptionTarget", "True") || matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 /// How many pods died young one after the other before this one.
-pub fn failures_before(pod: &Pod) -> u32 {
+pub(crate) fn failures_before(pod: &Pod) -> u32 {
     let annotations = pod.metadata.annotations.as_ref();
     annotations
         .and_then(|annotations| annotations.get(labels::POD_FAILURES))
@@ -44,7 +44,7 @@ pub fn failures_before(pod: &Pod) -> u32 {
 }
 
 /// Why a dead pod died, as far as it says: a node that refuses a pod says so here.
-pub fn last_words(pod: &Pod) -> String {
+pub(crate) fn last_words(pod: &Pod) -> String {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref());
     let message = status.and_then(|status| status.message.as_deref());
@@ -66,7 +66,7 @@ fn conditions(pod: &Pod) -> impl Iterator<Item = &k8s_openapi::api::core::v1::Po
 }
 
 /// Whether `pod` is one that `wanted` would give: same images in the same containers, same spec hash.
-pub fn matches(pod: &Pod, wanted: &Pod) -> bool {
+pub(crate) fn matches(pod: &Pod, wanted: &Pod) -> bool {
     images(pod) == images(wanted) && spec_hash(pod) == spec_hash(wanted)
 }
 
@@ -92,7 +92,7 @@ fn images(pod: &Pod) -> Option<(Vec<&str>, Vec<&str>)> {
 /// Why the pod does not get ready, if it is something that does not pass by itself.
 ///
 /// The text stays the same while the kubelet alternates between trying and backing off.
-pub fn trouble(pod: &Pod) -> Option<String> {
+pub(crate) fn trouble(pod: &Pod) -> Option<String> {
     let unschedulable = conditions(pod).find(|condition| {
         condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
     });
@@ -156,12 +156,12 @@ fn last_line(text: &str) -> &str {
 }
 
 /// When the pod was created.
-pub fn created(pod: &Pod) -> Option<Timestamp> {
+pub(crate) fn created(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
 
 /// Since when the pod is not ready.
-pub fn not_ready_since(pod: &Pod) -> Option<Timestamp> {
+pub(crate) fn not_ready_since(pod: &Pod) -> Option<Timestamp> {
     let lost = conditions(pod).find(|condition| condition.type_ == "Ready" && condition.status != "True");
     let lost = lost
         .and_then(|condition| condition.last_transition_time.as_ref())

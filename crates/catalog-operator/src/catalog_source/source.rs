@@ -115,7 +115,7 @@ fn parse_pod_config(config: &GrpcPodConfig) -> Result<PodConfig, String> {
 }
 
 /// What the status says beside everything else when the spec wants something that is left out for now.
-pub fn unserved_notice(source: &CatalogSource) -> Option<String> {
+pub(crate) fn unserved_notice(source: &CatalogSource) -> Option<String> {
     let polls = source
         .spec
         .update_strategy

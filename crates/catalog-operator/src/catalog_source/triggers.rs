@@ -9,7 +9,7 @@ use olm_runtime::store::Change;
 use crate::object;
 
 /// CatalogSources that own an object, before or after its change.
-pub fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
+pub(crate) fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
     let references = change.versions().flat_map(|object| {
         let meta = object.meta();
         let namespace = meta.namespace.clone().unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
 }
 
 /// The namespace whose catalogs' pods may change with this change of a Namespace: that of its enforced security level.
-pub fn relabelled_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
+pub(crate) fn relabelled_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
     let levels: BTreeSet<Option<&String>> = change
         .versions()
         .map(|namespace| {

@@ -15,7 +15,7 @@ use super::observe::{is_done, is_over, steps};
 
 /// True while a plan that nothing was done of yet is newer than what any of its Subscriptions refers to. A plan without
 /// living Subscriptions among its owners waits for nobody.
-pub fn is_awaited(plan: &InstallPlan, subscriptions: &[Arc<Subscription>]) -> bool {
+pub(crate) fn is_awaited(plan: &InstallPlan, subscriptions: &[Arc<Subscription>]) -> bool {
     let mut owners = subscriptions
         .iter()
         .filter(|subscription| owns(subscription, plan))
@@ -26,7 +26,7 @@ pub fn is_awaited(plan: &InstallPlan, subscriptions: &[Arc<Subscription>]) -> bo
 }
 
 /// Plans that are not over, of a Subscription that refers to another one now, or is gone.
-pub fn subscription_changed(
+pub(crate) fn subscription_changed(
     change: &Change<Subscription>,
     plans: &[Arc<InstallPlan>],
 ) -> Vec<NamespacedName> {

@@ -23,7 +23,7 @@ use crate::debounce::debounce_left;
 
 /// [`Reads`] from a real cluster.
 #[derive(Clone)]
-pub struct ClusterReads {
+pub(crate) struct ClusterReads {
     /// Connection to the API server.
     pub client: Client,
     /// Kinds the cluster serves.

@@ -118,7 +118,7 @@ pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool, 
 }
 
 /// The namespace of the service that converts the definition's objects; none when no webhook behind a service does.
-pub fn conversion_namespace(crd: &Value) -> Option<&str> {
+pub(crate) fn conversion_namespace(crd: &Value) -> Option<&str> {
     let conversion = crd.pointer("/spec/conversion")?;
     if conversion.get("strategy").and_then(Value::as_str) != Some("Webhook") {
         return None;
@@ -243,7 +243,6 @@ mod tests {
         json!({"metadata": {"name": "demos.example.com"}, "spec": {"versions": versions}})
     }
 
-    /// Case 70.
     #[test]
     #[allow(clippy::type_complexity)] // A table.
     fn a_stored_version_must_stay_defined() {
@@ -288,7 +287,7 @@ mod tests {
         );
     }
 
-    /// Case 67: a second plan adds its note, those of vanished ClusterServiceVersions go.
+    /// A second plan adds its note, those of vanished ClusterServiceVersions go.
     #[test]
     fn notes_of_vanished_csvs_are_dropped() {
         let mut current =

@@ -36,7 +36,7 @@ pub enum OwnershipError {
 ///
 /// # Errors
 /// See [`OwnershipError`].
-pub fn check_owned_crds(
+pub(crate) fn check_owned_crds(
     csv: &Value,
     namespace: &str,
     existing: &[Arc<ClusterServiceVersion>],

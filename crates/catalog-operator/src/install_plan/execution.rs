@@ -142,7 +142,7 @@ impl Wait {
 }
 
 /// Decides the round for the plan's steps as observed.
-pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
+pub(crate) fn decide_round(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
     // Told before anything is applied, instead of halfway through.
     let refused = |(index, step)| Some((index, refused_crd(step, observed.state(index))?));
     let error = observed.steps_to_do().find_map(refused);
@@ -179,7 +179,10 @@ pub fn decide_round(observed: &Observed, service_account: Option<&ObjectReferenc
 }
 
 /// Decides the round that brings back what is missing of a plan that is over; only what was observed as missing is known.
-pub fn decide_restoration(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
+pub(crate) fn decide_restoration(
+    observed: &Observed,
+    service_account: Option<&ObjectReference>,
+) -> StepWrites {
     let decider = StepDecider::new(observed, operator_group::identity(service_account));
     let mut round = StepWrites::default();
     for (index, step) in observed::steps(&observed.install_plan).iter().enumerate() {

@@ -199,12 +199,12 @@ pub async fn observe(
 }
 
 /// Steps of a plan, none when it has no status yet.
-pub fn steps(install_plan: &InstallPlan) -> &[Step] {
+pub(crate) fn steps(install_plan: &InstallPlan) -> &[Step] {
     install_plan.status.as_ref().map_or(&[], |status| &status.plan)
 }
 
 /// Whether a plan is over, one way or the other.
-pub fn is_over(install_plan: &InstallPlan) -> bool {
+pub(crate) fn is_over(install_plan: &InstallPlan) -> bool {
     matches!(
         install_plan.phase(),
         InstallPlanPhase::Complete | InstallPlanPhase::Failed
@@ -212,7 +212,7 @@ pub fn is_over(install_plan: &InstallPlan) -> bool {
 }
 
 /// Whether a step's object is in the cluster.
-pub fn is_done(step: &Step) -> bool {
+pub(crate) fn is_done(step: &Step) -> bool {
     matches!(step.status, StepStatus::Created | StepStatus::Present)
 }
 

@@ -30,7 +30,9 @@ pub enum GroupError {
 ///
 /// # Errors
 /// There is not exactly one OperatorGroup with namespaces, or its ServiceAccount is missing.
-pub fn find_service_account(groups: &[Arc<OperatorGroup>]) -> Result<Option<ObjectReference>, GroupError> {
+pub(crate) fn find_service_account(
+    groups: &[Arc<OperatorGroup>],
+) -> Result<Option<ObjectReference>, GroupError> {
     let managing: Vec<_> = groups
         .iter()
         .filter(|group| {
@@ -68,7 +70,7 @@ pub fn find_service_account(groups: &[Arc<OperatorGroup>]) -> Result<Option<Obje
 }
 
 /// The identity that writes in a ServiceAccount's name.
-pub fn identity(service_account: Option<&ObjectReference>) -> Identity {
+pub(crate) fn identity(service_account: Option<&ObjectReference>) -> Identity {
     match service_account {
         None => Identity::Operator,
         Some(reference) => Identity::ServiceAccount {

@@ -25,14 +25,14 @@ use crate::object;
 use crate::step_kind::StepKind;
 
 /// What the stores know of accounts and RBAC.
-pub trait Inventory {
+pub(crate) trait Inventory {
     /// The content hash of an object (empty for ServiceAccounts), see [`content_hash`]; none when it is not there or does not
     /// carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
     fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String>;
 }
 
 /// The plan that may restore what a ClusterServiceVersion of this name needs, if it has [`InstallPlan::found_or_made`] it: of the Complete ones with steps for it the one with the highest generation.
-pub fn restorer<'a>(csv: &str, plans: &'a [Arc<InstallPlan>]) -> Option<&'a Arc<InstallPlan>> {
+pub(crate) fn restorer<'a>(csv: &str, plans: &'a [Arc<InstallPlan>]) -> Option<&'a Arc<InstallPlan>> {
     plans
         .iter()
         .filter(|plan| plan.phase() == InstallPlanPhase::Complete && brought(plan, csv))
@@ -59,7 +59,7 @@ fn brought(plan: &InstallPlan, csv: &str) -> bool {
 /// ever, so that such objects are only made again when they are gone. Of derived ones of one name, which bundles may have, too, the
 /// plan of the latest generation says what is in them. The label that derived ones have proves nothing by its
 /// presence, since bundles may have it, too: it has to say what is in the object.
-pub fn fingerprint(step: &Step) -> Option<String> {
+pub(crate) fn fingerprint(step: &Step) -> Option<String> {
     let kind = StepKind::of(&step.resource.kind)?;
     if !kind.is_account_or_rbac() {
         return None;
@@ -88,18 +88,18 @@ fn hash_of_value(kind: StepKind, object: &Value) -> String {
 }
 
 /// The hash by which a store knows the rules of a Role or ClusterRole.
-pub fn content_hash(rules: &Option<Vec<PolicyRule>>) -> String {
+pub(crate) fn content_hash(rules: &Option<Vec<PolicyRule>>) -> String {
     // Lists of text always have a JSON form.
     permission::rules_hash(rules.as_deref().unwrap_or_default()).unwrap_or_default()
 }
 
 /// The hash by which a store knows a binding.
-pub fn binding_hash(role: &RoleRef, subjects: &Option<Vec<Subject>>) -> String {
+pub(crate) fn binding_hash(role: &RoleRef, subjects: &Option<Vec<Subject>>) -> String {
     permission::binding_hash(role, subjects.as_deref().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A ClusterServiceVersion that has not begun to go: what goes with it must not come back.
-pub fn is_staying(csv: &ClusterServiceVersion) -> bool {
+pub(crate) fn is_staying(csv: &ClusterServiceVersion) -> bool {
     csv.metadata.deletion_timestamp.is_none()
         && !matches!(
             csv.phase(),
@@ -200,7 +200,7 @@ fn is_named_twice(plan: &InstallPlan, step: &Step) -> bool {
 ///
 /// # Errors
 /// A read did not go through.
-pub async fn observe(
+pub(crate) async fn observe(
     reads: &impl Reads,
     inventory: &impl Inventory,
     mut observed: Observed,

@@ -16,7 +16,7 @@ const KEPT: usize = 5;
 /// restore nothing of an existing ClusterServiceVersion, the ones with the lowest generation.
 ///
 /// Upstream looks at an arbitrary ten and deletes what a Subscription points to or a user is about to approve.
-pub fn find_surplus(
+pub(crate) fn find_surplus(
     plans: &[Arc<InstallPlan>],
     subscriptions: &[Arc<Subscription>],
     csvs: &BTreeSet<String>,
@@ -83,7 +83,7 @@ mod tests {
         plans.iter().map(|plan| plan.name_any()).collect()
     }
 
-    /// Case 76: exactly five remain, the newest among them, and a second look finds nothing.
+    /// Exactly five remain, the newest among them, and a second look finds nothing.
     #[test]
     fn five_newest_plans_remain() {
         let plans: Vec<_> = [

@@ -34,7 +34,7 @@ pub enum RbacError {
 ///
 /// # Errors
 /// The permissions cannot be read.
-pub fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, RbacError> {
+pub(crate) fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, RbacError> {
     let name = object::name(csv);
     let owner = Owner { csv: name, namespace };
     let mut accounts = BTreeSet::from([DEFAULT_SERVICE_ACCOUNT.to_owned()]);

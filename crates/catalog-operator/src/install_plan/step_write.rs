@@ -11,7 +11,7 @@ use crate::step_kind::StepKind;
 
 /// The write that a step needs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Write {
+pub(crate) enum Write {
     /// The object is not there.
     Create(Value),
     /// It is there and differs: a merge patch, to be guarded by the resourceVersion it was computed from.
@@ -25,7 +25,7 @@ pub enum Write {
 /// How a step's object, complete with labels and owners, gets into the cluster where `current` is found.
 ///
 /// CustomResourceDefinitions have rules of their own, see [`super::crd_upgrade`].
-pub fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) -> Write {
+pub(crate) fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) -> Write {
     let Some(current) = current else {
         return match kind {
             StepKind::Service | StepKind::Dynamic => Write::Apply(wanted),
@@ -99,7 +99,7 @@ fn without_empty(rules: &Value) -> Vec<Value> {
 }
 
 /// Labels and annotations united, the step's winning; owner references united by uid.
-pub fn with_metadata_of(current: &Value, wanted: &Value) -> Value {
+pub(crate) fn with_metadata_of(current: &Value, wanted: &Value) -> Value {
     let mut merged = current.clone();
     for field in ["labels", "annotations"] {
         for (key, value) in object::metadata_entries(wanted, field) {
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Case 58: secrets and old annotations survive, new annotations win, both owners are there.
+    /// Secrets and old annotations survive, new annotations win, both owners are there.
     #[test]
     fn service_account_keeps_what_others_put_there() {
         check(
@@ -290,7 +290,7 @@ mod tests {
         );
     }
 
-    /// Case 60: the new bundle's data stands, keys it dropped are gone, foreign labels stay.
+    /// The new bundle's data stands, keys it dropped are gone, foreign labels stay.
     #[test]
     fn config_map_data_is_the_bundles() {
         check(
@@ -303,7 +303,7 @@ mod tests {
         );
     }
 
-    /// Case 75: rules shrink as well as grow.
+    /// Rules shrink as well as grow.
     #[test]
     fn rules_are_exactly_the_new_ones() {
         let rule = |verb: &str| json!({"verbs": [verb], "resources": ["pods"], "apiGroups": [""]});

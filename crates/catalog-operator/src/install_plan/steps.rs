@@ -21,7 +21,7 @@ use crate::step_kind::StepKind;
 
 /// One object of a bundle as it is to be applied.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BundleStep {
+pub(crate) struct BundleStep {
     /// API group, empty for the core group.
     pub group: String,
     /// API version.
@@ -36,7 +36,7 @@ pub struct BundleStep {
 
 /// What the resolver adds to a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Projection<'a> {
+pub(crate) struct Projection<'a> {
     /// Namespace of the plan.
     pub namespace: &'a str,
     /// Name of the ClusterServiceVersion that the bundle's one replaces, empty for none.
@@ -75,18 +75,7 @@ pub enum StepsError {
 ///
 /// # Errors
 /// The bundle cannot be installed as it is; nothing but a new bundle helps.
-pub fn bundle_steps(
-    bundle: &UnpackedBundle,
-    projection: &Projection<'_>,
-) -> Result<Vec<BundleStep>, StepsError> {
-    into_steps(bundle.clone(), projection)
-}
-
-/// [`bundle_steps`] of a bundle that nobody else needs: its objects are not copied.
-///
-/// # Errors
-/// Those of [`bundle_steps`].
-pub fn into_steps(
+pub(crate) fn bundle_steps(
     bundle: UnpackedBundle,
     projection: &Projection<'_>,
 ) -> Result<Vec<BundleStep>, StepsError> {
@@ -160,7 +149,10 @@ pub fn plan_steps(
 }
 
 /// The step of a bundle that a plan's step means: same group, version, kind and name.
-pub fn find_step<'a>(steps: &'a mut [BundleStep], resource: &StepResource) -> Option<&'a mut BundleStep> {
+pub(crate) fn find_step<'a>(
+    steps: &'a mut [BundleStep],
+    resource: &StepResource,
+) -> Option<&'a mut BundleStep> {
     steps.iter_mut().find(|step| {
         step.name == resource.name
             && step.kind == resource.kind
@@ -285,10 +277,9 @@ mod tests {
             replaces: "",
             properties,
         };
-        bundle_steps(&bundle(csv), &projection).map_err(|error| error.to_string())
+        bundle_steps(bundle(csv), &projection).map_err(|error| error.to_string())
     }
 
-    /// Case 51.
     #[test]
     fn csv_without_type_is_refused_with_upstreams_words() {
         let rows = [

@@ -16,7 +16,7 @@ use super::{InstallPlanStores, adoption, kept_hash};
 use crate::step_kind::StepKind;
 
 /// The plan itself, unless it has failed or is gone. One that is Complete restores what is missing.
-pub fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
+pub(crate) fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
     match change {
         Change::Applied { new, .. } if new.phase() != InstallPlanPhase::Failed => {
             Some(NamespacedName::from_object(new.as_ref()))
@@ -27,7 +27,7 @@ pub fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedNa
 
 /// Plans being carried out that wait for a ClusterServiceVersion which came, or that have to do without one which went, and those
 /// that may have to restore what it needs.
-pub fn csv_changed(
+pub(crate) fn csv_changed(
     change: &Change<ClusterServiceVersion>,
     plans: &[Arc<InstallPlan>],
 ) -> Vec<NamespacedName> {
@@ -54,7 +54,7 @@ pub fn csv_changed(
 
 /// Plans of the group's namespace that have not failed: whether they can be carried out, or restore something, and as whom, depends
 /// on it.
-pub fn operator_group_changed(
+pub(crate) fn operator_group_changed(
     change: &Change<OperatorGroup>,
     plans: &[Arc<InstallPlan>],
 ) -> Vec<NamespacedName> {
@@ -79,7 +79,7 @@ pub fn operator_group_changed(
 }
 
 /// Plans being carried out with a step for this CustomResourceDefinition that is not done.
-pub fn crd_changed<K: Object>(change: &Change<K>, plans: &[Arc<InstallPlan>]) -> Vec<NamespacedName> {
+pub(crate) fn crd_changed<K: Object>(change: &Change<K>, plans: &[Arc<InstallPlan>]) -> Vec<NamespacedName> {
     let name = change.object().state().name;
     let waits = |plan: &InstallPlan| {
         steps(plan).iter().any(|step| {
@@ -96,7 +96,7 @@ pub fn crd_changed<K: Object>(change: &Change<K>, plans: &[Arc<InstallPlan>]) ->
 }
 
 /// Complete plans with a step for this account or RBAC object, when it came, went or is another one now.
-pub fn rbac_changed<K: Resource>(
+pub(crate) fn rbac_changed<K: Resource>(
     change: &Change<K>,
     kind: StepKind,
     plans: &[Arc<InstallPlan>],
@@ -131,7 +131,7 @@ fn keys<'a>(plans: impl Iterator<Item = &'a Arc<InstallPlan>>) -> Vec<Namespaced
 }
 
 /// Connects the stores to the queue by the functions above. Call before the watches start.
-pub fn attach(stores: &InstallPlanStores, queue: &Queue<NamespacedName>) {
+pub(crate) fn attach(stores: &InstallPlanStores, queue: &Queue<NamespacedName>) {
     let own = queue.clone();
     stores
         .install_plans

@@ -8,26 +8,26 @@ use super::resolved::Resolved;
 
 /// What the last resolution of each namespace came to, with its input.
 #[derive(Default)]
-pub struct ResolutionCache {
+pub(crate) struct ResolutionCache {
     entries: Mutex<BTreeMap<String, (ResolutionInput, Arc<Resolved>)>>,
 }
 
 impl ResolutionCache {
     /// What the same input came to last time.
-    pub fn get(&self, namespace: &str, input: &ResolutionInput) -> Option<Arc<Resolved>> {
+    pub(crate) fn get(&self, namespace: &str, input: &ResolutionInput) -> Option<Arc<Resolved>> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, resolved) = entries.get(namespace)?;
         (known == input).then(|| Arc::clone(resolved))
     }
 
     /// Takes the place of what there was for the namespace.
-    pub fn insert(&self, namespace: &str, input: ResolutionInput, resolved: Arc<Resolved>) {
+    pub(crate) fn insert(&self, namespace: &str, input: ResolutionInput, resolved: Arc<Resolved>) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.insert(namespace.to_owned(), (input, resolved));
     }
 
     /// Drops what there is for a namespace.
-    pub fn remove(&self, namespace: &str) {
+    pub(crate) fn remove(&self, namespace: &str) {
         self.entries
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

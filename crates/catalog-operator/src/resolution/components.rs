@@ -6,7 +6,7 @@ use olm_resolver::{DisjointSets, Operator, Solution, SubscriptionUpdate};
 
 /// Bundles that go together because one requires another or one Subscription chose them, and that move a Subscription.
 #[derive(Debug, Clone)]
-pub struct Component {
+pub(crate) struct Component {
     /// The bundles, by name.
     pub operators: Vec<Operator>,
     /// Subscriptions that move on; never empty.
@@ -15,7 +15,7 @@ pub struct Component {
 
 impl Component {
     /// Subscriptions that any bundle of the component is for.
-    pub fn subscriptions(&self) -> BTreeSet<&str> {
+    pub(crate) fn subscriptions(&self) -> BTreeSet<&str> {
         let served = self
             .operators
             .iter()
@@ -29,7 +29,7 @@ impl Component {
 
 /// Takes `solution` apart. Bundles that move no Subscription are left out, with everything that hangs on them: they are
 /// in a plan already, or were removed by hand, and are not installed again (as upstream).
-pub fn split(solution: &Solution) -> Vec<Component> {
+pub(crate) fn split(solution: &Solution) -> Vec<Component> {
     let operators = &solution.operators;
     let mut sets = DisjointSets::new(operators.len());
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();

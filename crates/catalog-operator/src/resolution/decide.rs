@@ -28,7 +28,7 @@ use crate::subscription::ResolutionOutcome;
 
 /// What the Subscriptions are to be told, apart from what becomes of the writes.
 #[derive(Debug, Clone, Default)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// What each is told of the resolution.
     pub outcomes_by_subscription: BTreeMap<String, ResolutionOutcome>,
     /// Those that another round will write soon, so that this one leaves them alone.
@@ -43,7 +43,7 @@ pub struct Verdict {
 
 /// Subscriptions on their way to a plan.
 #[derive(Debug, Clone)]
-pub struct Move {
+pub(crate) struct Move {
     /// Which of the round's actions makes the plan: its creation, or its first status. None when it is made.
     pub making: Option<usize>,
     /// The plan as it is once that is done; none when it is only created in this round, and adopted in the next.
@@ -53,7 +53,7 @@ pub struct Move {
 }
 
 /// Decides what to write for one namespace.
-pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     let mut draft = Draft {
         observed,
         plan: Plan::default(),

@@ -77,7 +77,7 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
 }
 
 /// The event about an annotation of the group.
-pub fn warning(group: &OperatorGroup, text: &str) -> EventDraft {
+pub(crate) fn warning(group: &OperatorGroup, text: &str) -> EventDraft {
     EventDraft {
         regarding: ObjectReference {
             api_version: Some(olm_api::v1::API_VERSION.to_owned()),

@@ -1,6 +1,6 @@
 //! What is resolved: objects of the cluster as the resolver takes them. Pure.
 
-pub use olm_resolver::installed::mark_replaced;
+pub(crate) use olm_resolver::installed::mark_replaced;
 pub use olm_resolver::objects::{installed_csv, resolver_subscription};
 use olm_resolver::{CatalogKey, InstalledCsv, OperatorGroup, Subscription};
 
@@ -8,7 +8,7 @@ use crate::snapshots::ContentId;
 
 /// Everything a resolution depends on. Two equal inputs come to the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ResolutionInput {
+pub(crate) struct ResolutionInput {
     /// All Subscriptions.
     pub subscriptions: Vec<Subscription>,
     /// All ClusterServiceVersions.

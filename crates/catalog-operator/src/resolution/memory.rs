@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 /// What no object holds and the next round has to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Warnings that there was reason for, so that each is told once as long as there is.
     pub told: Vec<String>,
     /// Since when every try to make the plan has failed.

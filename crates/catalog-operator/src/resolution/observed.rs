@@ -18,7 +18,7 @@ use crate::subscription::deprecation::DeprecationFact;
 
 /// Facts about one namespace.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
+pub(crate) struct Observed {
     /// The namespace.
     pub namespace: String,
     /// Its Subscriptions, by name. Those being deleted are left out.
@@ -41,7 +41,7 @@ pub struct Observed {
 
 /// How far the resolution of a namespace is.
 #[derive(Debug, Clone, Default)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// Every Subscription has a plan that is on its way.
     #[default]
     NotNeeded,
@@ -62,7 +62,7 @@ pub enum Progress {
 
 /// A component of the namespace that cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Subscriptions concerned; all if none is named.
     pub subscriptions: Vec<String>,
     /// Reason of the condition.
@@ -73,7 +73,7 @@ pub struct Failure {
 
 /// A component that can be resolved, and where its bundles are.
 #[derive(Debug, Clone)]
-pub struct ComponentProgress {
+pub(crate) struct ComponentProgress {
     /// All Subscriptions that the component is about.
     pub subscriptions: Vec<String>,
     /// Those that move on.
@@ -84,7 +84,7 @@ pub struct ComponentProgress {
 
 /// The steps that install the bundles of a component.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReadyBundles {
+pub(crate) struct ReadyBundles {
     /// Names of the ClusterServiceVersions.
     pub csv_names: Vec<String>,
     /// Subscriptions to create for dependencies.
@@ -99,7 +99,7 @@ pub struct ReadyBundles {
 
 /// Where the bundles of a component are.
 #[derive(Debug, Clone)]
-pub enum Bundles {
+pub(crate) enum Bundles {
     /// Unpacked.
     Ready(ReadyBundles),
     /// On their way.
@@ -122,7 +122,7 @@ impl Progress {
     /// How much longer to wait for bundles and catalogs that are most likely there in a moment.
     ///
     /// Until then nothing is planned or told of what hangs on them: what is asked for together shall be one plan.
-    pub fn gathering(&self) -> Option<Duration> {
+    pub(crate) fn gathering(&self) -> Option<Duration> {
         let Self::Resolved {
             components, reading, ..
         } = self
@@ -139,7 +139,7 @@ impl Progress {
 
 impl Observed {
     /// Plans by name.
-    pub fn plans(&self) -> impl Iterator<Item = &Arc<InstallPlan>> {
+    pub(crate) fn plans(&self) -> impl Iterator<Item = &Arc<InstallPlan>> {
         self.namespace_state.plans.values()
     }
 }

@@ -13,7 +13,7 @@ use super::observed::{Bundles, ComponentProgress, Observed, Progress};
 use crate::subscription::ResolutionOutcome;
 
 /// What each Subscription is told of the resolution.
-pub fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, ResolutionOutcome> {
+pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, ResolutionOutcome> {
     let names = || {
         observed
             .subscriptions
@@ -81,7 +81,7 @@ pub fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, Resolut
 }
 
 /// The next moment at which work that was not mentioned so far has to be.
-pub fn debounce_requeue(observed: &Observed) -> Requeue {
+pub(crate) fn debounce_requeue(observed: &Observed) -> Requeue {
     let reason = "bundle or catalog being fetched";
     observed
         .progress
@@ -90,7 +90,7 @@ pub fn debounce_requeue(observed: &Observed) -> Requeue {
 }
 
 /// Subscriptions of which more will be known in a moment: writing them now would be a write too many.
-pub fn debounced_subscriptions(observed: &Observed) -> BTreeSet<String> {
+pub(crate) fn debounced_subscriptions(observed: &Observed) -> BTreeSet<String> {
     let Progress::Resolved {
         failures,
         components,
@@ -122,7 +122,7 @@ pub fn debounced_subscriptions(observed: &Observed) -> BTreeSet<String> {
 }
 
 /// One warning for the namespace when a failure is new to any of its Subscriptions.
-pub fn resolution_event(
+pub(crate) fn resolution_event(
     observed: &Observed,
     outcomes_by_subscription: &BTreeMap<String, ResolutionOutcome>,
 ) -> Option<EventDraft> {
@@ -167,7 +167,7 @@ fn event_text(messages: &[&str]) -> String {
 }
 
 /// A warning about a Subscription whose bundles cannot be had, once for each text.
-pub fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutcome) -> Option<EventDraft> {
+pub(crate) fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutcome) -> Option<EventDraft> {
     let ResolutionOutcome::UnpackFailed { message, .. } = outcome else {
         return None;
     };
@@ -176,7 +176,7 @@ pub fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutcome) ->
 }
 
 /// A warning about a Subscription.
-pub fn subscription_warning(subscription: &Subscription, reason: &str, message: &str) -> EventDraft {
+pub(crate) fn subscription_warning(subscription: &Subscription, reason: &str, message: &str) -> EventDraft {
     EventDraft {
         regarding: ObjectReference {
             api_version: Some(API_VERSION.to_owned()),

@@ -19,13 +19,13 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 /// Start of the name of every plan made here.
-pub const GENERATE_NAME: &str = "install-";
+pub(crate) const GENERATE_NAME: &str = "install-";
 
 /// Name of the plan of this generation in a namespace.
 ///
 /// It is no random one, so that a plan whose creation was answered by nobody, and that no watch has told of yet, is not
 /// made a second time: the API server has a plan of that name already, whatever is wanted by then.
-pub fn plan_name(namespace: &str, generation: i64) -> String {
+pub(crate) fn plan_name(namespace: &str, generation: i64) -> String {
     let identity = format!("{namespace}/{generation}");
     format!("{GENERATE_NAME}{:016x}", hash::fnv1a64(identity.as_bytes()))
 }
@@ -34,12 +34,12 @@ pub fn plan_name(namespace: &str, generation: i64) -> String {
 const LAST_GENERATION: i64 = (1 << 53) - 1;
 
 /// A generation that somebody may have counted to; anyone who writes plans can claim any.
-pub fn counted(generation: Option<i64>) -> Option<i64> {
+pub(crate) fn counted(generation: Option<i64>) -> Option<i64> {
     generation.filter(|generation| (0..=LAST_GENERATION).contains(generation))
 }
 
 /// The highest generation of the plans that were made for one of these Subscriptions.
-pub fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscription>]) -> i64 {
+pub(crate) fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscription>]) -> i64 {
     let is_ours = |plan: &&Arc<InstallPlan>| subscriptions.iter().any(|owner| is_owned_by(plan, owner));
     let generations = plans.iter().filter(is_ours);
     generations
@@ -49,7 +49,7 @@ pub fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscrip
 }
 
 /// Whether a plan was made for this Subscription, and not for an earlier one of its name.
-pub fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
+pub(crate) fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
     let uid = subscription.metadata.uid.as_deref();
     let mut owners = plan.metadata.owner_references.iter().flatten();
     owners.any(|owner| Some(owner.uid.as_str()) == uid)
@@ -57,7 +57,7 @@ pub fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
 
 /// A plan to be made.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WantedPlan {
+pub(crate) struct WantedPlan {
     /// ClusterServiceVersions it installs, in the order of its steps.
     pub csv_names: Vec<String>,
     /// Whether somebody has to approve it.
@@ -70,7 +70,12 @@ pub struct WantedPlan {
 
 impl WantedPlan {
     /// The object to create, without its status: the API server drops that on creation.
-    pub fn object(&self, namespace: &str, generation: i64, owners: &[Arc<Subscription>]) -> InstallPlan {
+    pub(crate) fn object(
+        &self,
+        namespace: &str,
+        generation: i64,
+        owners: &[Arc<Subscription>],
+    ) -> InstallPlan {
         InstallPlan {
             metadata: ObjectMeta {
                 name: Some(plan_name(namespace, generation)),
@@ -96,7 +101,7 @@ impl WantedPlan {
     }
 
     /// The status to give it once it exists. `approved` is the plan's own: somebody may have been quick.
-    pub fn status(&self, approved: bool) -> InstallPlanStatus {
+    pub(crate) fn status(&self, approved: bool) -> InstallPlanStatus {
         let catalogs: BTreeSet<&str> = self
             .steps
             .iter()
@@ -128,7 +133,7 @@ fn owner_reference(subscription: &Subscription) -> OwnerReference {
 }
 
 /// The lookup of a bundle image, as a plan keeps it when the bundle has been unpacked. None for an inline bundle.
-pub fn lookup(operator: &Operator) -> Option<BundleLookup> {
+pub(crate) fn lookup(operator: &Operator) -> Option<BundleLookup> {
     Some(BundleLookup {
         path: operator.entry.bundle_path.as_deref()?.to_owned(),
         identifier: operator.entry.name.to_string(),
@@ -145,7 +150,7 @@ pub fn lookup(operator: &Operator) -> Option<BundleLookup> {
 
 /// Properties as annotations and lookups carry them: compact JSON, values as the catalog has them, `{}` for none.
 /// A value that is no JSON is left out; the resolver does not choose bundles with one it has to understand.
-pub fn properties_text(properties: &[EntryProperty]) -> String {
+pub(crate) fn properties_text(properties: &[EntryProperty]) -> String {
     #[derive(Serialize)]
     struct Property<'a> {
         #[serde(rename = "type")]
@@ -192,7 +197,7 @@ fn without_spaces(json: &str) -> String {
 }
 
 /// The step that creates a Subscription for a bundle that came in as a dependency.
-pub fn subscription_step(namespace: &str, generated: &GeneratedSubscription) -> Step {
+pub(crate) fn subscription_step(namespace: &str, generated: &GeneratedSubscription) -> Step {
     let manifest = json!({
         "apiVersion": API_VERSION,
         "kind": "Subscription",

@@ -38,7 +38,7 @@ use crate::subscription::{self, NamespaceState, catalog_health};
 
 /// Stores that namespaces are observed from.
 #[derive(Clone)]
-pub struct ResolutionStores {
+pub(crate) struct ResolutionStores {
     /// Subscriptions of all namespaces.
     pub subscriptions: Store<Subscription>,
     /// InstallPlans of all namespaces.
@@ -54,7 +54,7 @@ pub struct ResolutionStores {
 }
 
 /// Reconciles namespaces that have Subscriptions.
-pub struct ResolutionReconciler {
+pub(crate) struct ResolutionReconciler {
     stores: ResolutionStores,
     snapshots: Snapshots,
     unpacker: Unpacker,
@@ -68,7 +68,7 @@ pub struct ResolutionReconciler {
 
 impl ResolutionReconciler {
     /// `global_namespace` is that of the catalogs everyone sees.
-    pub fn new(
+    pub(crate) fn new(
         stores: ResolutionStores,
         snapshots: Snapshots,
         unpacker: Unpacker,
@@ -87,7 +87,7 @@ impl ResolutionReconciler {
 
     /// With a way to know the cluster's version, so that bundles that need a newer one are told in time.
     #[must_use]
-    pub fn with_discovery(self, discovery: Discovery) -> Self {
+    pub(crate) fn with_discovery(self, discovery: Discovery) -> Self {
         Self {
             discovery: Some(discovery),
             ..self

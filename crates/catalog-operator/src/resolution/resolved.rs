@@ -14,7 +14,7 @@ use crate::subscription::deprecation::DeprecationFact;
 
 /// What the resolver and the catalogs say.
 #[derive(Debug, Default)]
-pub struct Resolved {
+pub(crate) struct Resolved {
     /// Solution and failures.
     pub resolution: Resolution,
     /// The failures of the resolution, as Subscriptions are told of them.
@@ -26,7 +26,7 @@ pub struct Resolved {
 }
 
 /// Resolves `problem`, which was made from `input`. CPU work, no IO.
-pub fn resolve(input: &ResolutionInput, problem: &Problem) -> Resolved {
+pub(crate) fn resolve(input: &ResolutionInput, problem: &Problem) -> Resolved {
     let deprecations = input
         .subscriptions
         .iter()

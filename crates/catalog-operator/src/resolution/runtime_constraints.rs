@@ -5,13 +5,13 @@ use std::path::Path;
 use olm_resolver::RuntimeConstraint;
 
 /// Names the file.
-pub const VARIABLE: &str = "RUNTIME_CONSTRAINTS";
+pub(crate) const VARIABLE: &str = "RUNTIME_CONSTRAINTS";
 
 /// The demands of the file that the environment names; none without one.
 ///
 /// # Errors
 /// The file cannot be read or used. Nothing may be resolved then: what it forbids would be installed.
-pub fn from_environment() -> Result<Vec<RuntimeConstraint>, String> {
+pub(crate) fn from_environment() -> Result<Vec<RuntimeConstraint>, String> {
     match std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => read(Path::new(&path)),
         None => Ok(Vec::new()),

@@ -22,7 +22,7 @@ use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The statuses, their events, when to look again, and what the next round has to know.
-pub fn status(
+pub(crate) fn status(
     observed: &Observed,
     mut verdict: Verdict,
     outcomes: &Outcomes,

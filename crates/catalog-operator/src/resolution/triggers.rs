@@ -8,12 +8,12 @@ use olm_api::v1alpha1::{CatalogSource, CatalogSourceStatus, ClusterServiceVersio
 use olm_runtime::store::Change;
 
 /// The namespace of the object.
-pub fn own_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
+pub(crate) fn own_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
     change.object().meta().namespace.clone()
 }
 
 /// The namespace of a ClusterServiceVersion that appeared, went, or changed in what resolution reads of it.
-pub fn csv_namespace(change: &Change<ClusterServiceVersion>) -> Option<String> {
+pub(crate) fn csv_namespace(change: &Change<ClusterServiceVersion>) -> Option<String> {
     match change {
         Change::Applied { old: Some(old), new } if is_same_csv(old, new) => None,
         _ => own_namespace(change),
@@ -29,7 +29,7 @@ fn is_same_csv(old: &ClusterServiceVersion, new: &ClusterServiceVersion) -> bool
 }
 
 /// Namespaces that a change of a catalog concerns: its own, and every namespace with Subscriptions if it is global.
-pub fn catalog_namespaces(
+pub(crate) fn catalog_namespaces(
     change: &Change<CatalogSource>,
     global_namespace: &str,
     subscriptions: &[Arc<Subscription>],
@@ -46,7 +46,7 @@ pub fn catalog_namespaces(
 }
 
 /// Namespaces with Subscriptions that see the catalogs of `namespace`: itself, and all of them if it is the global one.
-pub fn users_of_catalog(
+pub(crate) fn users_of_catalog(
     namespace: &str,
     global_namespace: &str,
     subscriptions: &[Arc<Subscription>],

@@ -22,7 +22,7 @@ use crate::bundle_unpack::{
     PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter,
 };
 use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
-use crate::install_plan::steps::{Projection, into_steps, plan_steps};
+use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
 /// wakes the namespace when an answer changes.
@@ -31,7 +31,7 @@ use crate::install_plan::steps::{Projection, into_steps, plan_steps};
 ///
 /// # Errors
 /// When making the steps panicked.
-pub async fn progress(
+pub(crate) async fn progress(
     component: Component,
     unpacker: &Unpacker,
     namespace: &str,
@@ -198,7 +198,7 @@ fn inline_result(
         status: StepStatus::Unknown,
         ..Step::default()
     };
-    match into_steps(bundle, &projection) {
+    match bundle_steps(bundle, &projection) {
         Ok(steps) => BundleResult::Steps(steps.into_iter().map(step).collect(), None),
         Err(error) => BundleResult::Failed {
             content: true,

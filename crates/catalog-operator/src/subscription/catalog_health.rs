@@ -75,7 +75,7 @@ impl CatalogFact {
 }
 
 /// Why a catalog cannot be used, in the words of its own status; none when it can.
-pub fn unhealthy_reason(source: &CatalogSource) -> Option<String> {
+pub(crate) fn unhealthy_reason(source: &CatalogSource) -> Option<String> {
     let status = source.status.clone().unwrap_or_default();
     let connection = status.connection_state.unwrap_or_default();
     let invalid = status.reason.as_deref() == Some(catalog_reasons::SPEC_INVALID_ERROR);
@@ -102,7 +102,7 @@ pub fn unhealthy_reason(source: &CatalogSource) -> Option<String> {
 }
 
 /// Whether a catalog has merely not come up yet: nothing is known to be wrong with it.
-pub fn is_starting(source: &CatalogSource) -> bool {
+pub(crate) fn is_starting(source: &CatalogSource) -> bool {
     let Some(status) = &source.status else { return true };
     let state = status
         .connection_state
@@ -120,7 +120,7 @@ pub fn is_starting(source: &CatalogSource) -> bool {
 ///
 /// After such a change the condition has a reason that says so. It is replaced by the lasting reason when the status is
 /// written the next time; that alone is no cause for a write, see [`super::is_worth_writing`].
-pub fn put(
+pub(crate) fn put(
     status: &mut SubscriptionStatus,
     spec: &SubscriptionSpec,
     catalogs: &[CatalogFact],
@@ -214,7 +214,7 @@ fn condition(spec: &SubscriptionSpec, catalogs: &[CatalogFact]) -> SubscriptionC
 }
 
 /// Whether a reason only says that the catalogs have changed.
-pub fn is_passing_reason(reason: &str) -> bool {
+pub(crate) fn is_passing_reason(reason: &str) -> bool {
     [
         reasons::CATALOG_SOURCES_ADDED,
         reasons::CATALOG_SOURCES_DELETED,
@@ -224,6 +224,6 @@ pub fn is_passing_reason(reason: &str) -> bool {
 }
 
 /// Catalogs in the order in which upstream lists them: by namespace and name written together.
-pub fn sort(catalogs: &mut [std::sync::Arc<CatalogSource>]) {
+pub(crate) fn sort(catalogs: &mut [std::sync::Arc<CatalogSource>]) {
     catalogs.sort_by_key(|source| format!("{}{}", source.namespace().unwrap_or_default(), source.name_any()));
 }

@@ -8,7 +8,11 @@ use olm_runtime::condition::stored_time;
 /// Puts a condition in, or replaces the one of its type. The transition time moves only when the status does.
 ///
 /// Upstream leaves that time out of the conditions of resolution; here every condition has it.
-pub fn set(conditions: &mut Vec<SubscriptionCondition>, mut next: SubscriptionCondition, now: Timestamp) {
+pub(crate) fn set(
+    conditions: &mut Vec<SubscriptionCondition>,
+    mut next: SubscriptionCondition,
+    now: Timestamp,
+) {
     next.last_transition_time = Some(stored_time(now));
     match conditions.iter_mut().find(|known| known.type_ == next.type_) {
         Some(known) if known.says_same(&next) => {}
@@ -23,17 +27,17 @@ pub fn set(conditions: &mut Vec<SubscriptionCondition>, mut next: SubscriptionCo
 }
 
 /// Takes the condition of a type out.
-pub fn remove(conditions: &mut Vec<SubscriptionCondition>, type_: &str) {
+pub(crate) fn remove(conditions: &mut Vec<SubscriptionCondition>, type_: &str) {
     conditions.retain(|known| known.type_ != type_);
 }
 
 /// A condition that holds. Empty reason and message are left out.
-pub fn condition_true(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
+pub(crate) fn condition_true(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
     build(type_, condition::TRUE, reason, message)
 }
 
 /// A condition that does not hold.
-pub fn condition_false(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
+pub(crate) fn condition_false(type_: &str, reason: &str, message: &str) -> SubscriptionCondition {
     build(type_, condition::FALSE, reason, message)
 }
 

@@ -18,7 +18,7 @@ pub struct DeprecationFact {
 }
 
 /// Sets and removes the conditions; `names` are package, channel and installed ClusterServiceVersion.
-pub fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str; 3], now: Timestamp) {
+pub(crate) fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str; 3], now: Timestamp) {
     let types = [
         reasons::PACKAGE_DEPRECATED,
         reasons::CHANNEL_DEPRECATED,

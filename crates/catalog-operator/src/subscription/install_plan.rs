@@ -12,12 +12,12 @@ use olm_api::v1alpha1::{
 use super::conditions::{self, condition_true};
 
 /// Name of the plan that the status refers to.
-pub fn referenced(status: &SubscriptionStatus) -> Option<&str> {
+pub(crate) fn referenced(status: &SubscriptionStatus) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
 }
 
 /// Makes the status refer to `plan`, in both of its ways.
-pub fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
+pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
     let (name, uid) = (plan.name_any(), plan.uid().unwrap_or_default());
     let known = status
         .install_plan_ref
@@ -48,7 +48,7 @@ pub fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
 /// Forgets a plan that vanished while it was being carried out, so that another is made.
 ///
 /// Upstream computes this and then writes it only if a condition changed with it; without, the namespace is stuck.
-pub fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>) {
+pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>) {
     let lost = status.install_plan_ref.is_some() && plan.is_none();
     if lost && status.state == SubscriptionState::UpgradePending {
         status.install_plan_ref = None;
@@ -59,7 +59,7 @@ pub fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>) 
 }
 
 /// The one condition that fits the plan, in place of the three.
-pub fn put_condition(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, now: Timestamp) {
+pub(crate) fn put_condition(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, now: Timestamp) {
     let wanted = match (status.install_plan_ref.is_some(), plan) {
         (false, _) => None,
         (true, None) => Some(condition_true(

@@ -14,7 +14,8 @@ use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::content::BundleFile;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::BundleSource;
-use crate::catalog_source::connection::{Dial, Dialled, Endpoint};
+use crate::catalog_source::connection::Endpoint;
+use crate::catalog_source::connection::dial::{Dial, Dialled};
 use crate::snapshots::CatalogReader;
 use crate::test_env::BundleRow;
 

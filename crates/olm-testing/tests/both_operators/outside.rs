@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use catalog_operator::bundle_unpack::content::BundleFile;
-use catalog_operator::bundle_unpack::unpacker::BundleSource;
-use catalog_operator::bundle_unpack::{UnpackError, UnpackedBundle};
-use catalog_operator::catalog_source::connection::{Dial, Dialled, Endpoint};
+use catalog_operator::for_tests::{
+    BundleFile, BundleSource, CatalogReader, Dial, Dialled, Endpoint, UnpackError, UnpackedBundle,
+};
 use catalog_operator::run;
-use catalog_operator::snapshots::CatalogReader;
 use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
 use olm_runtime::NamespacedName;

@@ -63,7 +63,7 @@ fn every_bundle_of_the_corpus_becomes_steps() {
             properties: "",
         };
         let steps =
-            bundle_steps(&read, &projection).unwrap_or_else(|error| panic!("{}: {error}", bundle.display()));
+            bundle_steps(read, &projection).unwrap_or_else(|error| panic!("{}: {error}", bundle.display()));
         assert_eq!(steps[0].kind, "ClusterServiceVersion", "{}", bundle.display());
         let mut names = BTreeMap::<_, usize>::new();
         for step in &steps {

@@ -16,15 +16,15 @@ use super::super::packed::PackedBundle;
 use super::{Entry, EntryState, Key, Waiter};
 
 /// How long a bundle that nobody needs stays in memory; the cache on disk keeps it longer.
-pub const KEEP_READY: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_READY: Duration = Duration::from_secs(15);
 /// How long a bundle waits for those who were told of it: rounds may be held back for a minute.
-pub const PROMISE: Duration = Duration::from_secs(300);
+pub(crate) const PROMISE: Duration = Duration::from_secs(300);
 /// Requests that are not further apart are of one round.
 const ROUND: Duration = Duration::from_secs(2);
 /// Bytes of all bundles in memory above which those leave it that nobody needs.
-pub const READY_BYTES: usize = 16 << 20;
+pub(crate) const READY_BYTES: usize = 16 << 20;
 /// Bytes of the bundles that are needed, above which a namespace gets no more than its part of them.
-pub const NEEDED_BYTES: usize = 128 << 20;
+pub(crate) const NEEDED_BYTES: usize = 128 << 20;
 
 /// One content, under whatever names it is known.
 pub(super) struct MemoryUse {

@@ -31,7 +31,7 @@ pub trait Dial: Send + Sync + 'static {
 
 /// Over the network.
 #[derive(Debug)]
-pub struct Tcp;
+pub(crate) struct Tcp;
 
 #[async_trait]
 impl Dial for Tcp {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{BundleContent, Reads};
 use crate::bundle_unpack::config_map;
 use crate::install_plan::manifest::{BundleImageReference, ConfigMapReference, Manifest};
-use crate::install_plan::steps::{BundleStep, Projection, find_step, into_steps};
+use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step};
 use crate::object;
 use crate::step_kind::StepKind;
 
@@ -158,7 +158,7 @@ async fn read_image_steps(
         replaces: &lookup.replaces,
         properties,
     };
-    into_steps(bundle, &projection).map_err(|error| {
+    bundle_steps(bundle, &projection).map_err(|error| {
         NoObject::lasting(format!(
             "error calculating steps for ref {}: {error}",
             reference.image
@@ -193,7 +193,7 @@ fn read_config_map_steps(
         replaces,
         properties,
     };
-    into_steps(bundle, &projection).map_err(|error| failed("calculating steps", error.to_string()))
+    bundle_steps(bundle, &projection).map_err(|error| failed("calculating steps", error.to_string()))
 }
 
 /// The object of a `Secret` step: type and data of the secret of that name in the global catalog namespace.

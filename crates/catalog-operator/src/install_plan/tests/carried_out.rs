@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Cases 43, 60, 64, 67: two rounds of writes, three writes of the status.
+/// Two rounds of writes, three writes of the status.
 #[test]
 fn approved_plan_is_carried_out_with_few_writes() {
     let mut env = TestEnv::with_plan(&[rich()]);
@@ -92,7 +92,7 @@ fn every_object_carries_label_namespace_and_owner() {
     );
 }
 
-/// Cases 57 and 43: pull secrets are copied, bundles in ConfigMaps of upstream are understood.
+/// Pull secrets are copied, bundles in ConfigMaps of upstream are understood.
 #[test]
 fn pull_secret_is_copied_or_missed() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -173,7 +173,7 @@ fn generated_subscription_says_who_made_it() {
     assert!(subscription.get("status").is_none() && object::owner_references(&subscription).is_empty());
 }
 
-/// Cases 73 and 74: everything but CustomResourceDefinitions is written in the ServiceAccount's name.
+/// Everything but CustomResourceDefinitions is written in the ServiceAccount's name.
 #[test]
 fn scoped_plan_is_written_in_the_service_accounts_name() {
     let mut env = TestEnv::with_plan(&[rich()]);

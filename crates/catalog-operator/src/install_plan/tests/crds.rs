@@ -65,7 +65,6 @@ fn old_crd_stops_the_plan_before_anything_is_applied() {
     env.assert_told(PLAN, "CRD APIVersion from manifest not supported: v2");
 }
 
-/// Case 70.
 #[test]
 fn crd_that_would_lose_data_is_not_touched() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -124,7 +123,7 @@ fn a_conversion_stays_while_an_operator_serves_it() {
     }
 }
 
-/// Case 67: a second operator's plan only adds its note to a CRD that is the same.
+/// A second operator's plan only adds its note to a CRD that is the same.
 #[test]
 fn shared_crd_gets_a_second_note() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -139,7 +138,6 @@ fn shared_crd_gets_a_second_note() {
     env.assert_told("install-2", "CustomResourceDefinition/demos.example.com Present");
 }
 
-/// Case 72.
 #[test]
 fn csv_nobody_asked_for_does_not_take_an_api_away() {
     let mut env = TestEnv::with_plan(&[small()]);

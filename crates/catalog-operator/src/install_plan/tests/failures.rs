@@ -4,7 +4,7 @@ use super::*;
 
 const CREATE: &str = "create ClusterServiceVersion";
 
-/// Case 54: a lasting error is retried for the window, then the plan fails.
+/// A lasting error is retried for the window, then the plan fails.
 #[test]
 fn lasting_error_fails_the_plan_after_the_window() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -63,7 +63,7 @@ fn the_window_counts_from_the_first_lasting_error() {
     assert_eq!(env.plan(PLAN)["status"]["startTime"], "2026-01-01T00:00:00Z");
 }
 
-/// Decision 7 and case 73: what may pass never makes a plan fail, and the same plan completes once it has passed.
+/// What may pass never makes a plan fail, and the same plan completes once it has passed.
 #[test]
 fn passing_errors_never_fail_the_plan() {
     for class in [
@@ -119,7 +119,7 @@ fn stale_observation_is_no_error() {
     }
 }
 
-/// Case 63: nothing behind the unsupported step is done. A bundle with one is not even taken, so the plan carries it itself.
+/// Nothing behind the unsupported step is done. A bundle with one is not even taken, so the plan carries it itself.
 #[test]
 fn unsupported_kind_is_marked() {
     let mut env = TestEnv::with_plan(&[bundle("demo.v1", Vec::new())]);
@@ -147,7 +147,6 @@ fn unsupported_kind_is_marked() {
     );
 }
 
-/// Case 65.
 #[test]
 fn missing_api_is_told_and_waited_for() {
     let scaler = json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "vpa"}});

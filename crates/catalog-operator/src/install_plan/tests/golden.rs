@@ -75,7 +75,7 @@ fn objects_say_what_the_recorded_ones_say() {
         "clusterserviceversions.yaml",
     ];
     let recorded: Vec<Value> = files.iter().filter_map(|file| items(file)).flatten().collect();
-    for step in bundle_steps(&bundle, &projection).unwrap() {
+    for step in bundle_steps(bundle, &projection).unwrap() {
         let same = |found: &&Value| {
             object::kind(found) == object::kind(&step.object) && object::name(found) == step.name
         };

@@ -7,7 +7,6 @@ fn unapproved(plan: &mut Value) {
     plan["spec"]["approved"] = false.into();
 }
 
-/// Case 53.
 #[test]
 fn plan_waits_for_approval() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -19,7 +18,7 @@ fn plan_waits_for_approval() {
     env.assert_summary(PLAN, "Complete");
 }
 
-/// Case 52, IP-014, IP-015, IP-017: nothing is created, the condition says why, and a valid group clears it.
+/// IP-014, IP-015, IP-017: nothing is created, the condition says why, and a valid group clears it.
 #[test]
 fn groups_that_do_not_fit_stop_the_plan() {
     let named = group(
@@ -101,7 +100,7 @@ fn object_being_deleted_is_waited_out() {
     }
 }
 
-/// Case 55: an owner that does not exist fails the plan after the window, or the plan completes when it comes in time.
+/// An owner that does not exist fails the plan after the window, or the plan completes when it comes in time.
 #[test]
 fn missing_owner_is_waited_for_within_the_window() {
     let inline = |plan: &mut Value| {
@@ -131,7 +130,6 @@ fn missing_owner_is_waited_for_within_the_window() {
     env.assert_summary(PLAN, &format!("Failed {text}"));
 }
 
-/// Case 56.
 #[test]
 fn plan_without_steps_or_lookups_is_ignored() {
     let mut env = TestEnv::with_plan(&[]);

@@ -20,7 +20,7 @@ fn demo() -> Vec<super::test_env::BundleRow> {
     ]
 }
 
-/// Case 1, and the count of writes: plan and its status, and the Subscription with the plan, at `AtLatestKnown` and at the end.
+/// And the count of writes: plan and its status, and the Subscription with the plan, at `AtLatestKnown` and at the end.
 #[test]
 fn a_subscription_becomes_a_plan_and_an_operator() {
     let mut env = TestEnv::with_catalog(demo());
@@ -57,7 +57,7 @@ fn a_subscription_becomes_a_plan_and_an_operator() {
     );
 }
 
-/// Cases 3, 26, 31: the dependency comes with a Subscription of its own, which adopts the plan.
+/// The dependency comes with a Subscription of its own, which adopts the plan.
 #[test]
 fn a_dependency_gets_a_subscription() {
     let bundles = vec![
@@ -88,7 +88,7 @@ fn a_dependency_gets_a_subscription() {
 
 // What goes wrong -----------------------------------------------------------------------------------------------------
 
-/// Case 33, C2: at rest a namespace is answered from memory and nothing is written, whatever wakes it.
+/// At rest a namespace is answered from memory and nothing is written, whatever wakes it.
 #[test]
 fn at_rest_nothing_is_written() {
     let mut env = TestEnv::with_catalog(demo());

@@ -6,7 +6,6 @@ fn health_text(object: &Subscription, catalogs: &[CatalogFact]) -> String {
     conditions_text(&composed(object, &NamespaceState::default(), &quiet(catalogs)))
 }
 
-/// Cases 23 and 24.
 #[test]
 fn unhealthy_catalogs_are_named_with_their_ailment() {
     let object = subscription(
@@ -31,7 +30,7 @@ fn unhealthy_catalogs_are_named_with_their_ailment() {
     insta::assert_snapshot!(health_text(&subscription(both), &[healthy("cat"), other]), @"CatalogSourcesUnhealthy=True/UnhealthyCatalogSourceFound: catalogsource olm/other unhealthy: registry server is not ready - pod x");
 }
 
-/// Case 25: a change of the catalogs is told once, and its reason gives way without a write of its own.
+/// A change of the catalogs is told once, and its reason gives way without a write of its own.
 #[test]
 fn passing_reasons_do_not_cause_a_write() {
     let catalogs = [healthy("cat"), healthy("other")];
@@ -79,7 +78,6 @@ fn no_catalog_at_all_is_told_and_then_rests() {
     ));
 }
 
-/// Case 34.
 #[test]
 fn deprecations_come_go_and_are_summed_up() {
     let catalogs = [healthy("cat")];

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Cases 1, 19, 22: one write with the plan, one with the ClusterServiceVersion, one when the plan is complete, then rest.
+/// One write with the plan, one with the ClusterServiceVersion, one when the plan is complete, then rest.
 #[test]
 fn a_new_subscription_is_written_three_times() {
     let catalogs = [healthy("cat")];
@@ -117,7 +117,7 @@ fn the_status_has_upstreams_fields() {
     "#);
 }
 
-/// Case 17: also without any condition to go with it, a lost plan is forgotten and so can be made anew.
+/// Also without any condition to go with it, a lost plan is forgotten and so can be made anew.
 #[test]
 fn a_plan_lost_on_the_way_is_forgotten() {
     let object = subscription(merged(&[
@@ -141,7 +141,6 @@ fn a_plan_lost_on_the_way_is_forgotten() {
     ));
 }
 
-/// Case 18.
 #[test]
 fn a_plan_lost_later_is_reported_missing() {
     let object = subscription(merged(&[
@@ -178,7 +177,6 @@ fn a_namesake_of_a_lost_plan_is_not_taken_for_it() {
     );
 }
 
-/// Cases 19 to 22.
 #[test]
 fn the_plan_condition_follows_the_plan() {
     let rows = [
@@ -297,7 +295,7 @@ fn a_deleted_csv_makes_the_upgrade_pending_again() {
     assert_eq!(status.installed_csv.as_deref(), Some("demo.v1"), "never cleared");
 }
 
-/// Case 37, the part of the state.
+/// The part of the state.
 #[test]
 fn a_failed_plan_fails_the_upgrade_only_where_failing_forward_is_allowed() {
     let object = subscription(merged(&[

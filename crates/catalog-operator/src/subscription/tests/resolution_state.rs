@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Cases 8 to 10, 46, 47: never two of the three.
+/// Never two of the three.
 #[test]
 fn one_condition_tells_how_resolution_stands() {
     let failed = ResolutionOutcome::ResolutionFailed {

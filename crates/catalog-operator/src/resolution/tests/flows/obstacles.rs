@@ -11,7 +11,7 @@ fn a_namespace_that_is_being_deleted_is_left_alone() {
     assert_eq!(env.writes, Vec::<String>::new());
 }
 
-/// Cases 8 and 10 and the bad input of the issue; each text is upstream's.
+/// Bad input; each text is upstream's.
 #[test]
 fn what_does_not_exist_is_named() {
     let rows = [
@@ -44,7 +44,7 @@ fn what_does_not_exist_is_named() {
         assert_eq!(env.writes.len(), 1, "told once");
         assert_eq!(env.events.len(), 1, "one event");
         assert_eq!(env.events[0]["reason"], "ResolutionFailed");
-        // Case 11: corrected, the condition goes.
+        // Corrected, the condition goes.
         env.subscribe("demo", &json!({}));
         env.settle();
         assert!(!env.describe().contains("ResolutionFailed"), "{}", env.describe());
@@ -52,7 +52,6 @@ fn what_does_not_exist_is_named() {
     }
 }
 
-/// Case 12.
 #[test]
 fn operator_groups_are_counted() {
     let mut env = TestEnv::new();
@@ -175,7 +174,6 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
         (env.events.len(), events.into_iter().collect::<Vec<_>>()),
         (2, vec!["BundleUnpackFailed", "ResolutionFailed"])
     );
-    // Case 47.
     env.mend_images();
     env.settle();
     assert!(
@@ -206,7 +204,7 @@ fn a_bundle_that_takes_long_is_mentioned_and_then_not_any_more() {
     assert!(!env.describe().contains("BundleUnpacking"), "{}", env.describe());
 }
 
-/// Cases 14 and 94 of the resolver: a broken global catalog that could matter blocks until it is excluded.
+/// A broken global catalog that could matter blocks until it is excluded.
 #[test]
 fn a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
     let mut env = TestEnv::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]);

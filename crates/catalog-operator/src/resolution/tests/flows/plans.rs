@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Cases 5 and 30: stopped after every write in turn, and once more after the next, there is one plan in the end,
+/// Stopped after every write in turn, and once more after the next, there is one plan in the end,
 /// and everything is as without.
 #[test]
 fn a_crash_after_any_write_leads_to_the_same_end_with_one_plan() {
@@ -185,7 +185,7 @@ fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
     assert_eq!(env.plans().len(), 2, "{told}");
 }
 
-/// Case 17: the plan is made anew under another name and still asks for approval.
+/// The plan is made anew under another name and still asks for approval.
 #[test]
 fn a_deleted_pending_plan_is_made_anew() {
     let mut env = TestEnv::with_catalog(demo());
@@ -208,7 +208,6 @@ fn a_deleted_pending_plan_is_made_anew() {
     );
 }
 
-/// Case 7.
 #[test]
 fn a_refused_plan_is_told_to_those_it_was_for() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
@@ -252,7 +251,6 @@ fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
     assert_eq!(env.plans().len(), 1);
 }
 
-/// Case 32.
 #[test]
 fn one_manual_subscription_makes_every_plan_manual() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Cases 16 and 29: one step of the channel at a time, each approved by hand.
+/// One step of the channel at a time, each approved by hand.
 #[test]
 fn a_manual_subscription_walks_its_channel_plan_by_plan() {
     let mut env = TestEnv::with_catalog(demo());
@@ -59,7 +59,7 @@ fn a_manual_subscription_walks_its_channel_plan_by_plan() {
     ");
 }
 
-/// Case 28 and the catalog's update: a new head is installed without touching the Subscription.
+/// A new head is installed without touching the Subscription.
 #[test]
 fn a_new_head_upgrades() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
@@ -118,7 +118,7 @@ fn an_upgrade_never_shows_a_failed_resolution() {
     assert_eq!(env.events.len(), 0);
 }
 
-/// Cases 34 and 35 through the catalog.
+/// Through the catalog.
 #[test]
 fn a_deprecated_bundle_is_told_once_it_is_installed() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]);
