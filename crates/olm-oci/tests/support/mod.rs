@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -306,11 +306,7 @@ impl Registry {
 
     fn start_program(program: &Path, htpasswd: Option<&str>, tls: Option<(&str, &str)>) -> Self {
         let dir = tempfile::tempdir().expect("folder");
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .and_then(|l| l.local_addr())
-            .expect("port")
-            .port();
-        let address = format!("127.0.0.1:{port}");
+        let address = unused_address();
         let mut http = format!("addr: '{address}'");
         if let Some((certificate, key)) = tls {
             let files = [("tls.crt", certificate), ("tls.key", key)].map(|(name, text)| {
@@ -345,7 +341,7 @@ impl Registry {
             .spawn()
             .expect("registry starts");
         let deadline = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect(&address).is_err() {
+        while !is_served(&address) {
             assert!(Instant::now() < deadline, "the registry does not listen");
             assert!(child.try_wait().expect("state").is_none(), "the registry ended");
             std::thread::sleep(Duration::from_millis(20));
@@ -356,6 +352,30 @@ impl Registry {
             _dir: dir,
         }
     }
+}
+
+/// An address of this machine that no other registry of this process was told. The kernel may give a port out twice while the
+/// program that is to listen on it starts, and a registry that another test ends would have been taken for one's own.
+fn unused_address() -> String {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("port")
+            .port();
+        if GIVEN.lock().expect("ports").insert(port) {
+            return format!("127.0.0.1:{port}");
+        }
+    }
+}
+
+/// Whether someone listens. Who connects to a free port may be given that very port to connect from, and is connected to
+/// itself.
+fn is_served(address: &str) -> bool {
+    let Ok(stream) = std::net::TcpStream::connect(address) else {
+        return false;
+    };
+    stream.local_addr().ok() != stream.peer_addr().ok()
 }
 
 impl Drop for Registry {

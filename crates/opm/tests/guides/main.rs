@@ -86,7 +86,7 @@ impl Place {
             .spawn()
             .expect("shell runs");
         let started = Instant::now();
-        while std::net::TcpStream::connect(format!("127.0.0.1:{}", self.port)).is_err() {
+        while !is_served(&format!("127.0.0.1:{}", self.port)) {
             if let Ok(Some(_)) = server.try_wait() {
                 let mut told = String::new();
                 let _ = server.stdout.take().expect("output").read_to_string(&mut told);
@@ -113,6 +113,15 @@ impl Place {
         assert!(script.contains(command), "no step for an image: {script}");
         script.replace(command, &format!("{command}--opm-image {} ", path.display()))
     }
+}
+
+/// Whether someone listens. Who connects to a free port may be given that very port to connect from, and is connected to
+/// itself.
+fn is_served(address: &str) -> bool {
+    let Ok(stream) = std::net::TcpStream::connect(address) else {
+        return false;
+    };
+    stream.local_addr().ok() != stream.peer_addr().ok()
 }
 
 fn guides() -> PathBuf {
