@@ -128,7 +128,8 @@ pub fn misspelt_keys<'a>(
     let unread = object.keys().filter(|key| !is_known(key));
     unread
         .filter_map(|key| {
-            let meant = did_you_mean(key, known.iter().copied().filter(is_absent))?;
+            let absent = known.iter().copied().filter(is_absent);
+            let meant = near_key(key, absent)?;
             Some((key.as_str(), meant))
         })
         .collect()
@@ -173,7 +174,7 @@ impl Search {
                 .iter()
                 .filter(|(_, is_there)| !is_there)
                 .map(|(name, _)| *name);
-            if let Some(meant) = did_you_mean(key, absent) {
+            if let Some(meant) = near_key(key, absent) {
                 self.add(path, Misspelt::Key, key, meant);
             }
         }
@@ -318,6 +319,18 @@ impl Search {
     }
 }
 
+/// The known key that was probably meant. The singular of `properties` and `entries` is far from them by edits, and near to
+/// who writes it.
+fn near_key(key: &str, known: impl Iterator<Item = &'static str> + Clone) -> Option<&'static str> {
+    let is_plural = |known: &&str| {
+        known.strip_suffix("ies").is_some_and(|stem| {
+            key.strip_suffix(['y', 'Y'])
+                .is_some_and(|own| own.eq_ignore_ascii_case(stem))
+        })
+    };
+    did_you_mean(key, known.clone()).or_else(|| known.into_iter().find(is_plural))
+}
+
 /// Keys of the value of a property, as far as it has a fixed few.
 fn value_keys(kind: &str) -> &'static [&'static str] {
     match kind {
@@ -399,6 +412,14 @@ mod tests {
                 json!({"schema": "olm.bundle", "package": "p", "name": "b",
                        "properties": [{"type": "olm.package", "value": {"packageName": "p", "verison": "1.0.0"}}]}),
                 r#"package "p", olm.bundle "b": properties[0].value: nobody reads the key "verison": did you mean "version"?"#,
+            ),
+            (
+                json!({"schema": "olm.bundle", "package": "p", "name": "b", "property": []}),
+                r#"package "p", olm.bundle "b": nobody reads the key "property": did you mean "properties"?"#,
+            ),
+            (
+                json!({"schema": "olm.channel", "package": "p", "name": "c", "entry": []}),
+                r#"package "p", olm.channel "c": nobody reads the key "entry": did you mean "entries"?"#,
             ),
             (
                 json!({"schema": "olm.deprecations", "package": "p", "entries": [{"mesage": "m"}]}),
