@@ -15,7 +15,7 @@
 //!   anybody asking for it.
 //! - A catalog's credentials only ever fetch what that catalog names: what one may see says nothing about another. Content
 //!   on disk is handed to a catalog only after its registry has shown the image for that catalog's own secrets ([`access`]).
-//! - Bundles in memory are bounded in bytes, and one that a waiting round needs stays until the round has it ([`unpacker::room`]).
+//! - Bundles in memory are bounded in bytes, and one that a waiting round needs stays until the round has it ([`unpacker::eviction`]).
 //! - Namespaces take turns, and none of them keeps more than half of the fetches or takes another's place on disk.
 
 pub(crate) mod access;
