@@ -59,6 +59,10 @@ pub mod csv {
         "CannotModifyStaticOperatorGroupProvidedAPIs";
     /// The operator being replaced has said that it must not be upgraded now.
     pub const OPERATOR_CONDITION_NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
+    /// Reason of the warning event: rights beyond the namespace were taken back, since no OperatorGroup asks for them.
+    pub const RIGHTS_WITHDRAWN: &str = "RightsWithdrawn";
+    /// Reason of the warning event: the label of copies was taken off what is none.
+    pub const LABEL_REMOVED: &str = "LabelRemoved";
 }
 
 /// Values of `requirementStatus[].status` and of its dependents.
@@ -199,10 +203,14 @@ pub mod operator_group {
     pub const MULTIPLE_OPERATOR_GROUPS_FOUND: &str = "MultipleOperatorGroupsFound";
     /// Message of [`MULTIPLE_OPERATOR_GROUP`].
     pub const MULTIPLE_OPERATOR_GROUPS_MESSAGE: &str = "Multiple OperatorGroup found in the same namespace";
+    /// Reason of the warning event: `spec.selector` makes no sense, so the targets stay as they were.
+    pub const INVALID_SELECTOR: &str = "InvalidSelector";
 }
 
-/// Condition types of an OperatorCondition.
+/// Condition types of an OperatorCondition, and reasons of its events.
 pub mod operator_condition {
+    /// Reason of the warning event: an object of somebody else has the name that its Role or RoleBinding needs.
+    pub const NAME_TAKEN: &str = "NameTaken";
     /// The one interpreted type: whether the operator may be upgraded now.
     pub const UPGRADEABLE: &str = "Upgradeable";
 }

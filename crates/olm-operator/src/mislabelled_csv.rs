@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{ResourceExt, core::PartialObjectMeta};
-use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_api::{condition::csv as reason, labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
@@ -25,9 +25,6 @@ use olm_runtime::{
 use serde_json::json;
 
 use crate::stores::Stores;
-
-/// Reason of the Event that tells whoever wrote the label.
-const REASON: &str = "LabelRemoved";
 
 type Metadata = PartialObjectMeta<ClusterServiceVersion>;
 
@@ -75,15 +72,12 @@ pub(crate) fn decide(found: &Metadata) -> Plan {
         // It has the finalizer and the label in this version; of another nobody knows.
         resource_version: found.resource_version(),
     };
-    let event = EventDraft {
-        regarding: about(found),
-        warning: true,
-        reason: REASON.to_owned(),
-        message: format!(
-            "The label {} marks copies of operators of other namespaces. This is none, so the label was removed.",
-            labels::COPIED_FROM
-        ),
-    };
+    // Whoever wrote the label is to know.
+    let message = format!(
+        "The label {} marks copies of operators of other namespaces. This is none, so the label was removed.",
+        labels::COPIED_FROM
+    );
+    let event = EventDraft::warning(about(found), reason::LABEL_REMOVED, message);
     Plan {
         actions: vec![Action::patch(
             target,

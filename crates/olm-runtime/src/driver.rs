@@ -338,12 +338,8 @@ impl<R: Reconciler> Worker<R> {
     /// An Event on the key's object.
     fn tell(&self, key: &R::Key, reason: &str, message: String) {
         if let Ok(Some(regarding)) = isolation::catch(|| self.reconciler.regarding(key)) {
-            self.runner.recorder.publish(EventDraft {
-                regarding,
-                warning: true,
-                reason: reason.to_owned(),
-                message,
-            });
+            let event = EventDraft::warning(regarding, reason, message);
+            self.runner.recorder.publish(event);
         }
     }
 

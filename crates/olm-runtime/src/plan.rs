@@ -325,6 +325,18 @@ pub struct EventDraft {
     pub message: String,
 }
 
+impl EventDraft {
+    /// A warning about an object; `reason` is PascalCase.
+    pub fn warning(regarding: ObjectReference, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            regarding,
+            warning: true,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
 /// When to look at the object again without a watch event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Requeue {

@@ -230,16 +230,16 @@ impl<K: Object> Store<K> {
 
     /// Puts an object in, unless it is older than what is known; what the answer to a write is for.
     pub fn put(&self, object: K) {
-        let stamp = stamp_of(&object);
-        self.forget_unreadable(&stamp);
-        self.change(|contents| contents.put(stamp, object));
+        let revision = stamp_of(&object);
+        self.forget_unreadable(&revision);
+        self.change(|contents| contents.put(revision, object));
     }
 
     /// Takes in that a write of ours deleted the object, or took it out of what this store selects, as which state it
     /// returned.
     fn put_deleted(&self, object: &K) {
-        let stamp = stamp_of(object);
-        self.change(|contents| contents.delete_own(&stamp));
+        let revision = stamp_of(object);
+        self.change(|contents| contents.delete_own(&revision));
     }
 
     /// Takes in that a write of ours deleted the object with this uid.
@@ -253,9 +253,9 @@ impl<K: Object> Store<K> {
     }
 
     /// The watch says that an object was deleted.
-    fn told_deleted(&self, stamp: &Revision) {
-        self.forget_unreadable(stamp);
-        self.change(|contents| contents.delete_told(stamp));
+    fn told_deleted(&self, revision: &Revision) {
+        self.forget_unreadable(revision);
+        self.change(|contents| contents.delete_told(revision));
     }
 
     /// The watch lists everything anew; to be called before the request is sent.
@@ -268,9 +268,9 @@ impl<K: Object> Store<K> {
 
     /// The list has this object.
     fn listed(&self, object: K) {
-        let stamp = stamp_of(&object);
-        self.forget_unreadable(&stamp);
-        self.change(|contents| contents.listed(stamp, object));
+        let revision = stamp_of(&object);
+        self.forget_unreadable(&revision);
+        self.change(|contents| contents.listed(revision, object));
     }
 
     /// The list is complete.
@@ -302,10 +302,10 @@ impl<K: Object> Store<K> {
     }
 
     /// An object came that cannot be decoded. True when that is news.
-    fn mark_unreadable(&self, stamp: &Revision, is_listed: bool, error: &str) -> bool {
+    fn mark_unreadable(&self, revision: &Revision, is_listed: bool, error: &str) -> bool {
         if is_listed {
             self.change(|contents| {
-                contents.listed_unreadable(stamp);
+                contents.listed_unreadable(revision);
                 None
             });
         }
@@ -315,26 +315,26 @@ impl<K: Object> Store<K> {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let new = Unreadable {
-            version: stamp.version,
+            version: revision.version,
             error: error.to_owned(),
         };
-        let old = unreadable.insert(stamp.key.clone(), new);
+        let old = unreadable.insert(revision.key.clone(), new);
         old.is_none_or(|old| old.error != error)
     }
 
     /// What is older than the JSON that could not be read, as a late answer to a write of ours, does not make it readable.
-    fn forget_unreadable(&self, stamp: &Revision) {
+    fn forget_unreadable(&self, revision: &Revision) {
         let is_over = |unreadable: &Unreadable| {
-            let known = unreadable.version.zip(stamp.version);
+            let known = unreadable.version.zip(revision.version);
             known.is_none_or(|(version, news)| news >= version)
         };
         let unreadable = self.shared.unreadable.read();
         let unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
-        if unreadable.get(&stamp.key).is_some_and(is_over) {
+        if unreadable.get(&revision.key).is_some_and(is_over) {
             drop(unreadable);
             let unreadable = self.shared.unreadable.write();
             let mut unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
-            unreadable.remove(&stamp.key);
+            unreadable.remove(&revision.key);
         }
     }
 
@@ -389,13 +389,10 @@ fn listener_failed(
         return;
     };
     // An event more than may wait is dropped; the log has it.
-    let _ = events.try_send(EventDraft {
-        regarding: reference_of_kind(kind, &object.key, object.uid),
-        warning: true,
-        reason: reason::PANICKED.to_owned(),
-        message: format!(
-            "A change of this object was not told to all controllers. This is a bug: {}",
-            panicked.message
-        ),
-    });
+    let message = format!(
+        "A change of this object was not told to all controllers. This is a bug: {}",
+        panicked.message
+    );
+    let regarding = reference_of_kind(kind, &object.key, object.uid);
+    let _ = events.try_send(EventDraft::warning(regarding, reason::PANICKED, message));
 }

@@ -77,11 +77,9 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
 fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> StatusUpdate {
     let error = write_error(round, outcomes).map(|error| error.message);
     let error = error.or_else(|| round.error.as_ref().map(|(_, error)| error.to_string()));
-    let event = |message: String| EventDraft {
-        regarding: observed.install_plan.object_ref(&()),
-        warning: true,
-        reason: reasons::RESTORATION_FAILED.to_owned(),
-        message,
+    let event = |message: String| {
+        let regarding = observed.install_plan.object_ref(&());
+        EventDraft::warning(regarding, reasons::RESTORATION_FAILED, message)
     };
     let requeue = match &round.waiting {
         Some(wait) if error.is_none() => Requeue::After {

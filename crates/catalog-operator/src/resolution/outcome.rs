@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::condition::subscription as reasons;
-use olm_api::v1alpha1::{API_VERSION, Subscription};
+use olm_api::v1alpha1::Subscription;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::plan::{EventDraft, Requeue};
 
@@ -136,17 +136,15 @@ pub(crate) fn resolution_event(
             news.push(message);
         }
     }
-    (!news.is_empty()).then(|| EventDraft {
-        regarding: ObjectReference {
+    (!news.is_empty()).then(|| {
+        let regarding = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Namespace".to_owned()),
             name: Some(observed.namespace.clone()),
             namespace: Some(observed.namespace.clone()),
             ..ObjectReference::default()
-        },
-        warning: true,
-        reason: reasons::RESOLUTION_FAILED.to_owned(),
-        message: event_text(&news),
+        };
+        EventDraft::warning(regarding, reasons::RESOLUTION_FAILED, event_text(&news))
     })
 }
 
@@ -177,19 +175,7 @@ pub(crate) fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutc
 
 /// A warning about a Subscription.
 pub(crate) fn subscription_warning(subscription: &Subscription, reason: &str, message: &str) -> EventDraft {
-    EventDraft {
-        regarding: ObjectReference {
-            api_version: Some(API_VERSION.to_owned()),
-            kind: Some("Subscription".to_owned()),
-            name: Some(subscription.name_any()),
-            namespace: subscription.namespace(),
-            uid: subscription.uid(),
-            ..ObjectReference::default()
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    }
+    EventDraft::warning(subscription.object_ref(&()), reason, message)
 }
 
 /// Whether the Subscription's status says so already.

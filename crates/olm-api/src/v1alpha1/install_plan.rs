@@ -121,7 +121,7 @@ pub struct InstallPlanStatus {
     /// ServiceAccount whose permissions the plan is carried out with, if the OperatorGroup names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attenuated_service_account_ref: Option<ObjectReference>,
-    /// When the plan was first tried; failing steps are retried for a while from here on.
+    /// When the plan was first tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// Why the plan failed or is being retried.

@@ -125,15 +125,11 @@ fn withdrawal(
 
 /// The phase says why already, and stays as it is.
 fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
-    let event = EventDraft {
-        regarding: observed.csv.object_ref(&()),
-        warning: true,
-        reason: "RightsWithdrawn".to_owned(),
-        message: format!(
-            "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back.",
-            observed.csv.reason()
-        ),
-    };
+    let message = format!(
+        "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back.",
+        observed.csv.reason()
+    );
+    let event = EventDraft::warning(observed.csv.object_ref(&()), reason::RIGHTS_WITHDRAWN, message);
     let plan = Plan {
         actions,
         events: vec![event],

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::csv::observed::Observed;
 
-/// InstallWrites that let a deleted ClusterServiceVersion go; none once the finalizer is off.
+/// Writes that let a deleted ClusterServiceVersion go; none once the finalizer is off.
 pub(crate) fn actions(observed: &Observed) -> Vec<Action> {
     let finalizers = observed.csv.finalizers();
     if !finalizers

@@ -1,6 +1,7 @@
 //! The status of an OperatorCondition: what the operator reports, with the generation it was seen in. Pure.
 
 use kube::{Resource, ResourceExt};
+use olm_api::condition::operator_condition::NAME_TAKEN;
 use olm_api::v2::OperatorCondition;
 use olm_runtime::{
     driver::StatusUpdate,
@@ -8,9 +9,6 @@ use olm_runtime::{
 };
 
 use crate::operator_condition::{Observed, Verdict};
-
-/// Reason of the Event that tells of an object in the way.
-const NAME_TAKEN: &str = "NameTaken";
 
 /// The status write, if a reported condition has not been taken over yet.
 pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
@@ -47,13 +45,10 @@ pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
 
 fn name_taken(observed: &Observed, condition: &OperatorCondition, taken: &str) -> EventDraft {
     let csv = observed.csv.as_ref();
-    EventDraft {
-        regarding: csv.map_or_else(|| condition.object_ref(&()), |csv| csv.object_ref(&())),
-        warning: true,
-        reason: NAME_TAKEN.to_owned(),
-        message: format!(
-            "{taken} is somebody else's and has the name that is needed for the rights of the operator on its \
-             OperatorCondition. The operator cannot report conditions until it is renamed or deleted."
-        ),
-    }
+    let regarding = csv.map_or_else(|| condition.object_ref(&()), |csv| csv.object_ref(&()));
+    let message = format!(
+        "{taken} is somebody else's and has the name that is needed for the rights of the operator on its \
+         OperatorCondition. The operator cannot report conditions until it is renamed or deleted."
+    );
+    EventDraft::warning(regarding, NAME_TAKEN, message)
 }

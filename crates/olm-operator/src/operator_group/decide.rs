@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::{
     api_key::{ApiSet, has_malformed, print_api_set},
+    condition::operator_group as reason,
     labels,
     v1::OperatorGroup,
     v1alpha1::ClusterServiceVersionPhase as Phase,
 };
-use olm_runtime::plan::{Action, Guard, Plan, Target};
+use olm_runtime::plan::{Action, EventDraft, Guard, Plan, Target};
 use serde_json::json;
 
 use crate::operator_group::{observe::Observed, provided_apis, targets::Selection};
@@ -28,15 +29,17 @@ pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
     let selection = Selection::read(&observed.group.spec);
     let namespaces = observed.namespaces.iter().map(AsRef::as_ref);
     let selected = selection.map(|selection| selection.names(namespaces));
-    if let Err(error) = &selected {
-        tracing::info!(group = %observed.group.name_any(), %error, "OperatorGroup selects nothing that makes sense");
-    }
+    let mistake = selected.as_ref().err().map(|error| {
+        let message = format!("{error}; the namespaces that the group had stay its targets");
+        EventDraft::warning(observed.group.object_ref(&()), reason::INVALID_SELECTOR, message)
+    });
     let verdict = Verdict {
         namespaces: selected.ok(),
         ambiguous: observed.ambiguous,
     };
     let plan = Plan {
         actions: prune(observed).into_iter().collect(),
+        events: mistake.into_iter().collect(),
         ..Plan::default()
     };
     (plan, verdict)

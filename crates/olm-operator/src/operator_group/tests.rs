@@ -89,6 +89,29 @@ fn a_selector_follows_namespaces_as_they_come_and_are_labelled() {
 }
 
 #[test]
+fn a_selector_that_makes_no_sense_leaves_the_targets_and_says_so() {
+    let mut env = TestEnv::new().with(group("ns", "og", &["ns"]));
+    env.settle();
+    assert_eq!(status(&env, "og")["namespaces"], json!(["ns"]));
+    let selector = json!({"matchExpressions": [{"key": "team", "operator": "Near", "values": ["x"]}]});
+    env.edit(
+        "OperatorGroup",
+        "ns",
+        "og",
+        json!({"spec": {"targetNamespaces": null, "selector": selector}}),
+    );
+    env.settle();
+    assert_eq!(status(&env, "og")["namespaces"], json!(["ns"]), "they stay");
+    let told = env
+        .events
+        .iter()
+        .filter(|event| event.contains("InvalidSelector"));
+    let told: Vec<&String> = told.collect();
+    assert_eq!(told.len(), 1, "{:?}", env.events);
+    assert!(told[0].contains("spec.selector: "), "{told:?}");
+}
+
+#[test]
 fn several_groups_of_a_namespace_say_so_until_one_is_left() {
     let mut env = TestEnv::new();
     env.put(group("ns", "og", &["ns"]));

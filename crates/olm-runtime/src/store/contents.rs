@@ -144,23 +144,23 @@ impl<T> Contents<T> {
     }
 
     /// A state of an object, from the watch or from the answer to a write of ours; old news changes nothing.
-    pub(super) fn put(&mut self, stamp: Revision, object: T) -> Option<Change<T>> {
+    pub(super) fn put(&mut self, revision: Revision, object: T) -> Option<Change<T>> {
         let is_unknown_news = |contents: &Self, version| contents.complete_to.is_none_or(|to| version > to);
-        self.put_if(stamp, object, is_unknown_news)
+        self.put_if(revision, object, is_unknown_news)
     }
 
     fn put_if(
         &mut self,
-        stamp: Revision,
+        revision: Revision,
         object: T,
         is_unknown_news: impl Fn(&Self, u64) -> bool,
     ) -> Option<Change<T>> {
-        self.see(stamp.version);
-        if let Some(version) = stamp.version {
-            let is_buried = self.tombstones.get(&stamp.key).is_some_and(|tombstone| {
-                version <= tombstone.version || (tombstone.is_dead && stamp.uid == tombstone.uid)
+        self.see(revision.version);
+        if let Some(version) = revision.version {
+            let is_buried = self.tombstones.get(&revision.key).is_some_and(|tombstone| {
+                version <= tombstone.version || (tombstone.is_dead && revision.uid == tombstone.uid)
             });
-            let is_news = match self.objects.get(&stamp.key) {
+            let is_news = match self.objects.get(&revision.key) {
                 Some(held) => held.version.is_none_or(|known| version > known),
                 None => is_unknown_news(self, version),
             };
@@ -168,48 +168,52 @@ impl<T> Contents<T> {
                 return None;
             }
         }
-        self.clear_tombstone(&stamp.key);
+        self.clear_tombstone(&revision.key);
         let new = Arc::new(object);
         let held = Held {
             object: Arc::clone(&new),
-            uid: stamp.uid,
-            version: stamp.version,
+            uid: revision.uid,
+            version: revision.version,
         };
-        let old = self.objects.insert(stamp.key, held).map(|held| held.object);
+        let old = self.objects.insert(revision.key, held).map(|held| held.object);
         Some(Change::Applied { old, new })
     }
 
-    /// The watch says that the object was deleted, or left what is selected, at the stamp's version.
-    pub(super) fn delete_told(&mut self, stamp: &Revision) -> Option<Change<T>> {
-        self.delete(stamp, true)
+    /// The watch says that the object was deleted, or left what is selected, at the revision's version.
+    pub(super) fn delete_told(&mut self, revision: &Revision) -> Option<Change<T>> {
+        self.delete(revision, true)
     }
 
-    /// A write of ours deleted the object, or took it out of what is selected, at the stamp's version.
-    pub(super) fn delete_own(&mut self, stamp: &Revision) -> Option<Change<T>> {
-        self.delete(stamp, false)
+    /// A write of ours deleted the object, or took it out of what is selected, at the revision's version.
+    pub(super) fn delete_own(&mut self, revision: &Revision) -> Option<Change<T>> {
+        self.delete(revision, false)
     }
 
-    fn delete(&mut self, stamp: &Revision, is_told: bool) -> Option<Change<T>> {
-        self.see(stamp.version);
-        let is_older = |held: &Held<T>| match (held.version, stamp.version) {
+    fn delete(&mut self, revision: &Revision, is_told: bool) -> Option<Change<T>> {
+        self.see(revision.version);
+        let is_older = |held: &Held<T>| match (held.version, revision.version) {
             (Some(known), Some(version)) => known <= version,
             // Without versions only a uid can tell a namesake.
-            _ => held.uid.is_none() || stamp.uid.is_none() || held.uid == stamp.uid,
+            _ => held.uid.is_none() || revision.uid.is_none() || held.uid == revision.uid,
         };
-        if self.objects.get(&stamp.key).is_some_and(|held| !is_older(held)) {
+        if self
+            .objects
+            .get(&revision.key)
+            .is_some_and(|held| !is_older(held))
+        {
             return None;
         }
-        let version = stamp.version.unwrap_or(0);
-        let tombstone = self.tombstones.get(&stamp.key);
+        let version = revision.version.unwrap_or(0);
+        let tombstone = self.tombstones.get(&revision.key);
         let told = tombstone.and_then(|tombstone| tombstone.told);
         let told = if is_told { told.max(Some(version)) } else { told };
         // What the watch calls deleted may be out of its selection only, and come back before it is really gone.
-        let is_dead = tombstone.is_some_and(|tombstone| tombstone.is_dead && tombstone.uid == stamp.uid);
+        let is_dead = tombstone.is_some_and(|tombstone| tombstone.is_dead && tombstone.uid == revision.uid);
         if tombstone.is_none_or(|tombstone| tombstone.version <= version) {
-            let uid = stamp.uid.clone();
-            self.bury(stamp.key.clone(), version, uid, is_dead, told);
+            let uid = revision.uid.clone();
+            self.bury(revision.key.clone(), version, uid, is_dead, told);
         }
-        let held = self.objects.remove(&stamp.key)?;
+        let held = self.objects.remove(&revision.key)?;
         Some(Change::Deleted { old: held.object })
     }
 
@@ -249,19 +253,19 @@ impl<T> Contents<T> {
     }
 
     /// The list has an object of this name that cannot be read.
-    pub(super) fn listed_unreadable(&mut self, stamp: &Revision) {
-        self.see(stamp.version);
+    pub(super) fn listed_unreadable(&mut self, revision: &Revision) {
+        self.see(revision.version);
         if let Some(relist) = &mut self.relist {
-            relist.listed.insert(stamp.key.clone());
-            relist.at_least = relist.at_least.max(stamp.version.unwrap_or(0));
+            relist.listed.insert(revision.key.clone());
+            relist.at_least = relist.at_least.max(revision.version.unwrap_or(0));
         }
     }
 
     /// The list has this object.
-    pub(super) fn listed(&mut self, stamp: Revision, object: T) -> Option<Change<T>> {
-        self.listed_unreadable(&stamp);
+    pub(super) fn listed(&mut self, revision: Revision, object: T) -> Option<Change<T>> {
+        self.listed_unreadable(&revision);
         // It was alive when the list was made, which is later than `complete_to`.
-        self.put_if(stamp, object, |_, _| true)
+        self.put_if(revision, object, |_, _| true)
     }
 
     /// Whether the list, as far as it goes, has an object of this name. True when there is no list.

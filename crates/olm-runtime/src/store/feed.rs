@@ -93,18 +93,18 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                 store.told_deleted(&stamp_of(&object));
             }
             watcher::Event::InitApply(object) => {
-                let stamp = stamp_of(&object);
+                let revision = stamp_of(&object);
                 match decode(object) {
                     Ok(object) => store.listed(object),
-                    Err(error) => self.unreadable(&stamp, true, error),
+                    Err(error) => self.unreadable(&revision, true, error),
                 }
             }
             watcher::Event::InitDone => store.relist_ends(),
             watcher::Event::Apply(object) => {
-                let stamp = stamp_of(&object);
+                let revision = stamp_of(&object);
                 match decode(object) {
                     Ok(object) => store.told_applied(object),
-                    Err(error) => self.unreadable(&stamp, false, error),
+                    Err(error) => self.unreadable(&revision, false, error),
                 }
             }
             watcher::Event::Delete(object) => store.told_deleted(&stamp_of(&object)),
@@ -112,21 +112,18 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
     }
 
     /// Tells once of each object and error, in the log and on the object.
-    fn unreadable(&self, stamp: &Revision, is_listed: bool, mut error: String) {
+    fn unreadable(&self, revision: &Revision, is_listed: bool, mut error: String) {
         let end = error.floor_char_boundary(ERROR_LIMIT);
         error.truncate(end);
-        if !self.store.mark_unreadable(stamp, is_listed, &error) {
+        if !self.store.mark_unreadable(revision, is_listed, &error) {
             return;
         }
-        tracing::warn!(kind = %self.name, object = %stamp.key, %error, "an object does not fit its type");
-        self.store.event(EventDraft {
-            regarding: reference_of_kind(&self.store.shared.kind, &stamp.key, stamp.uid.clone()),
-            warning: true,
-            reason: reason::UNREADABLE.to_owned(),
-            message: format!(
-                "This object cannot be read; its last readable form, if any, stays in force: {error}"
-            ),
-        });
+        tracing::warn!(kind = %self.name, object = %revision.key, %error, "an object does not fit its type");
+        let message =
+            format!("This object cannot be read; its last readable form, if any, stays in force: {error}");
+        let regarding = reference_of_kind(&self.store.shared.kind, &revision.key, revision.uid.clone());
+        self.store
+            .event(EventDraft::warning(regarding, reason::UNREADABLE, message));
     }
 }
 

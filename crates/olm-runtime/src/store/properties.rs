@@ -48,8 +48,8 @@ fn config_map(name: &str, (uid, version): &State) -> ConfigMap {
 }
 
 fn state_of(object: &impl Object) -> State {
-    let stamp = stamp_of(object);
-    (stamp.uid.unwrap(), stamp.version.unwrap())
+    let revision = stamp_of(object);
+    (revision.uid.unwrap(), revision.version.unwrap())
 }
 
 /// What a store can keep of a ConfigMap.

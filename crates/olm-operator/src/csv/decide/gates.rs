@@ -205,7 +205,7 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
     }
 }
 
-/// InstallWrites a group's list of provided APIs, as it was read: two ClusterServiceVersions of the group may do so at the same
+/// Writes a group's list of provided APIs, as it was read: two ClusterServiceVersions of the group may do so at the same
 /// time, and the second one has to see what the first one wrote.
 fn write_provided(group: &Group, apis: &BTreeSet<ApiKey>) -> Action {
     Action::patch(

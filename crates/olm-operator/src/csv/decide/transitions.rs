@@ -140,7 +140,7 @@ impl PhaseStep {
         }
     }
 
-    /// InstallWrites, and on once they went through.
+    /// Writes, and on once they went through.
     pub(crate) fn act(stage: Stage, actions: Vec<Action>, then: Option<Transition>) -> Self {
         Self {
             stage,
@@ -150,7 +150,7 @@ impl PhaseStep {
         }
     }
 
-    /// InstallWrites of an install, and on once they went through.
+    /// The writes of an install, and on once they went through.
     pub(crate) fn install(stage: Stage, writes: InstallWrites, then: Option<Transition>) -> Self {
         let InstallWrites { grants, rest } = writes;
         let (places, mut actions): (Vec<Place>, Vec<Action>) = grants

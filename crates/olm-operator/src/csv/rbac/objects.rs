@@ -86,7 +86,7 @@ fn metadata(observed: &Observed, name: &str, hash: &str) -> ObjectMeta {
     }
 }
 
-/// InstallWrites `object` with the rights that count for this ClusterServiceVersion.
+/// Writes `object` with the rights that count for this ClusterServiceVersion.
 pub(super) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
     Action::Apply {
         target,
