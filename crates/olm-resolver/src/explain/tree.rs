@@ -1,6 +1,6 @@
 //! The reasons of a contradiction as a tree: who asks for what, who could provide it, and what rules that out.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
@@ -37,8 +37,15 @@ const SHOWN_CANDIDATES: usize = 4;
 /// as JSON nests less than readers of JSON follow (128).
 const MAX_DEPTH: usize = 12;
 
-/// Bundles followed step by step in one tree; those after them are told by their root causes.
+/// Bundles followed step by step in one tree; those after them are told by their root causes. Without it, twelve layers of
+/// eight bundles would be followed on 8¹² ways.
 const MAX_FOLLOWED: usize = 400;
+
+/// Bundles visited in search of root causes for one tree; those after them are only said to be left out.
+const MAX_VISITED: usize = 100_000;
+
+/// Different reasons told apart among the candidates of one choice.
+const MAX_TOLD_APART: usize = 32;
 
 impl Explanation {
     /// The reasons, one tree for each Subscription or installed operator that wants something.
@@ -74,10 +81,14 @@ struct TreeBuilder<'a> {
     wanted: BTreeMap<&'a str, (&'a str, &'a [BundleId])>,
     /// Bundles that are wanted, with who wants them.
     wanted_by: BTreeMap<&'a BundleId, BTreeSet<String>>,
-    /// Groups of which one member only may be there.
-    groups: Vec<(Group<'a>, &'a [BundleId])>,
+    /// Groups of which one member only may be there, by member.
+    groups: BTreeMap<&'a BundleId, Vec<(Group<'a>, &'a [BundleId])>>,
     /// How many bundles were followed so far.
     followed: Cell<usize>,
+    /// How many were visited in search of root causes.
+    visited: Cell<usize>,
+    /// Root causes that were looked for.
+    root_causes: RefCell<BTreeMap<&'a BundleId, Vec<Tree>>>,
 }
 
 /// What several bundles have in common of which one only may be there.
@@ -114,8 +125,10 @@ impl<'a> TreeBuilder<'a> {
             of_bundle: BTreeMap::new(),
             wanted: BTreeMap::new(),
             wanted_by: BTreeMap::new(),
-            groups: Vec::new(),
+            groups: BTreeMap::new(),
             followed: Cell::new(0),
+            visited: Cell::new(0),
+            root_causes: RefCell::new(BTreeMap::new()),
         };
         for reason in reasons {
             builder.add(reason);
@@ -148,11 +161,15 @@ impl<'a> TreeBuilder<'a> {
                 self.of_bundle.entry(upgrade).or_default().push(reason);
                 self.of_bundle.entry(installed).or_default().push(reason);
             }
-            Reason::OneProvider { api, members } => self.groups.push((Group::Api(api), members)),
-            Reason::OnePackage { package, members } => {
-                self.groups.push((Group::Package(package), members));
-            }
+            Reason::OneProvider { api, members } => self.group(Group::Api(api), members),
+            Reason::OnePackage { package, members } => self.group(Group::Package(package), members),
             Reason::SubscriptionInvalid { .. } | Reason::NotReferenced { .. } => {}
+        }
+    }
+
+    fn group(&mut self, group: Group<'a>, members: &'a [BundleId]) {
+        for member in members {
+            self.groups.entry(member).or_default().push((group, members));
         }
     }
 
@@ -211,14 +228,16 @@ impl<'a> TreeBuilder<'a> {
     /// Each candidate with what rules it out; those ruled out alike are told together.
     fn candidates(&self, candidates: &'a [BundleId], path: &BTreeSet<&'a BundleId>) -> Vec<Tree> {
         let mut told: Vec<(Vec<Tree>, Vec<&BundleId>)> = Vec::new();
+        let mut not_told = 0;
         for candidate in candidates {
             let because = self.why_not(candidate, path);
-            match told.iter_mut().find(|(known, _)| *known == because) {
-                Some((_, names)) => names.push(candidate),
-                None => told.push((because, vec![candidate])),
+            match told.iter().position(|(known, _)| *known == because) {
+                Some(place) => told[place].1.push(candidate),
+                None if told.len() < MAX_TOLD_APART => told.push((because, vec![candidate])),
+                None => not_told += 1,
             }
         }
-        let more = told.len().saturating_sub(SHOWN_CANDIDATES);
+        let more = told.len().saturating_sub(SHOWN_CANDIDATES) + not_told;
         let mut trees: Vec<Tree> = told
             .into_iter()
             .take(SHOWN_CANDIDATES)
@@ -250,22 +269,32 @@ impl<'a> TreeBuilder<'a> {
         for reason in self.of_bundle.get(bundle).into_iter().flatten() {
             trees.extend(self.of_reason(bundle, reason, &path));
         }
-        for (group, members) in &self.groups {
-            let others: Vec<&BundleId> = members.iter().filter(|member| *member != bundle).collect();
-            if others.len() < members.len() {
-                trees.extend(self.rivals(bundle, *group, &others));
-            }
-        }
+        trees.extend(self.all_rivals(bundle));
         trees
     }
 
     /// What the requirements of a bundle lead to in the end, however long the way.
     fn root_causes(&self, start: &'a BundleId) -> Vec<Tree> {
+        if let Some(known) = self.root_causes.borrow().get(start) {
+            return known.clone();
+        }
+        if self.visited.get() >= MAX_VISITED {
+            return vec![Tree::leaf(
+                "… is not followed further, as there is too much of it",
+            )];
+        }
+        let causes = self.find_root_causes(start);
+        self.root_causes.borrow_mut().insert(start, causes.clone());
+        causes
+    }
+
+    fn find_root_causes(&self, start: &'a BundleId) -> Vec<Tree> {
         let mut seen: BTreeSet<&BundleId> = BTreeSet::from([start]);
         let mut open: VecDeque<&BundleId> = VecDeque::from([start]);
         let mut causes: Vec<Tree> = Vec::new();
         let mut hidden = 0;
         while let Some(bundle) = open.pop_front() {
+            self.visited.set(self.visited.get() + 1);
             let mut because: Vec<Tree> = Vec::new();
             for reason in self.of_bundle.get(bundle).into_iter().flatten() {
                 match reason {
@@ -275,12 +304,7 @@ impl<'a> TreeBuilder<'a> {
                     reason => because.extend(self.of_reason(bundle, reason, &BTreeSet::new())),
                 }
             }
-            for (group, members) in &self.groups {
-                let others: Vec<&BundleId> = members.iter().filter(|member| *member != bundle).collect();
-                if others.len() < members.len() {
-                    because.extend(self.rivals(bundle, *group, &others));
-                }
-            }
+            because.extend(self.all_rivals(bundle));
             if because.is_empty() {
                 continue;
             }
@@ -359,6 +383,14 @@ impl<'a> TreeBuilder<'a> {
         })
     }
 
+    fn all_rivals(&self, bundle: &BundleId) -> impl Iterator<Item = Tree> {
+        let groups = self.groups.get(bundle).into_iter().flatten();
+        groups.filter_map(move |(group, members)| {
+            let others: Vec<&BundleId> = members.iter().filter(|member| *member != bundle).collect();
+            self.rivals(bundle, *group, &others)
+        })
+    }
+
     /// Members of a group that something else wants than what wants the bundle: alternatives of one choice are no rivals.
     fn rivals(&self, bundle: &BundleId, group: Group<'_>, others: &[&BundleId]) -> Option<Tree> {
         let none = BTreeSet::new();
@@ -408,5 +440,75 @@ fn together(bundles: &[&BundleId]) -> String {
         [only] => only.plain(),
         [first, second] => format!("{} and {}", first.plain(), second.plain()),
         [first, rest @ ..] => format!("{} and {} more", first.plain(), rest.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::CatalogKey;
+
+    /// A Subscription to a package of eight layers' depth and more: every bundle needs any of the eight of the next layer, and
+    /// those of the last one what is not there.
+    fn layers(depth: usize, width: usize) -> Vec<Reason> {
+        let key = CatalogKey {
+            name: "cat".to_owned(),
+            namespace: "ns".to_owned(),
+        };
+        let layer = |layer: usize| -> Vec<BundleId> {
+            if layer == depth {
+                return Vec::new();
+            }
+            let names = (0..width).map(|place| format!("l{layer}-{place}.v1"));
+            names
+                .map(|name| BundleId::of_catalog(&key, "stable", &name))
+                .collect()
+        };
+        let mut reasons = vec![
+            Reason::SubscriptionExists {
+                subscription: "s".to_owned(),
+                asks: "package a".to_owned(),
+            },
+            Reason::SubscriptionRequires {
+                subscription: "s".to_owned(),
+                candidates: layer(0),
+            },
+        ];
+        for place in 0..depth {
+            reasons.extend(layer(place).into_iter().map(|bundle| Reason::Requires {
+                // Each in words of its own, so that no two are told together.
+                requirement: format!("of {}", bundle.csv()),
+                bundle,
+                messages: Vec::new(),
+                candidates: layer(place + 1),
+                hints: Vec::new(),
+            }));
+        }
+        reasons
+    }
+
+    #[test]
+    fn a_catalog_made_to_be_followed_without_end_is_not() {
+        for (depth, width) in [(12, 8), (40, 8), (3, 300), (300, 2)] {
+            let reasons = layers(depth, width);
+            let builder = TreeBuilder::new(&reasons);
+            let roots = builder.roots(&reasons);
+            assert_eq!(
+                builder.followed.get().max(MAX_FOLLOWED),
+                MAX_FOLLOWED,
+                "{depth} × {width}"
+            );
+            let visited = builder.visited.get();
+            assert!(
+                visited <= MAX_VISITED + depth * width,
+                "{depth} × {width}: {visited}"
+            );
+            let text = roots[0].lines().join("\n");
+            assert!(
+                text.contains("nothing installed and no catalog in reach offers that"),
+                "{depth} × {width}"
+            );
+            assert!(text.len() < 4 << 20, "{depth} × {width}: {}", text.len());
+        }
     }
 }
