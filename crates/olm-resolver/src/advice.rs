@@ -15,6 +15,7 @@ mod region;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 pub use self::change::{Change, Harm};
@@ -26,12 +27,19 @@ use crate::resolve::{failing, resolve};
 /// Most alternatives listed.
 pub const MAX_FIXES: usize = 5;
 
-/// Least number of resolutions tried for one explanation, however large its region.
+/// Resolutions tried for one explanation beyond its share, however large its region, while the namespace has room.
 const MIN_TRIALS: usize = 24;
 
-/// Subscriptions and installed operators resolved for all explanations of a namespace together, about; then only
-/// [`MIN_TRIALS`] are left for each.
-const MAX_WORK: usize = 120_000;
+/// Subscriptions and installed operators that are resolved for all explanations of a namespace together, about. Each
+/// explanation has an equal share of it.
+pub const SHARED_WORK: usize = 120_000;
+
+/// As much again is there for explanations whose share is too small for [`MIN_TRIALS`], for whoever comes first. So a namespace
+/// costs no more than both, however many of its Subscriptions fail.
+pub const SPARE_WORK: usize = 120_000;
+
+/// What a trial costs beside its Subscriptions and operators, in as many of these.
+const OVERHEAD: usize = 10;
 
 /// One way out: changes that end the failure when all of them are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +71,10 @@ pub struct Advisor<'p> {
     /// Subscriptions that nobody can change, as they do not exist yet.
     untouchable: BTreeSet<String>,
     regions: Option<Regions>,
-    work_each: usize,
+    /// Work that each explanation may do.
+    share: usize,
+    /// What is left of [`SPARE_WORK`].
+    spare: Cell<usize>,
 }
 
 impl<'p> Advisor<'p> {
@@ -81,7 +92,8 @@ impl<'p> Advisor<'p> {
             } else {
                 Regions::new(problem)
             },
-            work_each: MAX_WORK / failures.len().max(1),
+            share: SHARED_WORK / failures.len().max(1),
+            spare: Cell::new(SPARE_WORK),
         }
     }
 
@@ -94,9 +106,9 @@ impl<'p> Advisor<'p> {
 
     /// What would end one of the failures.
     pub fn advise(&self, explanation: &Explanation) -> Advice {
-        let region = match &self.regions {
-            Some(regions) => regions.limit(self.problem, explanation),
-            None => self.problem.clone(),
+        let members = match &self.regions {
+            Some(regions) => regions.size(explanation),
+            None => self.problem.subscriptions.len() + self.problem.installed.len(),
         };
         let mut trials = Trials {
             advisor: self,
@@ -105,10 +117,22 @@ impl<'p> Advisor<'p> {
                 .iter()
                 .chain(&explanation.installed)
                 .collect(),
-            size: region.subscriptions.len() + region.installed.len() + 10,
+            size: members + OVERHEAD,
             tried: 0,
-            work: 0,
+            share: self.share,
             untried: 0,
+        };
+        if !trials.has_room() {
+            // Even to put a large region together costs as much as a trial.
+            return Advice {
+                untried: candidates::of(self.problem, explanation, &self.untouchable).len(),
+                is_stuck: explanation.is_unsatisfiable(),
+                ..Advice::default()
+            };
+        }
+        let region = match &self.regions {
+            Some(regions) => regions.limit(self.problem, explanation),
+            None => self.problem.clone(),
         };
         let found = trials.singles(&region, explanation);
         let mut advice = listed(found);
@@ -142,7 +166,8 @@ struct Trials<'a, 'p> {
     /// What one trial costs.
     size: usize,
     tried: usize,
-    work: usize,
+    /// What is left of the explanation's own share.
+    share: usize,
     /// Changes that were not tried.
     untried: usize,
 }
@@ -214,15 +239,22 @@ impl Trials<'_, '_> {
         })
     }
 
+    fn has_room(&self) -> bool {
+        self.share >= self.size || (self.tried < MIN_TRIALS && self.advisor.spare.get() >= self.size)
+    }
+
+    /// Pays for a trial: from the own share, and then from what all have to spare.
     fn may_try(&mut self) -> bool {
-        let may = self.tried < MIN_TRIALS || self.work + self.size <= self.advisor.work_each;
-        if may {
-            self.tried += 1;
-            self.work += self.size;
-        } else {
+        if !self.has_room() {
             self.untried += 1;
+            return false;
         }
-        may
+        self.tried += 1;
+        match self.share.checked_sub(self.size) {
+            Some(rest) => self.share = rest,
+            None => self.advisor.spare.set(self.advisor.spare.get() - self.size),
+        }
+        true
     }
 }
 

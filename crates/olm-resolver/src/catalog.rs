@@ -1,5 +1,7 @@
 //! Immutable catalog snapshots, indexed and in order of preference.
 
+mod answers;
+
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,10 @@ use go_compat::semver::Version;
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot, EntryProperty};
 use olm_fbc::property::Gvk;
 
-use crate::cel::{Budget, TooCostly};
+use self::answers::Answers;
+pub(crate) use self::answers::Found;
+pub use self::answers::{REMEMBERED_ENTRIES, REMEMBERED_TESTS, REMEMBERED_TEXT};
+use crate::cel::Budget;
 use crate::chain::{self, ChainError, Link};
 use crate::entry::{Entry, Reader};
 use crate::predicate::Predicate;
@@ -57,11 +62,8 @@ pub struct Snapshot {
     by_api: BTreeMap<Gvk, Vec<usize>>,
     by_label: BTreeMap<String, Vec<usize>>,
     /// Answers for tests that no index helps with. They are asked again in every resolution.
-    looked_through: Mutex<BTreeMap<Predicate, Found>>,
+    looked_through: Mutex<Answers>,
 }
-
-/// Entries that pass a test, or why that cannot be told.
-type Found = Result<Arc<[usize]>, TooCostly>;
 
 /// One channel of a package.
 #[derive(Debug)]
@@ -254,7 +256,7 @@ impl Snapshot {
 
     /// Tests whatever may pass. A bundle in several channels is tested once, as its properties are the same.
     fn look_through(&self, predicate: &Predicate, seeds: Option<Cow<'_, [usize]>>) -> Found {
-        let known = |answers: &BTreeMap<Predicate, Found>| answers.get(predicate).cloned();
+        let known = |answers: &Answers| answers.get(predicate);
         if let Some(found) = known(&self.looked_through.lock().unwrap_or_else(PoisonError::into_inner)) {
             return found;
         }
@@ -273,7 +275,7 @@ impl Snapshot {
         };
         let found = budget.check().map(|()| passing);
         let mut answers = self.looked_through.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.insert(predicate.clone(), found.clone());
+        answers.remember(predicate, &found);
         found
     }
 

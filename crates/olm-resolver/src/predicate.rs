@@ -70,6 +70,20 @@ pub enum Predicate {
 }
 
 impl Predicate {
+    /// Bytes of all its texts together, and one for each part.
+    pub(crate) fn text_len(&self) -> usize {
+        let of_parts = |parts: &[Predicate]| parts.iter().map(Predicate::text_len).sum();
+        let texts: usize = match self {
+            Predicate::ProvidesApi(Gvk { group, version, kind }) => group.len() + version.len() + kind.len(),
+            Predicate::Package(text) | Predicate::Label(text) => text.len(),
+            Predicate::VersionInRange(range) => range.as_str().len(),
+            Predicate::All(parts) | Predicate::Any(parts) | Predicate::Not(parts) => of_parts(parts),
+            Predicate::Cel(rule, message) => rule.text().len() + message.len(),
+            Predicate::WithMessage(message, test) => message.len() + test.text_len(),
+        };
+        texts + 1
+    }
+
     /// What its author wants the user to be told, its own message first, then those of its parts.
     pub fn messages(&self) -> Vec<&str> {
         match self {

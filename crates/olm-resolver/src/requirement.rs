@@ -14,6 +14,9 @@ pub const MAX_CONSTRAINT_SIZE: usize = 2 << 16;
 /// constraint takes three.
 pub const MAX_NESTING: usize = 127;
 
+/// Most requirement properties of one bundle or installed ClusterServiceVersion, each counted as often as it is stated.
+pub const MAX_REQUIREMENTS: usize = 1_000;
+
 /// A property that cannot be understood. A bundle with one is never selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedProperty {
@@ -33,6 +36,9 @@ pub enum MalformedProperty {
     /// An `olm.constraint` is too large to be looked at.
     #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
     TooLarge,
+    /// There are more than anybody can mean.
+    #[error("{0} requirements are more than the {MAX_REQUIREMENTS} that are read of one bundle")]
+    TooMany(usize),
     /// An `olm.constraint` is nested deeper than anything readable.
     #[error("olm.constraint nests more than {MAX_NESTING} objects and lists within each other")]
     TooDeep,
@@ -50,6 +56,16 @@ pub enum MalformedProperty {
         /// What is wrong with it.
         cause: RuleError,
     },
+}
+
+/// Whether properties of a type are requirements.
+pub(crate) fn is_requirement(kind: &str) -> bool {
+    let required = [
+        kinds::GVK_REQUIRED,
+        kinds::PACKAGE_REQUIRED,
+        kinds::LABEL_REQUIRED,
+    ];
+    kind == kinds::CONSTRAINT || required.contains(&kind)
 }
 
 /// The predicate of a requirement property; none for every other type.

@@ -1,6 +1,7 @@
 //! What holds for all advice, checked on random small namespaces against trying everything.
 //!
-//! 100,000 problems in a release build (`cargo test --release -p olm-resolver --test advice`), a fiftieth of that otherwise.
+//! 100,000 problems with `OLM_LONG=1` (best `cargo test --release -p olm-resolver --test advice`), otherwise 2,000, always the
+//! same.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
@@ -15,10 +16,14 @@ use olm_resolver::{
     Subscription, resolve,
 };
 use olm_testing::laws::config;
+use olm_testing::long::count_or;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-const CASES: u32 = if cfg!(debug_assertions) { 2_000 } else { 100_000 };
+/// How many problems to draw.
+fn cases() -> u32 {
+    count_or("random problems that advice is tried on", 2_000, 100_000)
+}
 
 /// A bundle as drawn: APIs it provides and requires. Nothing ever provides API 3.
 #[derive(Clone, Debug)]
@@ -409,7 +414,7 @@ fn told(problem: &Problem, turn: bool) -> BTreeSet<(Vec<String>, String, bool)> 
 }
 
 proptest! {
-    #![proptest_config(config(CASES))]
+    #![proptest_config(config(cases()))]
 
     /// Each advice, applied, makes its Subscriptions resolvable, and none that is gentler is left out.
     #[test]
@@ -419,7 +424,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(CASES / 4))]
+    #![proptest_config(config(cases() / 4))]
 
     #[test]
     fn advice_does_not_depend_on_the_alphabet(problem in problems()) {

@@ -24,6 +24,13 @@ pub fn count(what: &str, all: usize) -> usize {
     count
 }
 
+/// How many of `all` to do where even a fifth takes too long for every run: all of them, or `short`.
+pub fn count_or(what: &str, short: u32, all: u32) -> u32 {
+    let count = if is_long() { all } else { short };
+    tell(what, count as usize, all as usize);
+    count
+}
+
 /// Those of `all` to do, in their order: all of them, or every fifth beginning with the first.
 pub fn pick<T>(what: &str, all: impl IntoIterator<Item = T>) -> Vec<T> {
     let all: Vec<T> = all.into_iter().collect();

@@ -45,8 +45,8 @@ pub(super) fn of(
                 explanation.is_unsatisfiable(),
             ));
         }
-        if waits(problem, subscription)
-            && (takes_part || explanation.subscriptions.contains(&subscription.name))
+        if (takes_part || explanation.subscriptions.contains(&subscription.name))
+            && waits(problem, subscription)
         {
             groups.push(vec![Change::Approve {
                 subscription: subscription.name.clone(),

@@ -118,8 +118,8 @@ impl Regions {
         }
     }
 
-    /// The problem without what has nothing to do with the failure, whatever is changed.
-    pub(super) fn limit(&self, problem: &Problem, explanation: &Explanation) -> Problem {
+    /// Places of the parts that a failure concerns.
+    fn parts(&self, explanation: &Explanation) -> BTreeSet<usize> {
         let subscriptions = explanation
             .subscriptions
             .iter()
@@ -128,7 +128,21 @@ impl Regions {
             .installed
             .iter()
             .filter_map(|name| self.of_installed.get(name));
-        let parts: BTreeSet<usize> = subscriptions.chain(installed).copied().collect();
+        subscriptions.chain(installed).copied().collect()
+    }
+
+    /// How many Subscriptions and installed operators [`Regions::limit`] leaves.
+    pub(super) fn size(&self, explanation: &Explanation) -> usize {
+        let parts = self.parts(explanation);
+        let members = parts.iter().filter_map(|part| self.members.get(part));
+        members
+            .map(|members| members.subscriptions.len() + members.installed.len())
+            .sum()
+    }
+
+    /// The problem without what has nothing to do with the failure, whatever is changed.
+    pub(super) fn limit(&self, problem: &Problem, explanation: &Explanation) -> Problem {
+        let parts = self.parts(explanation);
         let members = || parts.iter().filter_map(|part| self.members.get(part));
         problem.limited(
             members()
