@@ -51,5 +51,3 @@ deploy *ARGS:
 bench *ARGS:
     cargo xtask bench {{ARGS}}
 
-checklist:
-    cargo xtask checklist

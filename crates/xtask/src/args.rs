@@ -39,12 +39,6 @@ pub enum Command {
     Deploy(TargetOptions),
     /// Measure the main job on the embedded cluster and print it beside upstream's figures
     Bench(BenchOptions),
-    /// Show which test holds which promise of the user's documents, and how it last ended
-    Checklist {
-        /// Also show the items of this step that have no test, and fail if there are any
-        #[arg(long)]
-        step: Option<u8>,
-    },
     /// Take rules away one by one, and tell whether tests notice
     Mutants {
         /// Only rules whose name, test or crate contains this

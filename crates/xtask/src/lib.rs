@@ -12,7 +12,6 @@ pub mod bench;
 mod binaries;
 pub mod catalog;
 mod check;
-mod checklist;
 pub mod cluster;
 pub mod demo;
 pub mod deploy;
@@ -43,7 +42,6 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Images(options) => target::images(&options),
         args::Command::Deploy(options) => target::deploy(&options),
         args::Command::Bench(options) => bench::run(&options),
-        args::Command::Checklist { step } => checklist::run(step),
         args::Command::Mutants { rule, share } => mutants::run(share, rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
         args::Command::Check => check::run(),

@@ -78,7 +78,9 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
         .results
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    results.save()?;
+    for name in &results.failed {
+        println!("FAILED {name}");
+    }
     for summary in &results.summaries {
         println!("{summary}");
     }
