@@ -9,7 +9,7 @@ pub use crate::bundle_unpack::unpacker::BundleSource;
 pub use crate::catalog_source::connection::dial::{Dial, Dialled};
 pub use crate::catalog_source::connection::{ConnectionState, Endpoint};
 pub use crate::install_plan::manifest::{BundleImageReference, Manifest};
-pub use crate::snapshots::CatalogReader;
+pub use crate::snapshots::{CatalogReader, Listed};
 
 pub mod annotation {
     pub use crate::annotation::*;

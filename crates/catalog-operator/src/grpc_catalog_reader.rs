@@ -1,19 +1,18 @@
 //! Reads catalogs through the registry's gRPC API.
 
 use async_trait::async_trait;
-use olm_fbc::entry::CatalogSnapshot;
 use olm_registry::client::{Client, Timeouts};
 use olm_registry::snapshot;
 use tonic::transport::Channel;
 
-use crate::snapshots::CatalogReader;
+use crate::snapshots::{CatalogReader, Listed};
 
 /// Reads a catalog with one call for all bundles and one for each package.
 pub(crate) struct GrpcCatalogReader;
 
 #[async_trait]
 impl CatalogReader for GrpcCatalogReader {
-    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, channel: Channel) -> Result<Listed, String> {
         let client = Client::new(channel, Timeouts::default());
         let fetched = Box::pin(snapshot::fetch(&client))
             .await
@@ -21,7 +20,10 @@ impl CatalogReader for GrpcCatalogReader {
         for left_out in &fetched.skipped {
             tracing::warn!("left out of the catalog: {left_out}");
         }
-        Ok(fetched.snapshot)
+        Ok(Listed {
+            snapshot: fetched.snapshot,
+            bytes: fetched.bytes,
+        })
     }
 }
 

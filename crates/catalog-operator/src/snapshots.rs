@@ -15,8 +15,6 @@
 //! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
 //!   [`READ_AGAIN`].
 
-mod weight;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +48,16 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 #[async_trait]
 pub trait CatalogReader: Send + Sync + 'static {
     /// Everything resolution needs of the catalog behind `channel`, or why it could not be had.
-    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String>;
+    async fn read(&self, channel: Channel) -> Result<Listed, String>;
+}
+
+/// What a reader has read.
+#[derive(Debug)]
+pub struct Listed {
+    /// Packages and bundles.
+    pub snapshot: CatalogSnapshot,
+    /// Bytes they take in memory, about; the bound of a namespace's catalogs counts them.
+    pub bytes: usize,
 }
 
 /// Identity of a content: two equal ones are the same content of the same catalog.
@@ -327,8 +334,8 @@ impl Read {
             }
         };
         let index = move || Weighed {
-            bytes: weight::bytes(&listed),
-            snapshot: Arc::new(Snapshot::new(listed.entries.iter().cloned())),
+            bytes: listed.bytes,
+            snapshot: Arc::new(Snapshot::new(listed.snapshot.entries.iter().cloned())),
         };
         tokio::task::spawn_blocking(index)
             .await

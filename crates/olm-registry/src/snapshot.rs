@@ -67,6 +67,8 @@ pub struct Fetched {
     pub snapshot: CatalogSnapshot,
     /// One line for each bundle or package left out.
     pub skipped: Vec<String>,
+    /// Bytes that both take in memory, about.
+    pub bytes: usize,
 }
 
 /// Reads a catalog: all bundles, then each package once, within [`ReadLimits::CATALOG`].
@@ -354,6 +356,7 @@ impl Builder {
         Fetched {
             snapshot: CatalogSnapshot::new(self.packages, self.entries),
             skipped: self.skipped,
+            bytes: self.kept,
         }
     }
 

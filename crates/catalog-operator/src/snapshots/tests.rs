@@ -19,7 +19,7 @@ struct Fake {
 
 #[async_trait]
 impl CatalogReader for Fake {
-    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _channel: Channel) -> Result<Listed, String> {
         let read = self.reads.fetch_add(1, Ordering::SeqCst);
         if read < self.endless.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -28,14 +28,17 @@ impl CatalogReader for Fake {
             return Err("failed to list bundles: down".to_owned());
         }
         let count = if self.grows { read + 1 } else { 1 };
-        Ok(CatalogSnapshot::new(
-            BTreeMap::new(),
-            (0..count).map(entry).collect(),
-        ))
+        Ok(Listed {
+            snapshot: CatalogSnapshot::new(BTreeMap::new(), (0..count).map(entry).collect()),
+            bytes: count * ENTRY_BYTES,
+        })
     }
 }
 
-pub(super) fn entry(number: usize) -> BundleEntry {
+/// What the fake reader says an entry takes.
+const ENTRY_BYTES: usize = 1000;
+
+fn entry(number: usize) -> BundleEntry {
     BundleEntry {
         name: format!("a.v{number}").into(),
         package: "a".into(),
@@ -334,10 +337,9 @@ async fn endless_catalogs_of_one_namespace_do_not_hold_up_another() {
 #[tokio::test]
 async fn the_catalogs_of_a_namespace_have_a_bound_together() {
     let mut rig = Rig::new(false, 0).await;
-    let one = weight::bytes(&CatalogSnapshot::new(BTreeMap::new(), vec![entry(0)]));
     let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&rig.reader);
     let snapshots = Snapshots::new(rig.connections.clone(), reading, |_: &str| {});
-    rig.snapshots = snapshots.with_namespace_bytes(one * 5 / 2);
+    rig.snapshots = snapshots.with_namespace_bytes(ENTRY_BYTES * 5 / 2);
     let of = |namespace: &str, number: usize| NamespacedName::new(namespace, format!("cat{number}"));
     let get = |key: &NamespacedName| rig.snapshots.get(key, "user");
     for key in [of("ns", 0), of("ns", 1), of("other", 0)] {
@@ -406,7 +408,7 @@ struct Faulty;
 
 #[async_trait]
 impl CatalogReader for Faulty {
-    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _channel: Channel) -> Result<Listed, String> {
         panic!("a fault")
     }
 }

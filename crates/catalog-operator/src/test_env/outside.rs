@@ -16,7 +16,7 @@ use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::BundleSource;
 use crate::catalog_source::connection::Endpoint;
 use crate::catalog_source::connection::dial::{Dial, Dialled};
-use crate::snapshots::CatalogReader;
+use crate::snapshots::{CatalogReader, Listed};
 use crate::test_env::BundleRow;
 
 /// Digest of every image.
@@ -88,12 +88,15 @@ impl Dial for Shared {
 
 #[async_trait]
 impl CatalogReader for Shared {
-    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _: Channel) -> Result<Listed, String> {
         if *self.failing.lock().unwrap() {
             return Err("failed to list bundles: down".to_owned());
         }
         let entries = self.entries.lock().unwrap().clone();
-        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
+        Ok(Listed {
+            bytes: entries.len(),
+            snapshot: CatalogSnapshot::new(BTreeMap::new(), entries),
+        })
     }
 }
 

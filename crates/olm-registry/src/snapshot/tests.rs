@@ -113,6 +113,43 @@ fn a_bundle_becomes_an_entry() {
     assert_eq!(fetched.snapshot.package_entries("o").len(), 0);
 }
 
+/// The bound of a namespace's catalogs goes by it.
+#[test]
+fn whatever_a_catalog_can_make_large_counts_and_what_bundles_share_counts_once() {
+    let long = "x".repeat(100_000);
+    let plain = fetched(vec![bundle("stable", "a.v1")]).bytes;
+    let large: [(&str, fn(&mut proto::Bundle, &str)); 5] = [
+        ("properties", |bundle, text| {
+            bundle.properties.push(property("x.large", &format!("{text:?}")));
+        }),
+        ("provided APIs", |bundle, text| {
+            bundle.provided_apis.push(api(text))
+        }),
+        ("skips", |bundle, text| bundle.skips.push(text.to_owned())),
+        ("manifests", |bundle, text| {
+            bundle.bundle_path.clear();
+            bundle.csv_json = text.to_owned();
+        }),
+        ("image", |bundle, text| bundle.bundle_path = text.to_owned()),
+    ];
+    for (what, change) in large {
+        let with = |names: &[&str]| {
+            let bundles = names.iter().map(|name| {
+                let mut bundle = bundle("stable", name);
+                change(&mut bundle, &long);
+                bundle
+            });
+            fetched(bundles.collect()).bytes
+        };
+        let one = with(&["a.v1"]);
+        assert!(one > long.len() + plain - 100, "{what}: {plain} {one}");
+        if what == "properties" {
+            let two = with(&["a.v1", "a.v2"]);
+            assert!(two < one + 10_000, "{what}: {one} {two}");
+        }
+    }
+}
+
 #[test]
 fn broken_versions_and_ranges_count_as_none() {
     let mut broken = bundle("stable", "p.v2");

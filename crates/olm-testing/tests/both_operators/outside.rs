@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use catalog_operator::for_tests::{
-    BundleFile, BundleSource, CatalogReader, Dial, Dialled, Endpoint, UnpackError, UnpackedBundle,
+    BundleFile, BundleSource, CatalogReader, Dial, Dialled, Endpoint, Listed, UnpackError, UnpackedBundle,
 };
 use catalog_operator::run;
 use go_compat::semver::Version;
@@ -51,9 +51,12 @@ impl Dial for Outside {
 
 #[async_trait]
 impl CatalogReader for Outside {
-    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _: Channel) -> Result<Listed, String> {
         let entries = self.entries.lock().unwrap().clone();
-        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
+        Ok(Listed {
+            bytes: entries.len(),
+            snapshot: CatalogSnapshot::new(BTreeMap::new(), entries),
+        })
     }
 }
 
