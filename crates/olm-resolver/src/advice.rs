@@ -21,8 +21,9 @@ use std::collections::BTreeSet;
 pub use self::change::{Change, Harm};
 use self::region::Regions;
 use crate::explain::Explanation;
+use crate::names::{COMPARED_NAMES, Names};
 use crate::problem::Problem;
-use crate::resolve::{failing, resolve};
+use crate::resolve::{failing, resolve_without_hints};
 
 /// Most alternatives listed.
 pub const MAX_FIXES: usize = 5;
@@ -75,6 +76,7 @@ pub struct Advisor<'p> {
     share: usize,
     /// What is left of [`SPARE_WORK`].
     spare: Cell<usize>,
+    names: Names,
 }
 
 impl<'p> Advisor<'p> {
@@ -83,6 +85,7 @@ impl<'p> Advisor<'p> {
         let names = failures
             .iter()
             .flat_map(|f| f.subscriptions.iter().chain(&f.installed));
+        let compared = Names::new(COMPARED_NAMES);
         Self {
             problem,
             failing: names.cloned().collect(),
@@ -90,10 +93,11 @@ impl<'p> Advisor<'p> {
             regions: if failures.is_empty() {
                 None
             } else {
-                Regions::new(problem)
+                Regions::new(problem, &compared)
             },
             share: SHARED_WORK / failures.len().max(1),
             spare: Cell::new(SPARE_WORK),
+            names: compared,
         }
     }
 
@@ -125,7 +129,7 @@ impl<'p> Advisor<'p> {
         if !trials.has_room() {
             // Even to put a large region together costs as much as a trial.
             return Advice {
-                untried: candidates::of(self.problem, explanation, &self.untouchable).len(),
+                untried: candidates::of(self.problem, explanation, &self.untouchable, &self.names).len(),
                 is_stuck: explanation.is_unsatisfiable(),
                 ..Advice::default()
             };
@@ -176,7 +180,12 @@ impl Trials<'_, '_> {
     /// Single changes that help, the gentlest first. Once there are enough, nothing that harms more is tried.
     fn singles(&mut self, region: &Problem, explanation: &Explanation) -> Vec<(Change, Harm)> {
         let mut found: Vec<(Change, Harm)> = Vec::new();
-        for (change, harm) in candidates::of(region, explanation, &self.advisor.untouchable) {
+        for (change, harm) in candidates::of(
+            region,
+            explanation,
+            &self.advisor.untouchable,
+            &self.advisor.names,
+        ) {
             let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|(_, last)| *last < harm);
             if is_enough {
                 break;
@@ -192,14 +201,19 @@ impl Trials<'_, '_> {
     fn pair(&mut self, region: &Problem, explanation: &Explanation) -> Option<Fix> {
         let mut firsts: Vec<(Change, Problem)> = Vec::new();
         let mut pairs: Vec<(Harm, Harm, usize, usize, Change)> = Vec::new();
-        for (first, first_harm) in candidates::of(region, explanation, &self.advisor.untouchable) {
+        for (first, first_harm) in candidates::of(
+            region,
+            explanation,
+            &self.advisor.untouchable,
+            &self.advisor.names,
+        ) {
             if !self.may_try() {
                 continue;
             }
             let changed = first.applied(region);
             // What the first change leaves unresolved names those who can still be changed.
             let Some(rest) = self.rest(&changed) else { continue };
-            let seconds = candidates::of(&changed, &rest, &self.advisor.untouchable);
+            let seconds = candidates::of(&changed, &rest, &self.advisor.untouchable, &self.advisor.names);
             for (place, (second, second_harm)) in seconds.into_iter().enumerate() {
                 let (worst, least) = (first_harm.max(second_harm), first_harm.min(second_harm));
                 pairs.push((worst, least, place, firsts.len(), second));
@@ -220,7 +234,7 @@ impl Trials<'_, '_> {
 
     /// The first failure that is left for those concerned.
     fn rest(&self, changed: &Problem) -> Option<Explanation> {
-        let resolution = resolve(changed).ok()?;
+        let resolution = resolve_without_hints(changed).ok()?;
         let mut failures = resolution.failures.into_iter();
         failures.find(|failure| {
             let mut names = failure.subscriptions.iter().chain(&failure.installed);

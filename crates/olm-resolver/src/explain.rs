@@ -250,8 +250,13 @@ pub(crate) fn explain(
             Cause::SubscriptionInvalid {
                 reason,
                 terminal: false,
-                hints,
-            } => Some((reason.clone(), hints.clone())),
+                lack,
+            } => match variables.subject(reference.variable) {
+                Subject::Subscription(subscription) => {
+                    Some((reason.clone(), hints::of_lack(universe, subscription, *lack)))
+                }
+                _ => None,
+            },
             _ => None,
         });
     // What a missing catalog might have offered can only end a contradiction that rests on a requirement.
@@ -321,7 +326,7 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
     };
     let cause = variables.cause(reference);
     match variables.subject(reference.variable) {
-        Subject::Subscription(subscription) => of_subscription(subscription, cause, others),
+        Subject::Subscription(subscription) => of_subscription(universe, subscription, cause, others),
         Subject::Bundle(entry) => of_bundle(universe, universe.identifier(*entry), cause, others),
         Subject::Api(api) => Some(Reason::OneProvider {
             api: api_text(api),
@@ -335,7 +340,12 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
 }
 
 /// The reason for a constraint that a Subscription carries.
-fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<BundleId>) -> Option<Reason> {
+fn of_subscription(
+    universe: &Universe<'_>,
+    subscription: &Subscription,
+    cause: &Cause,
+    candidates: Vec<BundleId>,
+) -> Option<Reason> {
     let name = subscription.name.clone();
     match cause {
         Cause::SubscriptionExists => Some(Reason::SubscriptionExists {
@@ -346,10 +356,10 @@ fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<B
             subscription: name,
             candidates,
         }),
-        Cause::SubscriptionInvalid { reason, hints, .. } => Some(Reason::SubscriptionInvalid {
+        Cause::SubscriptionInvalid { reason, lack, .. } => Some(Reason::SubscriptionInvalid {
             subscription: name,
             text: reason.clone(),
-            hints: hints.clone(),
+            hints: hints::of_lack(universe, subscription, *lack),
         }),
         _ => None,
     }

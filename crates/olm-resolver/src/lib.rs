@@ -21,6 +21,7 @@ pub mod entry;
 mod enumeration;
 pub mod explain;
 pub mod installed;
+mod names;
 pub mod objects;
 pub mod plan;
 pub mod predicate;

@@ -189,11 +189,19 @@ fn readable(problem: &Problem) -> Result<Universe<'_>, ResolveError> {
 /// When the namespace as a whole cannot be resolved; what concerns only some Subscriptions is in
 /// [`Resolution::failures`].
 pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
-    let universe = readable(problem)?;
-    let variables = variables::build(problem, &universe);
+    resolve_in(problem, &readable(problem)?)
+}
+
+/// As [`resolve()`], for who looks at reasons and not at their hints.
+pub(crate) fn resolve_without_hints(problem: &Problem) -> Result<Resolution, ResolveError> {
+    resolve_in(problem, &readable(problem)?.without_names())
+}
+
+fn resolve_in(problem: &Problem, universe: &Universe<'_>) -> Result<Resolution, ResolveError> {
+    let variables = variables::build(problem, universe);
     let lookup = Lookup::new(problem);
     let mut resolution = Resolution {
-        excluded: excluded(&universe, &variables),
+        excluded: excluded(universe, &variables),
         ..Resolution::default()
     };
     for component in variables.instance.components() {
@@ -201,11 +209,11 @@ pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
             .map_err(|source| solver_error(problem, source))?;
         match outcome {
             Outcome::Selected(selection) => {
-                match needs_unavailable_catalog(&universe, &variables, &component, &selection) {
+                match needs_unavailable_catalog(universe, &variables, &component, &selection) {
                     None => {
                         solution::collect(
                             &lookup,
-                            &universe,
+                            universe,
                             &variables,
                             &selection,
                             &mut resolution.solution,
@@ -215,7 +223,7 @@ pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
                 }
             }
             Outcome::Unsatisfiable(core) => {
-                let explanation = explain::explain(&universe, &variables, component.variables(), &core);
+                let explanation = explain::explain(universe, &variables, component.variables(), &core);
                 resolution.failures.push(explanation);
             }
         }

@@ -4,14 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use olm_fbc::did_you_mean::did_you_mean;
-
 use crate::bundle_id::BundleId;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::cel::{Budget, TooCostly};
 use crate::chain::ChainError;
 use crate::entry::Entry;
 use crate::installed::{self, InstalledError};
+use crate::names::{COMPARED_NAMES, Names};
 use crate::predicate::Predicate;
 use crate::problem::Problem;
 
@@ -35,6 +34,8 @@ pub(crate) struct Universe<'a> {
     catalogs: Vec<(&'a CatalogKey, &'a Snapshot)>,
     /// Catalogs that could not be read, with the number of readable ones preferred to them and the reason.
     unavailable: BTreeMap<&'a CatalogKey, (usize, &'a str)>,
+    /// For hints.
+    pub(crate) names: Names,
 }
 
 impl<'a> Universe<'a> {
@@ -67,7 +68,17 @@ impl<'a> Universe<'a> {
             installed,
             catalogs,
             unavailable,
+            names: Names::new(COMPARED_NAMES),
         })
+    }
+
+    /// The same, where nobody reads the hints of explanations.
+    #[must_use]
+    pub(crate) fn without_names(self) -> Self {
+        Self {
+            names: Names::new(0),
+            ..self
+        }
     }
 
     pub(crate) fn entry(&self, reference: EntryRef) -> &Arc<Entry> {
@@ -107,56 +118,6 @@ impl<'a> Universe<'a> {
 
     pub(crate) fn catalog_key(&self, position: usize) -> &'a CatalogKey {
         self.catalogs[position].0
-    }
-
-    /// Where else a package could be had, or which catalogs there are at all.
-    pub(crate) fn catalog_hints(&self, package: &str) -> Vec<String> {
-        let offering: Vec<String> = self
-            .catalogs
-            .iter()
-            .filter(|(_, snapshot)| snapshot.has_package(package))
-            .map(|(key, _)| key.to_string())
-            .collect();
-        if !offering.is_empty() {
-            return vec![format!(
-                "package {package} is offered by catalog {}",
-                offering.join(", ")
-            )];
-        }
-        let all: Vec<String> = self.catalogs.iter().map(|(key, _)| key.to_string()).collect();
-        if all.is_empty() {
-            return vec!["no catalog can be used from this namespace".to_owned()];
-        }
-        let meant = self.package_meant(package);
-        let meant = meant.map_or_else(String::new, |(name, key)| {
-            format!("; did you mean {name}, which catalog {key} has?")
-        });
-        vec![format!(
-            "no catalog offers package {package}; the namespace can use {}{meant}",
-            all.join(", ")
-        )]
-    }
-
-    /// The package that was probably meant where no catalog has the one named, with a catalog that has it.
-    pub(crate) fn package_meant(&self, package: &str) -> Option<(&'a str, &'a CatalogKey)> {
-        let names = self
-            .catalogs
-            .iter()
-            .flat_map(|(_, snapshot)| snapshot.package_names());
-        let name = did_you_mean(package, names)?;
-        let (key, _) = self.catalogs.iter().find(|(_, s)| s.has_package(name))?;
-        Some((name, key))
-    }
-
-    /// The catalog that was probably meant where there is none of this key: of the same name in another namespace that can be
-    /// used, or of a name like it.
-    pub(crate) fn catalog_meant(&self, wanted: &CatalogKey) -> Option<&'a CatalogKey> {
-        let mut keys = self.catalogs.iter().map(|(key, _)| *key);
-        if let Some(namesake) = keys.clone().find(|key| key.name == wanted.name && *key != wanted) {
-            return Some(namesake);
-        }
-        let name = did_you_mean(&wanted.name, keys.clone().map(|key| key.name.as_str()))?;
-        keys.find(|key| key.name == name)
     }
 
     /// The readable catalogs that can be used, most preferred first.

@@ -24,6 +24,20 @@ pub(crate) enum Subject<'a> {
     Package(Arc<str>),
 }
 
+/// What a Subscription that cannot be served does not find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Its catalog cannot be read.
+    ReadableCatalog,
+    /// There is no such catalog, or it is empty.
+    Catalog,
+    Package,
+    Channel,
+    /// The channel has no order.
+    ChannelOrder,
+    StartingCsv,
+}
+
 /// Why a constraint is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
@@ -33,8 +47,7 @@ pub(crate) enum Cause {
     SubscriptionInvalid {
         reason: String,
         terminal: bool,
-        /// What there is instead.
-        hints: Vec<String>,
+        lack: Lack,
     },
     NotReferenced,
     Deprecated,

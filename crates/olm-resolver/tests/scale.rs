@@ -262,3 +262,61 @@ fn thousands_of_failures_that_hang_together_share_one_budget() {
     assert!(cut.len() > count / 2, "{}", cut.len());
     assert!(spent < LIMIT, "{spent:?}");
 }
+
+/// No Subscription names a package that is there, and every package is one it might have meant.
+#[test]
+fn misspelt_names_are_not_compared_without_end() {
+    let (count, packages) = if cfg!(debug_assertions) {
+        (200, 2_000)
+    } else {
+        (2_000, 10_000)
+    };
+    let name = |package: usize| format!("{package:0>60}");
+    let entries = (0..packages).map(|package| BundleEntry {
+        name: format!("p{package}.v1").into(),
+        package: name(package).into(),
+        channel: "stable".into(),
+        default_channel: true,
+        version: Some(Version::new(1, 0, 0)),
+        replaces: None,
+        skips: Arc::default(),
+        skip_range: None,
+        properties: Arc::default(),
+        provided_apis: Arc::default(),
+        required_apis: Arc::default(),
+        bundle_path: None,
+        inline: None,
+        deprecation: None,
+    });
+    let subscriptions = (0..count).map(|package| Subscription {
+        name: format!("s{package}"),
+        package: format!("{}x", name(package)),
+        channel: "stable".to_owned(),
+        catalog: key(),
+        ..Subscription::default()
+    });
+    let problem = Problem {
+        namespace: "ns".to_owned(),
+        subscriptions: subscriptions.collect(),
+        catalogs: vec![Catalog {
+            key: key(),
+            priority: 0,
+            content: Ok(Arc::new(Snapshot::new(entries))),
+        }],
+        ..Problem::default()
+    };
+    let watch = Stopwatch::start();
+    let plan = plan(&Question {
+        problem,
+        ..Question::default()
+    })
+    .unwrap();
+    let spent = watch.spent();
+    let meant =
+        |part: &&olm_resolver::plan::Unsatisfiable| part.tree[0].because[0].text.contains("did you mean");
+    let told = plan.unsatisfiable.iter().filter(meant).count();
+    println!("{count} misspelt names of {packages}, {told} recognised: {spent:?}");
+    assert_eq!(plan.unsatisfiable.len(), count);
+    assert!(told > 0 && told * packages <= 1_000_000 / 57, "{told}");
+    assert!(spent < LIMIT, "{spent:?}");
+}

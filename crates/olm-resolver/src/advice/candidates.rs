@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
-use olm_fbc::did_you_mean::did_you_mean;
 
 use super::change::{Change, Harm, runs};
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Failure, Reason};
+use crate::names::Names;
 use crate::problem::{InstalledCsv, Problem, Subscription};
 
 /// Possible changes with what they do, the gentlest first. Among those equally gentle the likeliest of each Subscription and
@@ -17,6 +17,7 @@ pub(super) fn of(
     problem: &Problem,
     explanation: &Explanation,
     untouchable: &BTreeSet<String>,
+    compared: &Names,
 ) -> Vec<(Change, Harm)> {
     let mut groups: Vec<Vec<Change>> = Vec::new();
     let names = explanation.taking_part();
@@ -43,6 +44,7 @@ pub(super) fn of(
                 problem,
                 subscription,
                 explanation.is_unsatisfiable(),
+                compared,
             ));
         }
         if (takes_part || explanation.subscriptions.contains(&subscription.name))
@@ -120,7 +122,12 @@ fn waits(problem: &Problem, subscription: &Subscription) -> bool {
 }
 
 /// Changes of one Subscription, by kind; of one kind the likeliest first.
-fn of_subscription(problem: &Problem, subscription: &Subscription, removable: bool) -> Vec<Vec<Change>> {
+fn of_subscription(
+    problem: &Problem,
+    subscription: &Subscription,
+    removable: bool,
+    compared: &Names,
+) -> Vec<Vec<Change>> {
     let name = || subscription.name.clone();
     let mut groups = Vec::new();
     let own = problem
@@ -129,9 +136,9 @@ fn of_subscription(problem: &Problem, subscription: &Subscription, removable: bo
         .find(|catalog| catalog.key == subscription.catalog);
     if let Some(snapshot) = own.and_then(|catalog| catalog.content.as_deref().ok()) {
         if snapshot.has_package(&subscription.package) {
-            groups.push(channels(snapshot, subscription));
+            groups.push(channels(snapshot, subscription, compared));
         } else {
-            let meant = did_you_mean(&subscription.package, snapshot.package_names());
+            let meant = compared.package(&subscription.catalog, snapshot, &subscription.package);
             groups.extend(meant.map(|to| {
                 vec![Change::Package {
                     subscription: name(),
@@ -191,11 +198,12 @@ fn of_subscription(problem: &Problem, subscription: &Subscription, removable: bo
 }
 
 /// Other channels of the package: one of a like name first, then the default one, then those with the newest heads.
-fn channels(snapshot: &Snapshot, subscription: &Subscription) -> Vec<Change> {
+fn channels(snapshot: &Snapshot, subscription: &Subscription, compared: &Names) -> Vec<Change> {
     let (package, now) = (&subscription.package, &subscription.channel);
-    let meant = did_you_mean(now, snapshot.channel_names(package));
     // Where the channel exists, another of a like name is not what was meant.
-    let meant = meant.filter(|_| !snapshot.channel_names(package).any(|channel| channel == now));
+    let is_there = snapshot.channel_names(package).any(|channel| channel == now);
+    let meant = Some(()).filter(|()| !is_there);
+    let meant = meant.and_then(|()| compared.meant(now, snapshot.channel_names(package)));
     let mut others: Vec<&str> = snapshot
         .channel_names(package)
         .filter(|channel| channel != now)

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_fbc::did_you_mean::did_you_mean;
-
 use crate::catalog::CatalogKey;
 use crate::disjoint_sets::DisjointSets;
 use crate::explain::Explanation;
 use crate::installed;
+use crate::names::Names;
 use crate::problem::{Problem, Subscription};
 use crate::universe::{EntryRef, Universe};
 use crate::variables::{self, Subject};
@@ -32,12 +31,12 @@ struct Members {
 type Variants = BTreeMap<(CatalogKey, String, String, String), Vec<usize>>;
 
 impl Regions {
-    /// None where the namespace cannot be read as a whole.
-    pub(super) fn new(problem: &Problem) -> Option<Self> {
+    /// None where the namespace cannot be read as a whole, or could become too much.
+    pub(super) fn new(problem: &Problem, compared: &Names) -> Option<Self> {
         let mut wide = problem.clone();
         let first_variant = problem.subscriptions.len();
         let mut owners: Vec<Vec<usize>> = (0..first_variant).map(|place| vec![place]).collect();
-        for ((catalog, package, channel, starting_csv), places) in variants(problem) {
+        for ((catalog, package, channel, starting_csv), places) in variants(problem, compared)? {
             wide.subscriptions.push(Subscription {
                 // No object has such a name.
                 name: format!("/{}", owners.len()),
@@ -155,9 +154,14 @@ impl Regions {
     }
 }
 
-/// Every Subscription as every change could make it.
-fn variants(problem: &Problem) -> Variants {
+/// Most variants that are looked at. Beyond, the namespace is one part.
+const MAX_VARIANTS: usize = 50_000;
+
+/// Every Subscription as every change could make it; None where that is too much.
+fn variants(problem: &Problem, compared: &Names) -> Option<Variants> {
     let mut variants = Variants::new();
+    // Each Subscription to each channel it could follow.
+    let mut followed = 0;
     for (place, subscription) in problem.subscriptions.iter().enumerate() {
         let Subscription {
             package,
@@ -181,16 +185,22 @@ fn variants(problem: &Problem) -> Variants {
         }
         for catalog in &problem.catalogs {
             let Ok(snapshot) = &catalog.content else { continue };
+            let meant;
             let package = if snapshot.has_package(package) {
-                Some(package.as_str())
+                package.as_str()
             } else {
-                did_you_mean(package, snapshot.package_names())
+                meant = compared.package(&catalog.key, snapshot, package);
+                let Some(meant) = &meant else { continue };
+                meant
             };
-            let Some(package) = package else { continue };
             for channel in snapshot.channel_names(package) {
+                followed += 1;
+                if followed > MAX_VARIANTS {
+                    return None;
+                }
                 add(&catalog.key, package, channel, "");
             }
         }
     }
-    variants
+    Some(variants)
 }

@@ -108,6 +108,7 @@ mod tests {
                 format!("{} KiB", MAX_CONSTRAINT_SIZE >> 10),
             ),
             ("SHARED_WORK", crate::advice::SHARED_WORK.to_string()),
+            ("COMPARED_NAMES", crate::names::COMPARED_NAMES.to_string()),
             ("SPARE_WORK", crate::advice::SPARE_WORK.to_string()),
         ] {
             let row = format!("| `{name}` | {value} |");

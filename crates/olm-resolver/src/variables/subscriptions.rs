@@ -3,24 +3,20 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use olm_fbc::did_you_mean::did_you_mean;
-
-use super::{Builder, Cause};
+use super::{Builder, Cause, Lack};
 use crate::catalog::Snapshot;
 use crate::chain::ChainError;
 use crate::entry::Entry;
-use crate::enumeration::list;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, VariableId};
-use crate::universe::{EntryRef, UNAVAILABLE_HINT};
+use crate::universe::EntryRef;
 
 /// Why a Subscription has no candidates at all.
 struct Invalid {
     reason: String,
     /// False if the reason lies outside the Subscription and its catalog's offer.
     terminal: bool,
-    /// What there is instead, for explanations.
-    hints: Vec<String>,
+    lack: Lack,
 }
 
 impl<'a> Builder<'a, '_> {
@@ -51,7 +47,7 @@ impl<'a> Builder<'a, '_> {
             Err(Invalid {
                 reason,
                 terminal,
-                hints,
+                lack,
             }) => {
                 self.constrain(
                     holder,
@@ -59,7 +55,7 @@ impl<'a> Builder<'a, '_> {
                     Cause::SubscriptionInvalid {
                         reason,
                         terminal,
-                        hints,
+                        lack,
                     },
                 );
                 // What is installed stays where it is: whoever depends on it, or cannot stand beside it, shares
@@ -90,16 +86,16 @@ impl<'a> Builder<'a, '_> {
             catalog: key,
             ..
         } = subscription;
-        let missing = |reason: String, hints: Vec<String>| Invalid {
+        let missing = |reason: String, lack: Lack| Invalid {
             reason,
             terminal: true,
-            hints,
+            lack,
         };
         if let Some(cause) = self.universe.unavailable(key) {
             return Err(Invalid {
                 reason: cause,
                 terminal: false,
-                hints: vec![UNAVAILABLE_HINT.to_owned()],
+                lack: Lack::ReadableCatalog,
             });
         }
         let Some((catalog, snapshot)) = self
@@ -111,29 +107,20 @@ impl<'a> Builder<'a, '_> {
                 "no operators found from catalog {} in namespace {} referenced by subscription {name}",
                 key.name, key.namespace
             );
-            let is_empty = self.universe.catalog(key).is_some();
-            let meant = self.universe.catalog_meant(key).filter(|_| !is_empty);
-            let meant = meant.map(|meant| format!("there is no catalog {key} here: did you mean {meant}?"));
-            let offers = self.universe.catalog_hints(package);
-            return Err(missing(text, meant.into_iter().chain(offers).collect()));
+            return Err(missing(text, Lack::Catalog));
         };
         if !snapshot.has_package(package) {
             let text = format!(
                 "no operators found in package {package} in the catalog referenced by subscription {name}"
             );
-            return Err(missing(text, self.universe.catalog_hints(package)));
+            return Err(missing(text, Lack::Package));
         }
         let Some(view) = snapshot.channel(package, channel) else {
             let text = format!(
                 "no operators found in channel {channel} of package {package} in the catalog referenced by \
                  subscription {name}"
             );
-            let meant = suggestion(channel, snapshot.channel_names(package));
-            let hint = format!(
-                "channels of package {package}: {}{meant}",
-                list(snapshot.channel_names(package))
-            );
-            return Err(missing(text, vec![hint]));
+            return Err(missing(text, Lack::Channel));
         };
         let refer = |entry: usize| EntryRef::Catalog { catalog, entry };
         let chain = |chain: Result<Vec<usize>, ChainError>| match chain {
@@ -141,10 +128,7 @@ impl<'a> Builder<'a, '_> {
             Err(error) => Err(Invalid {
                 reason: error.to_string(),
                 terminal: false,
-                hints: vec![
-                    "the publisher of the catalog has to repair the channel; another channel may serve"
-                        .to_owned(),
-                ],
+                lack: Lack::ChannelOrder,
             }),
         };
         match installed {
@@ -157,13 +141,7 @@ impl<'a> Builder<'a, '_> {
                         "no operators found with name {starting_csv} in channel {channel} of package {package} in \
                          the catalog referenced by subscription {name}"
                     );
-                    let names = || {
-                        let chain = view.chain.iter().flatten();
-                        chain.map(|&entry| &*snapshot.entry(entry).name)
-                    };
-                    let meant = suggestion(starting_csv, names());
-                    let hint = format!("the channel has {}{meant}", list(names()));
-                    return Err(missing(text, vec![hint]));
+                    return Err(missing(text, Lack::StartingCsv));
                 }
                 Ok(gather_names(snapshot, entries).into_iter().map(refer).collect())
             }
@@ -177,11 +155,6 @@ impl<'a> Builder<'a, '_> {
             }
         }
     }
-}
-
-/// What to add to a list of known names where one of them was probably meant.
-fn suggestion<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> String {
-    did_you_mean(word, known).map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
 /// Brings entries of one name together where the first of them stands. Only a Subscription that follows several
