@@ -33,11 +33,6 @@ impl<T> Embedded<T> {
     pub fn raw(&self) -> &Value {
         &self.raw
     }
-
-    /// The JSON as it came, to be changed in place.
-    pub fn raw_mut(&mut self) -> &mut Value {
-        &mut self.raw
-    }
 }
 
 impl<T: DeserializeOwned> Embedded<T> {

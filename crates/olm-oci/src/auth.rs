@@ -68,14 +68,6 @@ impl Credentials {
         Self::from_auths(auths, origin)
     }
 
-    /// Reads a `config.json` file.
-    ///
-    /// # Errors
-    /// [`CredentialsError`].
-    pub fn from_file(path: &Path) -> Result<Self, CredentialsError> {
-        Self::from_docker_config(&read(path)?, &path.display().to_string())
-    }
-
     /// Reads a person's own `config.json` file for a registry host (with port if any): a helper that the file names for the
     /// host, or its store, is asked first, which runs a program.
     ///

@@ -37,29 +37,6 @@ impl PullErrorClass {
             Self::Storage => "Storage",
         }
     }
-
-    /// Whether the same pull, unchanged, can succeed later.
-    ///
-    /// A missing image may be pushed, credentials may be corrected on the registry's side and a server may send whole
-    /// layers next time, a disk may be emptied; an image that is itself too large or malformed stays so as long as its name means the same.
-    pub fn is_transient(self) -> bool {
-        match self {
-            Self::Unreachable
-            | Self::NotFound
-            | Self::Unauthorized
-            | Self::DigestMismatch
-            | Self::Storage => true,
-            Self::TooLarge | Self::Malformed => false,
-        }
-    }
-
-    /// Whether a kubelet, with mirrors, credentials and a disk of its own, may succeed where this process could not.
-    pub fn kubelet_may_succeed(self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable | Self::NotFound | Self::Unauthorized | Self::Storage
-        )
-    }
 }
 
 impl fmt::Display for PullErrorClass {
@@ -225,6 +202,5 @@ mod tests {
             ],
         );
         assert_eq!(error.class(), PullErrorClass::DigestMismatch);
-        assert!(!error.class().kubelet_may_succeed());
     }
 }

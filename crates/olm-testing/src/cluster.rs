@@ -265,11 +265,6 @@ impl FakeCluster {
         std::mem::take(&mut lock(&self.shared.log))
     }
 
-    /// Forgets what was asked for.
-    pub fn clear_log(&self) {
-        *lock(&self.shared.log) = Log::default();
-    }
-
     /// The version of the newest change.
     pub fn version(&self) -> u64 {
         self.lock().version
