@@ -3,6 +3,7 @@
 mod cluster_view;
 mod document;
 mod error;
+mod named;
 mod remarks;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use serde_json::Value;
 use self::cluster_view::ClusterView;
 pub use self::document::{Document, read_file};
 pub use self::error::ObjectsError;
+use self::named::Named;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::enumeration::list;
 use crate::plan::Question;
@@ -45,10 +47,10 @@ const KINDS: [&str; 4] = [
 /// Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources of any namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    subscriptions: Vec<Subscription>,
-    csvs: Vec<ClusterServiceVersion>,
-    groups: Vec<OperatorGroup>,
-    sources: Vec<CatalogSource>,
+    subscriptions: Named<Subscription>,
+    csvs: Named<ClusterServiceVersion>,
+    groups: Named<OperatorGroup>,
+    sources: Named<CatalogSource>,
     /// Kinds that were given but have no part in resolution.
     ignored: BTreeSet<String>,
     /// What is odd about objects that can be used all the same.
@@ -134,11 +136,11 @@ impl Objects {
                 check_subscription(&object)?;
                 let subscription: Subscription = decode(object)?;
                 self.remarks.extend(remarks::of_subscription(&subscription));
-                put(&mut self.subscriptions, subscription)
+                self.subscriptions.put(subscription)
             }
-            "ClusterServiceVersion" => put(&mut self.csvs, decode(object)?),
-            "OperatorGroup" => put(&mut self.groups, decode(object)?),
-            "CatalogSource" => put(&mut self.sources, decode(object)?),
+            "ClusterServiceVersion" => self.csvs.put(decode(object)?),
+            "OperatorGroup" => self.groups.put(decode(object)?),
+            "CatalogSource" => self.sources.put(decode(object)?),
             _ => {
                 self.ignored.insert(kind);
                 false
@@ -301,23 +303,6 @@ impl Objects {
 enum MayReplace {
     Silently,
     Told,
-}
-
-/// Whether another one of its name was there.
-fn put<K: ResourceExt>(objects: &mut Vec<K>, object: K) -> bool {
-    let is_same = |other: &&mut K| {
-        (namespace_of(*other), other.name_any()) == (namespace_of(&object), object.name_any())
-    };
-    match objects.iter_mut().find(is_same) {
-        Some(known) => {
-            *known = object;
-            true
-        }
-        None => {
-            objects.push(object);
-            false
-        }
-    }
 }
 
 fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ObjectsError> {

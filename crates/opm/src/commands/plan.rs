@@ -1,18 +1,20 @@
 //! `opm plan`: what OLM would do with the objects of a namespace and a catalog, without a cluster.
 
+mod progress;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::bail;
 use olm_registry::index::Index;
 use olm_registry::snapshot;
 use olm_resolver::objects::{Objects, read_file};
-use olm_resolver::plan::{Plan, Progress as At, Question, Target, answer};
+use olm_resolver::plan::{Plan, Question, Target, answer};
 use olm_resolver::{CatalogKey, Snapshot};
 
+use self::progress::Progress;
 use crate::args::{PlanArgs, PlanFormat};
 use crate::printer;
 
@@ -37,8 +39,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         version,
         subscription: args.subscription.clone(),
     });
-    let mut progress = Progress::new();
-    let answered = answer(&question, target.as_ref(), &mut |at| progress.tell(at));
+    let mut progress = Progress::on_stderr();
+    let answered = answer(&question, target.as_ref(), &mut |at| {
+        progress.tell(at, Instant::now());
+    });
     progress.clear();
     let mut plan = answered?;
     plan.note_unfit(&question, args.kube_version.as_ref(), |install| {
@@ -224,46 +228,4 @@ fn question(args: &PlanArgs, objects: &Objects, namespace: &str, catalogs: Conte
         printer::warning(&notice);
     }
     question
-}
-
-/// How long a plan may take before its progress is told.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Least time between two tellings.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// How far the plan has come, in one line of a terminal that is written over and goes away in the end.
-struct Progress {
-    next: Option<Instant>,
-    is_told: bool,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self {
-            next: io::stderr().is_terminal().then(|| Instant::now() + PATIENCE),
-            is_told: false,
-        }
-    }
-
-    fn tell(&mut self, at: At) {
-        let now = Instant::now();
-        if self.next.is_none_or(|next| now < next) {
-            return;
-        }
-        let text = match at {
-            At::Step { number, installed } => format!("step {number} planned, {installed} bundles so far"),
-            At::Advice { failure, of } => format!("looking into failure {failure} of {of}"),
-            At::HeldBack => "looking for what holds upgrades back".to_owned(),
-        };
-        let _ = write!(io::stderr(), "\r\x1b[K{text}");
-        self.next = Some(now + PAUSE);
-        self.is_told = true;
-    }
-
-    fn clear(&self) {
-        if self.is_told {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }
