@@ -120,7 +120,7 @@ impl<S: Connected> Connected for WriteCoalescer<S> {
 mod tests {
     use std::future::poll_fn;
 
-    use olm_testing::laws;
+    use olm_testing::properties;
     use proptest::prelude::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(laws::config(64))]
+        #![proptest_config(properties::config(64))]
         /// Whatever is written, flushed and however slowly it is taken: the same bytes arrive in the same order.
         #[test]
         fn bytes_arrive_in_order(

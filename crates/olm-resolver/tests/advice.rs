@@ -15,8 +15,8 @@ use olm_resolver::{
     Advisor, Catalog, CatalogKey, Change, Explanation, Failure, Harm, InstalledCsv, Problem, Snapshot,
     Subscription, resolve,
 };
-use olm_testing::laws::config;
 use olm_testing::long::count_or;
+use olm_testing::properties::config;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 

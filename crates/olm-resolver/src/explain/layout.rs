@@ -348,7 +348,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(olm_testing::laws::config(300))]
+        #![proptest_config(olm_testing::properties::config(300))]
 
         #[test]
         fn no_tree_is_too_long_or_too_wide_and_a_root_cause_is_kept(trees in prop::collection::vec(trees(), 1..8)) {

@@ -61,10 +61,10 @@ pub trait Sat {
 /// Bytes of proof that an engine may produce, which is what its work is measured by: each conclusion is written with all that it
 /// follows from. None of the questions of our tests takes 20 KiB; hostile ones reach it within
 /// seconds.
-pub const MOST_PROOF: u64 = 64 << 20;
+pub const MAX_PROOF: u64 = 64 << 20;
 
 /// [`Sat`] by the `varisat` crate, a CDCL engine without randomness. It has no limit of its own and no way to be interrupted but
-/// one: it stops when its proof cannot be written. So the proof goes nowhere, and is refused from [`MOST_PROOF`] on. That counts
+/// one: it stops when its proof cannot be written. So the proof goes nowhere, and is refused from [`MAX_PROOF`] on. That counts
 /// work and no time, so that the same question has the same answer everywhere.
 pub struct Varisat {
     solver: Solver<'static>,
@@ -74,7 +74,7 @@ pub struct Varisat {
 impl Default for Varisat {
     fn default() -> Self {
         let mut solver = Solver::new();
-        solver.write_proof(Effort { left: MOST_PROOF }, ProofFormat::Varisat);
+        solver.write_proof(Effort { left: MAX_PROOF }, ProofFormat::Varisat);
         Varisat { solver, variables: 0 }
     }
 }

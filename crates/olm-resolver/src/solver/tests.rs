@@ -1,6 +1,6 @@
 //! Cases at solver level, and laws against a naive second solver.
 
-use olm_testing::laws::config;
+use olm_testing::properties::config;
 use proptest::prelude::*;
 
 use super::*;

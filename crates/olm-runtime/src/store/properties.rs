@@ -1,7 +1,7 @@
 //! What a store promises, as properties, driven by a random walk against a model of the API server and its watch.
 //!
 //! The walk knows stores only as [`WatchedStore`], so that any store, whatever it keeps of its objects, is held to the same
-//! promises. The seed is that of `olm_testing::laws`, and it is printed.
+//! promises. The seed is that of `olm_testing::properties`, and it is printed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -137,10 +137,10 @@ impl<T: Kept> WatchedStore for Store<T> {
 pub(super) struct Random(u64);
 
 impl Random {
-    /// Tells its seed; `OLM_LAW_SEED` sets it.
+    /// Tells its seed; `OLM_PROPERTY_SEED` sets it.
     pub(super) fn new(what: &str) -> Self {
-        let seed = olm_testing::laws::seed();
-        println!("{what}, OLM_LAW_SEED={seed}");
+        let seed = olm_testing::properties::seed();
+        println!("{what}, OLM_PROPERTY_SEED={seed}");
         Self(seed)
     }
 

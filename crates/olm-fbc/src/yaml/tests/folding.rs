@@ -1,6 +1,6 @@
 //! Lines of quoted texts: indented weakly, with tabs, with the line ends of other systems.
 
-use olm_testing::laws;
+use olm_testing::properties;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -157,7 +157,7 @@ fn folded(lines: &[Line]) -> String {
 }
 
 proptest! {
-    #![proptest_config(laws::config(256))]
+    #![proptest_config(properties::config(256))]
     #[test]
     fn quoted_lines_are_folded_by_the_rule(lines in prop::collection::vec(line(), 1..7)) {
         let text = format!("m:\n  k: \"{}\"\nz: 1\n", written(&lines));

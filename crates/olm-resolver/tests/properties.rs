@@ -12,7 +12,7 @@ use olm_resolver::entry::Entry;
 use olm_resolver::{
     Catalog, CatalogKey, Failure, InstalledCsv, Problem, Resolution, Snapshot, Subscription, resolve,
 };
-use olm_testing::laws::config;
+use olm_testing::properties::config;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 

@@ -5,9 +5,9 @@ use proptest::test_runner::{Config, RngSeed};
 use crate::long;
 
 /// Where random numbers begin: in the short form the same on every run, so that a change is judged by what it changed and not by
-/// luck; in the long form with the clock. `OLM_LAW_SEED` overrides. To be printed, so that a failure can be had again.
+/// luck; in the long form with the clock. `OLM_PROPERTY_SEED` overrides. To be printed, so that a failure can be had again.
 pub fn seed() -> u64 {
-    given("OLM_LAW_SEED").unwrap_or_else(|| match long::is_long() {
+    given("OLM_PROPERTY_SEED").unwrap_or_else(|| match long::is_long() {
         true => std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
         false => 1,
     })
@@ -17,12 +17,12 @@ fn given(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// `cases` cases from [`seed`]. `OLM_LAW_CASES` overrides; both are printed.
+/// `cases` cases from [`seed`]. `OLM_PROPERTY_CASES` overrides; both are printed.
 pub fn config(cases: u32) -> Config {
     let seed = seed();
-    let wanted = given("OLM_LAW_CASES").and_then(|cases| u32::try_from(cases).ok());
+    let wanted = given("OLM_PROPERTY_CASES").and_then(|cases| u32::try_from(cases).ok());
     let cases = wanted.unwrap_or(cases);
-    println!("{cases} cases, OLM_LAW_SEED={seed}");
+    println!("{cases} cases, OLM_PROPERTY_SEED={seed}");
     Config {
         cases,
         failure_persistence: None,
