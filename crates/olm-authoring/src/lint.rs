@@ -39,6 +39,8 @@ pub enum Rule {
     EmptyRelatedImage,
     /// A bundle without related images cannot be mirrored.
     NoRelatedImages,
+    /// A bundle without image.
+    NoImage,
     /// Nothing says what the bundle is called or installs.
     NoCsv,
     /// A CustomResourceDefinition of an API version that clusters no longer take.
@@ -62,7 +64,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NoUpgradePath,
         Self::Downgrade,
         Self::DanglingReplaces,
@@ -72,6 +74,7 @@ impl Rule {
         Self::Icon,
         Self::EmptyRelatedImage,
         Self::NoRelatedImages,
+        Self::NoImage,
         Self::NoCsv,
         Self::OldCrd,
         Self::EmptyProperty,
@@ -95,6 +98,7 @@ impl Rule {
             Self::Icon => "icon",
             Self::EmptyRelatedImage => "empty-related-image",
             Self::NoRelatedImages => "no-related-images",
+            Self::NoImage => "no-image",
             Self::NoCsv => "no-csv",
             Self::OldCrd => "old-crd",
             Self::EmptyProperty => "empty-property",
@@ -119,6 +123,7 @@ impl Rule {
             Self::Icon => "icons that cannot be shown",
             Self::EmptyRelatedImage => "related images without a reference",
             Self::NoRelatedImages => "bundles that mirrors get no images of",
+            Self::NoImage => "bundles that have no image to be installed from",
             Self::NoCsv => "bundles of which nothing can be shown",
             Self::OldCrd => "CRDs of API versions that clusters no longer take",
             Self::EmptyProperty => "properties without type or value",

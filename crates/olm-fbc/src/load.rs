@@ -84,6 +84,40 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// What helps, for the end of a message; `None` when the error says all there is.
+    pub fn hint(&self) -> Option<String> {
+        if let Self::Blob {
+            source:
+                BlobError::NoSchema {
+                    misspelt,
+                    is_manifest,
+                    ..
+                },
+            ..
+        } = self
+        {
+            if *is_manifest {
+                let text = "this looks like the manifest of a bundle: make a catalog of bundles with \"opm render\" or \
+                            \"opm generate catalog\"";
+                return Some(text.to_owned());
+            }
+            if let Some(key) = misspelt {
+                return Some(format!("did you mean \"schema\" by {key:?}?"));
+            }
+        }
+        let (Self::Document { origin, .. } | Self::Blob { origin, .. }) = self else {
+            return None;
+        };
+        let is_catalog = [".json", ".yaml", ".yml"]
+            .iter()
+            .any(|ending| origin.file.ends_with(ending));
+        (!is_catalog).then(|| {
+            format!("every file is read: a line in {IGNORE_FILE} leaves out what is not of the catalog")
+        })
+    }
+}
+
 /// The files of a catalog, relative to `root`, in lexical order.
 ///
 /// # Errors

@@ -173,6 +173,9 @@ pub struct Other {
     pub blob: Map<String, Value>,
 }
 
+/// So much of an object is shown: enough to know it again.
+const EXCERPT_CHARS: usize = 100;
+
 /// Why a document is no blob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
@@ -186,6 +189,8 @@ pub enum BlobError {
         object: String,
         /// A key of it that was probably meant as `schema`.
         misspelt: Option<String>,
+        /// Whether it is an object of Kubernetes.
+        is_manifest: bool,
     },
     /// Keys that differ in case only.
     #[error("duplicate keys for key {key:?}: [{}]", keys.join(" "))]
@@ -213,6 +218,20 @@ pub enum BlobError {
     },
 }
 
+/// The beginning of an object as text.
+fn excerpt(map: &Map<String, Value>) -> String {
+    let text = serde_json::to_string(map).unwrap_or_default();
+    match text.char_indices().nth(EXCERPT_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn is_manifest(map: &Map<String, Value>) -> bool {
+    let has = |key: &str| map.get(key).is_some_and(Value::is_string);
+    has("apiVersion") && has("kind")
+}
+
 impl Blob {
     /// Reads a document.
     ///
@@ -225,6 +244,7 @@ impl Blob {
                 return Err(BlobError::NoSchema {
                     object: String::new(),
                     misspelt: None,
+                    is_manifest: false,
                 });
             }
             other => return Err(BlobError::NotAnObject(go_compat::json::kind_of(&other))),
@@ -234,9 +254,9 @@ impl Blob {
         let package = meta_key(&map, "package")?;
         let name = meta_key(&map, "name")?;
         if schema.is_empty() {
-            let text = serde_json::to_string(&map).unwrap_or_default();
             return Err(BlobError::NoSchema {
-                object: text.chars().take(256).collect(),
+                object: excerpt(&map),
+                is_manifest: is_manifest(&map),
                 misspelt: map
                     .keys()
                     .find(|key| did_you_mean(key, ["schema"]).is_some())

@@ -176,7 +176,7 @@ impl Checker {
         names::add_channels(&mut model, self.channels, &mut origins, &mut faults);
         names::add_bundles(&mut model, self.bundles, &mut origins, &mut faults);
         names::check_entries(&model, &origins, &mut faults);
-        names::add_deprecations(&mut model, self.deprecations, &mut faults);
+        names::add_deprecations(&mut model, self.deprecations, &mut origins, &mut faults);
         graph::check(&model, &origins, &mut faults);
         Report {
             model,

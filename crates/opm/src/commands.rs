@@ -12,6 +12,7 @@ mod completion;
 mod generate;
 mod graph;
 mod image;
+mod imageless;
 mod init;
 mod lint;
 mod list;

@@ -59,6 +59,9 @@ impl Source {
         if path.exists() {
             return Err(NotACatalog(format!("ref {text:?} is not a directory")).into());
         }
+        if is_written_as_path(text) {
+            bail!("stat {text}: no such file or directory{}", nearest::path(path));
+        }
         // Whoever names a folder that is not there hears of images otherwise.
         let refused = |reason: &str| {
             let meant = nearest::path(path);
@@ -102,6 +105,12 @@ impl Source {
             Self::Image(reference) => load_image(reference, settings).await,
         }
     }
+}
+
+/// Whether no image can be meant: no reference begins so.
+fn is_written_as_path(text: &str) -> bool {
+    let beginning = ["/", "./", "../"];
+    matches!(text, "." | "..") || beginning.iter().any(|beginning| text.starts_with(beginning))
 }
 
 /// What was named is a bundle where a catalog is needed.
@@ -191,7 +200,10 @@ fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<
     struct Failed(anyhow::Error);
     impl From<LoadError> for Failed {
         fn from(error: LoadError) -> Self {
-            Self(error.into())
+            Self(match error.hint() {
+                Some(hint) => anyhow::anyhow!("{}: {hint}", error_chain(&error)),
+                None => error.into(),
+            })
         }
     }
     olm_fbc::load::read(directory, |blob, origin| {

@@ -5,24 +5,10 @@ mod support;
 
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{Ran, bundle, catalog, opm, program, ran, text};
-
-/// Runs a line of bash in `dir`; `opm` in it is the program.
-fn bash(dir: &Path, line: &str) -> Ran {
-    let own = Path::new(env!("CARGO_BIN_EXE_opm")).parent().expect("folder");
-    let output = Command::new("bash")
-        .args(["-c", line])
-        .current_dir(dir)
-        .env_clear()
-        .env("HOME", "/nonexistent")
-        .env("PATH", format!("{}:/usr/bin:/bin", own.display()))
-        .output();
-    ran(&output.expect("bash runs"))
-}
+use support::{bash, bundle, catalog, opm, program, text};
 
 /// D5: the image that the template makes is a related image, as upstream has it, so that mirrors copy it.
 #[test]
@@ -230,10 +216,23 @@ fn d20_a_folder_that_is_not_there_is_told_as_such() {
          or directory either; an image is named with its registry, as in quay.io/NAMESPACE/NAME:TAG: did you mean \
          \"catalog\"?\n"
     );
-    let error = fails("opm render ./catlog");
+    // No reference of an image begins like a path, so nothing is said of images.
+    for path in ["./catlog", "../nothere/catlog", "/nothere/catlog"] {
+        let error = fails(&format!("opm render {path}"));
+        let expected = format!("Error: render reference {path:?}: stat {path}: no such file or directory");
+        assert!(
+            error.starts_with(&expected) && !error.contains("image"),
+            "{error}"
+        );
+    }
+    assert!(fails("opm render ./catlog").ends_with("did you mean \"./catalog\"?\n"));
+    let template =
+        "schema: olm.semver\ngenerateMajorChannels: true\nstable:\n  bundles:\n  - image: bundles/1.2.0\n";
+    std::fs::write(dir.path().join("template.yaml"), template).expect("file");
+    let error = fails("opm alpha render-template semver template.yaml");
     assert!(
-        error.contains("no such file or directory either")
-            && error.ends_with("did you mean \"./catalog\"?\n"),
+        error.contains("failed to pull image \"bundles/1.2.0\"")
+            && error.contains("no such file or directory either"),
         "{error}"
     );
     for command in ["validate", "lint", "serve", "generate catalog"] {

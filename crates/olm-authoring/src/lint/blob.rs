@@ -125,6 +125,15 @@ impl Linter<'_> {
                 );
             }
         }
+        // Without manifests either it is a fault, which validation tells.
+        if bundle.image.is_empty() && has_objects {
+            tell(
+                Rule::NoImage,
+                "it has no image: what is installed are the manifests in the catalog, which OLM v1 does not take and \
+                 migrations cannot make smaller; opm render and opm generate catalog name images by a template"
+                    .to_owned(),
+            );
+        }
         if bundle.related_images.is_empty() && !bundle.image.is_empty() {
             tell(
                 Rule::NoRelatedImages,

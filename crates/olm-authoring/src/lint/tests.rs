@@ -57,6 +57,30 @@ fn finds(rule: Rule, part: &str, change: impl FnOnce(&mut Vec<Value>)) {
 }
 
 #[test]
+fn a_bundle_without_image_is_found_where_its_manifests_make_it_valid() {
+    use base64::Engine as _;
+    let encode = |object: Value| base64::engine::general_purpose::STANDARD.encode(object.to_string());
+    finds(Rule::NoImage, "bundle \"p.v1\"", |blobs| {
+        blobs[2]["image"] = json!("");
+        let data = encode(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}));
+        let properties = blobs[2]["properties"].as_array_mut().expect("list");
+        properties.push(json!({"type": "olm.bundle.object", "value": {"data": data}}));
+    });
+    // Without manifests it is a fault already.
+    let mut blobs = clean();
+    blobs[2]["image"] = json!("");
+    let Report { faults, findings } = report(&blobs);
+    assert!(
+        faults.to_string().contains("bundle image must be set"),
+        "{faults}"
+    );
+    assert!(
+        findings.iter().all(|finding| finding.rule != Rule::NoImage),
+        "{findings:?}"
+    );
+}
+
+#[test]
 fn a_clean_catalog_has_no_findings() {
     assert_eq!(findings(|_| {}), Vec::<String>::new());
 }

@@ -8,7 +8,6 @@ use go_compat::error_chain;
 use crate::did_you_mean::did_you_mean;
 use crate::load::{LoadError, Origin};
 use crate::misspelling::Misspelling;
-use crate::schema::BlobError;
 
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,16 +124,7 @@ impl Faults {
             }
             _ => (None, error_chain(error)),
         };
-        let hint = match error {
-            LoadError::Blob {
-                source: BlobError::NoSchema { misspelt, .. },
-                ..
-            } => misspelt
-                .as_ref()
-                .map(|key| format!("did you mean \"schema\" by {key:?}?")),
-            _ => None,
-        };
-        self.add_at(&[], hinted(text, hint), origin);
+        self.add_at(&[], hinted(text, error.hint()), origin);
     }
 
     pub(super) fn add_at(&mut self, path: &[String], message: impl Into<Message>, origin: Option<&Origin>) {

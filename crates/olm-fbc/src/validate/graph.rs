@@ -6,7 +6,7 @@ use go_compat::semver::Range;
 
 use super::fault::hinted;
 use super::names::{MAX_HINTS, Origins};
-use super::{Faults, Model, PackageModel};
+use super::{DeprecationModel, Faults, Model, PackageModel};
 use crate::channel::{Graph, GraphError};
 use crate::load::Origin;
 use crate::schema::{Channel, ChannelEntry};
@@ -15,17 +15,41 @@ const NO_MESSAGE: &str = "invalid deprecation: message must be set";
 /// Help for whoever wrote a range that cannot be parsed.
 const RANGE_FORM: &str = "a range is written as in \">=1.0.0 <1.2.0\"";
 
+/// Deprecation messages of a package, and the document they stand in.
+struct Deprecated<'a> {
+    model: &'a DeprecationModel,
+    origin: Option<&'a Origin>,
+}
+
+impl Deprecated<'_> {
+    /// A deprecation without message is told at the document that deprecates.
+    fn check(&self, path: &[String], message: Option<&String>, faults: &mut Faults) {
+        if message.is_some_and(String::is_empty) {
+            faults.add_at(path, NO_MESSAGE.to_owned(), self.origin);
+        }
+    }
+}
+
 pub(super) fn check(model: &Model, origins: &Origins, faults: &mut Faults) {
     for (name, package) in &model.packages {
         let path = vec![format!("invalid package {name:?}")];
         let package_origin = origins.packages.get(name);
         check_package(&path, package, faults, package_origin);
+        let deprecated = Deprecated {
+            model: &package.deprecations,
+            origin: origins.deprecations.get(name),
+        };
+        deprecated.check(&path, deprecated.model.package.as_ref(), faults);
         for (channel_name, channel) in &package.channels {
             let path = [path[0].clone(), format!("invalid channel {channel_name:?}")];
             let origin = origins.channels.get(&(name.clone(), channel_name.clone()));
-            check_channel(&path, package, channel, faults, origin);
+            check_channel(&path, channel, faults, origin);
+            deprecated.check(&path, deprecated.model.channels.get(channel_name), faults);
             for entry in &channel.entries {
-                check_entry(&path, package, entry, origins, faults);
+                let path = [&path[..], &[format!("invalid bundle {:?}", entry.name)]].concat();
+                check_entry(&path, entry, faults, origin);
+                check_bundle(&path, package, entry, origins, faults);
+                deprecated.check(&path, deprecated.model.bundles.get(&entry.name), faults);
             }
         }
         let default = &package.package.default_channel;
@@ -66,18 +90,9 @@ fn check_package(path: &[String], package: &PackageModel, faults: &mut Faults, o
             duplicates.join(" ")
         ));
     }
-    if package.deprecations.package.as_deref() == Some("") {
-        add(NO_MESSAGE.to_owned());
-    }
 }
 
-fn check_channel(
-    path: &[String],
-    package: &PackageModel,
-    channel: &Channel,
-    faults: &mut Faults,
-    origin: Option<&Origin>,
-) {
+fn check_channel(path: &[String], channel: &Channel, faults: &mut Faults, origin: Option<&Origin>) {
     if channel.entries.is_empty() {
         faults.add_at(
             path,
@@ -87,14 +102,6 @@ fn check_channel(
     } else if let Err(error) = Graph::new(&channel.entries).check() {
         let hint = edge_hint(channel, &error, faults);
         faults.add_at(path, hinted(error.to_string(), hint), origin);
-    }
-    if package
-        .deprecations
-        .channels
-        .get(&channel.name)
-        .is_some_and(String::is_empty)
-    {
-        faults.add_at(path, NO_MESSAGE.to_owned(), origin);
     }
 }
 
@@ -138,40 +145,39 @@ fn edge_hint(channel: &Channel, error: &GraphError, faults: &mut Faults) -> Opti
     (!hints.is_empty()).then(|| hints.join("; "))
 }
 
-fn check_entry(
-    path: &[String; 2],
-    package: &PackageModel,
-    entry: &ChannelEntry,
-    origins: &Origins,
-    faults: &mut Faults,
-) {
-    let path = [
-        path[0].clone(),
-        path[1].clone(),
-        format!("invalid bundle {:?}", entry.name),
-    ];
-    let place = origins
-        .bundles
-        .get(&(package.package.name.clone(), entry.name.clone()));
-    let origin = place.map(|place| &place.origin);
+/// What a channel says of a bundle.
+fn check_entry(path: &[String], entry: &ChannelEntry, faults: &mut Faults, origin: Option<&Origin>) {
     if entry.name.is_empty() {
-        faults.add_at(&path, "name must be set".to_owned(), origin);
+        faults.add_at(path, "name must be set".to_owned(), origin);
     }
     for (index, skip) in entry.skips.iter().enumerate() {
         if skip.is_empty() {
-            faults.add_at(&path, format!("skip[{index}] is empty"), origin);
+            faults.add_at(path, format!("skip[{index}] is empty"), origin);
         }
     }
     if !entry.skip_range.is_empty()
         && let Err(error) = Range::parse(&entry.skip_range)
     {
         let text = format!("invalid skipRange {:?}: {error}", entry.skip_range);
-        faults.add_at(&path, hinted(text, Some(RANGE_FORM.to_owned())), origin);
+        faults.add_at(path, hinted(text, Some(RANGE_FORM.to_owned())), origin);
     }
-    let mut add = |message: String| faults.add_at(&path, message, origin);
+}
+
+/// What the bundle of an entry says of itself.
+fn check_bundle(
+    path: &[String],
+    package: &PackageModel,
+    entry: &ChannelEntry,
+    origins: &Origins,
+    faults: &mut Faults,
+) {
     let Some(bundle) = package.bundles.get(&entry.name) else {
         return;
     };
+    let place = origins
+        .bundles
+        .get(&(package.package.name.clone(), entry.name.clone()));
+    let mut add = |message: String| faults.add_at(path, message, place.map(|place| &place.origin));
     if bundle.image.is_empty() && !bundle.has_objects {
         add("bundle image must be set".to_owned());
     }
@@ -186,13 +192,5 @@ fn check_entry(
         if !version.version.build.is_empty() {
             add("cannot use build metadata in version with a release version".to_owned());
         }
-    }
-    if package
-        .deprecations
-        .bundles
-        .get(&entry.name)
-        .is_some_and(String::is_empty)
-    {
-        add(NO_MESSAGE.to_owned());
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Origins {
     pub(super) channels: BTreeMap<(String, String), Origin>,
     /// By package and name.
     pub(super) bundles: BTreeMap<(String, String), BundleOrigin>,
+    /// By package.
+    pub(super) deprecations: BTreeMap<String, Origin>,
 }
 
 /// What a bundle needs beyond its summary: where it was read and whether it has a release.
@@ -237,8 +239,12 @@ pub(super) fn check_entries(model: &Model, origins: &Origins, faults: &mut Fault
     }
 }
 
-pub(super) fn add_deprecations(model: &mut Model, list: Vec<(Deprecations, Origin)>, faults: &mut Faults) {
-    let mut seen = BTreeSet::new();
+pub(super) fn add_deprecations(
+    model: &mut Model,
+    list: Vec<(Deprecations, Origin)>,
+    origins: &mut Origins,
+    faults: &mut Faults,
+) {
     for (index, (deprecations, origin)) in list.into_iter().enumerate() {
         let package = &deprecations.package;
         if package.is_empty() {
@@ -254,7 +260,7 @@ pub(super) fn add_deprecations(model: &mut Model, list: Vec<(Deprecations, Origi
             faults.add(hinted(text, meant), &origin);
             continue;
         };
-        if !seen.insert(package.clone()) {
+        if origins.deprecations.contains_key(package) {
             faults.add(
                 format!("expected a maximum of one deprecation per package: {package:?}"),
                 &origin,
@@ -262,6 +268,7 @@ pub(super) fn add_deprecations(model: &mut Model, list: Vec<(Deprecations, Origi
             continue;
         }
         apply_deprecations(known, &deprecations, &origin, faults);
+        origins.deprecations.insert(deprecations.package, origin);
     }
 }
 

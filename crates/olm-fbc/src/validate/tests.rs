@@ -256,11 +256,11 @@ fn rules() {
         ),
         (
             Box::new(|b| b[1]["entries"][0]["skips"] = json!(["", "p.v1"])),
-            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v2\": skip[0] is empty (f, document 4)",
+            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v2\": skip[0] is empty (f, document 2)",
         ),
         (
             Box::new(|b| b[1]["entries"][0]["skipRange"] = json!("<v1.0.0")),
-            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v2\": invalid skipRange \"<v1.0.0\": Could not parse Range \"<v1.0.0\": Could not parse comparator \"<v\" in \"<v1.0.0\" (f, document 4): a range is written as in \">=1.0.0 <1.2.0\"",
+            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v2\": invalid skipRange \"<v1.0.0\": Could not parse Range \"<v1.0.0\": Could not parse comparator \"<v\" in \"<v1.0.0\" (f, document 2): a range is written as in \">=1.0.0 <1.2.0\"",
         ),
         (
             Box::new(|b| b[2]["image"] = json!("")),
@@ -295,7 +295,7 @@ fn rules() {
                     json!([{"reference": {"schema": "olm.bundle", "name": "p.v1"}}]),
                 ));
             }),
-            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v1\": invalid deprecation: message must be set (f, document 3)",
+            "invalid package \"p\" / invalid channel \"c\" / invalid bundle \"p.v1\": invalid deprecation: message must be set (f, document 5)",
         ),
     ];
     for (change, expected) in cases {
@@ -328,7 +328,7 @@ fn all_faults_are_told_at_once() {
         └── invalid channel "c":
             ├── no channel head found in graph (f, document 2)
             ├── invalid bundle "p.v2":
-            │   └── invalid skipRange "x": Last element in range is '||' (f, document 4): a range is written as in ">=1.0.0 <1.2.0"
+            │   └── invalid skipRange "x": Last element in range is '||' (f, document 2): a range is written as in ">=1.0.0 <1.2.0"
             └── invalid bundle "p.v1":
                 └── bundle image must be set (f, document 3)
     "#);
@@ -391,10 +391,10 @@ fn faults_of_all_phases_are_told_with_their_place() {
     invalid index:
     ├── invalid package "p":
     │   ├── duplicate versions found in bundles: [{1.0.0: [p.v1, p.v2]}] (a-package.json, document 1)
-    │   ├── invalid deprecation: message must be set (a-package.json, document 1)
+    │   ├── invalid deprecation: message must be set (e-deprecations.json, document 1)
     │   ├── invalid channel "c":
     │   │   ├── channel contains one or more stranded bundles: p.v1, p.v2 (b-channels.yaml, document 1)
-    │   │   └── invalid deprecation: message must be set (b-channels.yaml, document 1)
+    │   │   └── invalid deprecation: message must be set (e-deprecations.json, document 1)
     │   └── invalid channel "nowhere":
     │       └── channel must contain at least one bundle: it is the default channel but not defined (a-package.json, document 1): the package has channel "c"
     └── invalid package "q.r":

@@ -17,6 +17,9 @@ pub(crate) struct RenderTemplateArgs {
     /// Name of the last migration to run, after all that stand before it [default: none]
     #[arg(long, value_name = "LEVEL", value_parser = migration_levels())]
     pub migrate_level: Option<String>,
+    /// Image of each bundle that comes from a directory. Variables: {{.Package}}, {{.Name}} and {{.Version}}
+    #[arg(long, value_name = "TEMPLATE")]
+    pub alpha_image_ref_template: Option<String>,
     /// Output format
     #[arg(short = 'o', long, default_value = "json")]
     pub output: TemplateFormat,

@@ -12,8 +12,10 @@ use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::schema::Blob;
 use olm_fbc::yaml;
 
-use super::render::{migration_level, print};
+use super::imageless::Imageless;
+use super::render::{IMAGE_FLAG, fill_image, migration_level, print, warn_of};
 use crate::args::{ConvertTemplateCommand, Format, RenderTemplateArgs, TemplateFormat};
+use crate::image_template::ImageTemplate;
 use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
@@ -22,6 +24,11 @@ use crate::source::{Source, normalise};
 pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> anyhow::Result<()> {
     let (kind, file) = kind_and_file(args)?;
     let level = migration_level(args.migrate_level.as_deref())?;
+    let images = args
+        .alpha_image_ref_template
+        .as_deref()
+        .map(ImageTemplate::parse)
+        .transpose()?;
     let input =
         read_input(file).map_err(
             |error| match (kind, did_you_mean(file, Kind::ALL.map(Kind::name))) {
@@ -40,7 +47,12 @@ pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> an
             .await
             .with_context(|| format!("rendering template: render reference {image:?}"))?;
         let bundles = blobs.into_iter().filter_map(|blob| match blob {
-            Blob::Bundle(bundle) => Some(bundle),
+            Blob::Bundle(mut bundle) => {
+                if let Some(images) = &images {
+                    fill_image(&mut bundle, images);
+                }
+                Some(bundle)
+            }
             _ => None,
         });
         rendered.insert(image, bundles.collect());
@@ -53,10 +65,14 @@ pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> an
         ..Options::default()
     };
     match args.output {
-        TemplateFormat::Json => print(&mut blobs, Format::Json),
-        TemplateFormat::Yaml => print(&mut blobs, Format::Yaml),
-        TemplateFormat::Mermaid => printer::data(&mermaid::draw(&blobs, &options)?.text),
+        TemplateFormat::Json => print(&mut blobs, Format::Json)?,
+        TemplateFormat::Yaml => print(&mut blobs, Format::Yaml)?,
+        TemplateFormat::Mermaid => return printer::data(&mermaid::draw(&blobs, &options)?.text),
     }
+    let mut imageless = Imageless::default();
+    blobs.iter().for_each(|blob| imageless.see(blob));
+    warn_of(&imageless, IMAGE_FLAG);
+    Ok(())
 }
 
 /// Migrates what was rendered for the template; bundles that it has itself stay as they are. Only now, as templates look into

@@ -145,3 +145,16 @@ pub fn mirror(dir: &Path, address: &str) -> PathBuf {
     std::fs::write(folder.join("hosts.toml"), hosts).expect("file");
     dir.join("hosts")
 }
+
+/// Runs a line of bash in `dir`; `opm` in it is the program.
+pub fn bash(dir: &Path, line: &str) -> Ran {
+    let own = Path::new(env!("CARGO_BIN_EXE_opm")).parent().expect("folder");
+    let output = Command::new("bash")
+        .args(["-c", line])
+        .current_dir(dir)
+        .env_clear()
+        .env("HOME", "/nonexistent")
+        .env("PATH", format!("{}:/usr/bin:/bin", own.display()))
+        .output();
+    ran(&output.expect("bash runs"))
+}

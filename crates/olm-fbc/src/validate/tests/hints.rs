@@ -169,6 +169,27 @@ fn a_document_without_schema_names_the_key_that_was_meant_as_one() {
 }
 
 #[test]
+fn a_manifest_and_a_file_that_is_no_catalog_are_told_with_what_helps() {
+    let dir = tempfile::tempdir().expect("folder");
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("file");
+    let filler = "x".repeat(200);
+    write(
+        "a.yaml",
+        &format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {filler}}}\n"),
+    );
+    write("b.yaml", "just words\n");
+    write("README.md", "just words\n");
+    write("notes.txt", "a: [\n");
+    let faults = validate(dir.path()).expect_err("faults");
+    insta::assert_snapshot!(faults.to_string(), @r#"
+    expected an object with a schema, found string (README.md, document 1): every file is read: a line in .indexignore leaves out what is not of the catalog
+    object '{"apiVersion":"v1","kind":"Service","metadata":{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is missing root schema field (a.yaml, document 1): this looks like the manifest of a bundle: make a catalog of bundles with "opm render" or "opm generate catalog"
+    expected an object with a schema, found string (b.yaml, document 1)
+    invalid YAML: line 1: unclosed bracket '[' (notes.txt, document 1): every file is read: a line in .indexignore leaves out what is not of the catalog
+    "#);
+}
+
+#[test]
 fn a_valid_catalog_is_valid_whatever_looks_misspelt_in_it() {
     let mut blobs = base();
     blobs[0]["icno"] = json!({});

@@ -9,7 +9,8 @@ use olm_fbc::schema::{Blob, Channel, ChannelEntry, Package};
 use serde_json::Value;
 
 use crate::args::GenerateCatalogArgs;
-use crate::commands::render::{fill_image, migration_level, print};
+use crate::commands::imageless::Imageless;
+use crate::commands::render::{fill_image, migration_level, print, warn_of};
 use crate::image_template::ImageTemplate;
 use crate::source::{bundle_blob, check_directory, read_bundle_directory};
 
@@ -32,7 +33,11 @@ pub(crate) fn run(args: &GenerateCatalogArgs) -> anyhow::Result<()> {
         }
     }
     level.apply(&mut blobs);
-    print(&mut blobs, args.output)
+    print(&mut blobs, args.output)?;
+    let mut imageless = Imageless::default();
+    blobs.iter().for_each(|blob| imageless.see(blob));
+    warn_of(&imageless, "--image-ref-template");
+    Ok(())
 }
 
 /// The directory itself where it is that of a package, else all of those in it.
