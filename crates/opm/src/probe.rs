@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use olm_fbc::did_you_mean::did_you_mean;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -15,6 +16,27 @@ const INVALID_ARGUMENTS: u8 = 1;
 const CONNECTION_FAILED: u8 = 2;
 const REQUEST_FAILED: u8 = 3;
 const UNHEALTHY: u8 = 4;
+
+/// Flags of other probes that say how to encrypt, which this one does not.
+const ENCRYPTION: [&str; 8] = [
+    "tls",
+    "tls-no-verify",
+    "tls-ca-cert",
+    "tls-client-cert",
+    "tls-client-key",
+    "tls-server-name",
+    "spiffe",
+    "alts",
+];
+/// Flags that are known here; `v` takes no value.
+const FLAGS: [&str; 6] = [
+    "addr",
+    "service",
+    "connect-timeout",
+    "rpc-timeout",
+    "user-agent",
+    "v",
+];
 
 const USAGE: &str =
     "usage: grpc_health_probe -addr=HOST:PORT [-service=NAME] [-connect-timeout=1s] [-rpc-timeout=1s]";
@@ -29,6 +51,14 @@ struct Probe {
 
 /// Runs the probe; 0 serving, 1 wrong arguments, 2 cannot connect, 3 the request failed, 4 not serving.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let asks_for_help = |argument: &String| matches!(argument.trim_start_matches('-'), "help" | "h");
+    if arguments
+        .iter()
+        .any(|argument| argument.starts_with('-') && asks_for_help(argument))
+    {
+        let _ = writeln!(std::io::stdout(), "{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let probe = match parse(arguments) {
         Ok(probe) => probe,
         Err(text) => return fail(INVALID_ARGUMENTS, &format!("{text}\n{USAGE}")),
@@ -140,6 +170,16 @@ fn parse(arguments: &[String]) -> Result<Probe, String> {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (flag, None),
         };
+        if ENCRYPTION.contains(&name) {
+            return Err(format!(
+                "error: flag -{name} is not supported: this probe speaks plaintext only"
+            ));
+        }
+        if !FLAGS.contains(&name) {
+            let meant = did_you_mean(name, FLAGS)
+                .map_or_else(String::new, |meant| format!(": did you mean -{meant}?"));
+            return Err(format!("error: unknown flag -{name}{meant}"));
+        }
         // Verbosity is the one boolean flag; there is nothing more to tell.
         if name == "v" {
             continue;
@@ -152,12 +192,8 @@ fn parse(arguments: &[String]) -> Result<Probe, String> {
             "service" => probe.service = value,
             "connect-timeout" => probe.connect_timeout = parse_duration(name, &value)?,
             "rpc-timeout" => probe.request_timeout = parse_duration(name, &value)?,
-            "user-agent" => {}
-            name => {
-                return Err(format!(
-                    "error: flag -{name} is not supported: this probe speaks plaintext only"
-                ));
-            }
+            // Nobody here looks at the user agent.
+            _ => {}
         }
     }
     if probe.address.is_empty() {
@@ -224,7 +260,18 @@ mod tests {
             (&[][..], "-addr not specified"),
             (&["addr"], "unexpected argument \"addr\""),
             (&["-addr"], "flag -addr needs a value"),
-            (&["-addr=:1", "-tls=true"], "flag -tls is not supported"),
+            (
+                &["-addr=:1", "-tls=true"],
+                "flag -tls is not supported: this probe speaks plaintext only",
+            ),
+            (&["-addr=:1", "-tls"], "flag -tls is not supported"),
+            (&["-adr", ":1"], "error: unknown flag -adr: did you mean -addr?"),
+            (&["-adr"], "error: unknown flag -adr: did you mean -addr?"),
+            (
+                &["--rpc-timout=1s"],
+                "unknown flag -rpc-timout: did you mean -rpc-timeout?",
+            ),
+            (&["-addr=:1", "-gzip"], "error: unknown flag -gzip"),
             (&["-addr=:1", "-rpc-timeout=5"], "invalid duration \"5\""),
             (&["-addr=:1", "-rpc-timeout=0s"], "invalid duration \"0s\""),
             (&["-addr=:1", "-rpc-timeout=5y"], "invalid duration \"5y\""),

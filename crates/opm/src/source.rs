@@ -194,6 +194,11 @@ pub(crate) fn check_directory(path: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Whether nothing in a catalog directory is read; `false` for one that cannot be read, which is told elsewhere.
+pub(crate) fn has_no_files(directory: &Path) -> bool {
+    olm_fbc::load::files(directory).is_ok_and(|files| files.is_empty())
+}
+
 /// Hands on the blobs below a catalog directory.
 fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<()>) -> anyhow::Result<()> {
     /// Either what reading or what taking failed with.

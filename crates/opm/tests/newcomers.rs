@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{bash, bundle};
+use support::{bash, bundle, catalog, opm, text};
 
 /// A bundle in a folder has no image: whoever writes it into a catalog hears so once, on stderr, with the flag that names one.
 #[test]
@@ -93,4 +93,170 @@ fn manifests_where_a_catalog_is_needed_are_told_with_what_makes_one() {
             "{command}: {error}"
         );
     }
+}
+
+/// `alpha bundle validate` names the file that is wrong, as `render` does, and optional checks that there are.
+#[test]
+fn bundle_validate_names_the_file_and_the_validators() {
+    let dir = tempfile::tempdir().expect("folder");
+    let made = bundle(dir.path(), "1.0.0");
+    let validate = |more: &[&str]| opm(&[&["alpha", "bundle", "validate", "-t", text(&made)], more].concat());
+    assert_eq!(
+        validate(&["-o", "operatorhub, bundle-objects"]).code,
+        validate(&["-o", "operatorhub"]).code
+    );
+    assert_eq!(
+        validate(&["-o", "operatorhb"]).fails(),
+        "Error: unknown validator \"operatorhb\", known are operatorhub, bundle-objects: did you mean \"operatorhub\"?\n"
+    );
+    let manifests = made.join("manifests");
+    let csv = std::fs::read_dir(&manifests)
+        .expect("folder")
+        .map(|entry| entry.expect("entry").path())
+        .find(|path| {
+            std::fs::read_to_string(path).is_ok_and(|text| text.contains("kind: ClusterServiceVersion"))
+        })
+        .expect("CSV");
+    let name = csv.file_name().and_then(|name| name.to_str()).expect("name");
+    let whole = std::fs::read_to_string(&csv).expect("CSV");
+
+    std::fs::write(manifests.join("second.yaml"), &whole).expect("file");
+    let error = validate(&[]).fails();
+    assert!(
+        error.contains("bundle has more than one ClusterServiceVersion: ") && error.contains("second.yaml"),
+        "{error}"
+    );
+    std::fs::remove_file(manifests.join("second.yaml")).expect("file");
+
+    std::fs::write(
+        &csv,
+        whole.replace("kind: ClusterServiceVersion", "kind: ClusterServiceVerson"),
+    )
+    .expect("file");
+    let error = validate(&[]).fails();
+    assert!(
+        error.contains(&format!(
+            "manifests/{name}: kind \"ClusterServiceVerson\": did you mean"
+        )),
+        "{error}"
+    );
+    std::fs::write(&csv, format!("{whole}\nspec: [\n")).expect("file");
+    let error = validate(&[]).fails();
+    assert!(
+        error.contains(&format!("manifests/{name}: invalid YAML: line ")),
+        "{error}"
+    );
+}
+
+/// A catalog image needs the program that serves it, and one of an empty folder is hardly meant.
+#[test]
+fn catalog_images_need_opm_and_files() {
+    let dir = tempfile::tempdir().expect("folder");
+    let catalog = catalog(dir.path(), &["1.0.0"]);
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).expect("folder");
+    let base = |file: &str| {
+        let mut layer = olm_oci::LayerSpec::new();
+        layer.file(file, "program", 0o755, 0).expect("file");
+        let path = dir.path().join("base.tar");
+        let image = olm_oci::ImageSpec {
+            layers: vec![layer],
+            ..Default::default()
+        };
+        image.build().expect("image").write(&path, None).expect("written");
+        path
+    };
+    let image = |folder: &std::path::Path, base: &std::path::Path| {
+        let made = dir.path().join("made.tar");
+        let command = [
+            "alpha",
+            "image",
+            "catalog",
+            text(folder),
+            "--opm-image",
+            text(base),
+        ];
+        opm(&[
+            &command[..],
+            &["-t", "quay.io/demo/catalog:v1", "-o", text(&made)],
+        ]
+        .concat())
+    };
+    let error = image(&catalog, &base("bin/other")).fails();
+    assert!(
+        error.contains("base.tar has no /bin/opm, which would have to serve the catalog"),
+        "{error}"
+    );
+    assert!(!dir.path().join("made.tar").exists());
+    let made = image(&catalog, &base("bin/opm"));
+    assert_eq!((made.code, made.stderr.as_str()), (0, ""));
+    let made = image(&empty, &base("bin/opm"));
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert!(
+        made.stderr.starts_with("warning: ")
+            && made
+                .stderr
+                .contains("empty has no files of a catalog: the image will serve nothing"),
+        "{}",
+        made.stderr
+    );
+}
+
+/// Nothing to look at is told, and of many findings how many each rule has.
+#[test]
+fn lint_says_when_there_is_nothing_and_sums_up_what_is_much() {
+    let dir = tempfile::tempdir().expect("folder");
+    let lint = |folder: &std::path::Path| opm(&["lint", text(folder)]);
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).expect("folder");
+    let found = lint(&empty);
+    assert_eq!((found.code, found.stdout.as_str()), (0, ""));
+    assert!(
+        found
+            .stderr
+            .ends_with("empty has no files of a catalog: there is nothing to look at\n"),
+        "{}",
+        found.stderr
+    );
+
+    let made = catalog(dir.path(), &["1.0.0"]);
+    let file = made.join("catalog.json");
+    let blobs = std::fs::read_to_string(&file).expect("catalog");
+    let write = |properties: usize| {
+        let odd = r#"{"type": "odd", "value": null}, "#.repeat(properties);
+        let text = blobs.replacen("\"properties\": [", &format!("\"properties\": [{odd}"), 1);
+        std::fs::write(&file, text).expect("catalog");
+        lint(&made)
+    };
+    let found = write(20);
+    assert_eq!(found.stdout.lines().count(), 20, "{}", found.stdout);
+    assert_eq!(
+        found.stderr,
+        "Error: 20 findings (--allow <rule> leaves a rule out)\n"
+    );
+    let found = write(21);
+    assert_eq!(found.stdout.lines().count(), 21, "{}", found.stdout);
+    assert_eq!(
+        found.stderr,
+        "    21 empty-property: properties without type or value\nError: 21 findings (--allow <rule> leaves a rule out)\n"
+    );
+}
+
+/// Called by the probe's name: help is help.
+#[test]
+fn the_probe_shows_its_flags() {
+    let dir = tempfile::tempdir().expect("folder");
+    let line = format!(
+        "ln -s {} grpc_health_probe && ./grpc_health_probe -help",
+        env!("CARGO_BIN_EXE_opm")
+    );
+    let found = bash(dir.path(), &line);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    assert!(
+        found
+            .stdout
+            .starts_with("usage: grpc_health_probe -addr=HOST:PORT"),
+        "{}",
+        found.stdout
+    );
 }

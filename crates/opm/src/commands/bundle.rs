@@ -11,6 +11,7 @@ use olm_oci::ImageContent;
 
 use crate::args::{BundleCommand, BundleUnpackArgs, BundleValidateArgs};
 use crate::manifest_validator::EngineValidator;
+use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{MANIFESTS, METADATA, Source};
@@ -20,6 +21,11 @@ mod generate;
 
 /// Names a file with the categories that the check for the hub takes instead of its own.
 const CATEGORIES_VARIABLE: &str = "OPERATOR_BUNDLE_CATEGORIES";
+
+/// Checks that are made on request.
+const OPERATOR_HUB: &str = "operatorhub";
+const BUNDLE_OBJECTS: &str = "bundle-objects";
+const VALIDATORS: [&str; 2] = [OPERATOR_HUB, BUNDLE_OBJECTS];
 
 /// What a directory holds; `None` for a directory that is not there.
 type Directory = Option<Entries>;
@@ -42,6 +48,15 @@ pub(crate) async fn run(command: &BundleCommand, settings: &Settings) -> anyhow:
 }
 
 async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Result<()> {
+    for name in args.optional_validators.iter().map(|name| name.trim()) {
+        if !name.is_empty() && !VALIDATORS.contains(&name) {
+            let meant = nearest::name(name, VALIDATORS);
+            bail!(
+                "unknown validator {name:?}, known are {}{meant}",
+                VALIDATORS.join(", ")
+            );
+        }
+    }
     let path = Path::new(&args.tag);
     let (manifests, metadata) = if path.is_dir() {
         (
@@ -53,8 +68,8 @@ async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Res
     };
     let wants = |name: &str| args.optional_validators.iter().any(|given| given.trim() == name);
     let optional = Optional {
-        operator_hub: wants("operatorhub"),
-        bundle_objects: wants("bundle-objects"),
+        operator_hub: wants(OPERATOR_HUB),
+        bundle_objects: wants(BUNDLE_OBJECTS),
         categories: custom_categories()?,
     };
     check(&manifests, &metadata, &optional)?;

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use olm_authoring::bundle::annotations;
-use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Reference, RunConfig};
+use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Limits, Reference, RunConfig};
 
 use crate::args::{CatalogImageArgs, ImageArgs, ImageCommand};
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{CONFIGS_LABEL, read_bundle_directory};
+use crate::source::{CONFIGS_LABEL, has_no_files, read_bundle_directory};
 
 /// Where a catalog lies in its image.
 const CONFIGS: &str = "/configs";
@@ -20,6 +20,8 @@ const CACHE: &str = "/tmp/cache";
 const USER: u64 = 1001;
 /// Certificate authorities of this machine, and where the image has them.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// Program that a catalog image runs.
+const PROGRAM: &str = "bin/opm";
 const PORT: &str = "50051/tcp";
 
 pub(crate) async fn run(command: ImageCommand, settings: &Settings) -> anyhow::Result<()> {
@@ -83,7 +85,7 @@ fn bundle(directory: &Path) -> anyhow::Result<ImageArchive> {
 fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
     let directory = &args.image.directory;
     let base = match &args.opm_image {
-        Some(path) => ImageArchive::read(path)?,
+        Some(path) => opm_image(path)?,
         None => own_image()?,
     };
     // The digest of the cache is over files and their modes, so both are made from the files as the image has them.
@@ -94,13 +96,19 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
     // Building it validates the catalog.
     let index = olm_registry::cache::open_or_build(&staged, &cache)
         .with_context(|| format!("catalog {}", directory.display()))?;
+    if has_no_files(&staged) {
+        printer::warning(&format!(
+            "{} has no files of a catalog: the image will serve nothing",
+            directory.display()
+        ));
+    }
     if args.cache_upstream {
         super::serve::write_for_upstream(&index, &staged, &cache)?;
     }
     let mut configs = LayerSpec::new();
     configs.tree(CONFIGS, &staged)?;
     let config = RunConfig {
-        entrypoint: vec!["/bin/opm".to_owned()],
+        entrypoint: vec![format!("/{PROGRAM}")],
         cmd: vec![
             "serve".to_owned(),
             CONFIGS.to_owned(),
@@ -118,6 +126,31 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         config,
     }
     .build()?)
+}
+
+/// The image that a catalog is put on, which has to have the program that serves it.
+fn opm_image(path: &Path) -> anyhow::Result<ImageArchive> {
+    let archive = ImageArchive::read(path)?;
+    // The file is on this machine already: what pulls may take is no measure for it.
+    let limits = Limits {
+        layers: usize::MAX,
+        unpacked: u64::MAX,
+        entries: usize::MAX,
+        file: u64::MAX,
+        content: u64::MAX,
+        ..Limits::default()
+    };
+    // Where `bin` or `opm` is a link to elsewhere the answer is an error; such an image may well have the program.
+    let lacks_program = archive
+        .files(&[PROGRAM.to_owned()], limits)
+        .is_ok_and(|content| !content.files.contains_key(PROGRAM));
+    if lacks_program {
+        bail!(
+            "{} has no /{PROGRAM}, which would have to serve the catalog: give an image with opm in it, or leave --opm-image out",
+            path.display()
+        );
+    }
+    Ok(archive)
 }
 
 /// Copies the files below `from` with the modes that [`LayerSpec::tree`] gives them; folders without files are left out.
@@ -193,7 +226,7 @@ fn own_image() -> anyhow::Result<ImageArchive> {
     }
     let mut layer = LayerSpec::new();
     layer.folder("tmp", 0o1777, 0)?;
-    layer.file("bin/opm", program, 0o755, 0)?;
+    layer.file(PROGRAM, program, 0o755, 0)?;
     layer.link("bin/grpc_health_probe", "opm")?;
     match std::fs::read(AUTHORITIES) {
         Ok(bytes) => layer.file(AUTHORITIES, bytes, 0o644, 0)?,

@@ -1,7 +1,7 @@
 //! `opm lint`: what validates but will hurt.
 
 use anyhow::{Context as _, bail};
-use olm_authoring::lint::{Report, Rule, lint_with};
+use olm_authoring::lint::{Finding, Report, Rule, lint_with};
 use olm_fbc::validate::Fault;
 use serde_json::{Value, json};
 
@@ -9,7 +9,10 @@ use crate::args::{Format, LintArgs};
 use crate::manifest_validator::EngineValidator;
 use crate::nearest;
 use crate::printer;
-use crate::source::check_directory;
+use crate::source::{check_directory, has_no_files};
+
+/// With more findings than these, it is told how many each rule has.
+const MANY: usize = 20;
 
 /// Findings go to stdout, faults (of a catalog that does not validate) to stderr; if there are any the command fails, so that
 /// it can guard a pipeline.
@@ -24,6 +27,12 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
         allowed.push(rule);
     }
     check_directory(&args.directory)?;
+    if has_no_files(&args.directory) {
+        printer::warning(&format!(
+            "{} has no files of a catalog: there is nothing to look at",
+            args.directory.display()
+        ));
+    }
     let Report { faults, mut findings } = lint_with(&args.directory, &EngineValidator);
     findings.retain(|finding| !allowed.contains(&finding.rule));
     let mut report = json!({ "findings": findings });
@@ -35,6 +44,9 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
         Some(Format::Json) => format!("{report:#}\n"),
         Some(Format::Yaml) => olm_fbc::yaml::to_string(&report)?,
     })?;
+    if findings.len() > MANY {
+        summary(&findings).iter().for_each(|line| printer::note(line));
+    }
     let found = match findings.len() {
         0 => String::new(),
         1 => "1 finding (--allow <rule> leaves a rule out)".to_owned(),
@@ -46,6 +58,21 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
         (false, true) => bail!("{faults}"),
         (false, false) => bail!("{faults}\n{found}"),
     }
+}
+
+/// How many findings each rule has.
+fn summary(findings: &[Finding]) -> Vec<String> {
+    Rule::ALL
+        .into_iter()
+        .map(|rule| {
+            (
+                rule,
+                findings.iter().filter(|finding| finding.rule == rule).count(),
+            )
+        })
+        .filter(|(_, count)| *count > 0)
+        .map(|(rule, count)| format!("{count:>6} {}: {}", rule.name(), rule.summary()))
+        .collect()
 }
 
 fn fault_json(fault: &Fault) -> Value {

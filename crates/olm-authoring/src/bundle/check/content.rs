@@ -37,6 +37,7 @@ pub fn check_content<B: AsRef<[u8]>>(
     }
     let mut problems = Vec::new();
     let mut found = Vec::new();
+    let mut csvs = Vec::new();
     for (name, bytes) in files {
         let object = match yaml::parse_first(bytes.as_ref()) {
             Ok((object, _)) => object,
@@ -53,12 +54,21 @@ pub fn check_content<B: AsRef<[u8]>>(
             ));
         } else {
             match kind {
-                CSV_KIND => csv::check(&object, validator, &mut problems),
+                CSV_KIND => {
+                    csvs.push(name.as_str());
+                    csv::check(&object, validator, &mut problems);
+                }
                 CRD_KIND => crd::check(&object, &mut problems),
                 _ => check_object(name, &object, &mut problems),
             }
         }
         found.push(object);
+    }
+    if csvs.len() > 1 {
+        problems.push(format!(
+            "bundle has more than one ClusterServiceVersion: {}",
+            csvs.join(" and ")
+        ));
     }
     check_together(&found, &mut problems);
     let csv = found.iter().find(|object| object["kind"] == CSV_KIND);

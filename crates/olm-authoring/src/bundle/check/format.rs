@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use go_compat::semver::Range;
+use olm_fbc::did_you_mean::did_you_mean;
+use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::kinds;
 use olm_fbc::yaml;
 use serde_json::Value;
@@ -51,7 +53,7 @@ pub fn check_format<B: AsRef<[u8]>>(
         }
     }
     match found {
-        Some(annotations) => check_annotations(MediaType::of(manifests), &annotations, &mut problems),
+        Some(annotations) => check_annotations(manifests, &annotations, &mut problems),
         None => problems.push("Could not find annotations file".to_owned()),
     }
     let dependencies = parsed.iter().find_map(|value| {
@@ -83,7 +85,34 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     any_case(value, key).as_str().unwrap_or_default()
 }
 
-fn check_annotations(media_type: MediaType, found: &BTreeMap<&str, String>, problems: &mut Vec<String>) {
+/// Why manifests that are said to be those of an operator are taken for others: what cannot be read, and kinds that look like
+/// that of a ClusterServiceVersion.
+fn why_no_csv<B: AsRef<[u8]>>(manifests: &BTreeMap<String, B>) -> String {
+    let causes: Vec<String> = manifests
+        .iter()
+        .filter_map(|(name, bytes)| match yaml::parse_first(bytes.as_ref()) {
+            Err(error) => Some(format!("manifests/{name}: {error}")),
+            Ok((object, _)) => {
+                let kind = object["kind"].as_str()?;
+                let meant = did_you_mean(kind, [CSV_KIND])?;
+                Some(format!(
+                    "manifests/{name}: kind {kind:?}: did you mean {meant:?}?"
+                ))
+            }
+        })
+        .collect();
+    match causes.as_slice() {
+        [] => format!("none of the manifests is a {CSV_KIND}"),
+        causes => format!("no {CSV_KIND} can be read: {}", causes.join("; ")),
+    }
+}
+
+fn check_annotations<B: AsRef<[u8]>>(
+    manifests: &BTreeMap<String, B>,
+    found: &BTreeMap<&str, String>,
+    problems: &mut Vec<String>,
+) {
+    let media_type = MediaType::of(manifests);
     for key in [
         annotations::MEDIATYPE,
         annotations::MANIFESTS,
@@ -98,10 +127,14 @@ fn check_annotations(media_type: MediaType, found: &BTreeMap<&str, String>, prob
         }
         let value = found.get(key).map_or("", String::as_str);
         if key == annotations::MEDIATYPE && value != media_type.name() {
-            problems.push(format!(
+            let mut text = format!(
                 "Expecting annotation {key:?} to have value {:?} instead of {value:?}",
                 media_type.name()
-            ));
+            );
+            if media_type == MediaType::Plain && value == MediaType::RegistryV1.name() {
+                text = format!("{text}: {}", why_no_csv(manifests));
+            }
+            problems.push(text);
         }
         let needs_value = key == annotations::CHANNELS || key == annotations::DEFAULT_CHANNEL && is_there;
         if needs_value && value.is_empty() {

@@ -3,6 +3,16 @@
 use super::*;
 
 #[test]
+fn of_two_csvs_neither_is_taken() {
+    let two = files(&[csv(), crd(), csv()]);
+    let found = check_content(&two, &Optional::default(), &ShapeValidator);
+    assert!(
+        found.contains(&"bundle has more than one ClusterServiceVersion: 0.yaml and 2.yaml".to_owned()),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn a_good_bundle_has_no_problems() {
     assert_eq!(content(|_, _, _| {}), "");
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}});

@@ -50,6 +50,47 @@ fn format_problems_are_found() {
 }
 
 #[test]
+fn what_hides_the_csv_is_told() {
+    let told = |manifests: &[(&str, String)]| {
+        let manifests: BTreeMap<String, String> = manifests
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), text.clone()))
+            .collect();
+        let metadata = BTreeMap::from([("annotations.yaml".to_owned(), ANNOTATIONS.to_owned())]);
+        check_format(Some(&manifests), Some(&metadata), &ShapeValidator)
+    };
+    let start = "Expecting annotation \"operators.operatorframework.io.bundle.mediatype.v1\" to have value \"plain\" instead of \"registry+v1\"";
+    let misspelt = csv()
+        .to_string()
+        .replace("ClusterServiceVersion", "ClusterServiceVerson");
+    let crd = ("crd.yaml", crd().to_string());
+    for (name, text, cause) in [
+        (
+            "csv.yaml",
+            misspelt,
+            "no ClusterServiceVersion can be read: manifests/csv.yaml: kind \"ClusterServiceVerson\": did you mean \"ClusterServiceVersion\"?",
+        ),
+        (
+            "csv.yaml",
+            "kind: ClusterServiceVersion\nmetadata: {name: p.v1\n".to_owned(),
+            "no ClusterServiceVersion can be read: manifests/csv.yaml: invalid YAML: line 2: ",
+        ),
+        (
+            "service.yaml",
+            "kind: Service".to_owned(),
+            "none of the manifests is a ClusterServiceVersion",
+        ),
+    ] {
+        let found = told(&[crd.clone(), (name, text)]);
+        let expected = format!("{start}: {cause}");
+        assert!(
+            found.len() == 1 && found[0].starts_with(&expected),
+            "expected {expected}, found {found:?}"
+        );
+    }
+}
+
+#[test]
 fn dependency_problems_are_found() {
     for (dependency, expected) in [
         (
