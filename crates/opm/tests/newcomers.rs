@@ -190,6 +190,18 @@ fn catalog_images_need_opm_and_files() {
     assert!(!dir.path().join("made.tar").exists());
     let made = image(&catalog, &base("bin/opm"));
     assert_eq!((made.code, made.stderr.as_str()), (0, ""));
+    // The catalog may be a link, folders in it may not.
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&catalog, &link).expect("link");
+    assert_eq!(image(&link, &base("bin/opm")).code, 0);
+    let holder = dir.path().join("holder");
+    std::fs::create_dir(&holder).expect("folder");
+    std::os::unix::fs::symlink(&catalog, holder.join("inside")).expect("link");
+    let error = image(&holder, &base("bin/opm")).fails();
+    assert!(
+        error.contains("inside is a symbolic link to a directory"),
+        "{error}"
+    );
     let made = image(&empty, &base("bin/opm"));
     assert_eq!(made.code, 0, "{}", made.stderr);
     assert!(

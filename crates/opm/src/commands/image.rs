@@ -10,7 +10,7 @@ use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Limits, Reference, RunConfig};
 use crate::args::{CatalogImageArgs, ImageArgs, ImageCommand};
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{CONFIGS_LABEL, has_no_files, read_bundle_directory};
+use crate::source::{CONFIGS_LABEL, read_bundle_directory};
 
 /// Where a catalog lies in its image.
 const CONFIGS: &str = "/configs";
@@ -91,12 +91,15 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
     // The digest of the cache is over files and their modes, so both are made from the files as the image has them.
     let staging = tempfile::tempdir().context("cannot make a temporary directory")?;
     let staged = staging.path().join("configs");
+    // What is staged is what links lead to; a catalog with links to folders is refused here as it is everywhere.
+    let files =
+        olm_fbc::load::files(directory).with_context(|| format!("catalog {}", directory.display()))?;
     stage(directory, &staged)?;
     let cache = staging.path().join("cache");
     // Building it validates the catalog.
     let index = olm_registry::cache::open_or_build(&staged, &cache)
         .with_context(|| format!("catalog {}", directory.display()))?;
-    if has_no_files(&staged) {
+    if files.is_empty() {
         printer::warning(&format!(
             "{} has no files of a catalog: the image will serve nothing",
             directory.display()
