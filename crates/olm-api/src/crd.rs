@@ -5,13 +5,21 @@
 
 mod core_types;
 mod structural;
+mod unknown;
 
 use kube_core::CustomResourceExt;
 use kube_core::object::{HasSpec, HasStatus};
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
+pub use self::unknown::{UnknownField, unknown_fields};
 use crate::{packages, v1, v1alpha1, v1alpha2, v2};
+
+/// The kind of the definitions.
+pub const KIND: &str = "CustomResourceDefinition";
+
+/// The version of definitions that Kubernetes 1.22 and later do not take.
+pub const OLD_API_VERSION: &str = "apiextensions.k8s.io/v1beta1";
 
 /// A CustomResourceDefinition and the name of its file under `manifests/crds`.
 #[derive(Clone, Debug, PartialEq)]

@@ -264,6 +264,13 @@ impl<R: BufRead> Documents<R> {
         }
     }
 
+    /// Reads what starts like JSON as YAML, too, so that faults are told in its terms.
+    #[must_use]
+    pub fn as_yaml(mut self) -> Self {
+        self.state = State::Yaml;
+        self
+    }
+
     /// Reads as catalogs are read: content behind `---` is an error, and a document without content is `null`, unless it is
     /// all there is.
     #[must_use]

@@ -232,6 +232,20 @@ pub fn csv_of(index: &Index, package: &str, channel: &str, name: &str) -> Option
     csv(&proto::Bundle::decode(frame.to_bytes().ok()?.as_slice()).ok()?)
 }
 
+/// The objects of a bundle as far as an index has them; none where it has only the image.
+pub fn objects_of(index: &Index, package: &str, channel: &str, name: &str) -> Vec<Value> {
+    let frame = index.bundle(package, channel, name).ok();
+    let bytes = frame.and_then(|frame| frame.to_bytes().ok());
+    let bundle = bytes.and_then(|bytes| proto::Bundle::decode(bytes.as_slice()).ok());
+    bundle.as_ref().map(objects).unwrap_or_default()
+}
+
+/// The objects in the answer to `GetBundle`; what is no JSON is left out.
+pub fn objects(bundle: &proto::Bundle) -> Vec<Value> {
+    let texts = bundle.object.iter();
+    texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
+}
+
 /// The ClusterServiceVersion in the answer to `GetBundle`.
 pub fn csv(bundle: &proto::Bundle) -> Option<Value> {
     serde_json::from_str(&bundle.csv_json).ok()

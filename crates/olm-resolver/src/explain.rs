@@ -31,6 +31,8 @@ pub struct Explanation {
     pub failure: Failure,
     /// Subscriptions among those concerned that take no part in the contradiction, and what ties them to it.
     pub bystanders: Vec<Bystanders>,
+    /// Why Subscriptions that take no part in the contradiction could not be served by themselves, either.
+    pub beside: Vec<Reason>,
 }
 
 /// The two kinds upstream tells apart by condition reason.
@@ -278,9 +280,15 @@ pub(crate) fn explain(
             Failure::Unsatisfiable(reasons)
         }
     };
-    let bystanders = bystanders::find(universe, variables, members, core);
+    let (alone, bystanders) = bystanders::find(universe, variables, members, core);
+    let mut beside: Vec<Reason> = alone
+        .into_iter()
+        .filter_map(|reference| reason(universe, variables, reference))
+        .collect();
+    beside.sort();
     Explanation {
         bystanders,
+        beside,
         ..concerning(universe, variables, members, failure)
     }
 }
@@ -309,6 +317,7 @@ pub(crate) fn concerning(
         installed,
         failure,
         bystanders: Vec::new(),
+        beside: Vec::new(),
     }
 }
 

@@ -117,6 +117,12 @@ impl Objects {
         }
         let version = text(&object["apiVersion"]);
         let group = version.split_once('/').map_or("", |(group, _)| group);
+        let described = describe(&object);
+        let is_read = KINDS.contains(&kind.as_str()) && (version.is_empty() || group == GROUP);
+        if !is_read && let Some(remark) = remarks::of_misspelt(&described, &kind, &version) {
+            self.remarks.push(remark);
+            return Ok(());
+        }
         if !version.is_empty() && group != GROUP {
             self.ignored.insert(if KINDS.contains(&kind.as_str()) {
                 format!("{kind} of {version}")
@@ -128,9 +134,11 @@ impl Objects {
         if KINDS.contains(&kind.as_str()) && text(&object["metadata"]["name"]).is_empty() {
             return Err(ObjectsError::NoName { kind, origin });
         }
-        let described = describe(&object);
         self.remarks
             .extend(remarks::of_version(&described, &kind, &version));
+        if KINDS.contains(&kind.as_str()) {
+            self.remarks.extend(remarks::of_fields(&described, &object));
+        }
         let replaced = match kind.as_str() {
             "Subscription" => {
                 check_subscription(&object)?;

@@ -6,13 +6,16 @@ mod notes;
 mod question;
 mod target;
 mod text;
+mod unreachable;
+mod way;
 
 use std::collections::BTreeSet;
 
 pub use self::document::Document;
 pub use self::held::{HeldBack, held};
 pub use self::question::{Question, Waiting};
-pub use self::target::{Target, TargetError, plan_to};
+pub use self::target::{TargetError, plan_to};
+pub use self::way::Target;
 use crate::advice::{Advice, Advisor};
 use crate::catalog::CatalogKey;
 use crate::explain::{Explanation, MAX_LINES, Tree, WIDTH, lines};
@@ -35,6 +38,8 @@ pub struct Plan {
     pub namespace: String,
     /// What is done, in order. What is in one step is in one round of resolution.
     pub steps: Vec<Step>,
+    /// Whether more steps follow that were not looked at.
+    pub more_steps: bool,
     /// What cannot be resolved, one entry for each part of the namespace.
     pub unsatisfiable: Vec<Unsatisfiable>,
     /// Subscriptions whose channel offers more than they get, with what holds it back. That is no failure: OLM waits.
@@ -209,12 +214,13 @@ fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Resu
     };
     let mut failed: BTreeSet<String> = BTreeSet::new();
     let mut invented: BTreeSet<String> = BTreeSet::new();
-    let mut installed = 0;
+    let (mut installed, mut is_all) = (0, false);
     for number in 1..=question.steps.unwrap_or(MAX_STEPS).min(MAX_STEPS) {
         let resolution = resolve(&problem)?;
         plan.add_failures(&problem, &resolution, &mut failed, &invented, progress);
         plan.excluded.extend(resolution.excluded.iter().cloned());
         if resolution.solution.operators.is_empty() {
+            is_all = true;
             break;
         }
         plan.add_step(&problem, &question.manual, Vec::new(), &resolution);
@@ -223,6 +229,7 @@ fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Resu
         invented.extend(generated(&resolution));
         simulate::carry_out(&mut problem, &resolution.solution);
     }
+    plan.more_steps = !is_all && !resolve(&problem)?.solution.operators.is_empty();
     progress(Progress::HeldBack);
     plan.held_back = held(&problem, &failed);
     plan.notes.extend(notes::deprecations(&problem));

@@ -239,6 +239,23 @@ fn the_way_to_an_older_version_starts_there_if_nothing_is_installed() {
 }
 
 #[test]
+fn steps_that_are_not_looked_at_are_told() {
+    let limited = |steps: usize| {
+        let mut question = question(&installed("1.0.0"), &[]);
+        question.steps = Some(steps);
+        plan(&question).unwrap()
+    };
+    assert!(
+        limited(1).to_string().contains("\nmore steps follow"),
+        "{}",
+        limited(1)
+    );
+    assert_eq!(serde_json::to_value(limited(1)).unwrap()["moreSteps"], true);
+    assert!(!limited(2).to_string().contains("more steps"), "{}", limited(2));
+    assert_eq!(serde_json::to_value(limited(2)).unwrap()["moreSteps"], false);
+}
+
+#[test]
 fn there_is_no_way_back() {
     insta::assert_snapshot!(way(&installed("1.1.0"), "0.9.0"), @r"
     namespace ns
@@ -247,10 +264,77 @@ fn there_is_no_way_back() {
       no way from etcd.v1.1.0 to 0.9.0 for subscription s
       - package etcd of subscription s has 2.0.0, 1.2.0, 1.1.0, 1.0.0, 0.9.0
       - the channel leads to etcd.v1.2.0 instead
-      - no entry of any channel leads from etcd.v1.1.0 to it by replaces, skips or skipRange; to get there, delete
-        subscription s and its clusterserviceversion, and subscribe again with spec.startingCSV [destroys what runs:
-        etcd.v1.1.0]
+      - no entry of any channel leads from etcd.v1.1.0 to it by replaces, skips or skipRange
+      - to get there, delete subscription s and clusterserviceversion etcd.v1.1.0, and subscribe again with spec.channel old
+        [destroys what runs: etcd.v1.1.0]
     ");
+}
+
+/// Entries lead to the target, and what it requires is nowhere: to destroy what runs would not help, either.
+#[test]
+fn a_target_that_lacks_something_is_told_with_what_it_lacks() {
+    let way = |objects: &str| {
+        let catalog = CATALOG.replace("  - {csv: disk.v1.0.0, provides: [Disk.v1.example.com]}\n", "");
+        let target = Target {
+            version: "1.2.0".to_owned(),
+            subscription: None,
+        };
+        plan_to(
+            &scenario(&format!(
+                "{}{objects}",
+                catalog.split_once("dependency\n").unwrap().1
+            )),
+            &target,
+        )
+        .unwrap()
+    };
+    insta::assert_snapshot!(way(&installed("1.0.0")), @r"
+    namespace ns
+
+    cannot be resolved: s
+      no way from etcd.v1.0.0 to 1.2.0 for subscription s
+      - package etcd of subscription s has 2.0.0, 1.2.0, 1.1.0, 1.0.0, 0.9.0
+      - the channel leads to etcd.v1.1.0 instead
+      - entries lead to it by way of etcd.v1.1.0, and what follows there cannot be installed
+        - subscription s asks for package etcd, channel stable of catalog ns/cat, with etcd.v1.1.0 installed
+          - etcd.v1.2.0 (channel stable of catalog ns/cat)
+            - requires an operator providing an API with group: example.com, version: v1, kind: Disk
+              - nothing installed and no catalog in reach offers that: add a catalog that does
+    ");
+    let fresh = way(FRESH).to_string();
+    for part in [
+        "it cannot be installed first with spec.startingCSV etcd.v1.2.0",
+        "kind: Disk",
+    ] {
+        assert!(fresh.contains(part), "{fresh}");
+    }
+}
+
+/// Where nothing leads on and subscribing anew would fail, or take something from others, it is not advised.
+#[test]
+fn subscribing_anew_is_advised_only_where_it_gets_there() {
+    let lacking = CATALOG.replace(
+        "{csv: etcd.v0.9.0, ",
+        "{csv: etcd.v0.9.0, requires: [{api: Gone.v1.example.com}], ",
+    );
+    let needed = "{csv: app.v1.0.0, package: app, requires: [{package: etcd, range: '>=1.1.0'}]}";
+    let with_app = installed("1.1.0").replace("installed:\n", &format!("installed:\n- {needed}\n"));
+    for (catalog, objects) in [(lacking.as_str(), installed("1.1.0")), (CATALOG, with_app)] {
+        let asked = scenario(&format!(
+            "{}{objects}",
+            catalog.split_once("dependency\n").unwrap().1
+        ));
+        let target = Target {
+            version: "0.9.0".to_owned(),
+            subscription: None,
+        };
+        let plan = plan_to(&asked, &target).unwrap().to_string();
+        assert!(
+            plan.contains("no entry of any channel leads from etcd.v1.1.0 to it"),
+            "{plan}"
+        );
+        assert!(!plan.contains("destroys"), "{plan}");
+    }
 }
 
 #[test]
@@ -473,10 +557,35 @@ subscriptions:
     assert_eq!(part.subscriptions, ["d", "s"]);
     assert!(text.contains("- subscription s asks for package etcd"), "{text}");
     assert!(
-        text.contains("- subscription d waits with them: nothing else stands in the way"),
+        text.contains("- subscription d waits with them: etcd.v1.0.0 (channel stable of catalog ns/cat) has to be settled first"),
         "{text}"
     );
     assert!(text.contains("to resolve: delete subscription s"), "{text}");
+}
+
+/// Each by itself has nothing to be served by; that they hang together hides neither.
+#[test]
+fn a_subscription_that_fails_by_itself_has_its_own_reason_beside_the_others() {
+    let (part, text) = told(&scenario(
+        "catalogs:
+- name: cat
+  entries:
+  - {csv: other.v1.0.0}
+installed:
+- {csv: lower.v1.0.0, package: lower, provides: [Demo.v1.example.com]}
+- {csv: upper.v1.0.0, package: upper, requires: [{api: Demo.v1.example.com}]}
+subscriptions:
+- {name: lower, package: lower, channel: stable, installedCSV: lower.v1.0.0, currentCSV: lower.v1.0.0}
+- {name: upper, package: upper, channel: stable, installedCSV: upper.v1.0.0, currentCSV: upper.v1.0.0}",
+    ));
+    assert_eq!(part.subscriptions, ["lower", "upper"]);
+    for name in ["lower", "upper"] {
+        let own = format!(
+            "- subscription {name}: no operators found in package {name} in the catalog referenced by"
+        );
+        assert!(text.contains(&own), "{text}");
+    }
+    assert!(!text.contains("waits with them"), "{text}");
 }
 
 #[test]

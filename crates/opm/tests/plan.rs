@@ -91,7 +91,7 @@ fn a_plan_is_printed_as_text_or_json() {
         plan,
         serde_json::json!({"namespace": "shop", "unsatisfiable": [], "install": install,
             "steps": [{"step": 1, "change": [], "install": install, "approvals": []}],
-            "heldBack": [], "fixes": [], "excluded": [], "notes": []})
+            "moreSteps": false, "heldBack": [], "fixes": [], "excluded": [], "notes": []})
     );
 }
 
@@ -244,6 +244,28 @@ fn what_needs_a_newer_kubernetes_is_noted() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn a_bundle_that_olm_refuses_is_noted() {
+    let folder = folder(OBJECTS);
+    let plan = |version: &str, format: &str| {
+        let crd = serde_json::json!({"apiVersion": format!("apiextensions.k8s.io/{version}"),
+            "kind": "CustomResourceDefinition", "metadata": {"name": "etcds.example.com"}});
+        let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, crd.to_string());
+        let catalog = format!("{CATALOG}- {{type: olm.bundle.object, value: {{data: {data}}}}}\n");
+        std::fs::write(folder.path().join("catalog/etcd.yaml"), catalog).unwrap();
+        opm(folder.path(), &["plan", "catalog", "objects.yaml", "-o", format])
+    };
+    let note = "bundle etcd.v1.1.0 brings CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, which Kubernetes 1.22 and \
+                later refuse: OLM will not install it (etcds.example.com)";
+    let output = plan("v1beta1", "text");
+    let told = text(&output.stdout);
+    assert!(told.ends_with(&format!("\nnote: {note}\n")), "{told}");
+    let json: serde_json::Value = serde_json::from_slice(&plan("v1beta1", "json").stdout).unwrap();
+    assert_eq!(json["notes"], serde_json::json!([note]));
+    let told = text(&plan("v1", "text").stdout);
+    assert!(!told.contains("note:"), "{told}");
 }
 
 const SOURCE: &str = "

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::explain::api_text;
 use crate::solver::{Constraint, ConstraintRef, VariableId};
 use crate::universe::Universe;
-use crate::variables::{Subject, Variables};
+use crate::variables::{Cause, Subject, Variables};
 
 /// Subscriptions that are resolved together with a contradiction because of one thing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,13 +16,14 @@ pub struct Bystanders {
     pub link: String,
 }
 
-/// Those among `members`, by what ties them to the core.
+/// Subscriptions among `members` that are not in the core: what keeps each from being served by itself, and of the others what
+/// ties them to the core.
 pub(super) fn find(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
     members: &[VariableId],
     core: &[ConstraintRef],
-) -> Vec<Bystanders> {
+) -> (Vec<ConstraintRef>, Vec<Bystanders>) {
     let taking_part: BTreeSet<VariableId> = core.iter().map(|reference| reference.variable).collect();
     let concerned = members.iter().filter(|member| !taking_part.contains(*member));
     let mut waiting: Vec<(VariableId, &str)> = concerned
@@ -31,8 +32,16 @@ pub(super) fn find(
             _ => None,
         })
         .collect();
+    let mut alone = Vec::new();
+    waiting.retain(|&(member, _)| match invalid(variables, member) {
+        Some(reference) => {
+            alone.push(reference);
+            false
+        }
+        None => true,
+    });
     if waiting.is_empty() {
-        return Vec::new();
+        return (alone, Vec::new());
     }
     waiting.sort_by_key(|(_, name)| *name);
     let towards = towards_core(variables, members, &taking_part);
@@ -41,10 +50,20 @@ pub(super) fn find(
         let link = link(universe, variables, member, &towards);
         by_link.entry(link).or_default().push(name.to_owned());
     }
-    by_link
+    let bystanders = by_link
         .into_iter()
-        .map(|(link, subscriptions)| Bystanders { subscriptions, link })
-        .collect()
+        .map(|(link, subscriptions)| Bystanders { subscriptions, link });
+    (alone, bystanders.collect())
+}
+
+/// The constraint that says that a Subscription asks for something that is not there.
+fn invalid(variables: &Variables<'_>, subscription: VariableId) -> Option<ConstraintRef> {
+    let places = 0..variables.instance.constraints(subscription).len();
+    let mut references = places.map(|constraint| ConstraintRef {
+        variable: subscription,
+        constraint,
+    });
+    references.find(|&reference| matches!(variables.cause(reference), Cause::SubscriptionInvalid { .. }))
 }
 
 /// For each variable the next one on a shortest way to the core.

@@ -57,12 +57,17 @@ impl Explanation {
             }],
             Failure::Unsatisfiable(reasons) => {
                 let mut roots = TreeBuilder::new(reasons).roots(reasons);
+                roots.extend(TreeBuilder::new(&self.beside).roots(&self.beside));
                 roots.extend(self.bystanders.iter().map(|bystanders| {
                     let names = &bystanders.subscriptions;
-                    let noun = if names.len() == 1 { "subscription" } else { "subscriptions" };
+                    let noun = if names.len() == 1 {
+                        "subscription"
+                    } else {
+                        "subscriptions"
+                    };
                     let verb = if names.len() == 1 { "waits" } else { "wait" };
                     Tree::leaf(format!(
-                        "{noun} {} {verb} with them: nothing else stands in the way, but {} has to be settled first",
+                        "{noun} {} {verb} with them: {} has to be settled first",
                         list(names.iter().map(String::as_str)),
                         bystanders.link
                     ))

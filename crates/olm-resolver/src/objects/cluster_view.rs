@@ -52,8 +52,10 @@ impl<'o> ClusterView<'o> {
             }
             (object, status)
         });
+        let subscriptions: Vec<_> = subscriptions.collect();
+        left_out.extend(unmatched(&subscriptions, &csvs));
         Self {
-            subscriptions: subscriptions.collect(),
+            subscriptions,
             csvs,
             left_out,
         }
@@ -93,6 +95,49 @@ impl<'o> ClusterView<'o> {
         });
         waiting.filter(|waiting| waiting.install_plan.is_some()).collect()
     }
+}
+
+/// Statuses and ClusterServiceVersions that do not fit together: what a status names counts, and nothing else is looked for.
+fn unmatched(
+    subscriptions: &[(&Subscription, SubscriptionStatus)],
+    csvs: &[&ClusterServiceVersion],
+) -> Vec<String> {
+    let there: BTreeSet<String> = csvs.iter().map(|csv| csv.name_any()).collect();
+    let named = |status: &SubscriptionStatus| status.installed_csv.clone().filter(|csv| !csv.is_empty());
+    let missing = subscriptions.iter().filter_map(|(object, status)| {
+        let csv = named(status).filter(|csv| !there.contains(csv))?;
+        Some(format!(
+            "subscription {} says that {csv} is installed, which is not there: the plan is made as if it had nothing",
+            object.name_any()
+        ))
+    });
+    let told: Vec<String> = missing.collect();
+    let has_one = |(_, status): &(&Subscription, SubscriptionStatus)| {
+        named(status).is_some_and(|csv| there.contains(&csv))
+    };
+    // Where every Subscription has its own, the others were installed by hand.
+    if subscriptions.iter().all(has_one) {
+        return told;
+    }
+    let owned: BTreeSet<String> = subscriptions
+        .iter()
+        .filter_map(|(_, status)| named(status))
+        .chain(
+            csvs.iter()
+                .filter_map(|csv| csv.spec.replaces().map(str::to_owned)),
+        )
+        .collect();
+    let unowned = csvs
+        .iter()
+        .filter(|csv| !csv.is_copied() && !owned.contains(&csv.name_any()));
+    let unowned = unowned.map(|csv| {
+        format!(
+            "clusterserviceversion {} is there and the status of no subscription names it: it stays as it is, beside what the \
+             plan installs",
+            csv.name_any()
+        )
+    });
+    told.iter().cloned().chain(unowned).collect()
 }
 
 /// ClusterServiceVersions and Subscriptions alike stay visible until their finalizers are through.

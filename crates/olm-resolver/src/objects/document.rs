@@ -54,7 +54,7 @@ pub fn read_file(file: &Path) -> Result<Vec<Document>, ObjectsError> {
 pub fn parse(text: &str, name: &str) -> Result<Vec<Document>, ObjectsError> {
     let found = yaml::parse_all(text.as_bytes()).map_err(|source| ObjectsError::Syntax {
         file: name.to_owned(),
-        source,
+        source: in_terms_of(name, text, source),
     })?;
     let mut documents = Vec::new();
     for (index, object) in found.into_iter().enumerate() {
@@ -65,6 +65,21 @@ pub fn parse(text: &str, name: &str) -> Result<Vec<Document>, ObjectsError> {
         );
     }
     Ok(documents)
+}
+
+/// A flow mapping of YAML begins as JSON does; what is wrong with one in a file of YAML is not told in terms of JSON.
+fn in_terms_of(name: &str, text: &str, error: yaml::Error) -> yaml::Error {
+    let extension = Path::new(name)
+        .extension()
+        .and_then(|extension| extension.to_str());
+    let is_json_error = matches!(error, yaml::Error::Json { .. } | yaml::Error::UnexpectedEnd);
+    if !is_json_error || !matches!(extension, Some("yaml" | "yml")) {
+        return error;
+    }
+    let told = yaml::Documents::new(text.as_bytes())
+        .as_yaml()
+        .find_map(Result::err);
+    told.unwrap_or(error)
 }
 
 fn take_apart(mut object: Value, origin: String, documents: &mut Vec<Document>) {

@@ -1,8 +1,11 @@
 //! What the author of an object may not have meant.
 
 use kube_core::{Resource as _, ResourceExt};
+use olm_api::crd::unknown_fields;
 use olm_api::v1alpha1::Subscription;
-use olm_api::{v1, v1alpha1, v1alpha2};
+use olm_api::{GROUP, v1, v1alpha1, v1alpha2};
+use olm_fbc::did_you_mean::did_you_mean;
+use serde_json::Value;
 
 use super::namespace_of;
 
@@ -21,7 +24,36 @@ pub(super) fn of_version(described: &str, kind: &str, version: &str) -> Option<S
     })
 }
 
-/// Fields nobody reads, and words that do not mean what they seem to.
+/// Whether an object was meant for one of the kinds that are read, by the misspelt kind or group it has.
+pub(super) fn of_misspelt(described: &str, kind: &str, version: &str) -> Option<String> {
+    let group = version.split_once('/').map_or(version, |(group, _)| group);
+    if version.is_empty() || group == GROUP {
+        let meant = did_you_mean(kind, super::KINDS)?;
+        return Some(format!(
+            "{described}: there is no kind {kind}, so it is not looked at: did you mean {meant}?"
+        ));
+    }
+    let meant = did_you_mean(group, [GROUP]).filter(|_| super::KINDS.contains(&kind))?;
+    Some(format!(
+        "{described}: field apiVersion: {kind} of {version} is not looked at: did you mean group {meant}?"
+    ))
+}
+
+/// Fields nobody reads.
+pub(super) fn of_fields(described: &str, object: &Value) -> Vec<String> {
+    let unknown = unknown_fields(object).into_iter().map(|field| {
+        let inside = &field.inside;
+        let meant = did_you_mean(&field.name, field.known.iter().map(String::as_str));
+        let meant = meant.map_or_else(String::new, |meant| format!(": did you mean {inside}{meant}?"));
+        format!(
+            "{described}: there is no field {inside}{}, it has no effect{meant}",
+            field.name
+        )
+    });
+    unknown.collect()
+}
+
+/// Words that do not mean what they seem to.
 pub(super) fn of_subscription(subscription: &Subscription) -> Vec<String> {
     let name = format!(
         "Subscription {}/{}",
@@ -29,15 +61,11 @@ pub(super) fn of_subscription(subscription: &Subscription) -> Vec<String> {
         subscription.name_any()
     );
     let spec = &subscription.spec;
-    let unknown = spec
-        .extra
-        .keys()
-        .map(|field| format!("{name}: there is no field spec.{field}, it has no effect"));
     let approval = spec.install_plan_approval.as_ref().map(ToString::to_string);
     let odd_approval = approval
         .filter(|word| !["Automatic", "Manual", ""].contains(&word.as_str()))
         .map(|word| {
             format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual asks for approval")
         });
-    unknown.chain(odd_approval).collect()
+    odd_approval.into_iter().collect()
 }

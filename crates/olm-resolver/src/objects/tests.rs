@@ -60,6 +60,18 @@ fn errors_name_object_field_and_way_out() {
 }
 
 #[test]
+fn a_fault_in_a_flow_mapping_is_told_in_terms_of_yaml_in_a_yaml_file() {
+    let told = |name: &str| {
+        let error = document::parse("{a: [\n", name).unwrap_err();
+        std::error::Error::source(&error).unwrap().to_string()
+    };
+    for name in ["bad.yaml", "bad.yml"] {
+        assert!(told(name).starts_with("invalid YAML: line "), "{}", told(name));
+    }
+    assert!(told("bad.json").contains("JSON"), "{}", told("bad.json"));
+}
+
+#[test]
 fn documents_in_lists_are_found_by_their_place() {
     let list = "kind: List\nitems:\n- kind: OperatorGroup\n  metadata: {name: og}\n- {a: b}\n";
     assert_eq!(
@@ -80,11 +92,73 @@ fn what_has_no_effect_is_remarked() {
         objects.remarks().collect::<Vec<_>>(),
         [
             "not looked at, as they have no part in resolution: Pod, Subscription of messaging.knative.dev/v1",
-            "Subscription shop/db: there is no field spec.chanel, it has no effect",
+            "Subscription shop/db: there is no field spec.chanel, it has no effect: did you mean spec.channel?",
             "Subscription shop/db: field spec.installPlanApproval: `manual` counts as Automatic, only Manual asks for approval",
         ]
     );
     assert_eq!(Objects::read(SUBSCRIPTION).unwrap().remarks().count(), 0);
+}
+
+#[test]
+fn misspelt_kinds_groups_and_fields_are_told_with_what_was_meant() {
+    let told = |from: &str, to: &str| {
+        let others = "---
+apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata: {name: og, namespace: shop}
+spec: {targetNamespaces: [shop]}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: cat, namespace: olm}
+spec: {sourceType: grpc, image: registry.example.com/cat}
+";
+        let text = format!("{SUBSCRIPTION}---{INSTALLED}{others}");
+        assert!(text.contains(from), "{from}");
+        let objects = Objects::read(&text.replacen(from, to, 1)).unwrap();
+        objects.remarks().collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(told("shop", "shop"), "");
+    for (from, to, expected) in [
+        (
+            "kind: Subscription",
+            "kind: Subscripton",
+            "Subscripton shop/db: there is no kind Subscripton, so it is not looked at: did you mean Subscription?",
+        ),
+        (
+            "operators.coreos.com/v1alpha1",
+            "operator.coreos.com/v1alpha1",
+            "Subscription shop/db: field apiVersion: Subscription of operator.coreos.com/v1alpha1 is not looked at: did you mean \
+             group operators.coreos.com?",
+        ),
+        (
+            "targetNamespaces",
+            "targetNamespace",
+            "OperatorGroup shop/og: there is no field spec.targetNamespace, it has no effect: did you mean spec.targetNamespaces?",
+        ),
+        (
+            "image:",
+            "imag:",
+            "CatalogSource olm/cat: there is no field spec.imag, it has no effect: did you mean spec.image?",
+        ),
+        (
+            "version: 1.0.0",
+            "verson: 1.0.0",
+            "ClusterServiceVersion shop/etcd.v1: there is no field spec.verson, it has no effect: did you mean spec.version?",
+        ),
+        (
+            "{name: db,",
+            "{name: db, namspace: b,",
+            "Subscription shop/db: there is no field metadata.namspace, it has no effect: did you mean metadata.namespace?",
+        ),
+        (
+            "channel:",
+            "whatever: 1, channel:",
+            "Subscription shop/db: there is no field spec.whatever, it has no effect",
+        ),
+    ] {
+        assert_eq!(told(from, to), expected, "{to}");
+    }
 }
 
 #[test]
@@ -125,6 +199,12 @@ fn a_version_that_no_cluster_serves_is_told() {
         let text = SUBSCRIPTION
             .replace("operators.coreos.com/v1alpha1", version)
             .replace("kind: Subscription", &format!("kind: {kind}"));
+        // Each kind has fields of its own.
+        let text = if kind == "OperatorGroup" {
+            text.split_once("spec:").unwrap().0.to_owned()
+        } else {
+            text
+        };
         Objects::read(&text).unwrap().remarks().collect::<Vec<_>>()
     };
     assert_eq!(
@@ -185,6 +265,29 @@ fn objects_in_motion_are_taken_as_the_cluster_takes_them() {
         ]
     );
     assert_eq!(question.waiting, []);
+}
+
+/// As in a cluster, what no status names belongs to no Subscription; that is told, as an install beside it may surprise.
+#[test]
+fn what_is_there_and_no_status_names_is_told() {
+    let left_out = |status: &str| {
+        let text = format!("{SUBSCRIPTION}{status}---{INSTALLED}");
+        let question = Objects::read(&text)
+            .unwrap()
+            .question("shop", "olm", BTreeMap::new());
+        question.left_out.join("\n")
+    };
+    let unowned = "clusterserviceversion etcd.v1 is there and the status of no subscription names it: it stays as it is, beside \
+                   what the plan installs";
+    assert_eq!(left_out(""), unowned);
+    assert_eq!(
+        left_out("status: {installedCSV: etcd.v2}\n"),
+        format!(
+            "subscription db says that etcd.v2 is installed, which is not there: the plan is made as if it had nothing\n{unowned}"
+        )
+    );
+    assert_eq!(left_out("status: {installedCSV: etcd.v1}\n"), "");
+    assert_eq!(left_out("status: {currentCSV: etcd.v1}\n"), "");
 }
 
 #[test]

@@ -20,13 +20,16 @@ pub struct Document {
     unsatisfiable: Vec<UnsatisfiableRow>,
     /// What is done round by round.
     steps: Vec<StepRow>,
+    /// Whether more steps follow than were asked for.
+    more_steps: bool,
     /// Subscriptions that keep what they have although their channel goes on. That is no failure.
     held_back: Vec<HeldBackRow>,
     /// Ways to resolve what cannot be resolved, those of one part together, the gentlest first.
     fixes: Vec<FixRow>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     excluded: Vec<String>,
-    /// What else is to be known: deprecations, InstallPlans that wait, what the cluster will not run.
+    /// What else is to be known: deprecations, InstallPlans that wait, what OLM will not install and what the
+    /// cluster will not run.
     notes: Vec<String>,
 }
 
@@ -197,6 +200,7 @@ impl From<&Plan> for Document {
                 .collect(),
             unsatisfiable: plan.unsatisfiable.iter().map(UnsatisfiableRow::from).collect(),
             steps: steps.map(|(place, step)| StepRow::new(place + 1, step)).collect(),
+            more_steps: plan.more_steps,
             held_back: plan.held_back.iter().map(HeldBackRow::from).collect(),
             fixes: plan
                 .unsatisfiable

@@ -1,10 +1,12 @@
 //! What is to be said of a plan beside what it does.
 
+use olm_api::crd;
 use olm_fbc::entry::Deprecation;
 use serde_json::Value;
 
 use super::{Install, Plan, Question};
 use crate::cluster_fit::{KubernetesVersion, unsupported_targets};
+use crate::enumeration::list;
 use crate::problem::{Problem, Subscription};
 
 /// Deprecations of what the Subscriptions have in the end, each once.
@@ -83,6 +85,31 @@ impl Plan {
                 .as_ref()
                 .and_then(|targets| unsupported_targets(&install.name, &csv, &self.namespace, targets));
             notes.extend(unsupported);
+        }
+        self.notes.extend(notes);
+    }
+
+    /// Notes installs that OLM refuses before it makes an InstallPlan (`docs/decisions/0003-bundle-image-references.md`). `objects_of` has
+    /// the objects of an install's bundle, as far as its catalog tells them.
+    pub fn note_refused(&mut self, mut objects_of: impl FnMut(&Install) -> Vec<Value>) {
+        let mut notes = Vec::new();
+        for install in self.install() {
+            let objects = objects_of(install);
+            let old = objects
+                .iter()
+                .filter(|object| object["kind"] == crd::KIND && object["apiVersion"] == crd::OLD_API_VERSION);
+            let names: Vec<&str> = old
+                .filter_map(|object| object["metadata"]["name"].as_str())
+                .collect();
+            if !names.is_empty() {
+                notes.push(format!(
+                    "bundle {} brings CustomResourceDefinitions of {}, which Kubernetes 1.22 and later refuse: OLM will not \
+                     install it ({})",
+                    install.name,
+                    crd::OLD_API_VERSION,
+                    list(names.into_iter())
+                ));
+            }
         }
         self.notes.extend(notes);
     }

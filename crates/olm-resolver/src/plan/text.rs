@@ -12,6 +12,12 @@ impl fmt::Display for Plan {
             writeln!(f, "\nstep {}", place + 1)?;
             write!(f, "{step}")?;
         }
+        if self.more_steps {
+            writeln!(
+                f,
+                "\nmore steps follow: they are shown without --steps, or with a higher number"
+            )?;
+        }
         if self.steps.is_empty() && self.unsatisfiable.is_empty() {
             writeln!(f, "\nnothing to install")?;
         }

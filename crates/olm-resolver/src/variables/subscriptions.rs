@@ -2,6 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use go_compat::semver::Version;
 
 use super::{Builder, Cause, Lack};
 use crate::catalog::Snapshot;
@@ -150,7 +153,7 @@ impl<'a> Builder<'a, '_> {
                 let installed = self.universe.entry(installed);
                 let upgrades = chain(view.chain)?
                     .into_iter()
-                    .filter(|&e| is_upgrade(snapshot.entry(e), installed));
+                    .filter(|&e| is_upgrade(snapshot.entry(e), &installed.name, installed.version.as_ref()));
                 Ok(upgrades.map(refer).collect())
             }
         }
@@ -174,11 +177,12 @@ fn gather_names(snapshot: &Snapshot, entries: Vec<usize>) -> Vec<usize> {
 }
 
 /// Whether an entry may directly follow what is installed.
-fn is_upgrade(entry: &Entry, installed: &Entry) -> bool {
-    entry.replaces.as_ref() == Some(&installed.name)
-        || entry.skips.contains(&installed.name)
+pub(crate) fn is_upgrade(entry: &Entry, installed: &str, version: Option<&Version>) -> bool {
+    let is_it = |name: &Arc<str>| **name == *installed;
+    entry.replaces.as_ref().is_some_and(is_it)
+        || entry.skips.iter().any(is_it)
         || entry
             .skip_range
             .iter()
-            .any(|range| installed.version.iter().any(|v| range.contains(v)))
+            .any(|range| version.is_some_and(|v| range.contains(v)))
 }

@@ -30,7 +30,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "NAME", requires = "target")]
     pub subscription: Option<String>,
     /// Look ahead no further than so many steps; 1 is what the next resolution does
-    #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
     pub steps: Option<u16>,
     /// Version of the cluster's Kubernetes, such as 1.34.1, to tell what needs a newer one
     #[arg(long, value_name = "VERSION")]

@@ -49,6 +49,11 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         let index = indexes.get(&install.catalog)?;
         snapshot::csv_of(index, &install.package, &install.channel, &install.name)
     });
+    plan.note_refused(|install| {
+        indexes.get(&install.catalog).map_or_else(Vec::new, |index| {
+            snapshot::objects_of(index, &install.package, &install.channel, &install.name)
+        })
+    });
     print(&plan, args.output)?;
     if !plan.unsatisfiable.is_empty() {
         std::process::exit(UNRESOLVED);

@@ -1,0 +1,229 @@
+//! The way to one version: which channels to follow, step by step, until it is installed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use go_compat::semver::Version;
+
+use super::{CHANNEL, Edit, MAX_STEPS, Plan, Question, STARTING_CSV, notes};
+use crate::catalog::Snapshot;
+use crate::problem::{Problem, Subscription};
+use crate::resolve::{Resolution, ResolveError, resolve};
+use crate::simulate;
+
+/// Most resolutions tried in search of a way.
+const MAX_TRIALS: usize = 4_000;
+
+/// Where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// A version, with or without `v`, or the name of a ClusterServiceVersion.
+    pub version: String,
+    /// The Subscription that is to get there; may be left out where only one could.
+    pub subscription: Option<String>,
+}
+
+impl Target {
+    pub(super) fn is(&self, name: &str, version: Option<&Version>) -> bool {
+        let wanted = self.version.trim_start_matches('v');
+        name == self.version || version.is_some_and(|version| version.to_string() == wanted)
+    }
+}
+
+/// The content of the Subscription's catalog, if there is any.
+pub(super) fn snapshot<'p>(problem: &'p Problem, subscription: &Subscription) -> Option<&'p Snapshot> {
+    let catalog = problem
+        .catalogs
+        .iter()
+        .find(|catalog| catalog.key == subscription.catalog)?;
+    catalog.content.as_deref().ok()
+}
+
+/// Versions of the package, in words.
+pub(super) fn versions_text(problem: &Problem, subscription: &Subscription) -> String {
+    let mut versions: Vec<Version> = snapshot(problem, subscription)
+        .iter()
+        .flat_map(|snapshot| snapshot.entries())
+        .filter(|entry| *entry.package == *subscription.package)
+        .filter_map(|entry| entry.version.clone())
+        .collect();
+    versions.sort();
+    versions.dedup();
+    let texts: Vec<String> = versions.iter().rev().map(ToString::to_string).collect();
+    let names = crate::enumeration::list(texts.iter().map(String::as_str));
+    format!(
+        "package {} of subscription {} has {names}",
+        subscription.package, subscription.name
+    )
+}
+
+/// A way: what was resolved at each step, and what was changed before it.
+#[derive(Clone, Default)]
+pub(super) struct Way {
+    /// What is changed before each step, the problem with that, and its resolution.
+    pub(super) steps: Vec<(Vec<Edit>, Problem, Resolution)>,
+}
+
+/// Cheapest first: changes, then steps, then in the order found.
+type Queued = Reverse<(usize, usize, usize)>;
+
+/// What a search came to.
+pub(super) struct Searched {
+    /// The way, if there is one.
+    pub(super) way: Option<Way>,
+    /// The namespace at every place that was reached, the beginning first.
+    pub(super) reached: Vec<Problem>,
+}
+
+/// Looks for the cheapest way from the namespace as it is.
+pub(super) fn search(start: &Problem, name: &str, target: &Target) -> Result<Searched, ResolveError> {
+    let mut states: Vec<(Problem, Way)> = vec![(start.clone(), Way::default())];
+    let mut queue: BinaryHeap<Queued> = BinaryHeap::from([Reverse((0, 0, 0))]);
+    let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut trials = 0;
+    'search: while let Some(Reverse((changes, steps, index))) = queue.pop() {
+        let (problem, way) = states[index].clone();
+        let Some(subscription) = problem.subscriptions.iter().find(|s| s.name == name).cloned() else {
+            continue;
+        };
+        if is_at(&problem, &subscription, target) {
+            return Ok(Searched {
+                way: Some(way),
+                reached: Vec::new(),
+            });
+        }
+        let state = (subscription.installed_csv.clone(), subscription.channel.clone());
+        if !seen.insert(state) || steps >= MAX_STEPS {
+            continue;
+        }
+        for Move { edit, changed } in moves(&problem, &subscription, target) {
+            trials += 1;
+            if trials > MAX_TRIALS {
+                break 'search;
+            }
+            let resolution = resolve(&changed)?;
+            let mut updates = resolution.solution.updates.iter();
+            if !updates.any(|update| update.subscription == name) {
+                continue;
+            }
+            let price = edit.iter().map(|edit| edit.fields.len()).sum::<usize>();
+            let mut way = way.clone();
+            let mut after = changed.clone();
+            simulate::carry_out(&mut after, &resolution.solution);
+            way.steps.push((edit.into_iter().collect(), changed, resolution));
+            states.push((after, way));
+            queue.push(Reverse((changes + price, steps + 1, states.len() - 1)));
+        }
+    }
+    Ok(Searched {
+        way: None,
+        reached: states.into_iter().map(|(problem, _)| problem).collect(),
+    })
+}
+
+/// Whether the Subscription has the target.
+pub(super) fn is_at(problem: &Problem, subscription: &Subscription, target: &Target) -> bool {
+    let csv = problem
+        .installed
+        .iter()
+        .find(|csv| csv.name == subscription.installed_csv);
+    csv.is_some_and(|csv| target.is(&csv.name, Version::parse_tolerant(&csv.version).ok().as_ref()))
+}
+
+/// A namespace to resolve next, and what was changed in it.
+pub(super) struct Move {
+    pub(super) edit: Option<Edit>,
+    pub(super) changed: Problem,
+}
+
+/// What may be tried next: nothing changed, another channel, and for a first installation the version itself.
+pub(super) fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec<Move> {
+    let with =
+        |fields: Vec<(&'static str, String, String)>, recreate: bool, edit: &dyn Fn(&mut Subscription)| {
+            let mut changed = problem.clone();
+            let subscriptions = changed.subscriptions.iter_mut();
+            subscriptions
+                .filter(|s| s.name == subscription.name)
+                .for_each(edit);
+            Move {
+                edit: Some(Edit {
+                    subscription: subscription.name.clone(),
+                    fields,
+                    recreate,
+                }),
+                changed,
+            }
+        };
+    let mut moves = vec![Move {
+        edit: None,
+        changed: problem.clone(),
+    }];
+    let Some(snapshot) = snapshot(problem, subscription) else {
+        return moves;
+    };
+    let Subscription {
+        package,
+        channel: now,
+        ..
+    } = subscription;
+    let to_channel = |channel: &str| (CHANNEL, now.clone(), channel.to_owned());
+    for channel in snapshot.channel_names(package).filter(|channel| channel != now) {
+        moves.push(with(vec![to_channel(channel)], false, &|s| {
+            channel.clone_into(&mut s.channel);
+        }));
+    }
+    if subscription.installed_csv.is_empty() {
+        let starts = snapshot
+            .entries()
+            .iter()
+            .filter(|entry| *entry.package == **package && target.is(&entry.name, entry.version.as_ref()));
+        for entry in starts {
+            let own = now.is_empty() || *entry.channel == **now;
+            let start = (
+                STARTING_CSV,
+                subscription.starting_csv.clone(),
+                entry.name.to_string(),
+            );
+            let channel = (!own).then(|| to_channel(&entry.channel));
+            let fields = std::iter::once(start).chain(channel).collect();
+            moves.push(with(fields, true, &|s| {
+                s.starting_csv = entry.name.to_string();
+                if !own {
+                    s.channel = entry.channel.to_string();
+                }
+            }));
+        }
+    }
+    moves
+}
+
+impl Way {
+    /// The plan of the way.
+    pub(super) fn told(self, question: &Question, subscription: &Subscription, target: &Target) -> Plan {
+        let mut plan = Plan {
+            namespace: question.problem.namespace.clone(),
+            notes: question.opening_notes(),
+            ..Plan::default()
+        };
+        for (edits, problem, resolution) in &self.steps {
+            plan.add_step(problem, &question.manual, edits.clone(), resolution);
+        }
+        if let Some((_, problem, resolution)) = self.steps.last() {
+            let mut after = problem.clone();
+            simulate::carry_out(&mut after, &resolution.solution);
+            plan.notes.extend(notes::deprecations(&after));
+            let goes_on = resolve(&after).is_ok_and(|next| {
+                let mut updates = next.solution.updates.iter();
+                updates.any(|update| update.subscription == subscription.name)
+            });
+            if goes_on && !question.manual.contains(&subscription.name) {
+                plan.notes.push(format!(
+                    "the channel goes on after {}: to stay there, set spec.installPlanApproval of subscription {} to \
+                     Manual",
+                    target.version, subscription.name
+                ));
+            }
+        }
+        plan
+    }
+}
