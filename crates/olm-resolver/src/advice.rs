@@ -39,6 +39,9 @@ pub const SHARED_WORK: usize = 120_000;
 /// costs no more than both, however many of its Subscriptions fail.
 pub const SPARE_WORK: usize = 120_000;
 
+/// Pairs of changes that are thought of for one explanation.
+const MAX_PAIRS: usize = 1000;
+
 /// What a trial costs beside its Subscriptions and operators, in as many of these.
 const OVERHEAD: usize = 10;
 
@@ -77,6 +80,8 @@ pub struct Advisor<'p> {
     /// What is left of [`SPARE_WORK`].
     spare: Cell<usize>,
     names: Names,
+    /// What carrying out the plan that waits does at least.
+    approval: Harm,
 }
 
 impl<'p> Advisor<'p> {
@@ -98,6 +103,10 @@ impl<'p> Advisor<'p> {
             share: SHARED_WORK / failures.len().max(1),
             spare: Cell::new(SPARE_WORK),
             names: compared,
+            approval: match change::upgrades_wait(problem) {
+                true => Harm::Running,
+                false => Harm::None,
+            },
         }
     }
 
@@ -106,6 +115,14 @@ impl<'p> Advisor<'p> {
     pub fn without(mut self, untouchable: &BTreeSet<String>) -> Self {
         self.untouchable.clone_from(untouchable);
         self
+    }
+
+    fn bounds(&self) -> candidates::Bounds<'_> {
+        candidates::Bounds {
+            untouchable: &self.untouchable,
+            compared: &self.names,
+            approval: self.approval,
+        }
     }
 
     /// What would end one of the failures.
@@ -129,7 +146,7 @@ impl<'p> Advisor<'p> {
         if !trials.has_room() {
             // Even to put a large region together costs as much as a trial.
             return Advice {
-                untried: candidates::of(self.problem, explanation, &self.untouchable, &self.names).len(),
+                untried: candidates::of(self.problem, explanation, self.bounds()).len(),
                 is_stuck: explanation.is_unsatisfiable(),
                 ..Advice::default()
             };
@@ -180,12 +197,7 @@ impl Trials<'_, '_> {
     /// Single changes that help, the gentlest first. Once there are enough, nothing that harms more is tried.
     fn singles(&mut self, region: &Problem, explanation: &Explanation) -> Vec<(Change, Harm)> {
         let mut found: Vec<(Change, Harm)> = Vec::new();
-        for (change, harm) in candidates::of(
-            region,
-            explanation,
-            &self.advisor.untouchable,
-            &self.advisor.names,
-        ) {
+        for (change, harm) in candidates::of(region, explanation, self.advisor.bounds()) {
             let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|(_, last)| *last < harm);
             if is_enough {
                 break;
@@ -199,37 +211,42 @@ impl Trials<'_, '_> {
 
     /// The gentlest pair that helps.
     fn pair(&mut self, region: &Problem, explanation: &Explanation) -> Option<Fix> {
-        let mut firsts: Vec<(Change, Problem)> = Vec::new();
+        let mut firsts: Vec<Change> = Vec::new();
         let mut pairs: Vec<(Harm, Harm, usize, usize, Change)> = Vec::new();
-        for (first, first_harm) in candidates::of(
-            region,
-            explanation,
-            &self.advisor.untouchable,
-            &self.advisor.names,
-        ) {
+        for (first, first_harm) in candidates::of(region, explanation, self.advisor.bounds()) {
             if !self.may_try() {
                 continue;
             }
             let changed = first.applied(region);
             // What the first change leaves unresolved names those who can still be changed.
             let Some(rest) = self.rest(&changed) else { continue };
-            let seconds = candidates::of(&changed, &rest, &self.advisor.untouchable, &self.advisor.names);
+            let seconds = candidates::of(&changed, &rest, self.advisor.bounds());
             for (place, (second, second_harm)) in seconds.into_iter().enumerate() {
                 let (worst, least) = (first_harm.max(second_harm), first_harm.min(second_harm));
                 pairs.push((worst, least, place, firsts.len(), second));
             }
-            firsts.push((first, changed));
+            firsts.push(first);
+            if pairs.len() > 2 * MAX_PAIRS {
+                self.keep_gentlest(&mut pairs);
+            }
         }
-        pairs.sort_by_key(|&(worst, least, place, first, _)| (worst, least, place, first));
+        self.keep_gentlest(&mut pairs);
         let helping = pairs
             .into_iter()
-            .find(|(_, _, _, first, second)| self.helps(&second.applied(&firsts[*first].1)));
+            .find(|(_, _, _, first, second)| self.helps(&second.applied(&firsts[*first].applied(region))));
         let (harm, _, _, first, second) = helping?;
-        let (first, _) = firsts.swap_remove(first);
+        let first = firsts.swap_remove(first);
         Some(Fix {
             changes: vec![first, second],
             harm,
         })
+    }
+
+    /// The pairs that may be tried, in the order in which they are.
+    fn keep_gentlest(&mut self, pairs: &mut Vec<(Harm, Harm, usize, usize, Change)>) {
+        pairs.sort_by_key(|&(worst, least, place, first, _)| (worst, least, place, first));
+        self.untried += pairs.len().saturating_sub(MAX_PAIRS);
+        pairs.truncate(MAX_PAIRS);
     }
 
     /// The first failure that is left for those concerned.
@@ -295,7 +312,8 @@ impl Advice {
                     "no change was found that helps; {untried} of the possible ones were not tried"
                 ));
             }
-            _ => {}
+            (false, 0) => {}
+            (false, untried) => lines.push(format!("{untried} more possible changes were not tried")),
         }
         lines
     }

@@ -227,11 +227,10 @@ impl Snapshot {
     /// what stands in no chain last. None if there is no such channel.
     pub(crate) fn channel(&self, package: &str, channel: &str) -> Option<ChannelView> {
         let channels = self.packages.get(package)?;
-        let mut chosen: Vec<&Channel> = channels
-            .iter()
-            .filter(|(name, _)| channel.is_empty() || ***name == *channel)
-            .map(|(_, c)| c)
-            .collect();
+        let mut chosen: Vec<&Channel> = match channel {
+            "" => channels.values().collect(),
+            _ => vec![channels.get(channel)?],
+        };
         if chosen.is_empty() {
             return None;
         }

@@ -31,18 +31,23 @@ pub enum ChainError {
     /// Several entries are heads.
     #[error(
         "a unique replacement chain within a channel is required to determine the relative order between channel \
-         entries, but {} replacement chains were found in channel {channel:?} of package {package:?}: {}",
-        .chains.len(), .chains.join(", ")
+         entries, but {} replacement chains were found in channel {channel:?} of package {package:?}: {}{}",
+        .count, .chains.join(", "), if .chains.len() < *.count { ", ..." } else { "" }
     )]
     SeveralChains {
-        /// `<first>...<last>` of each chain.
+        /// `<first>...<last>` of the first [`MAX_NAMED_CHAINS`] chains.
         chains: Vec<String>,
+        /// How many there are.
+        count: usize,
         /// The channel.
         channel: String,
         /// Its package.
         package: String,
     },
 }
+
+/// How many chains of a channel that has several are followed and named. A catalog may have as many as entries, each nearly as long.
+pub const MAX_NAMED_CHAINS: usize = 12;
 
 /// What the order needs to know of an entry.
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +84,9 @@ pub fn order(package: &str, channel: &str, links: &[Link<'_>]) -> Result<Vec<usi
             package: package.to_owned(),
         });
     }
-    let mut chains = Vec::with_capacity(heads.len());
-    for head in heads {
+    let count = heads.len();
+    let mut chains = Vec::new();
+    for head in heads.into_iter().take(MAX_NAMED_CHAINS) {
         let chain = walk(links, &by_name, head).ok_or_else(|| ChainError::Cycle {
             head: links[head].name.to_owned(),
             channel: channel.to_owned(),
@@ -93,9 +99,10 @@ pub fn order(package: &str, channel: &str, links: &[Link<'_>]) -> Result<Vec<usi
                 .collect::<Vec<_>>(),
         );
     }
-    if chains.len() > 1 {
+    if count > 1 {
         return Err(ChainError::SeveralChains {
             chains: chains.iter().map(|chain| ends(links, chain)).collect(),
+            count,
             channel: channel.to_owned(),
             package: package.to_owned(),
         });
@@ -202,5 +209,30 @@ mod tests {
             "a unique replacement chain within a channel is required to determine the relative order between \
              channel entries, but 3 replacement chains were found in channel \"c\" of package \"p\": a...b, c...d, e"
         );
+    }
+
+    /// A catalog made for it has as many heads as entries, each with nearly all entries behind it.
+    #[test]
+    fn of_many_heads_a_few_are_followed_and_named() {
+        const MANY: usize = 20_000;
+        let names: Vec<String> = (0..2 * MANY).map(|i| format!("e{i:05}")).collect();
+        let links: Vec<Link<'_>> = (0..2 * MANY)
+            .map(|i| Link {
+                name: &names[i],
+                // A tail, and heads that all stand before it.
+                replaces: match i {
+                    _ if i + 1 < MANY => Some(&names[i + 1]),
+                    _ if i >= MANY => Some(&names[0]),
+                    _ => None,
+                },
+                skips: &[],
+            })
+            .collect();
+        let error = order("p", "c", &links).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("but {MANY} replacement chains were found")),
+            "{error}"
+        );
+        assert!(error.ends_with(", ...") && error.len() < 1000, "{error}");
     }
 }

@@ -44,6 +44,18 @@ impl Problem {
         }
     }
 
+    /// Whether the Subscription waits for an InstallPlan to be approved or carried out.
+    pub(crate) fn awaits_plan(&self, subscription: &Subscription) -> bool {
+        let Subscription {
+            current_csv,
+            installed_csv,
+            ..
+        } = subscription;
+        !current_csv.is_empty()
+            && current_csv != installed_csv
+            && !self.installed.iter().any(|csv| csv.name == *current_csv)
+    }
+
     /// That there is no such Subscription, with those there are and the one that was probably meant.
     pub fn unknown_subscription(&self, name: &str) -> String {
         let known = || self.subscriptions.iter().map(|s| s.name.as_str());

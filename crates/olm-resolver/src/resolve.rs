@@ -119,7 +119,7 @@ impl<'a> ByName<'a> {
 /// The parts of a namespace, without resolving them. None where the namespace cannot be read as a whole.
 pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
     let universe = Universe::new(problem).ok()?;
-    let variables = variables::build(problem, &universe);
+    let variables = variables::build(problem, &universe).ok()?;
     let components = variables.instance.components();
     Some(
         components
@@ -135,7 +135,7 @@ pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
 /// As [`resolve()`].
 pub(crate) fn failing(problem: &Problem) -> Result<BTreeSet<String>, ResolveError> {
     let universe = readable(problem)?;
-    let variables = variables::build(problem, &universe);
+    let variables = variables::build(problem, &universe).map_err(|source| solver_error(problem, source))?;
     let mut failing = BTreeSet::new();
     for component in variables.instance.components() {
         let selection = solver::select(&variables.instance, &component);
@@ -198,7 +198,7 @@ pub(crate) fn resolve_without_hints(problem: &Problem) -> Result<Resolution, Res
 }
 
 fn resolve_in(problem: &Problem, universe: &Universe<'_>) -> Result<Resolution, ResolveError> {
-    let variables = variables::build(problem, universe);
+    let variables = variables::build(problem, universe).map_err(|source| solver_error(problem, source))?;
     let lookup = Lookup::new(problem);
     let mut resolution = Resolution {
         excluded: excluded(universe, &variables),

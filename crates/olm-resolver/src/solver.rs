@@ -124,8 +124,8 @@ pub enum Outcome {
     Unsatisfiable(Vec<ConstraintRef>),
 }
 
-/// The SAT engine gave up, which no input should make it do.
-#[derive(Debug, thiserror::Error)]
+/// The constraints were too many to be put together, or the SAT engine gave up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("solve constraints: {0}")]
 pub struct SolverError(pub(crate) String);
 

@@ -11,9 +11,13 @@ use std::sync::Arc;
 use crate::cel::TooCostly;
 use crate::predicate::Predicate;
 use crate::problem::{Problem, Subscription};
-use crate::solver::{Constraint, ConstraintRef, Instance, VariableId};
+use crate::solver::{Constraint, ConstraintRef, Instance, SolverError, VariableId};
 use crate::universe::{EntryRef, Universe};
 use olm_fbc::property::Gvk;
+
+/// How many candidates all requirements of a namespace may have together, in eight bytes each. The largest catalog known has a
+/// few thousand; one made for it has as many as bundles for each requirement of each bundle.
+pub const MAX_CANDIDATES: usize = 4_000_000;
 
 /// What a variable stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +138,10 @@ impl<'a> Variables<'a> {
 /// Variables come in a fixed order, which decides ties: Subscriptions by name, then installed operators, then
 /// bundles as they are met, then guards. Subscriptions come first so that the requirement of an installed operator,
 /// which prefers an installed provider, cannot stand in the way of that provider's upgrade.
-pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Variables<'a> {
+///
+/// # Errors
+/// There are more than [`MAX_CANDIDATES`].
+pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result<Variables<'a>, SolverError> {
     let mut builder = Builder {
         problem,
         universe,
@@ -148,6 +155,7 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Variab
         bundles: BTreeMap::new(),
         unexplored: VecDeque::new(),
         candidates: BTreeMap::new(),
+        left: MAX_CANDIDATES,
     };
     let mut subscriptions: Vec<&Subscription> = problem.subscriptions.iter().collect();
     subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
@@ -159,10 +167,10 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Variab
     for (subscription, holder) in subscriptions.into_iter().zip(holders) {
         builder.add_subscription(holder, subscription);
     }
-    builder.explore();
+    builder.explore()?;
     builder.add_replacements();
     builder.add_guards();
-    builder.variables
+    Ok(builder.variables)
 }
 
 struct Builder<'a, 'u> {
@@ -174,6 +182,8 @@ struct Builder<'a, 'u> {
     unexplored: VecDeque<EntryRef>,
     /// Candidates already looked up, by catalog of the requirer (none for installed ones) and requirement.
     candidates: BTreeMap<(Option<usize>, Predicate), Result<Vec<EntryRef>, TooCostly>>,
+    /// How many more candidates of requirements there may be.
+    left: usize,
 }
 
 impl<'a> Builder<'a, '_> {
@@ -220,7 +230,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    fn explore(&mut self) {
+    fn explore(&mut self) -> Result<(), SolverError> {
         while let Some(reference) = self.unexplored.pop_front() {
             let variable = self.bundles[&reference];
             let universe = self.universe;
@@ -240,9 +250,11 @@ impl<'a> Builder<'a, '_> {
                 }
             }
             match entry.requirements() {
-                Ok(requirements) => requirements
-                    .iter()
-                    .for_each(|r| self.require(reference, variable, r)),
+                Ok(requirements) => {
+                    for requirement in requirements {
+                        self.require(reference, variable, requirement)?;
+                    }
+                }
                 Err(error) => {
                     self.constrain(
                         variable,
@@ -252,9 +264,15 @@ impl<'a> Builder<'a, '_> {
                 }
             }
         }
+        Ok(())
     }
 
-    fn require(&mut self, holder: EntryRef, variable: VariableId, requirement: &Predicate) {
+    fn require(
+        &mut self,
+        holder: EntryRef,
+        variable: VariableId,
+        requirement: &Predicate,
+    ) -> Result<(), SolverError> {
         let catalog = match holder {
             EntryRef::Installed(_) => None,
             EntryRef::Catalog { catalog, .. } => Some(catalog),
@@ -277,9 +295,14 @@ impl<'a> Builder<'a, '_> {
                     Constraint::Prohibited,
                     Cause::Excluded(error.to_string()),
                 );
-                return;
+                return Ok(());
             }
         };
+        self.left = self.left.checked_sub(found.len()).ok_or_else(|| {
+            SolverError(format!(
+                "the bundles in reach have more than {MAX_CANDIDATES} candidates for what they require, the search was not begun"
+            ))
+        })?;
         let candidates = found
             .into_iter()
             .map(|candidate| self.bundle(candidate))
@@ -289,6 +312,7 @@ impl<'a> Builder<'a, '_> {
             Constraint::Dependency(candidates),
             Cause::Requires(requirement.clone()),
         );
+        Ok(())
     }
 
     /// An upgrade takes the place of what is installed.

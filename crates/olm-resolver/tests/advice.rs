@@ -214,7 +214,8 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
         if let Some(own) = snapshot(problem, &s.catalog) {
             let channels: Vec<&str> = own.channel_names(&s.package).collect();
             if channels.is_empty() {
-                let meant = did_you_mean(&s.package, own.package_names());
+                // Where something runs, another package would take its place.
+                let meant = did_you_mean(&s.package, own.package_names()).filter(|_| !runs);
                 all.extend(meant.map(|to| Change::Package {
                     subscription: subscription(),
                     from: s.package.clone(),
@@ -301,6 +302,13 @@ fn helps(before: &BTreeSet<String>, explanation: &Explanation, changed: &Problem
     })
 }
 
+fn waits_for(subscription: &olm_resolver::Subscription, problem: &Problem) -> bool {
+    let next = &subscription.current_csv;
+    !next.is_empty()
+        && *next != subscription.installed_csv
+        && !problem.installed.iter().any(|csv| csv.name == *next)
+}
+
 /// What a change does to what runs, by the plain meaning of the words.
 fn harm(problem: &Problem, change: &Change) -> Harm {
     let after = change.applied(problem);
@@ -312,6 +320,10 @@ fn harm(problem: &Problem, change: &Change) -> Harm {
             .any(|csv| csv.name == subscription.installed_csv)
     });
     let is_approval = matches!(change, Change::Approve { .. });
+    let is_there = |name: &str| problem.installed.iter().any(|csv| csv.name == *name);
+    // A plan brings what all wait for, upgrades among it.
+    let upgrades = |s: &olm_resolver::Subscription| is_there(&s.installed_csv) && waits_for(s, problem);
+    let edits_what_runs = edits_what_runs || (is_approval && problem.subscriptions.iter().any(upgrades));
     if !is_approval && after.installed.len() < problem.installed.len() {
         Harm::Destroys
     } else if edits_what_runs {

@@ -320,3 +320,69 @@ fn misspelt_names_are_not_compared_without_end() {
     assert!(told > 0 && told * packages <= 1_000_000 / 57, "{told}");
     assert!(spent < LIMIT, "{spent:?}");
 }
+
+/// Each of a hundred bundles has two hundred requirements that 250 bundles meet: what would be put together is refused in time.
+#[test]
+fn requirements_with_too_many_candidates_are_not_put_together() {
+    let entry = |package: &str, number: u64, properties: Vec<EntryProperty>| BundleEntry {
+        name: format!("{package}.v1.{number}.0").into(),
+        package: package.into(),
+        channel: "stable".into(),
+        default_channel: true,
+        version: Some(Version::new(1, number, 0)),
+        replaces: (number > 0).then(|| format!("{package}.v1.{}.0", number - 1).into()),
+        skips: Arc::default(),
+        skip_range: None,
+        properties: properties.into(),
+        provided_apis: Arc::default(),
+        required_apis: Arc::default(),
+        bundle_path: None,
+        inline: None,
+        deprecation: None,
+    };
+    let own = |package: &str, number: u64| {
+        EntryProperty::new(
+            "olm.package",
+            format!(r#"{{"packageName":"{package}","version":"1.{number}.0"}}"#),
+        )
+    };
+    let required = |index: u64| {
+        EntryProperty::new(
+            "olm.package.required",
+            format!(r#"{{"packageName":"q","versionRange":">=0.{index}.0"}}"#),
+        )
+    };
+    let holders = (0..100).map(|number| {
+        let properties = std::iter::once(own("a", number)).chain((0..200).map(required));
+        entry("a", number, properties.collect())
+    });
+    let providers = (0..250).map(|number| entry("q", number, vec![own("q", number)]));
+    let problem = Problem {
+        namespace: "ns".to_owned(),
+        subscriptions: vec![Subscription {
+            name: "s".to_owned(),
+            package: "a".to_owned(),
+            channel: "stable".to_owned(),
+            catalog: key(),
+            ..Subscription::default()
+        }],
+        catalogs: vec![Catalog {
+            key: key(),
+            priority: 0,
+            content: Ok(Arc::new(Snapshot::new(holders.chain(providers)))),
+        }],
+        operator_group: olm_resolver::OperatorGroup {
+            count: 1,
+            ..olm_resolver::OperatorGroup::default()
+        },
+        ..Problem::default()
+    };
+    let error = olm_resolver::resolve(&problem).unwrap_err();
+    let causes: Vec<String> = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source())
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        causes.join(": ").contains("more than 4000000 candidates"),
+        "{causes:?}"
+    );
+}

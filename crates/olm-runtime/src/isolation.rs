@@ -78,6 +78,14 @@ pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'stat
     result.map_err(ended)?
 }
 
+/// Runs long work of a round on a thread of its own; a panic in it is one of the round, so that it is told on the round's object.
+pub async fn blocking_in_round<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    match blocking(work).await {
+        Ok(result) => result,
+        Err(panicked) => std::panic::resume_unwind(Box::new(panicked.message)),
+    }
+}
+
 /// From now on a panic on this thread that nobody isolated ends the process, after its message. This is the thread of the
 /// runtime and its tasks. Work on other threads (`spawn_blocking`) hands its panic to whoever waits for it as an error.
 pub fn end_process_on_panic() {

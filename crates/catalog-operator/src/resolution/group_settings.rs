@@ -27,6 +27,9 @@ const RETRY: DurationAnnotation = DurationAnnotation {
     most: LONGEST,
 };
 
+/// OperatorGroups of one namespace that are named where one is expected.
+const MAX_NAMED_GROUPS: usize = 10;
+
 /// Settings of the one OperatorGroup of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupSettings {
@@ -55,9 +58,18 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
             ));
         }
         several => {
-            let names: Vec<String> = several.iter().map(|group| group.name_any()).collect();
+            // A namespace may have thousands, and each of its Subscriptions says this.
+            let named = several
+                .iter()
+                .take(MAX_NAMED_GROUPS)
+                .map(|group| group.name_any());
+            let names: Vec<String> = named.collect();
+            let others = match several.len() - names.len() {
+                0 => String::new(),
+                others => format!(" and {others} others"),
+            };
             return Err(format!(
-                "found {} operatorGroups, expected 1: keep one of {} in namespace {namespace}",
+                "found {} operatorGroups, expected 1: keep one of {}{others} in namespace {namespace}",
                 several.len(),
                 names.join(", ")
             ));

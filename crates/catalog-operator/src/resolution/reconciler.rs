@@ -109,9 +109,9 @@ impl ResolutionReconciler {
         resolved: &Resolved,
         settings: &GroupSettings,
         pending: Pending,
-    ) -> Result<Progress, ObserveError> {
+    ) -> Progress {
         if let Some(error) = &resolved.error {
-            return Ok(Progress::Prevented(error.clone()));
+            return Progress::Prevented(error.clone());
         }
         let kubernetes = self.kubernetes().await;
         let now = clock::now();
@@ -125,14 +125,14 @@ impl ResolutionReconciler {
                 kubernetes.as_deref(),
                 now,
             );
-            components.push(progress.await?);
+            components.push(progress.await);
         }
-        Ok(Progress::Resolved {
+        Progress::Resolved {
             failures: resolved.failures.clone(),
             components,
             catalogs_pending: pending.any,
             reading: pending.reading,
-        })
+        }
     }
 
     /// Warnings about a namespace's annotations, as events on its OperatorGroup.
@@ -241,7 +241,7 @@ impl Reconciler for ResolutionReconciler {
         };
         observed.deprecations.clone_from(&resolved.deprecations);
         if resolve {
-            observed.progress = self.progress(namespace, &resolved, &settings, pending).await?;
+            observed.progress = self.progress(namespace, &resolved, &settings, pending).await;
         }
         Ok(Some(observed))
     }

@@ -8,7 +8,6 @@ use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
 use olm_fbc::entry::InlineBundle;
 use olm_resolver::Operator;
-use olm_runtime::error::ObserveError;
 use olm_runtime::{NamespacedName, isolation};
 
 use super::cluster_fit;
@@ -38,7 +37,7 @@ pub(crate) async fn progress(
     settings: &GroupSettings,
     kubernetes: Option<&str>,
     now: Timestamp,
-) -> Result<ComponentProgress, ObserveError> {
+) -> ComponentProgress {
     let ask = |operator: &Operator| {
         let request = UnpackRequest {
             image: operator.entry.bundle_path.as_deref()?.to_owned(),
@@ -60,17 +59,16 @@ pub(crate) async fn progress(
         .collect();
     let bundles = if missing.is_empty() {
         let (namespace, kubernetes) = (namespace.to_owned(), kubernetes.map(str::to_owned));
-        isolation::blocking(move || read(&component, states, &namespace, kubernetes.as_deref()))
+        isolation::blocking_in_round(move || read(&component, states, &namespace, kubernetes.as_deref()))
             .await
-            .map_err(|panicked| ObserveError::read("the steps of bundles", panicked))?
     } else {
         combine(&component, namespace, missing, Vec::new())
     };
-    Ok(ComponentProgress {
+    ComponentProgress {
         subscriptions,
         updates,
         bundles,
-    })
+    }
 }
 
 /// The steps of a component whose bundles are all there: as text, or, where there is no state, in the catalog.

@@ -11,14 +11,28 @@ use crate::explain::{Explanation, Failure, Reason};
 use crate::names::Names;
 use crate::problem::{InstalledCsv, Problem, Subscription};
 
+/// Other channels, or other catalogs, of one Subscription that are thought of.
+const MAX_ALTERNATIVES: usize = 50;
+
+/// What holds for all changes, whatever part of a namespace is looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    /// Subscriptions that nobody can change.
+    pub(super) untouchable: &'a BTreeSet<String>,
+    /// Names of packages and channels, compared within a budget.
+    pub(super) compared: &'a Names,
+    /// The least harm of carrying out a plan that waits: it brings what the whole namespace waits for.
+    pub(super) approval: Harm,
+}
+
 /// Possible changes with what they do, the gentlest first. Among those equally gentle the likeliest of each Subscription and
 /// kind comes before the second of any, so that nothing is left out for its name alone.
-pub(super) fn of(
-    problem: &Problem,
-    explanation: &Explanation,
-    untouchable: &BTreeSet<String>,
-    compared: &Names,
-) -> Vec<(Change, Harm)> {
+pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_>) -> Vec<(Change, Harm)> {
+    let Bounds {
+        untouchable,
+        compared,
+        approval,
+    } = bounds;
     let mut groups: Vec<Vec<Change>> = Vec::new();
     let names = explanation.taking_part();
     let mut contested = replaced_by(explanation);
@@ -48,7 +62,7 @@ pub(super) fn of(
             ));
         }
         if (takes_part || explanation.subscriptions.contains(&subscription.name))
-            && waits(problem, subscription)
+            && problem.awaits_plan(subscription)
         {
             groups.push(vec![Change::Approve {
                 subscription: subscription.name.clone(),
@@ -67,7 +81,10 @@ pub(super) fn of(
     for group in groups {
         let mut places: BTreeMap<Harm, usize> = BTreeMap::new();
         for change in group {
-            let harm = change.harm(problem);
+            let harm = match change {
+                Change::Approve { .. } => change.harm(problem).max(approval),
+                _ => change.harm(problem),
+            };
             let place = places.entry(harm).or_default();
             changes.push((harm, *place, change));
             *place += 1;
@@ -109,18 +126,6 @@ fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Ite
     found.into_iter()
 }
 
-/// Whether an InstallPlan for the Subscription waits or is under way.
-fn waits(problem: &Problem, subscription: &Subscription) -> bool {
-    let Subscription {
-        current_csv,
-        installed_csv,
-        ..
-    } = subscription;
-    !current_csv.is_empty()
-        && current_csv != installed_csv
-        && !problem.installed.iter().any(|csv| csv.name == *current_csv)
-}
-
 /// Changes of one Subscription, by kind; of one kind the likeliest first.
 fn of_subscription(
     problem: &Problem,
@@ -134,10 +139,12 @@ fn of_subscription(
         .catalogs
         .iter()
         .find(|catalog| catalog.key == subscription.catalog);
+    let is_running = runs(problem, subscription);
     if let Some(snapshot) = own.and_then(|catalog| catalog.content.as_deref().ok()) {
         if snapshot.has_package(&subscription.package) {
             groups.push(channels(snapshot, subscription, compared));
-        } else {
+        } else if !is_running {
+            // Where something runs, the package was there under its name; another one would take the place of what runs.
             let meant = compared.package(&subscription.catalog, snapshot, &subscription.package);
             groups.extend(meant.map(|to| {
                 vec![Change::Package {
@@ -173,8 +180,7 @@ fn of_subscription(
         from: subscription.catalog.clone(),
         to: catalog.key.clone(),
     });
-    groups.push(catalogs.collect());
-    let is_running = runs(problem, subscription);
+    groups.push(catalogs.take(MAX_ALTERNATIVES).collect());
     if !subscription.starting_csv.is_empty() && !is_running {
         groups.push(vec![Change::AnyStart {
             subscription: name(),
@@ -218,10 +224,13 @@ fn channels(snapshot: &Snapshot, subscription: &Subscription, compared: &Names) 
         let newest = entries().filter_map(|entry| entry.version.clone()).max();
         (Some(*channel) != meant, !is_default, Reverse(newest), *channel)
     });
-    let changes = others.into_iter().map(|to| Change::Channel {
-        subscription: subscription.name.clone(),
-        from: now.clone(),
-        to: to.to_owned(),
-    });
+    let changes = others
+        .into_iter()
+        .take(MAX_ALTERNATIVES)
+        .map(|to| Change::Channel {
+            subscription: subscription.name.clone(),
+            from: now.clone(),
+            to: to.to_owned(),
+        });
     changes.collect()
 }

@@ -115,6 +115,10 @@ impl Change {
         if self.destroys().is_some() {
             return Harm::Destroys;
         }
+        // A plan brings what all Subscriptions of the namespace wait for.
+        if matches!(self, Change::Approve { .. }) && upgrades_wait(problem) {
+            return Harm::Running;
+        }
         let Some(name) = self.subscription() else {
             return Harm::Running;
         };
@@ -235,4 +239,10 @@ pub(super) fn runs(problem: &Problem, subscription: &Subscription) -> bool {
         .installed
         .iter()
         .any(|csv| !csv.copied && csv.name == subscription.installed_csv)
+}
+
+/// Whether an InstallPlan that waits would upgrade what runs.
+pub(super) fn upgrades_wait(problem: &Problem) -> bool {
+    let mut all = problem.subscriptions.iter();
+    all.any(|subscription| runs(problem, subscription) && problem.awaits_plan(subscription))
 }

@@ -55,7 +55,7 @@ impl Regions {
             .map(|(place, s)| (s.name.as_str(), place))
             .collect();
         let universe = Universe::new(&wide).ok()?;
-        let variables = variables::build(&wide, &universe);
+        let variables = variables::build(&wide, &universe).ok()?;
         let entries: Vec<String> = universe
             .installed()
             .map(|(_, entry)| entry.name.to_string())

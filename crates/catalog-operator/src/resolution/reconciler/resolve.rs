@@ -9,6 +9,7 @@ use olm_api::v1alpha1::{CatalogSource, Subscription, SubscriptionState, Subscrip
 use olm_resolver::{Catalog, CatalogKey, Problem};
 use olm_runtime::NamespacedName;
 use olm_runtime::error::ObserveError;
+use olm_runtime::isolation;
 
 use super::super::group_settings::GroupSettings;
 use super::super::input::{ResolutionInput, installed_csv, mark_replaced, resolver_subscription};
@@ -159,9 +160,7 @@ impl ResolutionReconciler {
             runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         };
         let of = input.clone();
-        let resolved = tokio::task::spawn_blocking(move || Arc::new(resolved::resolve(&of, &problem)))
-            .await
-            .map_err(|error| ObserveError::read(format!("resolution of namespace {namespace}"), error))?;
+        let resolved = isolation::blocking_in_round(move || Arc::new(resolved::resolve(&of, &problem))).await;
         for text in &resolved.resolution.excluded {
             tracing::warn!(namespace, "{text}");
         }
