@@ -32,7 +32,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use olm_api::labels;
@@ -43,23 +44,40 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Plan, Target, status_patch};
+use olm_runtime::store::Store;
 
 use self::connection::Connections;
 use self::decide::Verdict;
 use self::observed::Observed;
 use self::pod::PodSettings;
-use crate::stores::Stores;
+
+/// Stores that CatalogSources are observed from.
+#[derive(Clone)]
+pub(crate) struct CatalogStores {
+    /// CatalogSources of all namespaces.
+    pub sources: Store<CatalogSource>,
+    /// Namespaces, metadata only.
+    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+    /// Pods with a catalog label.
+    pub pods: Store<Pod>,
+    /// Services we manage.
+    pub services: Store<Service>,
+    /// ServiceAccounts we manage.
+    pub service_accounts: Store<ServiceAccount>,
+    /// NetworkPolicies we manage.
+    pub policies: Store<NetworkPolicy>,
+}
 
 /// Reconciles CatalogSources.
 pub(crate) struct CatalogSourceReconciler {
-    stores: Stores,
+    stores: CatalogStores,
     connections: Connections,
     settings: PodSettings,
 }
 
 impl CatalogSourceReconciler {
     /// `settings.namespace_restricted` is looked up for each source; its value here does not matter.
-    pub(crate) fn new(stores: Stores, connections: Connections, settings: PodSettings) -> Self {
+    pub(crate) fn new(stores: CatalogStores, connections: Connections, settings: PodSettings) -> Self {
         Self {
             stores,
             connections,
@@ -129,7 +147,7 @@ impl Reconciler for CatalogSourceReconciler {
             },
             service_account: self
                 .stores
-                .accounts
+                .service_accounts
                 .get(namespace, &objects::service_account_name(&source)),
             server_policy: policy(objects::SERVER_POLICY_SUFFIX),
             unpack_policy: policy(objects::UNPACK_POLICY_SUFFIX),

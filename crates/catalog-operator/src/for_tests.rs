@@ -36,7 +36,7 @@ pub mod catalog_source {
 pub mod install_plan {
     pub use crate::install_plan::decide::decide;
     pub use crate::install_plan::observe::{BundleContent, Reads, observe};
-    pub use crate::install_plan::pruning::prune;
+    pub use crate::install_plan::prune;
     pub use crate::install_plan::status::status;
     pub use crate::install_plan::steps::plan_steps;
 }
