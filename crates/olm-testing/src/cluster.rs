@@ -255,7 +255,7 @@ impl FakeCluster {
 
     // === What happened ===
 
-    /// What was asked for since the beginning or since [`FakeCluster::clear_log`].
+    /// What was asked for since the beginning.
     pub fn log(&self) -> Log {
         lock(&self.shared.log).clone()
     }
