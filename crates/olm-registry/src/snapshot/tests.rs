@@ -118,14 +118,17 @@ fn a_bundle_becomes_an_entry() {
 fn whatever_a_catalog_can_make_large_counts_and_what_bundles_share_counts_once() {
     let long = "x".repeat(100_000);
     let plain = fetched(vec![bundle("stable", "a.v1")]).bytes;
-    let large: [(&str, fn(&mut proto::Bundle, &str)); 5] = [
+    type Change = fn(&mut proto::Bundle, &str);
+    let large: [(&str, Change); 5] = [
         ("properties", |bundle, text| {
             bundle.properties.push(property("x.large", &format!("{text:?}")));
         }),
         ("provided APIs", |bundle, text| {
-            bundle.provided_apis.push(api(text))
+            bundle.provided_apis.push(api(text));
         }),
-        ("skips", |bundle, text| bundle.skips.push(text.to_owned())),
+        ("skips", |bundle, text| {
+            bundle.skips.push(text.to_owned());
+        }),
         ("manifests", |bundle, text| {
             bundle.bundle_path.clear();
             bundle.csv_json = text.to_owned();
