@@ -2,7 +2,7 @@
 //!
 //! A level names the last migration to run; all before it run too. Rules: `docs/reference/catalog-files.md`.
 
-use olm_fbc::did_you_mean::did_you_mean;
+use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::property::{CsvMetadata, Property, kinds};
 use olm_fbc::schema::{Blob, Bundle};
 
@@ -20,13 +20,8 @@ pub enum Level {
 
 /// No level has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown migration level {0:?} (known: {known}){meant}", known = Level::names().join(", "), meant = near_level(.0))]
+#[error("unknown migration level {0:?} (known: {known}){meant}", known = Level::names().join(", "), meant = suggestion(.0, Level::names()))]
 pub struct UnknownLevel(pub String);
-
-/// `: did you mean "all"?`, or nothing if no name is near.
-fn near_level(name: &str) -> String {
-    did_you_mean(name, Level::names()).map_or_else(String::new, |meant| format!(": did you mean {meant:?}?"))
-}
 
 impl Level {
     /// Everything there is.

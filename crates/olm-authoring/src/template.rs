@@ -48,7 +48,7 @@ pub enum TemplateError {
     /// The kind is none of the known ones.
     #[error(
         "invalid template type {0:?}, must be one of: [basic semver substitutes]{hint}",
-        hint = hints::meant(.0, Kind::ALL.map(Kind::name))
+        hint = olm_fbc::did_you_mean::suggestion(.0, Kind::ALL.map(Kind::name))
     )]
     UnknownKind(String),
     /// It is of another kind than asked for.

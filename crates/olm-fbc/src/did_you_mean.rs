@@ -24,6 +24,11 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, name)| name)
 }
 
+/// `: did you mean "stable"?` for the end of an error, or nothing if no known name is near; see [`did_you_mean`].
+pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    did_you_mean(word, known).map_or_else(String::new, |meant| format!(": did you mean {meant:?}?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::did_you_mean;

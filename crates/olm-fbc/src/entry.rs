@@ -11,7 +11,7 @@ use go_compat::semver::{Range, Version};
 use crate::property::{self, Gvk, PropertyError, Typed};
 
 /// A bundle as one channel of a package offers it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BundleEntry {
     /// Name of the CSV.
     pub name: Arc<str>,

@@ -170,14 +170,8 @@ fn bundle(index: usize, bundles: usize) -> BundleEntry {
         default_channel: true,
         version: Version::parse(&version).ok(),
         replaces: (minor > 0).then(|| format!("p{package}.v1.{}.0", minor - 1).into()),
-        skips: Arc::default(),
-        skip_range: None,
         properties: properties.into(),
-        provided_apis: Arc::default(),
-        required_apis: Arc::default(),
-        bundle_path: None,
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     }
 }
 

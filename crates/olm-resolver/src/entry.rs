@@ -192,20 +192,11 @@ mod tests {
             name: "a".into(),
             package: "p".into(),
             channel: "c".into(),
-            default_channel: false,
-            version: None,
-            replaces: None,
-            skips: Arc::default(),
-            skip_range: None,
             properties: rows
                 .iter()
                 .map(|(kind, value)| EntryProperty::new(*kind, *value))
                 .collect(),
-            provided_apis: Arc::default(),
-            required_apis: Arc::default(),
-            bundle_path: None,
-            inline: None,
-            deprecation: None,
+            ..BundleEntry::default()
         })
     }
 

@@ -3,7 +3,7 @@
 use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::property::Gvk;
 
-use crate::catalog::{Catalog, CatalogKey};
+use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::enumeration::list;
 use crate::runtime_constraint::RuntimeConstraint;
 
@@ -44,8 +44,14 @@ impl Problem {
         }
     }
 
+    /// The content of a catalog; `None` where there is no such catalog, or it cannot be read.
+    pub fn snapshot(&self, key: &CatalogKey) -> Option<&Snapshot> {
+        let catalog = self.catalogs.iter().find(|catalog| catalog.key == *key)?;
+        catalog.content.as_deref().ok()
+    }
+
     /// Whether the Subscription waits for an InstallPlan to be approved or carried out.
-    pub(crate) fn awaits_plan(&self, subscription: &Subscription) -> bool {
+    pub fn awaits_plan(&self, subscription: &Subscription) -> bool {
         let Subscription {
             current_csv,
             installed_csv,

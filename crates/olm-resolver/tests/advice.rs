@@ -112,14 +112,8 @@ fn entries<'d>(channels: &'d [Channel], catalog: &'d str) -> impl Iterator<Item 
                 default_channel: *channel == "stable",
                 version: Some(Version::new(place as u64 + 1, 0, 0)),
                 replaces: (place > 0).then(|| name(*package, channel, place).into()),
-                skips: Arc::default(),
-                skip_range: None,
                 properties: properties(*package, place + 1, bundle).into(),
-                provided_apis: Arc::default(),
-                required_apis: Arc::default(),
-                bundle_path: None,
-                inline: None,
-                deprecation: None,
+                ..BundleEntry::default()
             })
         })
 }
@@ -195,11 +189,6 @@ prop_compose! {
     }
 }
 
-fn snapshot<'p>(problem: &'p Problem, key: &CatalogKey) -> Option<&'p Snapshot> {
-    let catalog = problem.catalogs.iter().find(|catalog| catalog.key == *key)?;
-    catalog.content.as_deref().ok()
-}
-
 /// Everything that could be changed, whoever takes part in the contradiction.
 fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bool) -> Vec<Change> {
     let mut all = Vec::new();
@@ -211,7 +200,7 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
         let subscription = || s.name.clone();
         let is_there = |csv: &String| problem.installed.iter().any(|installed| installed.name == *csv);
         let runs = is_there(&s.installed_csv);
-        if let Some(own) = snapshot(problem, &s.catalog) {
+        if let Some(own) = problem.snapshot(&s.catalog) {
             let channels: Vec<&str> = own.channel_names(&s.package).collect();
             if channels.is_empty() {
                 // Where something runs, another package would take its place.
@@ -234,7 +223,8 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
             );
         }
         for other in problem.catalogs.iter().filter(|other| other.key != s.catalog) {
-            if snapshot(problem, &other.key)
+            if problem
+                .snapshot(&other.key)
                 .unwrap()
                 .channel_names(&s.package)
                 .next()

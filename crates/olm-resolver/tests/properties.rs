@@ -125,13 +125,8 @@ impl Bundle {
             version: Some(Version::new(self.version, 0, 0)),
             replaces: previous.as_deref().map(Into::into),
             skips: skipped.collect(),
-            skip_range: None,
             properties: self.properties().into(),
-            provided_apis: Arc::default(),
-            required_apis: Arc::default(),
-            bundle_path: None,
-            inline: None,
-            deprecation: None,
+            ..BundleEntry::default()
         }
     }
 

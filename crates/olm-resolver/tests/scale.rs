@@ -51,14 +51,8 @@ fn entries(packages: usize) -> Vec<BundleEntry> {
         default_channel: channel == "stable",
         version: Some(Version::new(1, minor as u64, 0)),
         replaces: (minor > 0).then(|| format!("p{package}.v1.{}.0", minor - 1).into()),
-        skips: Arc::default(),
-        skip_range: None,
         properties: properties(package, minor).into(),
-        provided_apis: Arc::default(),
-        required_apis: Arc::default(),
-        bundle_path: None,
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     });
     entries.collect()
 }
@@ -103,21 +97,50 @@ fn question(packages: usize) -> Question {
             ..Subscription::default()
         }
     });
-    let subscriptions = subscriptions.collect();
+    let problem = problem(subscriptions, entries(packages));
     Question {
-        problem: Problem {
-            namespace: "ns".to_owned(),
-            subscriptions,
-            installed,
-            catalogs: vec![Catalog {
-                key: key(),
-                priority: 0,
-                content: Ok(Arc::new(Snapshot::new(entries(packages)))),
-            }],
-            ..Problem::default()
-        },
+        problem: Problem { installed, ..problem },
         ..Question::default()
     }
+}
+
+/// A namespace with one catalog, and nothing installed.
+fn problem(
+    subscriptions: impl Iterator<Item = Subscription>,
+    entries: impl IntoIterator<Item = BundleEntry>,
+) -> Problem {
+    Problem {
+        namespace: "ns".to_owned(),
+        subscriptions: subscriptions.collect(),
+        catalogs: vec![Catalog {
+            key: key(),
+            priority: 0,
+            content: Ok(Arc::new(Snapshot::new(entries))),
+        }],
+        ..Problem::default()
+    }
+}
+
+/// A Subscription that has nothing yet.
+fn subscription(name: String, package: String) -> Subscription {
+    Subscription {
+        name,
+        package,
+        channel: "stable".to_owned(),
+        catalog: key(),
+        ..Subscription::default()
+    }
+}
+
+/// The plan of a namespace, and the time of a processor that it took.
+fn planned(problem: Problem) -> (Plan, Duration) {
+    let question = Question {
+        problem,
+        ..Question::default()
+    };
+    let watch = Stopwatch::start();
+    let plan = plan(&question).unwrap();
+    (plan, watch.spent())
 }
 
 /// A stopwatch that stands still while other processes have the processor, where the kernel tells (Linux).
@@ -205,42 +228,14 @@ fn thousands_of_failures_that_hang_together_share_one_budget() {
                 channel: channel.into(),
                 default_channel: channel == "stable",
                 version: Some(Version::new(1, 0, 0)),
-                replaces: None,
-                skips: Arc::default(),
-                skip_range: None,
                 properties: [property].into(),
-                provided_apis: Arc::default(),
-                required_apis: Arc::default(),
-                bundle_path: None,
-                inline: None,
-                deprecation: None,
+                ..BundleEntry::default()
             }
         })
     });
-    let subscriptions = (0..count).map(|package| Subscription {
-        name: format!("s{package}"),
-        package: format!("p{package}"),
-        channel: "stable".to_owned(),
-        catalog: key(),
-        ..Subscription::default()
-    });
-    let problem = Problem {
-        namespace: "ns".to_owned(),
-        subscriptions: subscriptions.collect(),
-        catalogs: vec![Catalog {
-            key: key(),
-            priority: 0,
-            content: Ok(Arc::new(Snapshot::new(entries))),
-        }],
-        ..Problem::default()
-    };
-    let watch = Stopwatch::start();
-    let plan = plan(&Question {
-        problem,
-        ..Question::default()
-    })
-    .unwrap();
-    let spent = watch.spent();
+    let subscriptions = (0..count).map(|package| subscription(format!("s{package}"), format!("p{package}")));
+    let problem = problem(subscriptions, entries);
+    let (plan, spent) = planned(problem);
     let (whole, cut): (Vec<_>, Vec<_>) = plan
         .unsatisfiable
         .iter()
@@ -278,40 +273,12 @@ fn misspelt_names_are_not_compared_without_end() {
         channel: "stable".into(),
         default_channel: true,
         version: Some(Version::new(1, 0, 0)),
-        replaces: None,
-        skips: Arc::default(),
-        skip_range: None,
-        properties: Arc::default(),
-        provided_apis: Arc::default(),
-        required_apis: Arc::default(),
-        bundle_path: None,
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     });
-    let subscriptions = (0..count).map(|package| Subscription {
-        name: format!("s{package}"),
-        package: format!("{}x", name(package)),
-        channel: "stable".to_owned(),
-        catalog: key(),
-        ..Subscription::default()
-    });
-    let problem = Problem {
-        namespace: "ns".to_owned(),
-        subscriptions: subscriptions.collect(),
-        catalogs: vec![Catalog {
-            key: key(),
-            priority: 0,
-            content: Ok(Arc::new(Snapshot::new(entries))),
-        }],
-        ..Problem::default()
-    };
-    let watch = Stopwatch::start();
-    let plan = plan(&Question {
-        problem,
-        ..Question::default()
-    })
-    .unwrap();
-    let spent = watch.spent();
+    let subscriptions =
+        (0..count).map(|package| subscription(format!("s{package}"), format!("{}x", name(package))));
+    let problem = problem(subscriptions, entries);
+    let (plan, spent) = planned(problem);
     let meant =
         |part: &&olm_resolver::plan::Unsatisfiable| part.tree[0].because[0].text.contains("did you mean");
     let told = plan.unsatisfiable.iter().filter(meant).count();
@@ -331,14 +298,8 @@ fn requirements_with_too_many_candidates_are_not_put_together() {
         default_channel: true,
         version: Some(Version::new(1, number, 0)),
         replaces: (number > 0).then(|| format!("{package}.v1.{}.0", number - 1).into()),
-        skips: Arc::default(),
-        skip_range: None,
         properties: properties.into(),
-        provided_apis: Arc::default(),
-        required_apis: Arc::default(),
-        bundle_path: None,
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     };
     let own = |package: &str, number: u64| {
         EntryProperty::new(
@@ -357,26 +318,9 @@ fn requirements_with_too_many_candidates_are_not_put_together() {
         entry("a", number, properties.collect())
     });
     let providers = (0..250).map(|number| entry("q", number, vec![own("q", number)]));
-    let problem = Problem {
-        namespace: "ns".to_owned(),
-        subscriptions: vec![Subscription {
-            name: "s".to_owned(),
-            package: "a".to_owned(),
-            channel: "stable".to_owned(),
-            catalog: key(),
-            ..Subscription::default()
-        }],
-        catalogs: vec![Catalog {
-            key: key(),
-            priority: 0,
-            content: Ok(Arc::new(Snapshot::new(holders.chain(providers)))),
-        }],
-        operator_group: olm_resolver::OperatorGroup {
-            count: 1,
-            ..olm_resolver::OperatorGroup::default()
-        },
-        ..Problem::default()
-    };
+    let asked = std::iter::once(subscription("s".to_owned(), "a".to_owned()));
+    let mut problem = problem(asked, holders.chain(providers));
+    problem.operator_group.count = 1;
     let error = olm_resolver::resolve(&problem).unwrap_err();
     let causes: Vec<String> = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source())
         .map(ToString::to_string)

@@ -2,17 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use olm_fbc::did_you_mean::did_you_mean;
+use olm_fbc::did_you_mean::{did_you_mean, suggestion};
 
 /// So many names are compared with one that is not among them.
 const MAX_COMPARED: usize = 10_000;
 
 /// `: did you mean "stable"?`, or nothing if no known name is near.
 pub(crate) fn name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    match did_you_mean(word, known.into_iter().take(MAX_COMPARED)) {
-        Some(meant) => format!(": did you mean {meant:?}?"),
-        None => String::new(),
-    }
+    suggestion(word, known.into_iter().take(MAX_COMPARED))
 }
 
 /// `: did you mean "./catalog"?` for a path that is not there, or nothing if nothing beside it has a similar name.

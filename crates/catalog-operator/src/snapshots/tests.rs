@@ -44,16 +44,8 @@ fn entry(number: usize) -> BundleEntry {
         package: "a".into(),
         channel: "stable".into(),
         default_channel: true,
-        version: None,
-        replaces: None,
-        skips: Arc::new([]),
-        skip_range: None,
-        properties: Arc::new([]),
-        provided_apis: Arc::new([]),
-        required_apis: Arc::new([]),
         bundle_path: Some("quay.io/a/b:1".into()),
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     }
 }
 

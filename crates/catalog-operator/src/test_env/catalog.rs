@@ -19,18 +19,12 @@ pub fn bundle(name: &str) -> BundleRow {
         channel: "stable".into(),
         default_channel: true,
         version: Version::parse(&text).ok(),
-        replaces: None,
-        skips: Arc::new([]),
-        skip_range: None,
         properties: Arc::new([EntryProperty::new(
             "olm.package",
             format!(r#"{{"packageName": "{package}", "version": "{text}"}}"#),
         )]),
-        provided_apis: Arc::new([]),
-        required_apis: Arc::new([]),
         bundle_path: Some(format!("reg/{package}:v{version}").into()),
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     })
 }
 

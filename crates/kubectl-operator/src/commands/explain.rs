@@ -69,7 +69,7 @@ fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<(String, V
             text,
             "{}: {}",
             subscription.name,
-            standing(problem, subscription, next.map(|u| &*u.current_csv))
+            state_text(problem, subscription, next.map(|u| &*u.current_csv))
         )?;
         let reasons = held
             .iter()
@@ -87,14 +87,13 @@ fn explain(question: &Question, name: Option<&str>) -> anyhow::Result<(String, V
     Ok((text, verdict))
 }
 
-fn standing(problem: &Problem, subscription: &Subscription, next: Option<&str>) -> String {
-    let there = |name: &str| problem.installed.iter().any(|csv| csv.name == name);
+fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>) -> String {
     let Subscription {
         current_csv,
         installed_csv,
         ..
     } = subscription;
-    if !current_csv.is_empty() && current_csv != installed_csv && !there(current_csv) {
+    if problem.awaits_plan(subscription) {
         return format!(
             "waits for {current_csv}: its InstallPlan is being carried out, or has to be approved (kubectl get installplan -n \
              {})",

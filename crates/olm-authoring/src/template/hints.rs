@@ -1,25 +1,17 @@
 //! What was probably meant by names in a template that nobody knows or reads.
 
 use go_compat::json::Fields;
-use olm_fbc::did_you_mean::did_you_mean;
+use olm_fbc::did_you_mean::{did_you_mean, suggestion};
 use olm_fbc::misspelling::{misspellings, misspelt_keys};
 use olm_fbc::schema::{Blob, BlobError};
 use serde_json::{Map, Value};
 
 use super::{Kind, SUBSTITUTIONS};
 
-/// `: did you mean "stable"?`, or nothing if no known name is near.
-pub(super) fn meant<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    match did_you_mean(word, known) {
-        Some(meant) => format!(": did you mean {meant:?}?"),
-        None => String::new(),
-    }
-}
-
 /// What was meant by an unknown schema of a template, and those there are.
 pub(super) fn schema(found: &str) -> String {
     let known = Kind::ALL.map(Kind::schema);
-    format!("; known are {}{}", known.join(", "), meant(found, known))
+    format!("; known are {}{}", known.join(", "), suggestion(found, known))
 }
 
 /// The key that was probably meant as `schema`, as part of an error.

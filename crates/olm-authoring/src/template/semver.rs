@@ -11,9 +11,9 @@ use olm_fbc::property::Typed;
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package};
 use serde_json::{Map, Value};
 
-use super::hints::meant;
 use super::{Rendered, TemplateError};
 use crate::bundle::object;
+use olm_fbc::did_you_mean::suggestion;
 
 /// Lists of bundles, from the least to the most stable.
 const ARCHETYPES: [&str; 3] = ["candidate", "fast", "stable"];
@@ -101,7 +101,7 @@ impl Semver {
             _ => {
                 return Err(format!(
                     "unknown defaultChannelTypePreference: {preference:?}, valid values are 'major' and 'minor'{}",
-                    meant(&preference, ["major", "minor"])
+                    suggestion(&preference, ["major", "minor"])
                 ));
             }
         };
@@ -222,7 +222,7 @@ fn object_of<'a>(what: &str, value: &'a Value) -> Result<&'a Map<String, Value>,
 fn unknown_field(key: &str, place: &str, known: &[&str]) -> String {
     format!(
         "unknown field {key:?}{place}{}",
-        meant(key, known.iter().copied())
+        suggestion(key, known.iter().copied())
     )
 }
 
@@ -245,7 +245,7 @@ fn read_images(archetype: &str, value: &Value) -> Result<Vec<String>, String> {
                 match image.as_str() {
                     Some(image) if key.eq_ignore_ascii_case("image") => images.push(image.to_owned()),
                     _ => {
-                        let meant = meant(key, ["image"]);
+                        let meant = suggestion(key, ["image"]);
                         return Err(format!(
                             "unknown or wrong field {key:?} in {archetype}.bundles{meant}"
                         ));

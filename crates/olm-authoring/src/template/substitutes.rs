@@ -11,8 +11,8 @@ use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry};
 use olm_fbc::validate::Checker;
 use serde_json::Value;
 
-use super::hints::meant;
 use super::{Rendered, SUBSTITUTIONS, TemplateError, read_entries};
+use olm_fbc::did_you_mean::suggestion;
 
 /// Annotation of a CSV whose build metadata is a release.
 const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
@@ -131,7 +131,7 @@ fn substitute(blobs: &mut Vec<Blob>, substitution: &Substitution, rendered: &Ren
                 Blob::Bundle(bundle) => Some(bundle.name.as_str()),
                 _ => None,
             });
-            let meant = meant(base, names.take(MAX_COMPARED));
+            let meant = suggestion(base, names.take(MAX_COMPARED));
             format!("base bundle {base:?} does not exist in catalog{meant}")
         })?;
     let base_version = version_release(base_bundle)

@@ -135,12 +135,8 @@ fn of_subscription(
 ) -> Vec<Vec<Change>> {
     let name = || subscription.name.clone();
     let mut groups = Vec::new();
-    let own = problem
-        .catalogs
-        .iter()
-        .find(|catalog| catalog.key == subscription.catalog);
     let is_running = runs(problem, subscription);
-    if let Some(snapshot) = own.and_then(|catalog| catalog.content.as_deref().ok()) {
+    if let Some(snapshot) = problem.snapshot(&subscription.catalog) {
         if snapshot.has_package(&subscription.package) {
             groups.push(channels(snapshot, subscription, compared));
         } else if !is_running {

@@ -22,7 +22,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    fn leaf(text: impl Into<String>) -> Self {
+    /// A statement that rests on nothing.
+    pub(crate) fn leaf(text: impl Into<String>) -> Self {
         Tree {
             text: text.into(),
             because: Vec::new(),

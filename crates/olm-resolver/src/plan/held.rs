@@ -88,8 +88,7 @@ fn without_a_way(
         .installed
         .get(installed.as_str())
         .is_some_and(|csv| !csv.copied);
-    let catalog = problem.catalogs.iter().find(|c| c.key == *catalog)?;
-    let snapshot = catalog.content.as_deref().ok()?;
+    let snapshot = problem.snapshot(catalog)?;
     if !is_there || offered.contains(name) {
         return None;
     }
@@ -110,10 +109,6 @@ fn without_a_way(
     } else {
         format!("channel {channel}")
     };
-    let leaf = |text: String| Tree {
-        text,
-        because: Vec::new(),
-    };
     Some(HeldBack {
         subscription: name.clone(),
         installed: installed.clone(),
@@ -121,11 +116,11 @@ fn without_a_way(
             "subscription {name} stays at {installed}: no entry leads from {installed} to {heads}"
         ),
         tree: vec![
-            leaf(format!(
+            Tree::leaf(format!(
                 "no entry of {place} in catalog {} names {installed} in replaces or skips, or has its version in a skipRange",
-                catalog.key
+                catalog
             )),
-            leaf(format!(
+            Tree::leaf(format!(
                 "another channel may lead on: see --target; else the publisher of the catalog has to add the way, or delete \
                  subscription {name} and clusterserviceversion {installed} and subscribe again [destroys what runs: {installed}]"
             )),

@@ -29,8 +29,7 @@ fn of_subscription(problem: &Problem, subscription: &Subscription) -> Vec<String
         installed_csv: installed,
         ..
     } = subscription;
-    let catalog = problem.catalogs.iter().find(|c| c.key == subscription.catalog);
-    let Some(snapshot) = catalog.and_then(|catalog| catalog.content.as_deref().ok()) else {
+    let Some(snapshot) = problem.snapshot(&subscription.catalog) else {
         return Vec::new();
     };
     let own = snapshot.find(package, channel, installed);

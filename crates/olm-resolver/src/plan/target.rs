@@ -1,7 +1,7 @@
 //! The question how to get to one version.
 
 use super::unreachable::no_way;
-use super::way::{Target, is_at, search, snapshot, versions_text};
+use super::way::{Target, is_at, search, versions_text};
 use super::{Plan, Question};
 use crate::problem::{Problem, Subscription};
 use crate::resolve::ResolveError;
@@ -62,7 +62,7 @@ pub fn plan_to(question: &Question, target: &Target) -> Result<Plan, TargetError
 
 /// Whether the Subscription's package has the target's version.
 fn offers_target(problem: &Problem, subscription: &Subscription, target: &Target) -> bool {
-    snapshot(problem, subscription).is_some_and(|snapshot| {
+    problem.snapshot(&subscription.catalog).is_some_and(|snapshot| {
         let mut entries = snapshot
             .entries()
             .iter()

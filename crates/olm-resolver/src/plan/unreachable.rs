@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use go_compat::semver::Version;
 
-use super::way::{Move, Target, moves, search, snapshot, versions_text};
+use super::way::{Move, Target, moves, search, versions_text};
 use super::{Plan, Question, Unsatisfiable, plan};
 use crate::entry::Entry;
 use crate::explain::{Explanation, Tree};
@@ -24,14 +24,14 @@ pub(super) fn no_way(
     reached: &[Problem],
 ) -> Result<Plan, ResolveError> {
     let ahead = plan(question)?;
-    let mut tree: Vec<Tree> = vec![leaf(versions_text(&question.problem, subscription))];
+    let mut tree: Vec<Tree> = vec![Tree::leaf(versions_text(&question.problem, subscription))];
     let instead: Vec<&str> = ahead
         .install()
         .filter(|install| install.package == subscription.package)
         .map(|install| install.name.as_str())
         .collect();
     if !instead.is_empty() {
-        tree.push(leaf(format!(
+        tree.push(Tree::leaf(format!(
             "the channel leads to {} instead",
             instead.join(", then ")
         )));
@@ -39,7 +39,7 @@ pub(super) fn no_way(
     let installed = subscription.installed_csv.as_str();
     let distances = Distances::new(&question.problem, subscription, target);
     if !installed.is_empty() && !distances.known.contains_key(installed) {
-        tree.push(leaf(format!(
+        tree.push(Tree::leaf(format!(
             "no entry of any channel leads from {installed} to it by replaces, skips or skipRange"
         )));
     }
@@ -75,13 +75,6 @@ pub(super) fn no_way(
     })
 }
 
-fn leaf(text: String) -> Tree {
-    Tree {
-        text,
-        because: Vec::new(),
-    }
-}
-
 /// How many entries there are, one replacing or skipping the other, from a version to the target.
 struct Distances {
     /// By name of the ClusterServiceVersion; what nothing leads on from is not in it.
@@ -90,7 +83,8 @@ struct Distances {
 
 impl Distances {
     fn new(problem: &Problem, subscription: &Subscription, target: &Target) -> Self {
-        let entries: Vec<&Entry> = snapshot(problem, subscription)
+        let entries: Vec<&Entry> = problem
+            .snapshot(&subscription.catalog)
             .iter()
             .flat_map(|snapshot| snapshot.entries())
             .filter(|entry| *entry.package == *subscription.package)
@@ -198,7 +192,7 @@ fn leads_nearer(
     distance: usize,
     distances: &Distances,
 ) -> bool {
-    let Some(snapshot) = snapshot(problem, subscription) else {
+    let Some(snapshot) = problem.snapshot(&subscription.catalog) else {
         return false;
     };
     if subscription.installed_csv.is_empty() {
@@ -261,7 +255,7 @@ fn anew(
     } else {
         format!("with {}", fields.into_iter().collect::<Vec<_>>().join(" and "))
     };
-    Ok(Some(leaf(format!(
+    Ok(Some(Tree::leaf(format!(
         "to get there, delete subscription {} and clusterserviceversion {installed}, and subscribe again {with} [destroys what \
          runs: {installed}]",
         subscription.name

@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, BinaryHeap};
 use go_compat::semver::Version;
 
 use super::{CHANNEL, Edit, MAX_STEPS, Plan, Question, STARTING_CSV, notes};
-use crate::catalog::Snapshot;
 use crate::problem::{Problem, Subscription};
 use crate::resolve::{Resolution, ResolveError, resolve};
 use crate::simulate;
@@ -30,18 +29,10 @@ impl Target {
     }
 }
 
-/// The content of the Subscription's catalog, if there is any.
-pub(super) fn snapshot<'p>(problem: &'p Problem, subscription: &Subscription) -> Option<&'p Snapshot> {
-    let catalog = problem
-        .catalogs
-        .iter()
-        .find(|catalog| catalog.key == subscription.catalog)?;
-    catalog.content.as_deref().ok()
-}
-
 /// Versions of the package, in words.
 pub(super) fn versions_text(problem: &Problem, subscription: &Subscription) -> String {
-    let mut versions: Vec<Version> = snapshot(problem, subscription)
+    let mut versions: Vec<Version> = problem
+        .snapshot(&subscription.catalog)
         .iter()
         .flat_map(|snapshot| snapshot.entries())
         .filter(|entry| *entry.package == *subscription.package)
@@ -158,7 +149,7 @@ pub(super) fn moves(problem: &Problem, subscription: &Subscription, target: &Tar
         edit: None,
         changed: problem.clone(),
     }];
-    let Some(snapshot) = snapshot(problem, subscription) else {
+    let Some(snapshot) = problem.snapshot(&subscription.catalog) else {
         return moves;
     };
     let Subscription {

@@ -261,11 +261,8 @@ impl Entry {
             skips: self.skips.iter().map(|s| s.as_str().into()).collect(),
             skip_range: Range::parse(&self.skip_range).ok().map(Arc::new),
             properties: properties.into(),
-            provided_apis: Arc::default(),
-            required_apis: Arc::default(),
             bundle_path: Some(format!("registry.example.com/{}", self.csv).into()),
-            inline: None,
-            deprecation: None,
+            ..BundleEntry::default()
         }
     }
 }

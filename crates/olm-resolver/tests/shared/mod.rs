@@ -217,10 +217,7 @@ fn bundle_entry(
         skips: entry.skips.into_iter().map(Into::into).collect(),
         skip_range: Range::parse(&entry.skip_range).ok().map(Arc::new),
         properties: Arc::clone(&bundle.properties),
-        provided_apis: Arc::default(),
-        required_apis: Arc::default(),
         bundle_path: some(bundle.image.clone()),
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     }
 }

@@ -92,8 +92,6 @@ fn entry(number: u32) -> BundleEntry {
         default_channel: true,
         version: Version::parse(&text).ok(),
         replaces: (number > 1).then(|| format!("demo.v{}", number - 1).into()),
-        skips: Arc::new([]),
-        skip_range: None,
         properties: Arc::new([
             property("olm.package", json!({"packageName": "demo", "version": text})),
             property(
@@ -101,11 +99,8 @@ fn entry(number: u32) -> BundleEntry {
                 json!({"group": "example.com", "version": "v1", "kind": "Demo"}),
             ),
         ]),
-        provided_apis: Arc::new([]),
-        required_apis: Arc::new([]),
         bundle_path: Some(format!("reg/demo:v{number}").into()),
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     }
 }
 
