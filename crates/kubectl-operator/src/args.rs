@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use olm_resolver::RuntimeConstraint;
 use olm_resolver::cluster_fit::KubernetesVersion;
+use olm_resolver::runtime_constraint::RuntimeConstraintsError;
 
 /// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed.
 #[derive(Debug, Parser)]
@@ -49,6 +51,20 @@ pub(crate) struct ClusterArgs {
     /// Namespace whose catalogs every namespace may use
     #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
     pub global_catalog_namespace: String,
+    /// Copy of the file that RUNTIME_CONSTRAINTS of catalog-operator names, if it does: what every bundle has to meet
+    #[arg(long, value_name = "FILE")]
+    pub runtime_constraints: Option<PathBuf>,
+}
+
+impl ClusterArgs {
+    /// What every bundle has to meet.
+    ///
+    /// # Errors
+    /// The file cannot be read or used.
+    pub(crate) fn runtime_constraints(&self) -> Result<Vec<RuntimeConstraint>, RuntimeConstraintsError> {
+        let file = self.runtime_constraints.as_deref();
+        file.map_or(Ok(Vec::new()), RuntimeConstraint::read_file)
+    }
 }
 
 /// `explain`
@@ -56,6 +72,9 @@ pub(crate) struct ClusterArgs {
 pub(crate) struct ExplainArgs {
     /// Subscription to explain; all of the namespace if left out
     pub subscription: Option<String>,
+    /// How to print the explanation
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -89,11 +108,11 @@ pub(crate) struct PlanArgs {
     pub cluster: ClusterArgs,
 }
 
-/// How a plan is printed.
+/// How a plan or an explanation is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Step by step, for people
+    /// Line by line, for people
     Text,
-    /// One JSON document, described by docs/reference/plan.schema.json
+    /// One JSON document, described by docs/reference/plan.schema.json and explain.schema.json
     Json,
 }

@@ -39,31 +39,48 @@ pub(crate) struct Catalogs {
     origins: BTreeMap<CatalogKey, Origin>,
 }
 
+/// A bundle as far as its catalog tells it.
+#[derive(Default)]
+pub(crate) struct Bundle {
+    /// Its ClusterServiceVersion.
+    pub csv: Option<Value>,
+    /// Its objects; none where the catalog has only the image.
+    pub objects: Vec<Value>,
+}
+
 enum Origin {
     Server(Registry),
     Directory(Arc<Index>),
 }
 
 impl Catalogs {
-    /// The ClusterServiceVersion of something planned, as far as its catalog tells it.
-    pub(crate) async fn csv(&self, install: &Install) -> Option<Value> {
+    /// What there is in the bundle of something planned, as far as its catalog tells it.
+    pub(crate) async fn bundle(&self, install: &Install) -> Bundle {
         let Install {
             package,
             channel,
             name,
             ..
         } = install;
-        match self.origins.get(&install.catalog)? {
-            Origin::Directory(index) => snapshot::csv_of(index, package, channel, name),
-            Origin::Server(registry) => match registry.get_bundle(package, channel, name).await {
-                Ok(bundle) => snapshot::csv(&bundle),
+        match self.origins.get(&install.catalog) {
+            None => Bundle::default(),
+            Some(Origin::Directory(index)) => Bundle {
+                csv: snapshot::csv_of(index, package, channel, name),
+                objects: snapshot::objects_of(index, package, channel, name),
+            },
+            Some(Origin::Server(registry)) => match registry.get_bundle(package, channel, name).await {
+                Ok(bundle) => Bundle {
+                    csv: snapshot::csv(&bundle),
+                    objects: snapshot::objects(&bundle),
+                },
                 Err(status) => {
                     printer::warning(&format!(
-                        "catalog {}: cannot read bundle {name}, so it is not known which Kubernetes it needs: {}",
+                        "catalog {}: cannot read bundle {name}, so it is not known which Kubernetes it needs and whether OLM \
+                         will install it: {}",
                         install.catalog,
                         status.message()
                     ));
-                    None
+                    Bundle::default()
                 }
             },
         }

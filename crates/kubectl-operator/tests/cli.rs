@@ -36,3 +36,115 @@ fn a_cluster_that_cannot_be_found_is_told_by_its_file() {
     let error = text(&missing.stderr);
     assert!(error.contains("/no/such/kubeconfig"), "{error}");
 }
+
+const CATALOG: &str = "
+schema: olm.package
+name: etcd
+defaultChannel: stable
+---
+schema: olm.channel
+package: etcd
+name: stable
+entries:
+- name: etcd.v1.0.0
+- name: etcd.v1.1.0
+  replaces: etcd.v1.0.0
+---
+schema: olm.bundle
+package: etcd
+name: etcd.v1.0.0
+image: registry.example.com/etcd:1
+properties:
+- {type: olm.package, value: {packageName: etcd, version: 1.0.0}}
+---
+schema: olm.bundle
+package: etcd
+name: etcd.v1.1.0
+image: registry.example.com/etcd:2
+properties:
+- {type: olm.package, value: {packageName: etcd, version: 1.1.0}}
+";
+
+/// A CustomResourceDefinition `etcds.example.com` of `apiextensions.k8s.io/v1beta1`.
+const OLD_CRD: &str = "eyJhcGlWZXJzaW9uIjoiYXBpZXh0ZW5zaW9ucy5rOHMuaW8vdjFiZXRhMSIsImtpbmQiOiJDdXN0b21SZXNvdXJjZURlZmluaXRpb24iLCJtZXRhZGF0YSI6eyJuYW1lIjoiZXRjZHMuZXhhbXBsZS5jb20ifX0=";
+
+const OBJECTS: &str = "
+apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata: {name: og, namespace: shop}
+spec: {selector: {matchLabels: {a: b}}}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: db, namespace: shop}
+spec: {name: etcd, channel: stable, source: cat, sourceNamespace: olm}
+";
+
+/// A plan from files, with more of a bundle in the catalog.
+fn planned(more: &str, arguments: &[&str]) -> (tempfile::TempDir, Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("catalog")).unwrap();
+    std::fs::write(path("catalog/etcd.yaml"), format!("{CATALOG}{more}")).unwrap();
+    std::fs::write(path("objects.yaml"), OBJECTS).unwrap();
+    let constraints =
+        r#"{"properties": [{"type": "olm.package", "value": {"packageName": "etcd", "version": "<1.1.0"}}]}"#;
+    std::fs::write(path("constraints.json"), constraints).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-operator"))
+        .current_dir(folder.path())
+        .args(["plan", "--catalog", "catalog", "-f", "objects.yaml"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    (folder, output)
+}
+
+#[test]
+fn a_bundle_that_olm_refuses_is_noted_without_a_word_on_kubernetes() {
+    let object = format!("- {{type: olm.bundle.object, value: {{data: {OLD_CRD}}}}}\n");
+    let (_folder, output) = planned(&object, &[]);
+    let told = text(&output.stdout);
+    assert!(
+        told.contains(
+            "note: bundle etcd.v1.1.0 brings CustomResourceDefinitions of apiextensions.k8s.io/v1beta1"
+        ),
+        "{told}{}",
+        text(&output.stderr)
+    );
+    let (_folder, output) = planned("", &[]);
+    assert!(
+        !text(&output.stdout).contains("note:"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
+#[test]
+fn constraints_of_the_cluster_are_met() {
+    let (_folder, output) = planned("", &["--runtime-constraints", "constraints.json"]);
+    let told = text(&output.stdout);
+    assert!(
+        told.contains("install  etcd.v1.0.0 "),
+        "{told}{}",
+        text(&output.stderr)
+    );
+    assert!(
+        told.contains("does not meet a constraint of the cluster"),
+        "{told}"
+    );
+    let (_folder, output) = planned("", &["--runtime-constraints", "nowhere.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("cannot read the runtime constraints nowhere.json"),
+        "{error}"
+    );
+}
+
+/// What the texts of explanations point to.
+#[test]
+fn explanations_can_be_had_as_json() {
+    let help = plugin(&["explain", "--help"]);
+    let told = text(&help.stdout);
+    assert!(told.contains("--output") && told.contains("json"), "{told}");
+}

@@ -18,12 +18,16 @@ mod tests;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-pub use self::change::{Change, Harm};
+pub(crate) use self::change::anew_text;
+pub use self::change::{Change, ChangeKind, Harm};
+use self::change::{Running, destroys_mark};
 use self::region::Regions;
 use crate::explain::Explanation;
+use crate::installed::Readings;
 use crate::names::{COMPARED_NAMES, Names};
 use crate::problem::Problem;
-use crate::resolve::{failing, resolve_without_hints};
+use crate::resolve::{ResolveError, failing, resolve_within};
+use crate::work::Work;
 
 /// Most alternatives listed.
 pub const MAX_FIXES: usize = 5;
@@ -31,19 +35,22 @@ pub const MAX_FIXES: usize = 5;
 /// Resolutions tried for one explanation beyond its share, however large its region, while the namespace has room.
 const MIN_TRIALS: usize = 24;
 
-/// Subscriptions and installed operators that are resolved for all explanations of a namespace together, about. Each
-/// explanation has an equal share of it.
-pub const SHARED_WORK: usize = 120_000;
+/// What may be looked at for all explanations of a namespace together, in what [`Work`] counts. Each explanation has an equal
+/// share of it.
+pub const SHARED_WORK: usize = 3_000_000;
 
 /// As much again is there for explanations whose share is too small for [`MIN_TRIALS`], for whoever comes first. So a namespace
 /// costs no more than both, however many of its Subscriptions fail.
-pub const SPARE_WORK: usize = 120_000;
+pub const SPARE_WORK: usize = 3_000_000;
 
 /// Pairs of changes that are thought of for one explanation.
 const MAX_PAIRS: usize = 1000;
 
-/// What a trial costs beside its Subscriptions and operators, in as many of these.
-const OVERHEAD: usize = 10;
+/// What it costs to copy a Subscription or an installed operator, and to look for who is meant.
+const COPY: usize = 5;
+
+/// What a trial costs beside what it looks at.
+const OVERHEAD: usize = 50;
 
 /// One way out: changes that end the failure when all of them are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +70,9 @@ pub struct Advice {
     pub more: usize,
     /// Whether nothing was found although a change of objects is what the failure asks for.
     pub is_stuck: bool,
-    /// Changes that could not be tried for lack of time. Where there are any, what is not listed may help all the same.
+    /// Changes, and pairs of them, that were tried.
+    pub tried: usize,
+    /// Those that were not, as that would have been too much work. Where there are any, what is not listed may help all the same.
     pub untried: usize,
 }
 
@@ -80,6 +89,8 @@ pub struct Advisor<'p> {
     /// What is left of [`SPARE_WORK`].
     spare: Cell<usize>,
     names: Names,
+    /// What annotations say, the same in all trials.
+    readings: Readings,
     /// What carrying out the plan that waits does at least.
     approval: Harm,
 }
@@ -87,10 +98,14 @@ pub struct Advisor<'p> {
 impl<'p> Advisor<'p> {
     /// `failures` are all failures of the problem.
     pub fn new(problem: &'p Problem, failures: &[Explanation]) -> Self {
+        Self::within(problem, failures, SHARED_WORK, SPARE_WORK)
+    }
+
+    fn within(problem: &'p Problem, failures: &[Explanation], shared: usize, spare: usize) -> Self {
         let names = failures
             .iter()
             .flat_map(|f| f.subscriptions.iter().chain(&f.installed));
-        let compared = Names::new(COMPARED_NAMES);
+        let (compared, readings) = (Names::new(COMPARED_NAMES), Readings::new(problem));
         Self {
             problem,
             failing: names.cloned().collect(),
@@ -98,15 +113,13 @@ impl<'p> Advisor<'p> {
             regions: if failures.is_empty() {
                 None
             } else {
-                Regions::new(problem, &compared)
+                Regions::new(problem, &compared, &readings, &Work::within(shared))
             },
-            share: SHARED_WORK / failures.len().max(1),
-            spare: Cell::new(SPARE_WORK),
+            share: shared / failures.len().max(1),
+            spare: Cell::new(spare),
             names: compared,
-            approval: match change::upgrades_wait(problem) {
-                true => Harm::Running,
-                false => Harm::None,
-            },
+            readings,
+            approval: Running::of(problem).harm_of_approval(),
         }
     }
 
@@ -138,7 +151,10 @@ impl<'p> Advisor<'p> {
                 .iter()
                 .chain(&explanation.installed)
                 .collect(),
-            size: members + OVERHEAD,
+            copying: members * COPY + OVERHEAD,
+            // Once for the region, and once for the trial.
+            expected: 2 * (members * COPY + OVERHEAD) + explanation.work,
+            trials: 0,
             tried: 0,
             share: self.share,
             untried: 0,
@@ -155,13 +171,18 @@ impl<'p> Advisor<'p> {
             Some(regions) => regions.limit(self.problem, explanation),
             None => self.problem.clone(),
         };
+        trials.pay(trials.copying);
+        trials.expected -= trials.copying;
         let found = trials.singles(&region, explanation);
         let mut advice = listed(found);
         if advice.fixes.is_empty() && explanation.is_unsatisfiable() {
-            advice.fixes.extend(trials.pair(&region, explanation));
+            // What single changes were too much work for, pairs would be.
+            if trials.untried == 0 {
+                advice.fixes.extend(trials.pair(&region, explanation));
+            }
             advice.is_stuck = advice.fixes.is_empty();
         }
-        advice.untried = trials.untried;
+        (advice.tried, advice.untried) = (trials.tried, trials.untried);
         advice
     }
 }
@@ -184,8 +205,13 @@ struct Trials<'a, 'p> {
     advisor: &'a Advisor<'p>,
     /// Names that must not fail any more.
     concerned: BTreeSet<&'a String>,
-    /// What one trial costs.
-    size: usize,
+    /// What it costs to copy the region.
+    copying: usize,
+    /// What one trial costs, about.
+    expected: usize,
+    /// Trials made.
+    trials: usize,
+    /// Changes and pairs of them that were tried.
     tried: usize,
     /// What is left of the explanation's own share.
     share: usize,
@@ -202,7 +228,7 @@ impl Trials<'_, '_> {
             if is_enough {
                 break;
             }
-            if self.helps(&change.applied(region)) {
+            if self.helps(|| change.applied(region)) {
                 found.push((change, harm));
             }
         }
@@ -233,7 +259,7 @@ impl Trials<'_, '_> {
         self.keep_gentlest(&mut pairs);
         let helping = pairs
             .into_iter()
-            .find(|(_, _, _, first, second)| self.helps(&second.applied(&firsts[*first].applied(region))));
+            .find(|(_, _, _, first, second)| self.helps(|| second.applied(&firsts[*first].applied(region))));
         let (harm, _, _, first, second) = helping?;
         let first = firsts.swap_remove(first);
         Some(Fix {
@@ -250,8 +276,10 @@ impl Trials<'_, '_> {
     }
 
     /// The first failure that is left for those concerned.
-    fn rest(&self, changed: &Problem) -> Option<Explanation> {
-        let resolution = resolve_without_hints(changed).ok()?;
+    fn rest(&mut self, changed: &Problem) -> Option<Explanation> {
+        let resolution = self
+            .attempt(|readings, work| resolve_within(changed, readings, work))?
+            .ok()?;
         let mut failures = resolution.failures.into_iter();
         failures.find(|failure| {
             let mut names = failure.subscriptions.iter().chain(&failure.installed);
@@ -259,33 +287,64 @@ impl Trials<'_, '_> {
         })
     }
 
-    fn helps(&mut self, changed: &Problem) -> bool {
+    fn helps(&mut self, changed: impl FnOnce() -> Problem) -> bool {
         if !self.may_try() {
             return false;
         }
-        failing(changed).is_ok_and(|still| {
+        let changed = changed();
+        let Some(answer) = self.attempt(|readings, work| failing(&changed, readings, work)) else {
+            return false;
+        };
+        self.tried += 1;
+        answer.is_ok_and(|still| {
             still
                 .iter()
                 .all(|name| !self.concerned.contains(name) && self.advisor.failing.contains(name))
         })
     }
 
-    fn has_room(&self) -> bool {
-        self.share >= self.size || (self.tried < MIN_TRIALS && self.advisor.spare.get() >= self.size)
+    fn has_spare_trials(&self) -> bool {
+        self.trials < MIN_TRIALS
     }
 
-    /// Pays for a trial: from the own share, and then from what all have to spare.
+    fn has_room(&self) -> bool {
+        self.share >= self.expected || (self.has_spare_trials() && self.advisor.spare.get() >= self.expected)
+    }
+
+    /// Whether there is work left for a trial; what is not tried is counted.
     fn may_try(&mut self) -> bool {
-        if !self.has_room() {
+        let may = self.has_room();
+        self.untried += usize::from(!may);
+        may
+    }
+
+    /// One trial, from the own share and then from what all have to spare. None if that was not enough for it.
+    fn attempt<T>(
+        &mut self,
+        ask: impl FnOnce(&Readings, &Work) -> Result<T, ResolveError>,
+    ) -> Option<Result<T, ResolveError>> {
+        let spare = if self.has_spare_trials() {
+            self.advisor.spare.get()
+        } else {
+            0
+        };
+        let work = Work::within(self.share + spare);
+        work.add(self.copying);
+        let answer = ask(&self.advisor.readings, &work);
+        self.trials += 1;
+        self.pay(work.done());
+        if answer.is_err() && work.is_spent() {
             self.untried += 1;
-            return false;
+            return None;
         }
-        self.tried += 1;
-        match self.share.checked_sub(self.size) {
-            Some(rest) => self.share = rest,
-            None => self.advisor.spare.set(self.advisor.spare.get() - self.size),
-        }
-        true
+        Some(answer)
+    }
+
+    fn pay(&mut self, work: usize) {
+        let own = work.min(self.share);
+        self.share -= own;
+        let spare = &self.advisor.spare;
+        spare.set(spare.get().saturating_sub(work - own));
     }
 }
 
@@ -308,12 +367,18 @@ impl Advice {
         match (self.is_stuck, self.untried) {
             (true, 0) => lines.push("no single change helps, and no two together".to_owned()),
             (true, untried) => {
+                let (tried, all) = (self.tried, self.tried + untried);
                 lines.push(format!(
-                    "no change was found that helps; {untried} of the possible ones were not tried"
+                    "no change was found that helps: {tried} of {all} possible ones were tried, as more would be too much work"
                 ));
             }
             (false, 0) => {}
-            (false, untried) => lines.push(format!("{untried} more possible changes were not tried")),
+            (false, untried) => {
+                let (tried, all) = (self.tried, self.tried + untried);
+                lines.push(format!(
+                    "{tried} of {all} possible changes were tried, as more would be too much work"
+                ));
+            }
         }
         lines
     }
@@ -324,11 +389,6 @@ impl Fix {
     pub fn text(&self, namespace: &str) -> String {
         let changes: Vec<String> = self.changes.iter().map(|change| change.text(namespace)).collect();
         let destroyed: Vec<&str> = self.changes.iter().filter_map(Change::destroys).collect();
-        let mark = if destroyed.is_empty() {
-            String::new()
-        } else {
-            format!(" [destroys what runs: {}]", destroyed.join(", "))
-        };
-        format!("{}{mark}", changes.join("; and "))
+        format!("{}{}", changes.join("; and "), destroys_mark(&destroyed))
     }
 }

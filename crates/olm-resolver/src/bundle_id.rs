@@ -1,14 +1,20 @@
 //! What explanations call a bundle.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::catalog::CatalogKey;
 
 /// A bundle of a catalog, or what is installed, as a party to a contradiction.
 ///
 /// Prints as upstream's identifier, and is ordered as that text is: upstream's messages list bundles in this order.
+///
+/// Copies share their texts: a contradiction may name the same bundle thousands of times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BundleId {
+pub struct BundleId(Arc<Texts>);
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Texts {
     identifier: String,
     csv: String,
     place: String,
@@ -18,35 +24,35 @@ impl BundleId {
     /// A bundle in a channel of a catalog: `catalog/namespace/channel/name`.
     pub(crate) fn of_catalog(catalog: &CatalogKey, channel: &str, csv: &str) -> Self {
         let CatalogKey { name, namespace } = catalog;
-        Self {
+        Self(Arc::new(Texts {
             identifier: format!("{name}/{namespace}/{channel}/{csv}"),
             csv: csv.to_owned(),
             place: format!("channel {channel} of catalog {catalog}"),
-        }
+        }))
     }
 
     /// An installed ClusterServiceVersion: `@existing/namespace//name`.
     pub(crate) fn of_installed(namespace: &str, csv: &str) -> Self {
-        Self {
+        Self(Arc::new(Texts {
             identifier: format!("@existing/{namespace}//{csv}"),
             csv: csv.to_owned(),
             place: "installed".to_owned(),
-        }
+        }))
     }
 
     /// Name of the ClusterServiceVersion.
     pub fn csv(&self) -> &str {
-        &self.csv
+        &self.0.csv
     }
 
     /// For people: the name, and in brackets where it is from, as `etcd.v1.0.0 (channel stable of catalog olm/cat)`.
     pub fn plain(&self) -> String {
-        format!("{} ({})", self.csv, self.place)
+        format!("{} ({})", self.0.csv, self.0.place)
     }
 }
 
 impl fmt::Display for BundleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.identifier)
+        f.write_str(&self.0.identifier)
     }
 }

@@ -20,6 +20,7 @@ use crate::cel::Budget;
 use crate::chain::{self, ChainError, Link};
 use crate::entry::{Entry, Reader};
 use crate::predicate::Predicate;
+use crate::work::Work;
 
 /// A CatalogSource by name and namespace; prints as `namespace/name`, as every object does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +71,9 @@ pub struct Snapshot {
 struct Channel {
     entries: Range<usize>,
     order: Result<(), ChainError>,
+    is_default: bool,
+    /// Place of the entry with the highest version, if one has any.
+    newest: Option<usize>,
 }
 
 impl Snapshot {
@@ -127,11 +131,20 @@ impl Snapshot {
         if let Err(error) = &order {
             self.broken.push((range.clone(), error.clone()));
         }
+        let versions = range
+            .clone()
+            .filter(|&place| self.entries[place].version.is_some());
+        let newest = versions.max_by_key(|&place| &self.entries[place].version);
+        let is_default = self.entries[range.clone()]
+            .iter()
+            .any(|entry| entry.default_channel);
         self.packages.entry(package).or_default().insert(
             channel,
             Channel {
                 entries: range,
                 order,
+                is_default,
+                newest,
             },
         );
     }
@@ -201,6 +214,20 @@ impl Snapshot {
         chain.first().map(|&place| &*self.entries[place].name)
     }
 
+    /// Whether a channel is the default one of its package, and the highest version in it.
+    pub(crate) fn channel_rank(&self, package: &str, channel: &str) -> (bool, Option<&Version>) {
+        let found = self
+            .packages
+            .get(package)
+            .and_then(|channels| channels.get(channel));
+        found.map_or((false, None), |found| {
+            let newest = found
+                .newest
+                .and_then(|place| self.entries[place].version.as_ref());
+            (found.is_default, newest)
+        })
+    }
+
     /// The entry of a name in a channel, or in any channel of the package for the empty name.
     pub(crate) fn find(&self, package: &str, channel: &str, name: &str) -> Option<&Arc<Entry>> {
         let view = self.channel(package, channel)?;
@@ -245,20 +272,24 @@ impl Snapshot {
     }
 
     /// Entries that stand in their channel's chain and pass the test, most preferred first.
-    pub(crate) fn candidates(&self, predicate: &Predicate) -> Found {
+    pub(crate) fn candidates(&self, predicate: &Predicate, work: &Work) -> Found {
         let passes = |&index: &usize| self.in_chain[index] && self.entries[index].meets(predicate);
         match self.seeds(predicate) {
-            Some(seeds) if !has_rule(predicate) => Ok(seeds.iter().copied().filter(passes).collect()),
-            seeds => self.look_through(predicate, seeds),
+            Some(seeds) if !has_rule(predicate) => {
+                work.add(seeds.len());
+                Ok(seeds.iter().copied().filter(passes).collect())
+            }
+            seeds => self.look_through(predicate, seeds, work),
         }
     }
 
     /// Tests whatever may pass. A bundle in several channels is tested once, as its properties are the same.
-    fn look_through(&self, predicate: &Predicate, seeds: Option<Cow<'_, [usize]>>) -> Found {
+    fn look_through(&self, predicate: &Predicate, seeds: Option<Cow<'_, [usize]>>, work: &Work) -> Found {
         let known = |answers: &Answers| answers.get(predicate);
         if let Some(found) = known(&self.looked_through.lock().unwrap_or_else(PoisonError::into_inner)) {
             return found;
         }
+        work.add(seeds.as_ref().map_or(self.entries.len(), |seeds| seeds.len()));
         let budget = Budget::of_catalog(self.entries.len());
         let mut tested: BTreeMap<(*const EntryProperty, &str), bool> = BTreeMap::new();
         let mut passes = |&index: &usize| {
@@ -279,8 +310,15 @@ impl Snapshot {
     }
 
     /// Channels without an order although an entry of theirs passes the test.
-    pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
-        let concerned = |range: &Range<usize>| self.entries[range.clone()].iter().any(|e| e.meets(predicate));
+    pub(crate) fn broken_channels(
+        &self,
+        predicate: &Predicate,
+        work: &Work,
+    ) -> impl Iterator<Item = &ChainError> {
+        let concerned = |range: &Range<usize>| {
+            work.add(range.len());
+            self.entries[range.clone()].iter().any(|e| e.meets(predicate))
+        };
         self.broken
             .iter()
             .filter(move |(range, _)| concerned(range))

@@ -36,7 +36,7 @@ struct Facts {
     apis: BTreeSet<Gvk>,
     labels: BTreeSet<String>,
     deprecated: bool,
-    requirements: Result<Vec<Predicate>, MalformedProperty>,
+    requirements: Result<Vec<Arc<Predicate>>, MalformedProperty>,
 }
 
 /// Properties, kept so that their address stays theirs, and what was read from them.
@@ -124,7 +124,7 @@ impl Entry {
     ///
     /// # Errors
     /// The first requirement property that is malformed.
-    pub fn requirements(&self) -> Result<&[Predicate], &MalformedProperty> {
+    pub fn requirements(&self) -> Result<&[Arc<Predicate>], &MalformedProperty> {
         self.facts.requirements.as_deref()
     }
 
@@ -164,7 +164,7 @@ impl Deref for Entry {
 }
 
 /// Catalog servers state each requirement twice, as property and as dependency; one constraint is enough.
-fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, MalformedProperty> {
+fn requirements(properties: &[EntryProperty]) -> Result<Vec<Arc<Predicate>>, MalformedProperty> {
     let stated = properties
         .iter()
         .filter(|property| is_requirement(&property.kind));
@@ -180,7 +180,7 @@ fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, Malforme
     let is_first: Vec<bool> = found.iter().map(|predicate| known.insert(predicate)).collect();
     let mut is_first = is_first.into_iter();
     found.retain(|_| is_first.next().unwrap_or(true));
-    Ok(found)
+    Ok(found.into_iter().map(Arc::new).collect())
 }
 
 #[cfg(test)]
@@ -259,7 +259,10 @@ mod tests {
             .collect();
         let entry = entry(&rows);
         let found = entry.requirements().expect("requirements");
-        assert_eq!((found.len(), &found[989]), (990, &Predicate::Label("989".into())));
+        assert_eq!(
+            (found.len(), &*found[989]),
+            (990, &Predicate::Label("989".into()))
+        );
     }
 
     #[test]

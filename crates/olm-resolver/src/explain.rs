@@ -3,21 +3,27 @@
 mod bystanders;
 mod hints;
 mod layout;
+mod rivals;
+mod statement;
 mod text;
 mod tree;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 pub use self::bystanders::Bystanders;
+pub use self::hints::Hints;
 pub use self::layout::{MAX_LINES, WIDTH, lines};
+pub use self::statement::Tree;
 pub use self::text::{CONDITION_LIMIT, EVENT_LIMIT, FIRST_LINE, cut};
-pub use self::tree::Tree;
 use crate::bundle_id::BundleId;
 use crate::enumeration::enumerate;
+use crate::predicate::Predicate;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, ConstraintRef, VariableId};
 use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
+pub use crate::variables::Lack;
 use crate::variables::{Cause, Subject, Variables};
 
 /// Why some Subscriptions and installed operators that hang together cannot be resolved.
@@ -33,6 +39,8 @@ pub struct Explanation {
     pub bystanders: Vec<Bystanders>,
     /// Why Subscriptions that take no part in the contradiction could not be served by themselves, either.
     pub beside: Vec<Reason>,
+    /// How much hangs together, in what [`Work`](crate::work::Work) counts: what it takes at least to resolve it.
+    pub work: usize,
 }
 
 /// The two kinds upstream tells apart by condition reason.
@@ -46,7 +54,7 @@ pub enum Failure {
         /// What prevents it, in upstream's words.
         text: String,
         /// What can be done about it.
-        hints: Vec<String>,
+        hint: &'static str,
     },
 }
 
@@ -73,8 +81,10 @@ pub enum Reason {
         subscription: String,
         /// The whole text.
         text: String,
-        /// What there is instead, in words.
-        hints: Vec<String>,
+        /// What of it is not there.
+        lack: Lack,
+        /// The Subscription, for hints of what there is instead.
+        asked: Box<Subscription>,
     },
     /// The installed operator must stay, as no Subscription answers for it.
     NotReferenced {
@@ -104,14 +114,10 @@ pub enum Reason {
     Requires {
         /// The bundle.
         bundle: BundleId,
-        /// What is required, as the requirement prints itself.
-        requirement: String,
-        /// What the bundle's author wants the user to be told.
-        messages: Vec<String>,
+        /// What is required.
+        requirement: Arc<Predicate>,
         /// The bundles that would do.
         candidates: Vec<BundleId>,
-        /// Where nothing would do, what there is that comes near.
-        hints: Vec<String>,
     },
     /// The first bundle would replace the second, so they cannot both be there.
     Replaces {
@@ -253,12 +259,7 @@ pub(crate) fn explain(
                 reason,
                 terminal: false,
                 lack,
-            } => match variables.subject(reference.variable) {
-                Subject::Subscription(subscription) => {
-                    Some((reason.clone(), hints::of_lack(universe, subscription, *lack)))
-                }
-                _ => None,
-            },
+            } => Some((reason.clone(), hints::of_cause(*lack))),
             _ => None,
         });
     // What a missing catalog might have offered can only end a contradiction that rests on a requirement.
@@ -268,9 +269,9 @@ pub(crate) fn explain(
     let unavailable = universe
         .all_unavailable()
         .filter(|_| rests_on_requirement)
-        .map(|text| (text, vec![UNAVAILABLE_HINT.to_owned()]));
+        .map(|text| (text, UNAVAILABLE_HINT));
     let failure = match prevented.or(unavailable) {
-        Some((text, hints)) => Failure::Prevented { text, hints },
+        Some((text, hint)) => Failure::Prevented { text, hint },
         None => {
             let mut reasons: Vec<Reason> = core
                 .iter()
@@ -318,6 +319,7 @@ pub(crate) fn concerning(
         failure,
         bystanders: Vec::new(),
         beside: Vec::new(),
+        work: variables.instance.size(members),
     }
 }
 
@@ -335,8 +337,8 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
     };
     let cause = variables.cause(reference);
     match variables.subject(reference.variable) {
-        Subject::Subscription(subscription) => of_subscription(universe, subscription, cause, others),
-        Subject::Bundle(entry) => of_bundle(universe, universe.identifier(*entry), cause, others),
+        Subject::Subscription(subscription) => of_subscription(subscription, cause, others),
+        Subject::Bundle(entry) => of_bundle(universe.identifier(*entry), cause, others),
         Subject::Api(api) => Some(Reason::OneProvider {
             api: api_text(api),
             members: others,
@@ -349,12 +351,7 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
 }
 
 /// The reason for a constraint that a Subscription carries.
-fn of_subscription(
-    universe: &Universe<'_>,
-    subscription: &Subscription,
-    cause: &Cause,
-    candidates: Vec<BundleId>,
-) -> Option<Reason> {
+fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<BundleId>) -> Option<Reason> {
     let name = subscription.name.clone();
     match cause {
         Cause::SubscriptionExists => Some(Reason::SubscriptionExists {
@@ -368,19 +365,15 @@ fn of_subscription(
         Cause::SubscriptionInvalid { reason, lack, .. } => Some(Reason::SubscriptionInvalid {
             subscription: name,
             text: reason.clone(),
-            hints: hints::of_lack(universe, subscription, *lack),
+            lack: *lack,
+            asked: Box::new(subscription.clone()),
         }),
         _ => None,
     }
 }
 
 /// The reason for a constraint that a bundle carries.
-fn of_bundle(
-    universe: &Universe<'_>,
-    bundle: BundleId,
-    cause: &Cause,
-    mut others: Vec<BundleId>,
-) -> Option<Reason> {
+fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Option<Reason> {
     match cause {
         Cause::NotReferenced => Some(Reason::NotReferenced { bundle }),
         Cause::Deprecated => Some(Reason::Deprecated { bundle }),
@@ -394,13 +387,7 @@ fn of_bundle(
         }),
         Cause::Requires(requirement) => Some(Reason::Requires {
             bundle,
-            requirement: requirement.to_string(),
-            messages: requirement.messages().into_iter().map(str::to_owned).collect(),
-            hints: if others.is_empty() {
-                hints::near(universe, requirement)
-            } else {
-                Vec::new()
-            },
+            requirement: Arc::clone(requirement),
             candidates: others,
         }),
         Cause::Replaces => Some(Reason::Replaces {

@@ -1,6 +1,7 @@
 //! Installed ClusterServiceVersions as entries of a catalog of their own (`docs/reference/resolution.md`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use go_compat::semver::Version;
@@ -9,8 +10,9 @@ use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Gvk, Typed, kinds};
 use serde_json::value::RawValue;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Reader};
 use crate::problem::{InstalledCsv, Problem, Subscription};
+use crate::work::Work;
 
 /// Why the installed ClusterServiceVersions cannot be read. The texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,9 +69,58 @@ const REPLACING: &str = "Replacing";
 const DELETING: &str = "Deleting";
 const FAILED: &str = "Failed";
 
+/// What annotations of installed ClusterServiceVersions say. Those of one problem are read once, however many copies of it have
+/// them; others, which are made on the way, each time.
+#[derive(Default)]
+pub(crate) struct Readings {
+    /// By place in memory. The texts are held, so that no other can come to lie in their place.
+    known: HashMap<*const str, (Arc<str>, OnceCell<Properties>)>,
+    reader: RefCell<Reader>,
+}
+
+/// Properties, or what is wrong with the annotation.
+type Properties = Result<Arc<[EntryProperty]>, String>;
+
+impl Readings {
+    /// For copies of this problem.
+    pub(crate) fn new(problem: &Problem) -> Self {
+        let annotations = problem.installed.iter().filter_map(|csv| csv.properties.as_ref());
+        let known = annotations.map(|text| (Arc::as_ptr(text), (Arc::clone(text), OnceCell::new())));
+        Self {
+            known: known.collect(),
+            reader: RefCell::default(),
+        }
+    }
+
+    fn properties(&self, annotation: &Arc<str>, work: &Work) -> Properties {
+        let read = || {
+            work.add_text(annotation);
+            parse_annotation(annotation).map(Into::into)
+        };
+        match self.known.get(&Arc::as_ptr(annotation)) {
+            Some((_, known)) => known.get_or_init(read).clone(),
+            None => read(),
+        }
+    }
+
+    /// What properties say is kept for as long as they are.
+    fn entry(&self, csv: &InstalledCsv, bundle: BundleEntry) -> Entry {
+        let annotation = csv.properties.as_ref();
+        if annotation.is_some_and(|text| self.known.contains_key(&Arc::as_ptr(text))) {
+            self.reader.borrow_mut().entry(bundle)
+        } else {
+            Entry::new(bundle)
+        }
+    }
+}
+
 /// The entries, in the order in which they are preferred as providers: by package, newest first along `replaces`,
 /// then by name.
-pub(crate) fn entries(problem: &Problem) -> Result<Vec<Arc<Entry>>, InstalledError> {
+pub(crate) fn entries(
+    problem: &Problem,
+    readings: &Readings,
+    work: &Work,
+) -> Result<Vec<Arc<Entry>>, InstalledError> {
     let csvs: BTreeMap<&str, &InstalledCsv> = problem
         .installed
         .iter()
@@ -91,7 +142,8 @@ pub(crate) fn entries(problem: &Problem) -> Result<Vec<Arc<Entry>>, InstalledErr
         }
         let depth = successor_count(csv, &successors);
         let of_subscriptions = packages.get(csv.name.as_str());
-        entries.push((depth, Arc::new(entry(csv, of_subscriptions)?)));
+        work.add(1 + csv.owned.len() + csv.required.len());
+        entries.push((depth, Arc::new(entry(csv, of_subscriptions, readings, work)?)));
     }
     entries.sort_by(|(a_depth, a), (b_depth, b)| {
         (&a.package, a_depth, &a.name).cmp(&(&b.package, b_depth, &b.name))
@@ -209,14 +261,23 @@ fn successor_count(csv: &InstalledCsv, successors: &BTreeMap<&str, &InstalledCsv
 }
 
 /// `packages` are those that the Subscriptions of the ClusterServiceVersion name.
-fn entry(csv: &InstalledCsv, packages: Option<&BTreeSet<&str>>) -> Result<Entry, InstalledError> {
+fn entry(
+    csv: &InstalledCsv,
+    packages: Option<&BTreeSet<&str>>,
+    readings: &Readings,
+    work: &Work,
+) -> Result<Entry, InstalledError> {
     let version = Version::parse_tolerant(&csv.version).unwrap_or(Version::new(0, 0, 0));
     let properties = match &csv.properties {
-        Some(annotation) => parse_annotation(annotation).map_err(|cause| InstalledError::Properties {
-            csv: csv.name.clone(),
-            cause,
-        })?,
-        None => derived_properties(csv, packages, &version),
+        Some(annotation) => {
+            readings
+                .properties(annotation, work)
+                .map_err(|cause| InstalledError::Properties {
+                    csv: csv.name.clone(),
+                    cause,
+                })?
+        }
+        None => derived_properties(csv, packages, &version).into(),
     };
     let package = properties
         .iter()
@@ -226,7 +287,7 @@ fn entry(csv: &InstalledCsv, packages: Option<&BTreeSet<&str>>) -> Result<Entry,
             Ok(Typed::Package(package)) => Some(package.package_name),
             _ => None,
         });
-    Ok(Entry::new(BundleEntry {
+    let bundle = BundleEntry {
         name: csv.name.as_str().into(),
         package: package.unwrap_or_default().into(),
         channel: "".into(),
@@ -235,13 +296,14 @@ fn entry(csv: &InstalledCsv, packages: Option<&BTreeSet<&str>>) -> Result<Entry,
         replaces: None,
         skips: Arc::default(),
         skip_range: None,
-        properties: properties.into(),
+        properties,
         provided_apis: csv.owned.clone().into(),
         required_apis: csv.required.clone().into(),
         bundle_path: None,
         inline: None,
         deprecation: None,
-    }))
+    };
+    Ok(readings.entry(csv, bundle))
 }
 
 /// What the spec says of itself, and the package its Subscriptions name, if they agree on one.

@@ -1,5 +1,5 @@
 //! Operator resolution: a problem in, a solution or an explanation out. No clock, no randomness, no IO; only
-//! [`objects::read_file`] reads a file, for the commands that take objects from files.
+//! [`objects::read_file`] and [`RuntimeConstraint::read_file`] read a file, for the commands that are given some.
 //!
 //! ```text
 //! Problem ──▶ universe ──▶ variables ──▶ solver ──▶ Solution       what to install
@@ -34,13 +34,15 @@ pub mod solution;
 pub mod solver;
 mod universe;
 mod variables;
+mod work;
 
-pub use advice::{Advice, Advisor, Change, Fix, Harm};
+pub use advice::{Advice, Advisor, Change, ChangeKind, Fix, Harm};
 pub use bundle_id::BundleId;
 pub use catalog::{Catalog, CatalogKey, Snapshot};
 pub use disjoint_sets::DisjointSets;
-pub use explain::{Explanation, Failure, Reason, Tree};
+pub use explain::{Explanation, Failure, Hints, Lack, Reason, Tree};
 pub use problem::{InstalledCsv, OperatorGroup, Problem, Subscription};
 pub use resolve::{Resolution, ResolveError, resolve};
 pub use runtime_constraint::RuntimeConstraint;
 pub use solution::{GeneratedSubscription, Operator, Solution, SubscriptionUpdate};
+pub use work::{MAX_PROOF, MAX_WORK, Work};

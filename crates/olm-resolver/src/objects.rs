@@ -424,7 +424,10 @@ pub fn installed_csv(csv: &ClusterServiceVersion) -> InstalledCsv {
             .map(|status| status.phase.to_string())
             .unwrap_or_default(),
         copied: csv.is_copied(),
-        properties: csv.annotations().get(labels::PROPERTIES).cloned(),
+        properties: csv
+            .annotations()
+            .get(labels::PROPERTIES)
+            .map(|text| text.as_str().into()),
         owned: owned.chain(spec.owned_api_services().iter().map(api)).collect(),
         required: required
             .chain(spec.required_api_services().iter().map(api))

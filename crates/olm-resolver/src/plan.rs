@@ -1,6 +1,7 @@
 //! What will happen to a namespace, step by step until nothing more is to be done, without doing it.
 
 mod document;
+mod explained;
 mod held;
 mod notes;
 mod question;
@@ -11,14 +12,15 @@ mod way;
 
 use std::collections::BTreeSet;
 
-pub use self::document::Document;
+pub use self::document::{Document, ExplainedDocument};
+pub use self::explained::{Explained, Standing, explain};
 pub use self::held::{HeldBack, held};
 pub use self::question::{Question, Waiting};
 pub use self::target::{TargetError, plan_to};
 pub use self::way::Target;
 use crate::advice::{Advice, Advisor};
 use crate::catalog::CatalogKey;
-use crate::explain::{Explanation, MAX_LINES, Tree, WIDTH, lines};
+use crate::explain::{Explanation, Hints, MAX_LINES, Tree, WIDTH, lines};
 use crate::problem::Problem;
 use crate::resolve::{Resolution, ResolveError, resolve};
 use crate::simulate;
@@ -124,6 +126,8 @@ pub struct Install {
 pub struct Unsatisfiable {
     /// Subscriptions of the part.
     pub subscriptions: Vec<String>,
+    /// Installed ClusterServiceVersions of the part.
+    pub installed: Vec<String>,
     /// Upstream's message, whole.
     pub message: String,
     /// The same in fewer than 300 characters.
@@ -136,17 +140,27 @@ pub struct Unsatisfiable {
 
 impl Unsatisfiable {
     /// `failure` for people; what does not exist yet is no part of it.
-    pub fn new(failure: &Explanation, advice: Advice, invented: &BTreeSet<String>) -> Self {
+    pub fn new(failure: &Explanation, hints: &Hints, advice: Advice, invented: &BTreeSet<String>) -> Self {
         let real = failure
             .subscriptions
             .iter()
             .filter(|name| !invented.contains(*name));
         Unsatisfiable {
             subscriptions: real.cloned().collect(),
+            installed: failure.installed.clone(),
             message: failure.message(),
             summary: failure.summary(),
-            tree: failure.tree(),
+            tree: failure.tree(hints),
             advice,
+        }
+    }
+
+    /// Names of the Subscriptions, or of what is installed where it is nobody's.
+    pub fn concerned(&self) -> &[String] {
+        if self.subscriptions.is_empty() {
+            &self.installed
+        } else {
+            &self.subscriptions
         }
     }
 
@@ -212,12 +226,13 @@ fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Resu
         notes: question.opening_notes(),
         ..Plan::default()
     };
-    let mut failed: BTreeSet<String> = BTreeSet::new();
+    let hints = Hints::new(&problem);
+    let mut told = Told::default();
     let mut invented: BTreeSet<String> = BTreeSet::new();
     let (mut installed, mut is_all) = (0, false);
     for number in 1..=question.steps.unwrap_or(MAX_STEPS).min(MAX_STEPS) {
         let resolution = resolve(&problem)?;
-        plan.add_failures(&problem, &resolution, &mut failed, &invented, progress);
+        plan.add_failures(&problem, &resolution, &hints, &mut told, &invented, progress);
         plan.excluded.extend(resolution.excluded.iter().cloned());
         if resolution.solution.operators.is_empty() {
             is_all = true;
@@ -231,11 +246,34 @@ fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Resu
     }
     plan.more_steps = !is_all && !resolve(&problem)?.solution.operators.is_empty();
     progress(Progress::HeldBack);
-    plan.held_back = held(&problem, &failed);
+    plan.held_back = held(&problem, &told.subscriptions);
     plan.notes.extend(notes::deprecations(&problem));
     plan.excluded.sort();
     plan.excluded.dedup();
     Ok(plan)
+}
+
+/// Who was told of as failing: a failure stays in all steps that follow.
+#[derive(Default)]
+struct Told {
+    subscriptions: BTreeSet<String>,
+    installed: BTreeSet<String>,
+}
+
+impl Told {
+    /// Whether a failure concerns somebody who was not told of; `invented` are Subscriptions nobody asked for.
+    fn is_news(&self, failure: &Explanation, invented: &BTreeSet<String>) -> bool {
+        let is_new = |name: &String| !self.subscriptions.contains(name) && !invented.contains(name);
+        if failure.subscriptions.is_empty() {
+            return failure.installed.iter().any(|csv| !self.installed.contains(csv));
+        }
+        failure.subscriptions.iter().any(is_new)
+    }
+
+    fn add(&mut self, failure: &Explanation) {
+        self.subscriptions.extend(failure.subscriptions.iter().cloned());
+        self.installed.extend(failure.installed.iter().cloned());
+    }
 }
 
 /// Names of the Subscriptions that come into being with a step.
@@ -254,17 +292,13 @@ impl Plan {
         &mut self,
         problem: &Problem,
         resolution: &Resolution,
-        failed: &mut BTreeSet<String>,
+        hints: &Hints,
+        told: &mut Told,
         invented: &BTreeSet<String>,
         progress: &mut dyn FnMut(Progress),
     ) {
-        let is_news = |failure: &&Explanation| {
-            let mut names = failure.subscriptions.iter();
-            // What nobody subscribed to fails once, in the first step.
-            (names.len() == 0 && failed.is_empty())
-                || names.any(|name| !failed.contains(name) && !invented.contains(name))
-        };
-        let news: Vec<&Explanation> = resolution.failures.iter().filter(is_news).collect();
+        let failures = resolution.failures.iter();
+        let news: Vec<&Explanation> = failures.filter(|f| told.is_news(f, invented)).collect();
         if news.is_empty() {
             return;
         }
@@ -274,9 +308,10 @@ impl Plan {
                 failure: place + 1,
                 of: news.len(),
             });
+            let advice = advisor.advise(failure);
             self.unsatisfiable
-                .push(Unsatisfiable::new(failure, advisor.advise(failure), invented));
-            failed.extend(failure.subscriptions.iter().cloned());
+                .push(Unsatisfiable::new(failure, hints, advice, invented));
+            told.add(failure);
         }
     }
 

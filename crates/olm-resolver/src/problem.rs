@@ -1,5 +1,7 @@
 //! What resolution is asked: one namespace with everything that may matter to it, as plain values.
 
+use std::sync::Arc;
+
 use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::property::Gvk;
 
@@ -76,7 +78,7 @@ impl Problem {
 }
 
 /// A Subscription. Empty texts mean "not set".
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subscription {
     /// Name of the object.
     pub name: String,
@@ -110,8 +112,9 @@ pub struct InstalledCsv {
     pub phase: String,
     /// Whether this is a copy of a ClusterServiceVersion of another namespace.
     pub copied: bool,
-    /// Annotation `operatorframework.io/properties`, if present. It replaces everything derived from the spec.
-    pub properties: Option<String>,
+    /// Annotation `operatorframework.io/properties`, if present. It replaces everything derived from the spec. Copies of a
+    /// problem share it, and what is read from it.
+    pub properties: Option<Arc<str>>,
     /// APIs of owned CRDs and APIServices.
     pub owned: Vec<Gvk>,
     /// APIs of required CRDs and APIServices.

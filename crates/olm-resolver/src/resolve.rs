@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::explain::{self, Explanation, Failure};
-use crate::installed::InstalledError;
+use crate::installed::{InstalledError, Readings};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::solution::{self, Lookup, Solution};
 use crate::solver::{self, Component, Outcome, Selection, SolverError};
 use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 use crate::variables::{self, Cause, Subject, Variables};
+use crate::work::Work;
 
 /// The answer for one namespace: what can be done, and what cannot and why.
 ///
@@ -118,7 +119,8 @@ impl<'a> ByName<'a> {
 
 /// The parts of a namespace, without resolving them. None where the namespace cannot be read as a whole.
 pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
-    let universe = Universe::new(problem).ok()?;
+    let (readings, work) = (Readings::default(), Work::default());
+    let universe = Universe::new(problem, &readings, &work).ok()?;
     let variables = variables::build(problem, &universe).ok()?;
     let components = variables.instance.components();
     Some(
@@ -133,12 +135,16 @@ pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
 ///
 /// # Errors
 /// As [`resolve()`].
-pub(crate) fn failing(problem: &Problem) -> Result<BTreeSet<String>, ResolveError> {
-    let universe = readable(problem)?;
+pub(crate) fn failing(
+    problem: &Problem,
+    readings: &Readings,
+    work: &Work,
+) -> Result<BTreeSet<String>, ResolveError> {
+    let universe = readable(problem, readings, work)?;
     let variables = variables::build(problem, &universe).map_err(|source| solver_error(problem, source))?;
     let mut failing = BTreeSet::new();
     for component in variables.instance.components() {
-        let selection = solver::select(&variables.instance, &component);
+        let selection = solver::select(&variables.instance, &component, work);
         let selection = selection.map_err(|source| solver_error(problem, source))?;
         let fails = selection.is_none_or(|selection| {
             needs_unavailable_catalog(&universe, &variables, &component, &selection).is_some()
@@ -159,7 +165,11 @@ fn solver_error(problem: &Problem, source: SolverError) -> ResolveError {
     }
 }
 
-fn readable(problem: &Problem) -> Result<Universe<'_>, ResolveError> {
+fn readable<'p>(
+    problem: &'p Problem,
+    readings: &Readings,
+    work: &'p Work,
+) -> Result<Universe<'p>, ResolveError> {
     let group = &problem.operator_group;
     if group.count != 1 {
         return Err(ResolveError::OperatorGroups {
@@ -177,7 +187,7 @@ fn readable(problem: &Problem) -> Result<Universe<'_>, ResolveError> {
             },
         });
     }
-    Universe::new(problem).map_err(|cause| ResolveError::Installed {
+    Universe::new(problem, readings, work).map_err(|cause| ResolveError::Installed {
         namespace: problem.namespace.clone(),
         cause,
     })
@@ -189,15 +199,16 @@ fn readable(problem: &Problem) -> Result<Universe<'_>, ResolveError> {
 /// When the namespace as a whole cannot be resolved; what concerns only some Subscriptions is in
 /// [`Resolution::failures`].
 pub fn resolve(problem: &Problem) -> Result<Resolution, ResolveError> {
-    resolve_in(problem, &readable(problem)?)
+    resolve_within(problem, &Readings::default(), &Work::default())
 }
 
-/// As [`resolve()`], for who looks at reasons and not at their hints.
-pub(crate) fn resolve_without_hints(problem: &Problem) -> Result<Resolution, ResolveError> {
-    resolve_in(problem, &readable(problem)?.without_names())
-}
-
-fn resolve_in(problem: &Problem, universe: &Universe<'_>) -> Result<Resolution, ResolveError> {
+/// As [`resolve()`], with what was read of annotations before, and with no more work than may be done.
+pub(crate) fn resolve_within(
+    problem: &Problem,
+    readings: &Readings,
+    work: &Work,
+) -> Result<Resolution, ResolveError> {
+    let universe = &readable(problem, readings, work)?;
     let variables = variables::build(problem, universe).map_err(|source| solver_error(problem, source))?;
     let lookup = Lookup::new(problem);
     let mut resolution = Resolution {
@@ -205,7 +216,7 @@ fn resolve_in(problem: &Problem, universe: &Universe<'_>) -> Result<Resolution, 
         ..Resolution::default()
     };
     for component in variables.instance.components() {
-        let outcome = solver::solve(&variables.instance, &component, |r| variables.rank(r))
+        let outcome = solver::solve(&variables.instance, &component, work, |r| variables.rank(r))
             .map_err(|source| solver_error(problem, source))?;
         match outcome {
             Outcome::Selected(selection) => {
@@ -267,7 +278,7 @@ fn needs_unavailable_catalog(
             component.variables(),
             Failure::Prevented {
                 text,
-                hints: vec![UNAVAILABLE_HINT.to_owned()],
+                hint: UNAVAILABLE_HINT,
             },
         )
     })

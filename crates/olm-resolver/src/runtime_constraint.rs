@@ -1,5 +1,8 @@
 //! Demands of the administrator on every bundle that is to be installed, from a file.
 
+use std::io;
+use std::path::Path;
+
 use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::kinds;
 use olm_fbc::yaml;
@@ -24,6 +27,15 @@ pub struct RuntimeConstraint {
 /// Why a file of demands cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeConstraintsError {
+    /// The file cannot be read.
+    #[error("cannot read the runtime constraints {file}")]
+    File {
+        /// Its path.
+        file: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// Not YAML or JSON with a list `properties` of `type` and `value`.
     #[error("runtime constraints: {0}")]
     Syntax(String),
@@ -77,7 +89,19 @@ impl RuntimeConstraint {
         }))
     }
 
-    /// Reads a file: `{"properties": [{"type": …, "value": …}]}` in JSON or YAML. Types are those of requirements; the
+    /// Reads a file, as [`RuntimeConstraint::read`] its text.
+    ///
+    /// # Errors
+    /// The file cannot be read or used.
+    pub fn read_file(file: &Path) -> Result<Vec<Self>, RuntimeConstraintsError> {
+        let text = std::fs::read_to_string(file).map_err(|source| RuntimeConstraintsError::File {
+            file: file.display().to_string(),
+            source,
+        })?;
+        Self::read(&text)
+    }
+
+    /// Reads a file's text: `{"properties": [{"type": …, "value": …}]}` in JSON or YAML. Types are those of requirements; the
     /// plain `olm.gvk`, `olm.package` (whose `version` is a range) and `olm.label` stand for the requirement of the same.
     ///
     /// # Errors

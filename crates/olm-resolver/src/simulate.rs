@@ -100,7 +100,7 @@ fn installed_csv(entry: &Entry) -> InstalledCsv {
             .map(ToString::to_string)
             .unwrap_or_default(),
         phase: SUCCEEDED.to_owned(),
-        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(","))),
+        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(",")).into()),
         owned: entry.provided_apis.to_vec(),
         required: entry.required_apis.to_vec(),
         // What it replaced is gone.

@@ -26,6 +26,7 @@ use std::fmt;
 pub use self::components::Component;
 pub use self::sat::{Answer, Literal, Sat, Varisat};
 pub use self::search::{Selection, Step};
+use crate::work::{TooMuch, Work};
 
 /// Index of a variable within its [`Instance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +46,17 @@ pub enum Constraint {
     /// No more than the given number of these variables are selected, whether or not the holder is. A variable
     /// listed twice counts twice.
     AtMost(usize, Vec<VariableId>),
+}
+
+impl Constraint {
+    /// One, and one for each variable it names.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Constraint::Mandatory | Constraint::Prohibited => 1,
+            Constraint::Conflict(_) => 2,
+            Constraint::Dependency(named) | Constraint::AtMost(_, named) => 1 + named.len(),
+        }
+    }
 }
 
 /// Names one constraint: the `constraint`-th of its variable.
@@ -101,6 +113,18 @@ impl Instance {
         components::split(self)
     }
 
+    /// How many variables these are, with their constraints and what these name.
+    pub(crate) fn size(&self, variables: &[VariableId]) -> usize {
+        let of = |variable: &VariableId| {
+            1 + self
+                .constraints(*variable)
+                .iter()
+                .map(Constraint::size)
+                .sum::<usize>()
+        };
+        variables.iter().map(of).sum()
+    }
+
     fn is_anchor(&self, variable: VariableId) -> bool {
         self.constraints(variable).contains(&Constraint::Mandatory)
     }
@@ -120,7 +144,8 @@ impl Instance {
 pub enum Outcome {
     /// Everything fits; what to select and why.
     Selected(Selection),
-    /// Nothing fits. The constraints given exclude each other, and dropping any one of them would end that.
+    /// Nothing fits. The constraints given exclude each other, and dropping any one of them would end that, as far as the work
+    /// that may be done was enough to tell.
     Unsatisfiable(Vec<ConstraintRef>),
 }
 
@@ -129,21 +154,29 @@ pub enum Outcome {
 #[error("solve constraints: {0}")]
 pub struct SolverError(pub(crate) String);
 
+impl From<TooMuch> for SolverError {
+    fn from(error: TooMuch) -> Self {
+        SolverError(error.to_string())
+    }
+}
+
 /// Solves one component of an instance.
 ///
 /// `rank` orders constraints for explanations: when several minimal cores exist, constraints of a lower rank are
 /// given up first, so that the surviving text is the most telling one.
 ///
 /// # Errors
-/// Only an internal failure of the SAT engine.
+/// The SAT engine fails, or has more to do than it may.
 pub fn solve(
     instance: &Instance,
     component: &Component,
+    work: &Work,
     rank: impl Fn(ConstraintRef) -> u8,
 ) -> Result<Outcome, SolverError> {
-    match select(instance, component)? {
+    match select(instance, component, work)? {
         Some(selection) => Ok(Outcome::Selected(selection)),
-        None => core::minimal(instance, component, Varisat::default(), rank).map(Outcome::Unsatisfiable),
+        None => core::minimal(instance, component, Varisat::within(work.proof()), work, rank)
+            .map(Outcome::Unsatisfiable),
     }
 }
 
@@ -151,10 +184,14 @@ pub fn solve(
 ///
 /// # Errors
 /// As [`solve`].
-pub fn select(instance: &Instance, component: &Component) -> Result<Option<Selection>, SolverError> {
+pub fn select(
+    instance: &Instance,
+    component: &Component,
+    work: &Work,
+) -> Result<Option<Selection>, SolverError> {
     match search::without_backtracking(instance, component) {
         Some(selection) => Ok(Some(selection)),
-        None => search::with_oracle(instance, component, Varisat::default()),
+        None => search::with_oracle(instance, component, Varisat::within(work.proof())),
     }
 }
 

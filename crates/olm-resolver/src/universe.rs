@@ -1,5 +1,6 @@
 //! Everything a namespace can choose from, in order of preference.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::cel::{Budget, TooCostly};
 use crate::chain::ChainError;
 use crate::entry::Entry;
-use crate::installed::{self, InstalledError};
-use crate::names::{COMPARED_NAMES, Names};
+use crate::installed::{self, InstalledError, Readings};
 use crate::predicate::Predicate;
 use crate::problem::Problem;
+use crate::work::Work;
 
 /// What to do about a catalog that cannot be read.
 pub(crate) const UNAVAILABLE_HINT: &str =
@@ -34,23 +35,33 @@ pub(crate) struct Universe<'a> {
     catalogs: Vec<(&'a CatalogKey, &'a Snapshot)>,
     /// Catalogs that could not be read, with the number of readable ones preferred to them and the reason.
     unavailable: BTreeMap<&'a CatalogKey, (usize, &'a str)>,
-    /// For hints.
-    pub(crate) names: Names,
+    /// What messages call the bundles, each put together once.
+    identifiers: RefCell<BTreeMap<EntryRef, BundleId>>,
+    /// What is looked at.
+    pub(crate) work: &'a Work,
+}
+
+/// Catalogs that a namespace may use, most preferred first where nothing speaks for one of them in particular.
+pub(crate) fn usable(problem: &Problem) -> Vec<&Catalog> {
+    let visible = |catalog: &&Catalog| {
+        let namespace = &catalog.key.namespace;
+        *namespace == problem.namespace
+            || (!problem.operator_group.exclude_global_namespace && *namespace == problem.global_namespace)
+    };
+    let mut ordered: Vec<&Catalog> = problem.catalogs.iter().filter(visible).collect();
+    ordered.sort_by_key(|c| (Reverse(c.priority), c.key.namespace != problem.namespace, &c.key));
+    ordered
 }
 
 impl<'a> Universe<'a> {
-    pub(crate) fn new(problem: &'a Problem) -> Result<Self, InstalledError> {
-        let visible = |catalog: &&Catalog| {
-            let namespace = &catalog.key.namespace;
-            *namespace == problem.namespace
-                || (!problem.operator_group.exclude_global_namespace
-                    && *namespace == problem.global_namespace)
-        };
-        let mut ordered: Vec<&Catalog> = problem.catalogs.iter().filter(visible).collect();
-        ordered.sort_by_key(|c| (Reverse(c.priority), c.key.namespace != problem.namespace, &c.key));
+    pub(crate) fn new(
+        problem: &'a Problem,
+        readings: &Readings,
+        work: &'a Work,
+    ) -> Result<Self, InstalledError> {
         let mut catalogs = Vec::new();
         let mut unavailable = BTreeMap::new();
-        for catalog in ordered {
+        for catalog in usable(problem) {
             match &catalog.content {
                 Ok(snapshot) => catalogs.push((&catalog.key, &**snapshot)),
                 Err(cause) => {
@@ -58,7 +69,7 @@ impl<'a> Universe<'a> {
                 }
             }
         }
-        let installed = installed::entries(problem)?;
+        let installed = installed::entries(problem, readings, work)?;
         let names = installed.iter().enumerate();
         Ok(Universe {
             namespace: &problem.namespace,
@@ -68,17 +79,9 @@ impl<'a> Universe<'a> {
             installed,
             catalogs,
             unavailable,
-            names: Names::new(COMPARED_NAMES),
+            identifiers: RefCell::default(),
+            work,
         })
-    }
-
-    /// The same, where nobody reads the hints of explanations.
-    #[must_use]
-    pub(crate) fn without_names(self) -> Self {
-        Self {
-            names: Names::new(0),
-            ..self
-        }
     }
 
     pub(crate) fn entry(&self, reference: EntryRef) -> &Arc<Entry> {
@@ -90,13 +93,20 @@ impl<'a> Universe<'a> {
 
     /// What messages call an entry.
     pub(crate) fn identifier(&self, reference: EntryRef) -> BundleId {
+        if let Some(known) = self.identifiers.borrow().get(&reference) {
+            return known.clone();
+        }
         let entry = self.entry(reference);
-        match reference {
+        let identifier = match reference {
             EntryRef::Installed(_) => BundleId::of_installed(self.namespace, &entry.name),
             EntryRef::Catalog { catalog, .. } => {
                 BundleId::of_catalog(self.catalogs[catalog].0, &entry.channel, &entry.name)
             }
-        }
+        };
+        self.identifiers
+            .borrow_mut()
+            .insert(reference, identifier.clone());
+        identifier
     }
 
     pub(crate) fn installed(&self) -> impl Iterator<Item = (EntryRef, &Arc<Entry>)> {
@@ -118,11 +128,6 @@ impl<'a> Universe<'a> {
 
     pub(crate) fn catalog_key(&self, position: usize) -> &'a CatalogKey {
         self.catalogs[position].0
-    }
-
-    /// The readable catalogs that can be used, most preferred first.
-    pub(crate) fn readable(&self) -> impl Iterator<Item = (&'a CatalogKey, &'a Snapshot)> {
-        self.catalogs.iter().copied()
     }
 
     /// Why a catalog cannot be read, if that is so.
@@ -173,6 +178,7 @@ impl<'a> Universe<'a> {
         };
         let others = (0..self.catalogs.len()).filter(|position| Some(*position) != own);
         let budget = Budget::of_catalog(self.installed.len());
+        self.work.add(self.installed.len());
         let passing = self
             .installed()
             .filter(|(_, entry)| entry.meets_within(predicate, &budget))
@@ -180,7 +186,7 @@ impl<'a> Universe<'a> {
         let mut candidates: Vec<EntryRef> = passing.collect();
         budget.check()?;
         for catalog in own.into_iter().chain(others) {
-            let entries = self.catalogs[catalog].1.candidates(predicate)?;
+            let entries = self.catalogs[catalog].1.candidates(predicate, self.work)?;
             candidates.extend(entries.iter().map(|&entry| EntryRef::Catalog { catalog, entry }));
         }
         Ok(candidates)
@@ -190,7 +196,7 @@ impl<'a> Universe<'a> {
     pub(crate) fn broken_channels(&self, predicate: &Predicate) -> impl Iterator<Item = &ChainError> {
         self.catalogs
             .iter()
-            .flat_map(|(_, snapshot)| snapshot.broken_channels(predicate))
+            .flat_map(|(_, snapshot)| snapshot.broken_channels(predicate, self.work))
     }
 }
 

@@ -31,16 +31,19 @@ pub(crate) enum Subject<'a> {
 }
 
 /// What a Subscription that cannot be served does not find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
     /// Its catalog cannot be read.
     ReadableCatalog,
     /// There is no such catalog, or it is empty.
     Catalog,
+    /// The package is not in the catalog.
     Package,
+    /// The channel is not in the package.
     Channel,
     /// The channel has no order.
     ChannelOrder,
+    /// The channel has nothing of the name of `startingCSV`.
     StartingCsv,
 }
 
@@ -59,7 +62,7 @@ pub(crate) enum Cause {
     Deprecated,
     RuntimeConstraint(String),
     Excluded(String),
-    Requires(Predicate),
+    Requires(Arc<Predicate>),
     Replaces,
     Guard,
 }
@@ -140,7 +143,7 @@ impl<'a> Variables<'a> {
 /// which prefers an installed provider, cannot stand in the way of that provider's upgrade.
 ///
 /// # Errors
-/// There are more than [`MAX_CANDIDATES`].
+/// There are more than [`MAX_CANDIDATES`], or more to look at than may be.
 pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result<Variables<'a>, SolverError> {
     let mut builder = Builder {
         problem,
@@ -165,6 +168,7 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
         .collect();
     builder.add_installed();
     for (subscription, holder) in subscriptions.into_iter().zip(holders) {
+        universe.work.check()?;
         builder.add_subscription(holder, subscription);
     }
     builder.explore()?;
@@ -173,6 +177,9 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
     Ok(builder.variables)
 }
 
+/// The catalog of a requirer (none for installed ones), and what it requires.
+type Asked = (Option<usize>, Arc<Predicate>);
+
 struct Builder<'a, 'u> {
     problem: &'a Problem,
     universe: &'u Universe<'u>,
@@ -180,20 +187,22 @@ struct Builder<'a, 'u> {
     bundles: BTreeMap<EntryRef, VariableId>,
     /// Bundles whose requirements have not been followed yet.
     unexplored: VecDeque<EntryRef>,
-    /// Candidates already looked up, by catalog of the requirer (none for installed ones) and requirement.
-    candidates: BTreeMap<(Option<usize>, Predicate), Result<Vec<EntryRef>, TooCostly>>,
+    /// Candidates already looked up.
+    candidates: BTreeMap<Asked, Result<Vec<EntryRef>, TooCostly>>,
     /// How many more candidates of requirements there may be.
     left: usize,
 }
 
 impl<'a> Builder<'a, '_> {
     fn add(&mut self, subject: Subject<'a>) -> VariableId {
+        self.universe.work.add(1);
         self.variables.subjects.push(subject);
         self.variables.causes.push(Vec::new());
         self.variables.instance.add_variable()
     }
 
     fn constrain(&mut self, holder: VariableId, constraint: Constraint, cause: Cause) {
+        self.universe.work.add(constraint.size());
         self.variables.instance.constrain(holder, constraint);
         self.variables.causes[holder.0].push(cause);
     }
@@ -232,6 +241,7 @@ impl<'a> Builder<'a, '_> {
 
     fn explore(&mut self) -> Result<(), SolverError> {
         while let Some(reference) = self.unexplored.pop_front() {
+            self.universe.work.check()?;
             let variable = self.bundles[&reference];
             let universe = self.universe;
             let entry = universe.entry(reference);
@@ -271,13 +281,13 @@ impl<'a> Builder<'a, '_> {
         &mut self,
         holder: EntryRef,
         variable: VariableId,
-        requirement: &Predicate,
+        requirement: &Arc<Predicate>,
     ) -> Result<(), SolverError> {
         let catalog = match holder {
             EntryRef::Installed(_) => None,
             EntryRef::Catalog { catalog, .. } => Some(catalog),
         };
-        let key = (catalog, requirement.clone());
+        let key = (catalog, Arc::clone(requirement));
         if !self.candidates.contains_key(&key) {
             let found = self.universe.candidates(holder, requirement);
             let broken = self
@@ -310,7 +320,7 @@ impl<'a> Builder<'a, '_> {
         self.constrain(
             variable,
             Constraint::Dependency(candidates),
-            Cause::Requires(requirement.clone()),
+            Cause::Requires(Arc::clone(requirement)),
         );
         Ok(())
     }

@@ -127,7 +127,7 @@ fn installed(name: &str, phase: &str, properties: &[EntryProperty]) -> Installed
         name: name.to_owned(),
         version: "1.0.0".to_owned(),
         phase: phase.to_owned(),
-        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(","))),
+        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(",")).into()),
         ..InstalledCsv::default()
     }
 }

@@ -140,7 +140,7 @@ impl Bundle {
             name: self.name(),
             version: format!("{}.0.0", self.version),
             phase: "Succeeded".into(),
-            properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(","))),
+            properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(",")).into()),
             ..InstalledCsv::default()
         }
     }

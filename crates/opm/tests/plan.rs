@@ -268,6 +268,42 @@ fn a_bundle_that_olm_refuses_is_noted() {
     assert!(!told.contains("note:"), "{told}");
 }
 
+/// What catalog-operator would be told by `RUNTIME_CONSTRAINTS`.
+#[test]
+fn constraints_of_the_cluster_are_met_or_told() {
+    let folder = folder(OBJECTS);
+    let constraints =
+        r#"{"properties": [{"type": "olm.package", "value": {"packageName": "etcd", "version": "<1.1.0"}}]}"#;
+    std::fs::write(folder.path().join("constraints.json"), constraints).unwrap();
+    let plan = |file: &str| {
+        let arguments = ["plan", "catalog", "objects.yaml", "--runtime-constraints", file];
+        opm(folder.path(), &arguments)
+    };
+    let told = text(&plan("constraints.json").stdout);
+    assert!(told.contains("  install  etcd.v1.0.0 (package etcd"), "{told}");
+    assert!(
+        told.contains("\nheld back: subscription db stays at etcd.v1.0.0\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains(
+            "does not meet a constraint of the cluster: with package: etcd and with version in range: <1.1.0"
+        ),
+        "{told}"
+    );
+    let output = plan("nowhere.json");
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("cannot read the runtime constraints nowhere.json"),
+        "{error}"
+    );
+    let output = plan("objects.yaml");
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(error.contains("runtime constraints"), "{error}");
+}
+
 const SOURCE: &str = "
 ---
 apiVersion: operators.coreos.com/v1alpha1

@@ -135,7 +135,7 @@ impl ResolutionReconciler {
         let kubernetes = self.kubernetes().await;
         let now = clock::now();
         let mut components = Vec::new();
-        for component in components::split(&resolved.resolution.solution) {
+        for component in components::split(&resolved.solution) {
             let progress = unpacking::progress(
                 component,
                 &self.unpacker,

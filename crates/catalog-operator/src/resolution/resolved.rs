@@ -6,7 +6,7 @@ use std::sync::Arc;
 use go_compat::error_chain;
 use olm_api::condition::subscription as reasons;
 use olm_resolver::explain::CONDITION_LIMIT;
-use olm_resolver::{Advisor, Explanation, Problem, Resolution, Subscription};
+use olm_resolver::{Advisor, Explanation, Hints, Problem, Resolution, Solution, Subscription};
 
 use super::input::ResolutionInput;
 use super::observed::Failure;
@@ -15,9 +15,9 @@ use crate::subscription::deprecation::DeprecationFact;
 /// What the resolver and the catalogs say.
 #[derive(Debug, Default)]
 pub(crate) struct Resolved {
-    /// Solution and failures.
-    pub resolution: Resolution,
-    /// The failures of the resolution, as Subscriptions are told of them.
+    /// What to install.
+    pub solution: Solution,
+    /// What fails, as Subscriptions are told of it. The explanations themselves are kept by nobody.
     pub failures: Vec<Failure>,
     /// What prevents resolution of the namespace as a whole.
     pub error: Option<String>,
@@ -25,8 +25,8 @@ pub(crate) struct Resolved {
     pub deprecations: BTreeMap<String, DeprecationFact>,
 }
 
-/// Resolves `problem`, which was made from `input`. CPU work, no IO.
-pub(crate) fn resolve(input: &ResolutionInput, problem: &Problem) -> Resolved {
+/// Resolves `problem`, which was made from `input`; with what was left out of the choice as malformed. CPU work, no IO.
+pub(crate) fn resolve(input: &ResolutionInput, problem: &Problem) -> (Resolved, Vec<String>) {
     let deprecations = input
         .subscriptions
         .iter()
@@ -37,32 +37,32 @@ pub(crate) fn resolve(input: &ResolutionInput, problem: &Problem) -> Resolved {
             ))
         })
         .collect();
+    let mut resolved = Resolved {
+        deprecations,
+        ..Resolved::default()
+    };
     if !input.resolve {
-        return Resolved {
-            deprecations,
-            ..Resolved::default()
-        };
+        return (resolved, Vec::new());
     }
     match olm_resolver::resolve(problem) {
         Ok(resolution) => {
-            let advisor = Advisor::new(problem, &resolution.failures);
-            let failures = resolution
-                .failures
-                .iter()
-                .map(|explanation| failure_of(problem, explanation, &advisor))
-                .collect();
-            Resolved {
+            let Resolution {
+                solution,
                 failures,
-                resolution,
-                error: None,
-                deprecations,
-            }
+                excluded,
+            } = resolution;
+            let (advisor, hints) = (Advisor::new(problem, &failures), Hints::new(problem));
+            let failures = failures
+                .iter()
+                .map(|explanation| failure_of(problem, explanation, &advisor, &hints));
+            resolved.failures = failures.collect();
+            resolved.solution = solution;
+            (resolved, excluded)
         }
-        Err(error) => Resolved {
-            error: Some(error_chain(&error)),
-            deprecations,
-            ..Resolved::default()
-        },
+        Err(error) => {
+            resolved.error = Some(error_chain(&error));
+            (resolved, Vec::new())
+        }
     }
 }
 
@@ -90,7 +90,7 @@ fn find_deprecation(subscription: &Subscription, problem: &Problem) -> Option<De
 
 /// What Subscriptions are told of a failure: upstream's message as the first line, then the reasons as a tree and what was
 /// found to resolve it.
-fn failure_of(problem: &Problem, explanation: &Explanation, advisor: &Advisor<'_>) -> Failure {
+fn failure_of(problem: &Problem, explanation: &Explanation, advisor: &Advisor<'_>, hints: &Hints) -> Failure {
     let reason = if explanation.is_unsatisfiable() {
         reasons::CONSTRAINTS_NOT_SATISFIABLE
     } else {
@@ -100,6 +100,6 @@ fn failure_of(problem: &Problem, explanation: &Explanation, advisor: &Advisor<'_
     Failure {
         subscriptions: explanation.subscriptions.clone(),
         reason,
-        message: explanation.text(&advice, CONDITION_LIMIT),
+        message: explanation.text(hints, &advice, CONDITION_LIMIT),
     }
 }

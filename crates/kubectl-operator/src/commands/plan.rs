@@ -26,13 +26,14 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         ask_cluster(args).await?
     };
     question.steps = args.steps.map(usize::from);
+    question.problem.runtime_constraints = args.cluster.runtime_constraints()?;
     let target = args.target.clone().map(|version| Target {
         version,
         subscription: args.subscription.clone(),
     });
     let mut plan = answer(&question, target.as_ref(), &mut |_| {})?;
     let kubernetes = args.kube_version.clone().or(kubernetes);
-    note_unfit(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
+    note_bundles(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
     printer::data(&text(&plan, args.output)?)?;
     Ok(if plan.unsatisfiable.is_empty() {
         Verdict::Fine
@@ -41,21 +42,22 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn note_unfit(
+/// Notes what is in the bundles and the cluster will not run, or OLM not install.
+async fn note_bundles(
     plan: &mut Plan,
     question: &Question,
     kubernetes: Option<&KubernetesVersion>,
     catalogs: &Catalogs,
 ) {
-    if kubernetes.is_none() && question.targets.is_none() {
-        return;
-    }
-    let mut csvs = Vec::new();
+    let (mut csvs, mut objects) = (Vec::new(), Vec::new());
     for install in plan.install() {
-        csvs.push(catalogs.csv(install).await);
+        let bundle = catalogs.bundle(install).await;
+        csvs.push(bundle.csv);
+        objects.push(bundle.objects);
     }
-    let mut csvs = csvs.into_iter();
+    let (mut csvs, mut objects) = (csvs.into_iter(), objects.into_iter());
     plan.note_unfit(question, kubernetes, |_| csvs.next().flatten());
+    plan.note_refused(|_| objects.next().unwrap_or_default());
 }
 
 fn text(plan: &Plan, output: Output) -> anyhow::Result<String> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
 
-use super::change::{Change, Harm, runs};
+use super::change::{Change, Harm, Running};
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Failure, Reason};
 use crate::names::Names;
@@ -35,6 +35,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_
     } = bounds;
     let mut groups: Vec<Vec<Change>> = Vec::new();
     let names = explanation.taking_part();
+    let running = Running::of(problem);
     let mut contested = replaced_by(explanation);
     // Without what a Subscription has, it may begin anew; another one may have the same.
     let taking_part = problem
@@ -59,6 +60,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_
                 subscription,
                 explanation.is_unsatisfiable(),
                 compared,
+                running.has(subscription),
             ));
         }
         if (takes_part || explanation.subscriptions.contains(&subscription.name))
@@ -82,8 +84,8 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_
         let mut places: BTreeMap<Harm, usize> = BTreeMap::new();
         for change in group {
             let harm = match change {
-                Change::Approve { .. } => change.harm(problem).max(approval),
-                _ => change.harm(problem),
+                Change::Approve { .. } => change.harm(&running).max(approval),
+                _ => change.harm(&running),
             };
             let place = places.entry(harm).or_default();
             changes.push((harm, *place, change));
@@ -132,10 +134,10 @@ fn of_subscription(
     subscription: &Subscription,
     removable: bool,
     compared: &Names,
+    is_running: bool,
 ) -> Vec<Vec<Change>> {
     let name = || subscription.name.clone();
     let mut groups = Vec::new();
-    let is_running = runs(problem, subscription);
     if let Some(snapshot) = problem.snapshot(&subscription.catalog) {
         if snapshot.has_package(&subscription.package) {
             groups.push(channels(snapshot, subscription, compared));
@@ -211,13 +213,7 @@ fn channels(snapshot: &Snapshot, subscription: &Subscription, compared: &Names) 
         .filter(|channel| channel != now)
         .collect();
     others.sort_by_cached_key(|channel| {
-        let places = snapshot
-            .channel(package, channel)
-            .map(|view| view.entries)
-            .unwrap_or_default();
-        let entries = || places.iter().map(|&place| snapshot.entry(place));
-        let is_default = entries().any(|entry| entry.default_channel);
-        let newest = entries().filter_map(|entry| entry.version.clone()).max();
+        let (is_default, newest) = snapshot.channel_rank(package, channel);
         (Some(*channel) != meant, !is_default, Reverse(newest), *channel)
     });
     let changes = others

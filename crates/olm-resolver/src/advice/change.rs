@@ -1,5 +1,7 @@
 //! One change of the objects of a namespace, and what it does to what runs.
 
+use std::collections::BTreeSet;
+
 use olm_api::v1::UpgradeStrategy;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,7 +89,61 @@ pub enum Change {
     },
 }
 
+/// What kind of change it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ChangeKind {
+    /// Approve the waiting InstallPlan.
+    Approve,
+    /// Set `spec.name` of the Subscription.
+    Package,
+    /// Set `spec.channel` of the Subscription.
+    Channel,
+    /// Set `spec.source` and `spec.sourceNamespace` of the Subscription.
+    Catalog,
+    /// Create the Subscription anew without `spec.startingCSV`.
+    AnyStart,
+    /// Let the OperatorGroup fail forward.
+    FailForward,
+    /// Delete the Subscription and keep what it installed.
+    Unsubscribe,
+    /// Delete the Subscription, and what it installed if there is any.
+    RemoveSubscription,
+    /// Delete the ClusterServiceVersion.
+    RemoveCsv,
+}
+
+impl ChangeKind {
+    /// All of them.
+    pub const ALL: [ChangeKind; 9] = [
+        ChangeKind::Approve,
+        ChangeKind::Package,
+        ChangeKind::Channel,
+        ChangeKind::Catalog,
+        ChangeKind::AnyStart,
+        ChangeKind::FailForward,
+        ChangeKind::Unsubscribe,
+        ChangeKind::RemoveSubscription,
+        ChangeKind::RemoveCsv,
+    ];
+}
+
 impl Change {
+    /// Its kind.
+    pub fn kind(&self) -> ChangeKind {
+        match self {
+            Change::Approve { .. } => ChangeKind::Approve,
+            Change::Package { .. } => ChangeKind::Package,
+            Change::Channel { .. } => ChangeKind::Channel,
+            Change::Catalog { .. } => ChangeKind::Catalog,
+            Change::AnyStart { .. } => ChangeKind::AnyStart,
+            Change::FailForward => ChangeKind::FailForward,
+            Change::Unsubscribe { .. } => ChangeKind::Unsubscribe,
+            Change::RemoveSubscription { .. } => ChangeKind::RemoveSubscription,
+            Change::RemoveCsv { .. } => ChangeKind::RemoveCsv,
+        }
+    }
+
     /// The Subscription it is about.
     pub fn subscription(&self) -> Option<&str> {
         match self {
@@ -111,23 +167,18 @@ impl Change {
     }
 
     /// What it does to what runs in a namespace.
-    pub fn harm(&self, problem: &Problem) -> Harm {
+    pub(super) fn harm(&self, running: &Running<'_>) -> Harm {
         if self.destroys().is_some() {
             return Harm::Destroys;
         }
-        // A plan brings what all Subscriptions of the namespace wait for.
-        if matches!(self, Change::Approve { .. }) && upgrades_wait(problem) {
-            return Harm::Running;
-        }
-        let Some(name) = self.subscription() else {
-            return Harm::Running;
+        let of_approval = match self {
+            Change::Approve { .. } => running.harm_of_approval(),
+            _ => Harm::None,
         };
-        let runs = problem
-            .subscriptions
-            .iter()
-            .find(|s| s.name == name)
-            .is_some_and(|s| runs(problem, s));
-        if runs { Harm::Running } else { Harm::None }
+        match self.subscription() {
+            Some(name) if !running.subscriptions.contains(name) => of_approval,
+            _ => Harm::Running,
+        }
     }
 
     /// What to do, in one line.
@@ -233,16 +284,54 @@ impl Change {
     }
 }
 
-/// Whether something is there that the Subscription installed.
-pub(super) fn runs(problem: &Problem, subscription: &Subscription) -> bool {
-    problem
-        .installed
-        .iter()
-        .any(|csv| !csv.copied && csv.name == subscription.installed_csv)
+/// What runs in a namespace.
+pub(super) struct Running<'p> {
+    /// Subscriptions with something that they installed.
+    subscriptions: BTreeSet<&'p str>,
+    /// Whether an InstallPlan that waits would upgrade what runs.
+    upgrades_wait: bool,
 }
 
-/// Whether an InstallPlan that waits would upgrade what runs.
-pub(super) fn upgrades_wait(problem: &Problem) -> bool {
-    let mut all = problem.subscriptions.iter();
-    all.any(|subscription| runs(problem, subscription) && problem.awaits_plan(subscription))
+impl<'p> Running<'p> {
+    pub(super) fn of(problem: &'p Problem) -> Self {
+        let installed = problem.installed.iter().filter(|csv| !csv.copied);
+        let installed: BTreeSet<&str> = installed.map(|csv| csv.name.as_str()).collect();
+        let running = || {
+            let all = problem.subscriptions.iter();
+            all.filter(|s| installed.contains(s.installed_csv.as_str()))
+        };
+        Self {
+            subscriptions: running().map(|s| s.name.as_str()).collect(),
+            upgrades_wait: running().any(|s| problem.awaits_plan(s)),
+        }
+    }
+
+    pub(super) fn has(&self, subscription: &Subscription) -> bool {
+        self.subscriptions.contains(subscription.name.as_str())
+    }
+
+    /// A plan brings what all Subscriptions of the namespace wait for.
+    pub(super) fn harm_of_approval(&self) -> Harm {
+        if self.upgrades_wait {
+            Harm::Running
+        } else {
+            Harm::None
+        }
+    }
+}
+
+/// The mark of what cannot be undone: ClusterServiceVersions that go, with what they run; empty for none.
+pub(crate) fn destroys_mark(csvs: &[&str]) -> String {
+    if csvs.is_empty() {
+        return String::new();
+    }
+    format!(" [destroys what runs: {}]", csvs.join(", "))
+}
+
+/// To begin anew with a Subscription, at the price of what it installed; `with` is what is different then, if anything.
+pub(crate) fn anew_text(subscription: &str, csv: &str, with: &str) -> String {
+    let mark = destroys_mark(&[csv]);
+    format!(
+        "delete subscription {subscription} and clusterserviceversion {csv}, and subscribe again{with}{mark}"
+    )
 }

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::change::ChangeKind;
 use crate::catalog::CatalogKey;
 use crate::disjoint_sets::DisjointSets;
 use crate::explain::Explanation;
-use crate::installed;
+use crate::installed::{self, Readings};
 use crate::names::Names;
 use crate::problem::{Problem, Subscription};
 use crate::universe::{EntryRef, Universe};
 use crate::variables::{self, Subject};
+use crate::work::Work;
 
 /// The parts. A part is what hangs together when every Subscription could follow every channel of its package in every
 /// catalog, which is as far as changes go.
@@ -32,7 +34,7 @@ type Variants = BTreeMap<(CatalogKey, String, String, String), Vec<usize>>;
 
 impl Regions {
     /// None where the namespace cannot be read as a whole, or could become too much.
-    pub(super) fn new(problem: &Problem, compared: &Names) -> Option<Self> {
+    pub(super) fn new(problem: &Problem, compared: &Names, readings: &Readings, work: &Work) -> Option<Self> {
         let mut wide = problem.clone();
         let first_variant = problem.subscriptions.len();
         let mut owners: Vec<Vec<usize>> = (0..first_variant).map(|place| vec![place]).collect();
@@ -54,7 +56,7 @@ impl Regions {
             .enumerate()
             .map(|(place, s)| (s.name.as_str(), place))
             .collect();
-        let universe = Universe::new(&wide).ok()?;
+        let universe = Universe::new(&wide, readings, work).ok()?;
         let variables = variables::build(&wide, &universe).ok()?;
         let entries: Vec<String> = universe
             .installed()
@@ -157,9 +159,36 @@ impl Regions {
 /// Most variants that are looked at. Beyond, the namespace is one part.
 const MAX_VARIANTS: usize = 50_000;
 
+/// What changes of a kind make a Subscription that hangs together with more than before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Widening {
+    /// Nothing: less is there, or what was there counts otherwise.
+    None,
+    /// One that may follow every channel of its package in every catalog, and begin there wherever it can.
+    Follows,
+    /// One that has what it waits for.
+    HasWhatWaits,
+}
+
+/// A new kind of change does not compile before it is told here what it can connect.
+const fn widening(kind: ChangeKind) -> Widening {
+    match kind {
+        ChangeKind::Package
+        | ChangeKind::Channel
+        | ChangeKind::Catalog
+        | ChangeKind::AnyStart
+        // Without what it had, a Subscription begins anew with its own channel.
+        | ChangeKind::RemoveCsv
+        | ChangeKind::RemoveSubscription => Widening::Follows,
+        ChangeKind::Approve => Widening::HasWhatWaits,
+        ChangeKind::FailForward | ChangeKind::Unsubscribe => Widening::None,
+    }
+}
+
 /// Every Subscription as every change could make it; None where that is too much.
 fn variants(problem: &Problem, compared: &Names) -> Option<Variants> {
     let mut variants = Variants::new();
+    let has = |wanted: Widening| ChangeKind::ALL.into_iter().any(|kind| widening(kind) == wanted);
     // Each Subscription to each channel it could follow.
     let mut followed = 0;
     for (place, subscription) in problem.subscriptions.iter().enumerate() {
@@ -180,10 +209,10 @@ fn variants(problem: &Problem, compared: &Names) -> Option<Variants> {
             );
             variants.entry(variant).or_default().push(place);
         };
-        if !current_csv.is_empty() && current_csv != installed_csv {
+        if has(Widening::HasWhatWaits) && !current_csv.is_empty() && current_csv != installed_csv {
             add(catalog, package, channel, current_csv);
         }
-        for catalog in &problem.catalogs {
+        for catalog in problem.catalogs.iter().filter(|_| has(Widening::Follows)) {
             let Ok(snapshot) = &catalog.content else { continue };
             let meant;
             let package = if snapshot.has_package(package) {

@@ -1,4 +1,12 @@
+use std::sync::Arc;
+
+use go_compat::semver::Version;
+use olm_fbc::entry::{BundleEntry, EntryProperty};
+
 use super::*;
+use crate::catalog::{Catalog, CatalogKey, Snapshot};
+use crate::problem::Subscription;
+use crate::resolve::resolve;
 
 fn fix(changes: Vec<Change>, harm: Harm) -> Fix {
     Fix { changes, harm }
@@ -16,8 +24,7 @@ fn what_is_cut_and_what_was_not_tried_is_told() {
     let mut advice = Advice {
         fixes: vec![fix(vec![unsubscribe("a")], Harm::None)],
         more: 3,
-        is_stuck: false,
-        untried: 0,
+        ..Advice::default()
     };
     assert_eq!(
         advice.lines("ns"),
@@ -34,10 +41,15 @@ fn what_is_cut_and_what_was_not_tried_is_told() {
         advice.lines("ns"),
         ["no single change helps, and no two together"]
     );
-    advice.untried = 7;
+    (advice.tried, advice.untried) = (3, 7);
     assert_eq!(
         advice.lines("ns"),
-        ["no change was found that helps; 7 of the possible ones were not tried"]
+        ["no change was found that helps: 3 of 10 possible ones were tried, as more would be too much work"]
+    );
+    advice.is_stuck = false;
+    assert_eq!(
+        advice.lines("ns"),
+        ["3 of 10 possible changes were tried, as more would be too much work"]
     );
 }
 
@@ -57,5 +69,122 @@ fn a_pair_is_one_way_out_and_marked_with_what_it_destroys() {
             "to resolve: delete subscription a in namespace ns, if it is not needed; and delete clusterserviceversion old.v1 in \
              namespace ns, if it is not needed [destroys what runs: old.v1]"
         ]
+    );
+}
+
+#[test]
+fn no_kind_of_change_is_missing_in_the_list() {
+    let schema = schemars::schema_for!(ChangeKind).to_value();
+    let described = schema["oneOf"].as_array().map(Vec::len);
+    assert_eq!(described, Some(ChangeKind::ALL.len()), "{schema}");
+    let distinct: BTreeSet<ChangeKind> = ChangeKind::ALL.into_iter().collect();
+    assert_eq!(distinct.len(), ChangeKind::ALL.len());
+}
+
+/// Subscriptions to a package each, whose bundles all need what is not there; beside the channel that is followed each package has
+/// ten of `length` bundles.
+fn failing_to_channels_of(length: usize, subscriptions: usize) -> Problem {
+    let key = CatalogKey {
+        name: "cat".to_owned(),
+        namespace: "ns".to_owned(),
+    };
+    let missing: Arc<[EntryProperty]> = [EntryProperty::new(
+        "olm.label.required",
+        r#"{"label":"nobody has it"}"#,
+    )]
+    .into();
+    let places = (0..subscriptions).flat_map(|package| {
+        (0..11).flat_map(move |channel| {
+            let entries = if channel == 0 { 1 } else { length };
+            (0..entries).map(move |number| (package, channel, number))
+        })
+    });
+    let entries = places.map(|(package, channel, number)| BundleEntry {
+        name: format!("p{package}-{channel}.v{number}").into(),
+        package: format!("p{package}").into(),
+        channel: format!("c{channel}").into(),
+        version: Some(Version::new(number as u64, 0, 0)),
+        replaces: (number > 0).then(|| format!("p{package}-{channel}.v{}", number - 1).into()),
+        properties: Arc::clone(&missing),
+        ..BundleEntry::default()
+    });
+    let subscription = |number: usize| Subscription {
+        name: format!("s{number}"),
+        package: format!("p{number}"),
+        channel: "c0".to_owned(),
+        catalog: key.clone(),
+        ..Subscription::default()
+    };
+    Problem {
+        namespace: "ns".to_owned(),
+        subscriptions: (0..subscriptions).map(subscription).collect(),
+        catalogs: vec![Catalog {
+            key: key.clone(),
+            priority: 0,
+            content: Ok(Arc::new(Snapshot::new(entries))),
+        }],
+        ..Problem::default()
+    }
+}
+
+fn advised(problem: &Problem, shared: usize, spare: usize) -> Vec<Advice> {
+    let failures = resolve(problem).unwrap().failures;
+    let advisor = Advisor::within(problem, &failures, shared, spare);
+    let advice = failures.iter().map(|failure| advisor.advise(failure));
+    advice.collect()
+}
+
+#[test]
+fn a_trial_costs_what_it_looks_at_and_not_what_asks_for_it() {
+    let [small] = advised(&failing_to_channels_of(3, 1), 5_000, 0)
+        .try_into()
+        .unwrap();
+    assert_eq!((small.tried, small.untried), (11, 0));
+    let [large] = advised(&failing_to_channels_of(300, 1), 5_000, 0)
+        .try_into()
+        .unwrap();
+    assert_eq!(large.tried + large.untried, 11);
+    // A channel has 300 entries, which are bundles with a constraint each.
+    assert!(
+        large.tried > 1 && large.tried * 900 < 5_000 + 900,
+        "{}",
+        large.tried
+    );
+    let told = format!(
+        "{} of 11 possible changes were tried, as more would be too much work",
+        large.tried
+    );
+    assert_eq!(large.lines("ns").last(), Some(&told));
+}
+
+#[test]
+fn no_trial_takes_more_than_is_left_however_long_the_channel() {
+    // The followed channel has one entry, so that nothing tells in advance how long the others are.
+    let [advice] = advised(&failing_to_channels_of(20_000, 1), 3_000, 3_000)
+        .try_into()
+        .unwrap();
+    assert_eq!((advice.tried, advice.untried), (0, 11));
+}
+
+#[test]
+fn all_failures_of_a_namespace_share_what_their_trials_look_at() {
+    let all = advised(&failing_to_channels_of(300, 20), 50_000, 10_000);
+    let tried: usize = all.iter().map(|advice| advice.tried).sum();
+    let untried: usize = all.iter().map(|advice| advice.untried).sum();
+    assert_eq!(tried + untried, 20 * 11);
+    // Each is left something, and all together no more than there is.
+    assert!(all.iter().all(|advice| advice.tried > 0), "{all:?}");
+    assert!(tried < 20 + 60_000 / 900, "{tried}");
+}
+
+#[test]
+fn a_namespace_that_takes_too_much_work_is_told_so() {
+    let problem = failing_to_channels_of(300, 10);
+    let resolved = |limit| resolve_within(&problem, &Readings::default(), &Work::within(limit));
+    assert_eq!(resolved(10_000).unwrap().failures.len(), 10);
+    let error = go_compat::error_chain(&resolved(50).unwrap_err());
+    assert_eq!(
+        error,
+        "resolve namespace ns: solve constraints: more than 50 entries, bundles and constraints are in reach, the search was given up"
     );
 }

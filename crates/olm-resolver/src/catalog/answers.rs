@@ -110,6 +110,8 @@ mod tests {
             ("SHARED_WORK", crate::advice::SHARED_WORK.to_string()),
             ("COMPARED_NAMES", crate::names::COMPARED_NAMES.to_string()),
             ("SPARE_WORK", crate::advice::SPARE_WORK.to_string()),
+            ("MAX_WORK", crate::work::MAX_WORK.to_string()),
+            ("MAX_PROOF", format!("{} MiB", crate::work::MAX_PROOF >> 20)),
         ] {
             let row = format!("| `{name}` | {value} |");
             assert!(page.contains(&row), "{row}");

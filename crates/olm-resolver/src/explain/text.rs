@@ -1,7 +1,7 @@
 //! Explanations as text of bounded size.
 
 use super::layout::{MAX_LINES, WIDTH, lines};
-use super::{Explanation, Failure, Reason, Tree};
+use super::{Explanation, Failure, Hints, Reason, Tree};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
 
@@ -20,14 +20,14 @@ const FIRST_LINE_SHARE: usize = 2;
 const ELLIPSIS: &str = "…";
 
 impl Explanation {
-    /// Upstream's message as the first line, then the reasons as an indented tree, then `advice`; never more than `limit`
+    /// Upstream's message as the first line, then the reasons with `hints` as an indented tree, then `advice`; never more than `limit`
     /// bytes. What does not fit is left out from the end of each part, and marked.
-    pub fn text(&self, advice: &[String], limit: usize) -> String {
+    pub fn text(&self, hints: &Hints, advice: &[String], limit: usize) -> String {
         let mut text = cut(&self.message(), limit / FIRST_LINE_SHARE);
         let advice: String = advice.iter().map(|line| format!("\n{line}")).collect();
         let advice = cut(&advice, limit / 4);
         let room = limit.saturating_sub(text.len() + advice.len());
-        text.push_str(&whole_lines(&lines(&self.tree(), MAX_LINES, WIDTH), room));
+        text.push_str(&whole_lines(&lines(&self.tree(hints), MAX_LINES, WIDTH), room));
         text.push_str(&advice);
         text
     }

@@ -2,34 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{Explanation, Failure, Reason};
+use super::rivals::{Group, Rivals};
+use super::statement::{Draft, Hint, Tree, together};
+use super::{Explanation, Failure, Hints, Reason};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
-
-/// A statement and what it rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tree {
-    /// The statement, in one line.
-    pub text: String,
-    /// Why it holds.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub because: Vec<Tree>,
-}
-
-impl Tree {
-    /// A statement that rests on nothing.
-    pub(crate) fn leaf(text: impl Into<String>) -> Self {
-        Tree {
-            text: text.into(),
-            because: Vec::new(),
-        }
-    }
-}
 
 /// Candidates told one by one; the rest are counted.
 const SHOWN_CANDIDATES: usize = 4;
@@ -42,23 +20,25 @@ const MAX_DEPTH: usize = 12;
 /// eight bundles would be followed on 8¹² ways.
 const MAX_FOLLOWED: usize = 400;
 
-/// Bundles visited in search of root causes for one tree; those after them are only said to be left out.
+/// Bundles visited in search of root causes for one tree, and candidates looked at on the way; those after them are only said to
+/// be left out.
 const MAX_VISITED: usize = 100_000;
 
 /// Different reasons told apart among the candidates of one choice.
 const MAX_TOLD_APART: usize = 32;
 
 impl Explanation {
-    /// The reasons, one tree for each Subscription or installed operator that wants something.
-    pub fn tree(&self) -> Vec<Tree> {
+    /// The reasons, one tree for each Subscription or installed operator that wants something, with `hints` of what comes near
+    /// what is asked for in vain.
+    pub fn tree(&self, hints: &Hints) -> Vec<Tree> {
         match &self.failure {
-            Failure::Prevented { text, hints } => vec![Tree {
+            Failure::Prevented { text, hint } => vec![Tree {
                 text: text.clone(),
-                because: hints.iter().map(Tree::leaf).collect(),
+                because: vec![Tree::leaf(*hint)],
             }],
             Failure::Unsatisfiable(reasons) => {
-                let mut roots = TreeBuilder::new(reasons).roots(reasons);
-                roots.extend(TreeBuilder::new(&self.beside).roots(&self.beside));
+                let mut roots = of_reasons(reasons, hints);
+                roots.extend(of_reasons(&self.beside, hints));
                 roots.extend(self.bystanders.iter().map(|bystanders| {
                     let names = &bystanders.subscriptions;
                     let noun = if names.len() == 1 {
@@ -79,50 +59,24 @@ impl Explanation {
     }
 }
 
+fn of_reasons(reasons: &[Reason], hints: &Hints) -> Vec<Tree> {
+    let roots = TreeBuilder::new(reasons).roots(reasons);
+    roots.into_iter().map(|root| root.told(hints)).collect()
+}
+
 /// The reasons by what they are about.
 struct TreeBuilder<'a> {
     /// Reasons that a bundle carries.
     of_bundle: BTreeMap<&'a BundleId, Vec<&'a Reason>>,
     /// What each Subscription asks for, in words, and its candidates; by name.
     wanted: BTreeMap<&'a str, (&'a str, &'a [BundleId])>,
-    /// Bundles that are wanted, with who wants them.
-    wanted_by: BTreeMap<&'a BundleId, BTreeSet<String>>,
-    /// Groups of which one member only may be there, by member.
-    groups: BTreeMap<&'a BundleId, Vec<(Group<'a>, &'a [BundleId])>>,
+    rivals: Rivals<'a>,
     /// How many bundles were followed so far.
     followed: Cell<usize>,
     /// How many were visited in search of root causes.
     visited: Cell<usize>,
     /// Root causes that were looked for.
-    root_causes: RefCell<BTreeMap<&'a BundleId, Vec<Tree>>>,
-}
-
-/// What several bundles have in common of which one only may be there.
-#[derive(Clone, Copy)]
-enum Group<'a> {
-    /// They provide this API, printed as `Kind (group/version)`.
-    Api(&'a str),
-    /// They are of this package.
-    Package(&'a str),
-}
-
-impl Group<'_> {
-    /// How membership is told: of the bundle itself, and of the others.
-    fn verbs(self) -> (&'static str, &'static str) {
-        match self {
-            Group::Api(_) => ("provides", "does"),
-            Group::Package(_) => ("is of", "is"),
-        }
-    }
-}
-
-impl fmt::Display for Group<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Group::Api(api) => write!(f, "API {api}"),
-            Group::Package(package) => write!(f, "package {package}"),
-        }
-    }
+    root_causes: RefCell<BTreeMap<&'a BundleId, Vec<Draft<'a>>>>,
 }
 
 impl<'a> TreeBuilder<'a> {
@@ -130,14 +84,23 @@ impl<'a> TreeBuilder<'a> {
         let mut builder = TreeBuilder {
             of_bundle: BTreeMap::new(),
             wanted: BTreeMap::new(),
-            wanted_by: BTreeMap::new(),
-            groups: BTreeMap::new(),
+            rivals: Rivals::default(),
             followed: Cell::new(0),
             visited: Cell::new(0),
             root_causes: RefCell::new(BTreeMap::new()),
         };
         for reason in reasons {
             builder.add(reason);
+        }
+        // Only now it is known who wants what.
+        for reason in reasons {
+            match reason {
+                Reason::OneProvider { api, members } => builder.rivals.add_group(Group::Api(api), members),
+                Reason::OnePackage { package, members } => {
+                    builder.rivals.add_group(Group::Package(package), members);
+                }
+                _ => {}
+            }
         }
         builder
     }
@@ -152,13 +115,14 @@ impl<'a> TreeBuilder<'a> {
                 candidates,
             } => {
                 self.wanted.entry(subscription).or_insert(("", &[])).1 = candidates;
-                self.want(candidates, &format!("subscription {subscription}"));
+                self.rivals
+                    .want(candidates, &format!("subscription {subscription}"));
             }
             Reason::Requires {
                 bundle, candidates, ..
             } => {
                 self.of_bundle.entry(bundle).or_default().push(reason);
-                self.want(candidates, bundle.csv());
+                self.rivals.want(candidates, bundle.csv());
             }
             Reason::Deprecated { bundle }
             | Reason::RuntimeConstraint { bundle, .. }
@@ -167,36 +131,25 @@ impl<'a> TreeBuilder<'a> {
                 self.of_bundle.entry(upgrade).or_default().push(reason);
                 self.of_bundle.entry(installed).or_default().push(reason);
             }
-            Reason::OneProvider { api, members } => self.group(Group::Api(api), members),
-            Reason::OnePackage { package, members } => self.group(Group::Package(package), members),
-            Reason::SubscriptionInvalid { .. } | Reason::NotReferenced { .. } => {}
+            Reason::SubscriptionInvalid { .. }
+            | Reason::NotReferenced { .. }
+            | Reason::OneProvider { .. }
+            | Reason::OnePackage { .. } => {}
         }
     }
 
-    fn group(&mut self, group: Group<'a>, members: &'a [BundleId]) {
-        for member in members {
-            self.groups.entry(member).or_default().push((group, members));
-        }
-    }
-
-    fn want(&mut self, candidates: &'a [BundleId], by: &str) {
-        for candidate in candidates {
-            self.wanted_by.entry(candidate).or_default().insert(by.to_owned());
-        }
-    }
-
-    fn roots(&self, reasons: &'a [Reason]) -> Vec<Tree> {
+    fn roots(&self, reasons: &'a [Reason]) -> Vec<Draft<'a>> {
         let mut roots = Vec::new();
         for reason in reasons {
             match reason {
                 Reason::SubscriptionInvalid {
                     subscription,
                     text,
-                    hints,
+                    lack,
+                    asked,
                 } => {
-                    let because = hints.iter().map(Tree::leaf).collect();
                     let text = format!("subscription {subscription}: {text}");
-                    roots.push(Tree { text, because });
+                    roots.push(Draft::hinted(text, Hint::Lack(*lack, asked)));
                 }
                 Reason::NotReferenced { bundle } => roots.push(self.installed_root(bundle)),
                 _ => {}
@@ -205,35 +158,33 @@ impl<'a> TreeBuilder<'a> {
         for (subscription, (asks, candidates)) in &self.wanted {
             // One whose candidates take no part only stands beside the one that tells the reason.
             if !asks.is_empty() && !candidates.is_empty() {
-                roots.push(Tree {
-                    text: format!("subscription {subscription} asks for {asks}"),
-                    because: self.candidates(candidates, &BTreeSet::new()),
-                });
+                roots.push(Draft::new(
+                    format!("subscription {subscription} asks for {asks}"),
+                    self.candidates(candidates, &BTreeSet::new()),
+                ));
             }
         }
         if roots.is_empty() {
             let no_candidates = self.wanted.iter().filter(|(_, (asks, _))| !asks.is_empty());
-            roots.extend(no_candidates.map(|(name, (asks, _))| Tree {
-                text: format!("subscription {name} asks for {asks}"),
-                because: vec![Tree::leaf("nothing in the channel can be chosen")],
+            roots.extend(no_candidates.map(|(name, (asks, _))| {
+                let because = vec![Draft::leaf("nothing in the channel can be chosen")];
+                Draft::new(format!("subscription {name} asks for {asks}"), because)
             }));
         }
         roots
     }
 
-    fn installed_root(&self, installed: &'a BundleId) -> Tree {
-        Tree {
-            text: format!(
-                "{} is installed and must stay, as no subscription answers for it",
-                installed.csv()
-            ),
-            because: self.why_not(installed, &BTreeSet::new()),
-        }
+    fn installed_root(&self, installed: &'a BundleId) -> Draft<'a> {
+        let csv = installed.csv();
+        Draft::new(
+            format!("{csv} is installed and must stay, as no subscription answers for it"),
+            self.why_not(installed, &BTreeSet::new()),
+        )
     }
 
     /// Each candidate with what rules it out; those ruled out alike are told together.
-    fn candidates(&self, candidates: &'a [BundleId], path: &BTreeSet<&'a BundleId>) -> Vec<Tree> {
-        let mut told: Vec<(Vec<Tree>, Vec<&BundleId>)> = Vec::new();
+    fn candidates(&self, candidates: &'a [BundleId], path: &BTreeSet<&'a BundleId>) -> Vec<Draft<'a>> {
+        let mut told: Vec<(Vec<Draft<'a>>, Vec<&BundleId>)> = Vec::new();
         let mut not_told = 0;
         for candidate in candidates {
             let because = self.why_not(candidate, path);
@@ -244,16 +195,13 @@ impl<'a> TreeBuilder<'a> {
             }
         }
         let more = told.len().saturating_sub(SHOWN_CANDIDATES) + not_told;
-        let mut trees: Vec<Tree> = told
+        let mut trees: Vec<Draft<'a>> = told
             .into_iter()
             .take(SHOWN_CANDIDATES)
-            .map(|(because, names)| Tree {
-                text: together(&names),
-                because,
-            })
+            .map(|(because, names)| Draft::new(together(&names), because))
             .collect();
         if more > 0 {
-            trees.push(Tree::leaf(format!(
+            trees.push(Draft::leaf(format!(
                 "{more} more, each ruled out for reasons of its own"
             )));
         }
@@ -261,7 +209,7 @@ impl<'a> TreeBuilder<'a> {
     }
 
     /// What rules a bundle out, as far as it takes part in the contradiction.
-    fn why_not(&self, bundle: &'a BundleId, path: &BTreeSet<&'a BundleId>) -> Vec<Tree> {
+    fn why_not(&self, bundle: &'a BundleId, path: &BTreeSet<&'a BundleId>) -> Vec<Draft<'a>> {
         if path.contains(bundle) {
             return Vec::new();
         }
@@ -271,21 +219,21 @@ impl<'a> TreeBuilder<'a> {
         self.followed.set(self.followed.get() + 1);
         let mut path = path.clone();
         path.insert(bundle);
-        let mut trees: Vec<Tree> = Vec::new();
+        let mut trees: Vec<Draft<'a>> = Vec::new();
         for reason in self.of_bundle.get(bundle).into_iter().flatten() {
             trees.extend(self.of_reason(bundle, reason, &path));
         }
-        trees.extend(self.all_rivals(bundle));
+        trees.extend(self.rivals.of(bundle));
         trees
     }
 
     /// What the requirements of a bundle lead to in the end, however long the way.
-    fn root_causes(&self, start: &'a BundleId) -> Vec<Tree> {
+    fn root_causes(&self, start: &'a BundleId) -> Vec<Draft<'a>> {
         if let Some(known) = self.root_causes.borrow().get(start) {
             return known.clone();
         }
         if self.visited.get() >= MAX_VISITED {
-            return vec![Tree::leaf(
+            return vec![Draft::leaf(
                 "… is not followed further, as there is too much of it",
             )];
         }
@@ -294,45 +242,42 @@ impl<'a> TreeBuilder<'a> {
         causes
     }
 
-    fn find_root_causes(&self, start: &'a BundleId) -> Vec<Tree> {
+    fn find_root_causes(&self, start: &'a BundleId) -> Vec<Draft<'a>> {
         let mut seen: BTreeSet<&BundleId> = BTreeSet::from([start]);
         let mut open: VecDeque<&BundleId> = VecDeque::from([start]);
-        let mut causes: Vec<Tree> = Vec::new();
+        let mut causes: Vec<Draft<'a>> = Vec::new();
         let mut hidden = 0;
         while let Some(bundle) = open.pop_front() {
             self.visited.set(self.visited.get() + 1);
-            let mut because: Vec<Tree> = Vec::new();
+            let mut because: Vec<Draft<'a>> = Vec::new();
             for reason in self.of_bundle.get(bundle).into_iter().flatten() {
                 match reason {
                     Reason::Requires { candidates, .. } if !candidates.is_empty() => {
+                        self.visited.set(self.visited.get() + candidates.len());
                         open.extend(candidates.iter().filter(|candidate| seen.insert(candidate)));
                     }
                     reason => because.extend(self.of_reason(bundle, reason, &BTreeSet::new())),
                 }
             }
-            because.extend(self.all_rivals(bundle));
+            because.extend(self.rivals.of(bundle));
             if because.is_empty() {
                 continue;
             }
             if bundle == start {
                 causes.extend(because);
             } else if causes.len() < SHOWN_CANDIDATES {
-                let text = format!("which leads to {}", bundle.plain());
-                causes.push(Tree { text, because });
+                causes.push(Draft::new(format!("which leads to {}", bundle.plain()), because));
             } else {
                 hidden += 1;
             }
         }
         if hidden > 0 {
-            causes.push(Tree::leaf(format!("{hidden} more root causes")));
+            causes.push(Draft::leaf(format!("{hidden} more root causes")));
         }
         let passed = seen.len().saturating_sub(1);
         if passed > 1 && !causes.is_empty() {
             let text = format!("… {} more bundles on the way are left out", passed - 1);
-            return vec![Tree {
-                text,
-                because: causes,
-            }];
+            return vec![Draft::new(text, causes)];
         }
         causes
     }
@@ -342,110 +287,42 @@ impl<'a> TreeBuilder<'a> {
         bundle: &BundleId,
         reason: &'a Reason,
         path: &BTreeSet<&'a BundleId>,
-    ) -> Option<Tree> {
+    ) -> Option<Draft<'a>> {
         Some(match reason {
-            Reason::Deprecated { .. } => Tree::leaf("is deprecated by its catalog"),
+            Reason::Deprecated { .. } => Draft::leaf("is deprecated by its catalog"),
             Reason::RuntimeConstraint { message, .. } => {
-                Tree::leaf(format!("does not meet a constraint of the cluster: {message}"))
+                Draft::leaf(format!("does not meet a constraint of the cluster: {message}"))
             }
-            Reason::Excluded { cause, .. } => Tree::leaf(format!("cannot be used: {cause}")),
+            Reason::Excluded { cause, .. } => Draft::leaf(format!("cannot be used: {cause}")),
             Reason::Replaces { upgrade, installed } => {
                 let text = if bundle == upgrade {
                     format!("would replace {}, which is needed", installed.plain())
                 } else {
                     format!("would be replaced by {}, which is needed", upgrade.plain())
                 };
-                Tree::leaf(text)
+                Draft::leaf(text)
             }
             Reason::Requires {
                 requirement,
-                messages,
                 candidates,
-                hints,
                 ..
             } => {
+                let text = requirement.to_string();
+                let messages = requirement.messages().into_iter();
                 let told = messages
-                    .iter()
-                    .filter(|message| !requirement.contains(message.as_str()))
+                    .filter(|message| !text.contains(*message))
                     .map(|message| format!(" ({message})"))
                     .collect::<String>();
                 let because = if candidates.is_empty() {
-                    let instead = match hints.as_slice() {
-                        [] => "add a catalog that does".to_owned(),
-                        hints => hints.join("; "),
-                    };
-                    vec![Tree::leaf(format!(
-                        "nothing installed and no catalog in reach offers that: {instead}"
-                    ))]
+                    let text = "nothing installed and no catalog in reach offers that";
+                    vec![Draft::hinted(text, Hint::Requirement(requirement))]
                 } else {
                     self.candidates(candidates, path)
                 };
-                Tree {
-                    text: format!("requires an operator {requirement}{told}"),
-                    because,
-                }
+                Draft::new(format!("requires an operator {text}{told}"), because)
             }
             _ => return None,
         })
-    }
-
-    fn all_rivals(&self, bundle: &BundleId) -> impl Iterator<Item = Tree> {
-        let groups = self.groups.get(bundle).into_iter().flatten();
-        groups.filter_map(move |(group, members)| {
-            let others: Vec<&BundleId> = members.iter().filter(|member| *member != bundle).collect();
-            self.rivals(bundle, *group, &others)
-        })
-    }
-
-    /// Members of a group that something else wants than what wants the bundle: alternatives of one choice are no rivals.
-    fn rivals(&self, bundle: &BundleId, group: Group<'_>, others: &[&BundleId]) -> Option<Tree> {
-        let none = BTreeSet::new();
-        let own = self.wanted_by.get(bundle).unwrap_or(&none);
-        let mut by_wanter: BTreeMap<Vec<&str>, Vec<&BundleId>> = BTreeMap::new();
-        for other in others {
-            let wanters = self.wanted_by.get(other);
-            let foreign: Vec<&str> = wanters
-                .unwrap_or(&none)
-                .difference(own)
-                .map(String::as_str)
-                .collect();
-            // What nobody wants takes part because it is installed and must stay.
-            if !foreign.is_empty() || wanters.is_none() {
-                by_wanter.entry(foreign).or_default().push(other);
-            }
-        }
-        let (verb, as_well) = group.verbs();
-        let rivals: Vec<&BundleId> = by_wanter.values().flatten().copied().collect();
-        let mut because: Vec<Tree> = by_wanter
-            .iter()
-            .filter(|(wanters, _)| !wanters.is_empty())
-            .map(|(wanters, names)| {
-                let wanters = list(wanters.iter().copied());
-                Tree::leaf(format!("wanted by {wanters}: {}", together(names)))
-            })
-            .collect();
-        let more = because.len().saturating_sub(SHOWN_CANDIDATES);
-        if more > 0 {
-            because.truncate(SHOWN_CANDIDATES);
-            because.push(Tree::leaf(format!("{more} more are wanted by others")));
-        }
-        (!rivals.is_empty()).then(|| Tree {
-            text: format!(
-                "{verb} {group}, as {as_well} {}; only one may be there",
-                together(&rivals)
-            ),
-            because,
-        })
-    }
-}
-
-/// The first of the names, and how many there are besides.
-fn together(bundles: &[&BundleId]) -> String {
-    match bundles {
-        [] => String::new(),
-        [only] => only.plain(),
-        [first, second] => format!("{} and {}", first.plain(), second.plain()),
-        [first, rest @ ..] => format!("{} and {} more", first.plain(), rest.len()),
     }
 }
 

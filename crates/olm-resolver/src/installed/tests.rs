@@ -32,7 +32,7 @@ fn check(fail_forward: bool, subscriptions: &[Subscription], installed: &[Instal
         },
         ..Problem::default()
     };
-    match entries(&problem) {
+    match entries(&problem, &Readings::default(), &Work::default()) {
         Ok(entries) => entries.iter().map(|e| &*e.name).collect::<Vec<_>>().join(" "),
         Err(error) => error.to_string(),
     }
@@ -113,7 +113,7 @@ fn the_package_is_inferred_from_subscriptions_that_agree() {
             installed,
             ..Problem::default()
         };
-        let entries = entries(&problem).unwrap();
+        let entries = entries(&problem, &Readings::default(), &Work::default()).unwrap();
         entries[0]
             .properties
             .iter()
@@ -154,11 +154,15 @@ fn the_annotation_replaces_everything_derived() {
             ..csv("a", "", "")
         }];
         let subscriptions = vec![owner("s", "x", "a")];
-        entries(&Problem {
-            installed,
-            subscriptions,
-            ..Problem::default()
-        })
+        entries(
+            &Problem {
+                installed,
+                subscriptions,
+                ..Problem::default()
+            },
+            &Readings::default(),
+            &Work::default(),
+        )
         .map(|entries| {
             entries[0]
                 .properties
@@ -180,6 +184,26 @@ fn the_annotation_replaces_everything_derived() {
             "{bad}"
         );
     }
+}
+
+#[test]
+fn an_annotation_is_read_once_however_often_a_problem_is_copied() {
+    let annotation = r#"{"properties":[{"type":"olm.label.required","value":{"label":"l"}}]}"#;
+    let problem = Problem {
+        installed: vec![InstalledCsv {
+            properties: Some(annotation.into()),
+            ..csv("a", "", "")
+        }],
+        ..Problem::default()
+    };
+    let (readings, work) = (Readings::new(&problem), Work::default());
+    let first = entries(&problem, &readings, &work).unwrap().remove(0);
+    let once = work.done();
+    let again = entries(&problem.clone(), &readings, &work).unwrap().remove(0);
+    assert!(Arc::ptr_eq(&first.properties, &again.properties));
+    let requirement = |entry: &Entry| Arc::as_ptr(&entry.requirements().unwrap()[0]);
+    assert_eq!(requirement(&first), requirement(&again));
+    assert!(work.done() < 2 * once, "{} after {once}", work.done());
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! A plan as JSON. `docs/reference/plan.schema.json` is made of these types.
+//! Plans and explanations as JSON. `docs/reference/plan.schema.json` and `explain.schema.json` are made of these types.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{CHANNEL, Edit, HeldBack, Install, Plan, STARTING_CSV, Step, Unsatisfiable};
-use crate::advice::{Change, Fix, Harm};
+use super::{CHANNEL, Edit, Explained, HeldBack, Install, Plan, STARTING_CSV, Standing, Step, Unsatisfiable};
+use crate::advice::{Change, ChangeKind, Fix, Harm};
 use crate::explain::Tree;
 
 /// What OLM will do in a namespace, step by step, as `opm plan -o json` and `kubectl operator plan -o json` print it.
@@ -23,7 +23,7 @@ pub struct Document {
     /// Whether more steps follow than were asked for.
     more_steps: bool,
     /// Subscriptions that keep what they have although their channel goes on. That is no failure.
-    held_back: Vec<HeldBackRow>,
+    held_back: Vec<HeldBack>,
     /// Ways to resolve what cannot be resolved, those of one part together, the gentlest first.
     fixes: Vec<FixRow>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
@@ -31,6 +31,40 @@ pub struct Document {
     /// What else is to be known: deprecations, InstallPlans that wait, what OLM will not install and what the
     /// cluster will not run.
     notes: Vec<String>,
+}
+
+/// Why Subscriptions are not served or not upgraded, as `kubectl operator explain -o json` prints it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(title = "Explanation")]
+pub struct ExplainedDocument {
+    /// The namespace.
+    namespace: String,
+    /// What cannot be resolved, one entry for each part of the namespace.
+    unsatisfiable: Vec<UnsatisfiableRow>,
+    /// Ways to resolve what cannot be resolved, those of one part together, the gentlest first.
+    fixes: Vec<FixRow>,
+    /// The Subscriptions that can be resolved.
+    subscriptions: Vec<StandingRow>,
+    /// Those that keep what they have although their channel goes on. That is no failure.
+    held_back: Vec<HeldBack>,
+    /// Malformed bundles and channels that were left out of the choice, with the reason.
+    excluded: Vec<String>,
+}
+
+/// How a Subscription stands that can be resolved.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct StandingRow {
+    /// The Subscription.
+    subscription: String,
+    /// What it has; empty if nothing is installed.
+    installed: String,
+    /// What the next resolution gives it, if that is anything new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    /// Both in words.
+    state: String,
 }
 
 /// One bundle that will be installed.
@@ -94,6 +128,8 @@ struct EditRow {
 struct UnsatisfiableRow {
     /// Subscriptions of the part.
     subscriptions: Vec<String>,
+    /// Installed ClusterServiceVersions of the part.
+    installed: Vec<String>,
     /// Upstream's message, whole.
     message: String,
     /// The same in fewer than 300 characters.
@@ -104,22 +140,10 @@ struct UnsatisfiableRow {
     single_change_helps: bool,
     /// How many fixes were found beyond those listed.
     more_fixes: usize,
-    /// How many possible changes were not tried, as that would have taken too long.
+    /// How many possible changes were tried.
+    tried_changes: usize,
+    /// How many were not, as that would have been too much work: what is not listed may help all the same.
     untried_changes: usize,
-}
-
-/// A Subscription that keeps what it has.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct HeldBackRow {
-    /// The Subscription.
-    subscription: String,
-    /// What it has.
-    installed: String,
-    /// That it stays, in one line.
-    message: String,
-    /// The reasons.
-    tree: Vec<Tree>,
 }
 
 /// One way to resolve a part, tried by the resolver.
@@ -160,29 +184,6 @@ struct ChangeRow {
     text: String,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-enum ChangeKind {
-    /// Approve the waiting InstallPlan.
-    Approve,
-    /// Set `spec.name` of the Subscription.
-    Package,
-    /// Set `spec.channel` of the Subscription.
-    Channel,
-    /// Set `spec.source` and `spec.sourceNamespace` of the Subscription.
-    Catalog,
-    /// Create the Subscription anew without `spec.startingCSV`.
-    AnyStart,
-    /// Let the OperatorGroup fail forward.
-    FailForward,
-    /// Delete the Subscription and keep what it installed.
-    Unsubscribe,
-    /// Delete the Subscription, and what it installed if there is any.
-    RemoveSubscription,
-    /// Delete the ClusterServiceVersion.
-    RemoveCsv,
-}
-
 impl Serialize for Plan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Document::from(self).serialize(serializer)
@@ -201,20 +202,62 @@ impl From<&Plan> for Document {
             unsatisfiable: plan.unsatisfiable.iter().map(UnsatisfiableRow::from).collect(),
             steps: steps.map(|(place, step)| StepRow::new(place + 1, step)).collect(),
             more_steps: plan.more_steps,
-            held_back: plan.held_back.iter().map(HeldBackRow::from).collect(),
-            fixes: plan
-                .unsatisfiable
-                .iter()
-                .flat_map(|part| fixes(plan, part))
-                .collect(),
+            held_back: plan.held_back.clone(),
+            fixes: fixes(&plan.namespace, &plan.unsatisfiable),
             excluded: plan.excluded.clone(),
             notes: plan.notes.clone(),
         }
     }
 }
 
-fn fixes<'p>(plan: &'p Plan, part: &'p Unsatisfiable) -> impl Iterator<Item = FixRow> + use<'p> {
-    part.advice.fixes.iter().map(|fix| FixRow::new(plan, part, fix))
+impl Serialize for Explained {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ExplainedDocument::from(self).serialize(serializer)
+    }
+}
+
+impl From<&Explained> for ExplainedDocument {
+    fn from(explained: &Explained) -> Self {
+        let held = explained.standings.iter().filter_map(|s| s.held_back.as_ref());
+        ExplainedDocument {
+            namespace: explained.namespace.clone(),
+            unsatisfiable: explained
+                .unsatisfiable
+                .iter()
+                .map(UnsatisfiableRow::from)
+                .collect(),
+            fixes: fixes(&explained.namespace, &explained.unsatisfiable),
+            subscriptions: explained.standings.iter().map(StandingRow::from).collect(),
+            held_back: held.cloned().collect(),
+            excluded: explained.excluded.clone(),
+        }
+    }
+}
+
+impl From<&Standing> for StandingRow {
+    fn from(standing: &Standing) -> Self {
+        let Standing {
+            subscription,
+            installed,
+            next,
+            state,
+            ..
+        } = standing.clone();
+        StandingRow {
+            subscription,
+            installed,
+            next,
+            state,
+        }
+    }
+}
+
+fn fixes(namespace: &str, parts: &[Unsatisfiable]) -> Vec<FixRow> {
+    let of_part = |part: &Unsatisfiable| -> Vec<FixRow> {
+        let fixes = part.advice.fixes.iter();
+        fixes.map(|fix| FixRow::new(namespace, part, fix)).collect()
+    };
+    parts.iter().flat_map(of_part).collect()
 }
 
 impl InstallRow {
@@ -273,6 +316,7 @@ impl From<&Unsatisfiable> for UnsatisfiableRow {
     fn from(part: &Unsatisfiable) -> Self {
         let Unsatisfiable {
             subscriptions,
+            installed,
             message,
             summary,
             tree,
@@ -280,45 +324,30 @@ impl From<&Unsatisfiable> for UnsatisfiableRow {
         } = part.clone();
         UnsatisfiableRow {
             subscriptions,
+            installed,
             message,
             summary,
             tree,
             single_change_helps: advice.fixes.first().is_some_and(|fix| fix.changes.len() == 1),
             more_fixes: advice.more,
+            tried_changes: advice.tried,
             untried_changes: advice.untried,
         }
     }
 }
 
-impl From<&HeldBack> for HeldBackRow {
-    fn from(held: &HeldBack) -> Self {
-        let HeldBack {
-            subscription,
-            installed,
-            message,
-            tree,
-        } = held.clone();
-        HeldBackRow {
-            subscription,
-            installed,
-            message,
-            tree,
-        }
-    }
-}
-
 impl FixRow {
-    fn new(plan: &Plan, part: &Unsatisfiable, fix: &Fix) -> Self {
+    fn new(namespace: &str, part: &Unsatisfiable, fix: &Fix) -> Self {
         let destroyed = fix.changes.iter().filter_map(Change::destroys);
         FixRow {
             subscriptions: part.subscriptions.clone(),
             harm: fix.harm,
             destroys: destroyed.map(str::to_owned).collect(),
-            text: fix.text(&plan.namespace),
+            text: fix.text(namespace),
             changes: fix
                 .changes
                 .iter()
-                .map(|change| ChangeRow::new(&plan.namespace, change))
+                .map(|change| ChangeRow::new(namespace, change))
                 .collect(),
         }
     }
@@ -326,32 +355,20 @@ impl FixRow {
 
 impl ChangeRow {
     fn new(namespace: &str, change: &Change) -> Self {
-        let (kind, csv, from, to) = match change {
-            Change::Approve { csv, .. } => (ChangeKind::Approve, Some(csv.clone()), None, None),
-            Change::Package { from, to, .. } => {
-                (ChangeKind::Package, None, Some(from.clone()), Some(to.clone()))
+        let (csv, from, to) = match change {
+            Change::Package { from, to, .. } | Change::Channel { from, to, .. } => {
+                (None, Some(from.clone()), Some(to.clone()))
             }
-            Change::Channel { from, to, .. } => {
-                (ChangeKind::Channel, None, Some(from.clone()), Some(to.clone()))
+            Change::Catalog { from, to, .. } => (None, Some(from.to_string()), Some(to.to_string())),
+            Change::Approve { csv, .. } | Change::Unsubscribe { csv, .. } | Change::RemoveCsv { csv } => {
+                (Some(csv.clone()), None, None)
             }
-            Change::Catalog { from, to, .. } => (
-                ChangeKind::Catalog,
-                None,
-                Some(from.to_string()),
-                Some(to.to_string()),
-            ),
-            Change::AnyStart { starting_csv, .. } => {
-                (ChangeKind::AnyStart, None, Some(starting_csv.clone()), None)
-            }
-            Change::FailForward => (ChangeKind::FailForward, None, None, None),
-            Change::Unsubscribe { csv, .. } => (ChangeKind::Unsubscribe, Some(csv.clone()), None, None),
-            Change::RemoveSubscription { csv, .. } => {
-                (ChangeKind::RemoveSubscription, csv.clone(), None, None)
-            }
-            Change::RemoveCsv { csv } => (ChangeKind::RemoveCsv, Some(csv.clone()), None, None),
+            Change::RemoveSubscription { csv, .. } => (csv.clone(), None, None),
+            Change::AnyStart { starting_csv, .. } => (None, Some(starting_csv.clone()), None),
+            Change::FailForward => (None, None, None),
         };
         ChangeRow {
-            kind,
+            kind: change.kind(),
             subscription: change.subscription().map(str::to_owned),
             csv,
             from,

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::advice::anew_text;
 use crate::enumeration::list;
-use crate::explain::{MAX_LINES, Tree, WIDTH, lines};
+use crate::explain::{Hints, MAX_LINES, Tree, WIDTH, lines};
 use crate::problem::{Problem, Subscription};
 use crate::resolve::{ByName, parts, resolve};
 
 /// A Subscription that stays behind its channel. That is no failure: OLM keeps what is installed.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct HeldBack {
     /// The Subscription.
     pub subscription: String,
@@ -30,7 +35,7 @@ impl HeldBack {
 /// Subscriptions that stay where they are although their channel goes on, with the reasons; `failed` ones are told elsewhere.
 pub fn held(problem: &Problem, failed: &BTreeSet<String>) -> Vec<HeldBack> {
     let mut held: Vec<HeldBack> = Vec::new();
-    let by_name = ByName::new(problem);
+    let (by_name, hints) = (ByName::new(problem), Hints::new(problem));
     let mut offered: BTreeSet<String> = BTreeSet::new();
     for part in parts(problem).unwrap_or_default() {
         offered.extend(part.offered.iter().cloned());
@@ -39,11 +44,11 @@ pub fn held(problem: &Problem, failed: &BTreeSet<String>) -> Vec<HeldBack> {
         }
         // Asked for one Subscription after the other, so each part by itself: a namespace is large, its parts are not.
         let alone = (!part.offered.is_empty()).then(|| part.limit(problem, &by_name));
-        held.extend(
-            alone
+        held.extend(alone.iter().flat_map(|alone| {
+            part.offered
                 .iter()
-                .flat_map(|alone| part.offered.iter().filter_map(move |name| by_others(alone, name))),
-        );
+                .filter_map(|name| by_others(alone, name, &hints))
+        }));
     }
     let stranded = problem.subscriptions.iter().filter(|s| !failed.contains(&s.name));
     held.extend(stranded.filter_map(|subscription| without_a_way(problem, &by_name, subscription, &offered)));
@@ -53,7 +58,7 @@ pub fn held(problem: &Problem, failed: &BTreeSet<String>) -> Vec<HeldBack> {
 }
 
 /// What stands in the way of an upgrade that is offered.
-fn by_others(problem: &Problem, name: &str) -> Option<HeldBack> {
+fn by_others(problem: &Problem, name: &str, hints: &Hints) -> Option<HeldBack> {
     let mut asked = problem.clone();
     let subscription = asked.subscriptions.iter_mut().find(|s| s.name == *name)?;
     subscription.must_move = true;
@@ -65,7 +70,7 @@ fn by_others(problem: &Problem, name: &str) -> Option<HeldBack> {
         subscription: name.to_owned(),
         message: format!("subscription {name} stays at {installed}"),
         installed,
-        tree: failure.tree(),
+        tree: failure.tree(hints),
     })
 }
 
@@ -121,8 +126,9 @@ fn without_a_way(
                 catalog
             )),
             Tree::leaf(format!(
-                "another channel may lead on: see --target; else the publisher of the catalog has to add the way, or delete \
-                 subscription {name} and clusterserviceversion {installed} and subscribe again [destroys what runs: {installed}]"
+                "another channel may lead on: see --target of `kubectl operator plan` and `opm plan`; else the publisher of the \
+                 catalog has to add the way, or {}",
+                anew_text(name, installed, "")
             )),
         ],
     })

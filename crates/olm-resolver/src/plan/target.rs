@@ -1,7 +1,7 @@
 //! The question how to get to one version.
 
 use super::unreachable::no_way;
-use super::way::{Target, is_at, search, versions_text};
+use super::way::{MAX_TRIALS, Target, is_at, search, versions_text};
 use super::{Plan, Question};
 use crate::problem::{Problem, Subscription};
 use crate::resolve::ResolveError;
@@ -42,6 +42,10 @@ pub enum TargetError {
 /// # Errors
 /// When it is not clear which Subscription is meant, or the namespace cannot be resolved.
 pub fn plan_to(question: &Question, target: &Target) -> Result<Plan, TargetError> {
+    plan_within(question, target, MAX_TRIALS)
+}
+
+fn plan_within(question: &Question, target: &Target, max_trials: usize) -> Result<Plan, TargetError> {
     let subscription = find_subscription(&question.problem, target)?;
     if is_at(&question.problem, &subscription, target) {
         return Ok(Plan {
@@ -53,10 +57,10 @@ pub fn plan_to(question: &Question, target: &Target) -> Result<Plan, TargetError
             ..Plan::default()
         });
     }
-    let searched = search(&question.problem, &subscription.name, target)?;
-    match searched.way {
+    let mut searched = search(&question.problem, &subscription.name, target, max_trials)?;
+    match searched.way.take() {
         Some(way) => Ok(way.told(question, &subscription, target)),
-        None => Ok(no_way(question, &subscription, target, &searched.reached)?),
+        None => Ok(no_way(question, &subscription, target, &searched, max_trials)?),
     }
 }
 
@@ -106,5 +110,93 @@ fn find_subscription(problem: &Problem, target: &Target) -> Result<Subscription,
             version,
             names: names(several),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use go_compat::semver::Version;
+    use olm_fbc::entry::{BundleEntry, EntryProperty};
+
+    use super::*;
+    use crate::catalog::{Catalog, CatalogKey, Snapshot};
+
+    /// A package with versions 1.0.0 to 9.0.0 in one channel, each replacing the one before, and a Subscription that has none.
+    fn question(requires: &str) -> Question {
+        let key = CatalogKey {
+            name: "cat".to_owned(),
+            namespace: "ns".to_owned(),
+        };
+        let entries = (1..10).map(|number: u64| BundleEntry {
+            name: format!("p.v{number}").into(),
+            package: "p".into(),
+            channel: "stable".into(),
+            version: Some(Version::new(number, 0, 0)),
+            replaces: (number > 1).then(|| format!("p.v{}", number - 1).into()),
+            properties: if number == 9 {
+                [EntryProperty::new("olm.label.required", requires)].into()
+            } else {
+                Arc::default()
+            },
+            ..BundleEntry::default()
+        });
+        let installed = crate::InstalledCsv {
+            name: "p.v1".to_owned(),
+            version: "1.0.0".to_owned(),
+            ..Default::default()
+        };
+        Question {
+            problem: Problem {
+                namespace: "ns".to_owned(),
+                subscriptions: vec![Subscription {
+                    name: "s".to_owned(),
+                    package: "p".to_owned(),
+                    channel: "stable".to_owned(),
+                    catalog: key.clone(),
+                    current_csv: installed.name.clone(),
+                    installed_csv: installed.name.clone(),
+                    ..Subscription::default()
+                }],
+                installed: vec![installed],
+                catalogs: vec![Catalog {
+                    key,
+                    priority: 0,
+                    content: Ok(Arc::new(Snapshot::new(entries))),
+                }],
+                ..Problem::default()
+            },
+            ..Question::default()
+        }
+    }
+
+    fn told(question: &Question, max_trials: usize) -> String {
+        let target = Target {
+            version: "9.0.0".to_owned(),
+            subscription: None,
+        };
+        plan_within(question, &target, max_trials).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_search_that_was_given_up_is_not_told_as_there_being_no_way() {
+        let unreachable = question(r#"{"label":"nobody has it"}"#);
+        insta::assert_snapshot!(told(&unreachable, 3), @r"
+        namespace ns
+
+        cannot be resolved: s
+          no way from p.v1 to 9.0.0 for subscription s was found before the search was given up
+          - the search was given up after 3 resolutions or 1000 steps, so there may be a way all the same: name a version on the
+            way with --target, and go on from there
+          - package p of subscription s has 9.0.0, 8.0.0, 7.0.0, 6.0.0, 5.0.0, 4.0.0, 3.0.0, 2.0.0, 1.0.0
+          - the channel leads to p.v2, then p.v3, then p.v4, then p.v5, then p.v6, then p.v7, then p.v8 instead
+        ");
+        let told_whole = told(&unreachable, MAX_TRIALS);
+        assert!(
+            told_whole.contains("no way from p.v1 to 9.0.0 for subscription s"),
+            "{told_whole}"
+        );
+        assert!(!told_whole.contains("given up"), "{told_whole}");
     }
 }

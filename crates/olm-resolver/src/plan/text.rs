@@ -22,7 +22,7 @@ impl fmt::Display for Plan {
             writeln!(f, "\nnothing to install")?;
         }
         for failure in &self.unsatisfiable {
-            let names = failure.subscriptions.iter().map(String::as_str);
+            let names = failure.concerned().iter().map(String::as_str);
             writeln!(f, "\ncannot be resolved: {}", list(names))?;
             for line in failure.lines(&self.namespace) {
                 writeln!(f, "  {line}")?;

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use go_compat::semver::Version;
 
-use super::way::{Move, Target, moves, search, versions_text};
-use super::{Plan, Question, Unsatisfiable, plan};
+use super::way::{Move, Searched, Target, moves, search, versions_text};
+use super::{MAX_STEPS, Plan, Question, Unsatisfiable, plan};
+use crate::advice::anew_text;
 use crate::entry::Entry;
-use crate::explain::{Explanation, Tree};
+use crate::explain::{Explanation, Hints, Tree};
+use crate::installed::Readings;
 use crate::problem::{Problem, Subscription};
 use crate::resolve::{ResolveError, failing, resolve};
 use crate::variables::is_upgrade;
+use crate::work::Work;
 
-/// The plan of a target that cannot be reached: what will happen instead is not part of it. `reached` is every state of the
-/// namespace that the search came to, the present one first.
+/// The plan of a target to which no way was found by `searched`, with at most so many resolutions: what will happen instead is
+/// not part of it.
 ///
 /// # Errors
 /// When the namespace as a whole cannot be resolved.
@@ -21,7 +24,8 @@ pub(super) fn no_way(
     question: &Question,
     subscription: &Subscription,
     target: &Target,
-    reached: &[Problem],
+    searched: &Searched,
+    max_trials: usize,
 ) -> Result<Plan, ResolveError> {
     let ahead = plan(question)?;
     let mut tree: Vec<Tree> = vec![Tree::leaf(versions_text(&question.problem, subscription))];
@@ -43,7 +47,7 @@ pub(super) fn no_way(
             "no entry of any channel leads from {installed} to it by replaces, skips or skipRange"
         )));
     }
-    match obstacle(reached, &subscription.name, target, &distances)? {
+    match obstacle(&searched.reached, &subscription.name, target, &distances)? {
         Some(obstacle) => tree.push(obstacle),
         None => {
             let concerned = |failure: &&Unsatisfiable| failure.subscriptions.contains(&subscription.name);
@@ -51,7 +55,7 @@ pub(super) fn no_way(
             tree.extend(failures.flat_map(|failure| failure.tree.clone()));
         }
     }
-    tree.extend(anew(&question.problem, subscription, target)?);
+    tree.extend(anew(&question.problem, subscription, target, max_trials)?);
     let from = if installed.is_empty() {
         "nothing installed"
     } else {
@@ -61,6 +65,12 @@ pub(super) fn no_way(
         "no way from {from} to {} for subscription {}",
         target.version, subscription.name
     );
+    let message = if searched.gave_up {
+        tree.insert(0, Tree::leaf(given_up(max_trials)));
+        format!("{message} was found before the search was given up")
+    } else {
+        message
+    };
     Ok(Plan {
         namespace: question.problem.namespace.clone(),
         unsatisfiable: vec![Unsatisfiable {
@@ -73,6 +83,14 @@ pub(super) fn no_way(
         notes: question.opening_notes(),
         ..Plan::default()
     })
+}
+
+/// What it means that a search ended early.
+fn given_up(max_trials: usize) -> String {
+    format!(
+        "the search was given up after {max_trials} resolutions or {MAX_STEPS} steps, so there may be a way all the same: name a \
+         version on the way with --target, and go on from there"
+    )
 }
 
 /// How many entries there are, one replacing or skipping the other, from a version to the target.
@@ -177,7 +195,7 @@ fn obstacle(
             };
             return Ok(Some(Tree {
                 text,
-                because: failure.tree(),
+                because: failure.tree(&Hints::new(&changed)),
             }));
         }
     }
@@ -217,6 +235,7 @@ fn anew(
     problem: &Problem,
     subscription: &Subscription,
     target: &Target,
+    max_trials: usize,
 ) -> Result<Option<Tree>, ResolveError> {
     let installed = subscription.installed_csv.as_str();
     if installed.is_empty() {
@@ -233,16 +252,17 @@ fn anew(
         changed.current_csv.clear();
         changed.starting_csv.clear();
     }
-    let Some(way) = search(&without, &subscription.name, target)?.way else {
+    let Some(way) = search(&without, &subscription.name, target, max_trials)?.way else {
         return Ok(None);
     };
     let Some((edits, first, _)) = way.steps.first() else {
         return Ok(None);
     };
     // What others lose by it would be no way out.
-    let known = failing(problem)?;
+    let fails = |problem: &Problem| failing(problem, &Readings::default(), &Work::default());
+    let known = fails(problem)?;
     let is_new = |name: &String| !known.contains(name) && name != &subscription.name;
-    if failing(first)?.iter().any(is_new) {
+    if fails(first)?.iter().any(is_new) {
         return Ok(None);
     }
     let fields: BTreeSet<String> = edits
@@ -251,13 +271,10 @@ fn anew(
         .map(|(field, _, to)| format!("{field} {to}"))
         .collect();
     let with = if fields.is_empty() {
-        "as before".to_owned()
+        " as before".to_owned()
     } else {
-        format!("with {}", fields.into_iter().collect::<Vec<_>>().join(" and "))
+        format!(" with {}", fields.into_iter().collect::<Vec<_>>().join(" and "))
     };
-    Ok(Some(Tree::leaf(format!(
-        "to get there, delete subscription {} and clusterserviceversion {installed}, and subscribe again {with} [destroys what \
-         runs: {installed}]",
-        subscription.name
-    ))))
+    let anew = anew_text(&subscription.name, installed, &with);
+    Ok(Some(Tree::leaf(format!("to get there, {anew}"))))
 }

@@ -11,7 +11,7 @@ use crate::resolve::{Resolution, ResolveError, resolve};
 use crate::simulate;
 
 /// Most resolutions tried in search of a way.
-const MAX_TRIALS: usize = 4_000;
+pub(super) const MAX_TRIALS: usize = 4_000;
 
 /// Where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,14 +64,21 @@ pub(super) struct Searched {
     pub(super) way: Option<Way>,
     /// The namespace at every place that was reached, the beginning first.
     pub(super) reached: Vec<Problem>,
+    /// Whether the search ended before all was tried, so that there may be a way all the same.
+    pub(super) gave_up: bool,
 }
 
-/// Looks for the cheapest way from the namespace as it is.
-pub(super) fn search(start: &Problem, name: &str, target: &Target) -> Result<Searched, ResolveError> {
+/// Looks for the cheapest way from the namespace as it is, with at most so many resolutions.
+pub(super) fn search(
+    start: &Problem,
+    name: &str,
+    target: &Target,
+    max_trials: usize,
+) -> Result<Searched, ResolveError> {
     let mut states: Vec<(Problem, Way)> = vec![(start.clone(), Way::default())];
     let mut queue: BinaryHeap<Queued> = BinaryHeap::from([Reverse((0, 0, 0))]);
     let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
-    let mut trials = 0;
+    let (mut trials, mut gave_up) = (0, false);
     'search: while let Some(Reverse((changes, steps, index))) = queue.pop() {
         let (problem, way) = states[index].clone();
         let Some(subscription) = problem.subscriptions.iter().find(|s| s.name == name).cloned() else {
@@ -81,15 +88,21 @@ pub(super) fn search(start: &Problem, name: &str, target: &Target) -> Result<Sea
             return Ok(Searched {
                 way: Some(way),
                 reached: Vec::new(),
+                gave_up,
             });
         }
         let state = (subscription.installed_csv.clone(), subscription.channel.clone());
-        if !seen.insert(state) || steps >= MAX_STEPS {
+        if !seen.insert(state) {
+            continue;
+        }
+        if steps >= MAX_STEPS {
+            gave_up = true;
             continue;
         }
         for Move { edit, changed } in moves(&problem, &subscription, target) {
             trials += 1;
-            if trials > MAX_TRIALS {
+            if trials > max_trials {
+                gave_up = true;
                 break 'search;
             }
             let resolution = resolve(&changed)?;
@@ -109,6 +122,7 @@ pub(super) fn search(start: &Problem, name: &str, target: &Target) -> Result<Sea
     Ok(Searched {
         way: None,
         reached: states.into_iter().map(|(problem, _)| problem).collect(),
+        gave_up,
     })
 }
 

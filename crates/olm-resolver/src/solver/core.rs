@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cardinality::at_most;
 use super::sat::{Answer, Literal, Sat};
 use super::{Component, Constraint, ConstraintRef, Instance, SolverError, VariableId};
+use crate::work::Work;
 
 /// A SAT engine with one literal per variable of a component.
 pub(super) struct Encoding<S> {
@@ -53,11 +54,12 @@ impl<S: Sat> Encoding<S> {
 }
 
 /// A minimal unsatisfiable set of a component that has no selection: what is of lower rank is given up first, and
-/// within a rank what comes later.
+/// within a rank what comes later. It stays larger where to make it smaller is more work than may be done.
 pub(super) fn minimal(
     instance: &Instance,
     component: &Component,
     sat: impl Sat,
+    work: &Work,
     rank: impl Fn(ConstraintRef) -> u8,
 ) -> Result<Vec<ConstraintRef>, SolverError> {
     let mut encoding = Encoding::new(sat, component);
@@ -86,7 +88,8 @@ pub(super) fn minimal(
         }
     }
     let mut index = 0;
-    while index < core.len() {
+    while index < core.len() && !work.is_spent() {
+        work.add(core.len());
         let mut rest = core.clone();
         rest.remove(index);
         match unsatisfiable_part(&mut encoding.sat, &rest)? {

@@ -1,6 +1,8 @@
 //! The little we need of a SAT engine, and `varisat` as that engine.
 
+use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 
 use varisat::{ExtendFormula, Lit, ProofFormat, Solver, Var};
 
@@ -58,40 +60,35 @@ pub trait Sat {
     fn solve(&mut self, assumptions: &[Literal]) -> Result<Answer, SolverError>;
 }
 
-/// Bytes of proof that an engine may produce, which is what its work is measured by: each conclusion is written with all that it
-/// follows from. None of the questions of our tests takes 20 KiB; hostile ones reach it within
-/// seconds.
-pub const MAX_PROOF: u64 = 64 << 20;
-
 /// [`Sat`] by the `varisat` crate, a CDCL engine without randomness. It has no limit of its own and no way to be interrupted but
-/// one: it stops when its proof cannot be written. So the proof goes nowhere, and is refused from [`MAX_PROOF`] on. That counts
+/// one: it stops when its proof cannot be written. So the proof goes nowhere, and is refused where there has been [too much](crate::work::MAX_PROOF). That counts
 /// work and no time, so that the same question has the same answer everywhere.
 pub struct Varisat {
     solver: Solver<'static>,
     variables: usize,
 }
 
-impl Default for Varisat {
-    fn default() -> Self {
+impl Varisat {
+    /// `left` is how many bytes of proof may still be produced.
+    pub fn within(left: Rc<Cell<u64>>) -> Self {
         let mut solver = Solver::new();
-        solver.write_proof(Effort { left: MAX_PROOF }, ProofFormat::Varisat);
+        solver.write_proof(Effort { left }, ProofFormat::Varisat);
         Varisat { solver, variables: 0 }
     }
 }
 
 /// Takes so much of a proof, and nothing after it.
 struct Effort {
-    left: u64,
+    left: Rc<Cell<u64>>,
 }
 
 impl io::Write for Effort {
     fn write(&mut self, proof: &[u8]) -> io::Result<usize> {
         let length = u64::try_from(proof.len()).unwrap_or(u64::MAX);
-        self.left = self
-            .left
-            .checked_sub(length)
-            .ok_or(io::ErrorKind::QuotaExceeded)?;
-        Ok(proof.len())
+        let left = self.left.get().checked_sub(length);
+        self.left.set(left.unwrap_or(0));
+        left.map(|_| proof.len())
+            .ok_or_else(|| io::ErrorKind::QuotaExceeded.into())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -153,12 +150,13 @@ fn from_varisat(lit: Lit) -> Literal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::MAX_PROOF;
 
     /// So many pigeons and one hole less: the engine would need years, and says so within its budget.
     #[test]
     fn a_question_that_takes_too_much_work_is_given_up() {
         const PIGEONS: usize = 40;
-        let mut sat = Varisat::default();
+        let mut sat = Varisat::within(Rc::new(Cell::new(MAX_PROOF)));
         let places: Vec<Vec<Literal>> = (0..PIGEONS)
             .map(|_| (1..PIGEONS).map(|_| sat.variable()).collect())
             .collect();

@@ -25,7 +25,7 @@ fn instance(variables: &[&[Constraint]]) -> Instance {
 fn solve_all(instance: &Instance) -> Result<Vec<usize>, Vec<Vec<ConstraintRef>>> {
     let (mut selected, mut cores) = (Vec::new(), Vec::new());
     for component in instance.components() {
-        match solve(instance, &component, |r| rank(instance, r)).unwrap() {
+        match solve(instance, &component, &Work::default(), |r| rank(instance, r)).unwrap() {
             Outcome::Selected(selection) => selected.extend(selection.selected().map(|v| v.0)),
             Outcome::Unsatisfiable(core) => cores.push(core),
         }
@@ -224,7 +224,12 @@ fn parts_without_shared_constraints_are_solved_apart() {
     let outcomes: Vec<bool> = instance
         .components()
         .iter()
-        .map(|c| matches!(solve(&instance, c, |_| 0).unwrap(), Outcome::Selected(_)))
+        .map(|c| {
+            matches!(
+                solve(&instance, c, &Work::default(), |_| 0).unwrap(),
+                Outcome::Selected(_)
+            )
+        })
         .collect();
     assert_eq!(outcomes, [false, true]);
 }
@@ -239,7 +244,8 @@ fn the_counter_allows_exactly_the_limit() {
         variables.push(vec![Mandatory, at_most(limit, &[0, 1, 2, 3, 4, 5, 6, 7, 8])]);
         let instance = Instance { variables };
         let component = &instance.components()[0];
-        let found = search::with_oracle(&instance, component, Varisat::default()).unwrap();
+        let found =
+            search::with_oracle(&instance, component, Varisat::within(Work::default().proof())).unwrap();
         assert_eq!(found.is_some(), count <= limit, "{count} of at most {limit}");
     }
 }
@@ -332,12 +338,12 @@ proptest! {
                 }
             }
             let expected = naive(&alone, &anchors, &vec![false; alone.len()]);
-            match solve(&instance, &component, |r| rank(&instance, r)).unwrap() {
+            match solve(&instance, &component, &Work::default(), |r| rank(&instance, r)).unwrap() {
                 Outcome::Selected(selection) => {
                     let mut selected = vec![false; instance.len()];
                     selection.selected().for_each(|v| selected[v.0] = true);
                     prop_assert_eq!(Some(selected), expected);
-                    let oracle = search::with_oracle(&instance, &component, Varisat::default()).unwrap();
+                    let oracle = search::with_oracle(&instance, &component, Varisat::within(Work::default().proof())).unwrap();
                     prop_assert_eq!(Some(selection), oracle, "both passes agree");
                 }
                 Outcome::Unsatisfiable(core) => {

@@ -125,6 +125,7 @@ impl<'a> Builder<'a, '_> {
             );
             return Err(missing(text, Lack::Channel));
         };
+        self.universe.work.add(view.entries.len());
         let refer = |entry: usize| EntryRef::Catalog { catalog, entry };
         let chain = |chain: Result<Vec<usize>, ChainError>| match chain {
             Ok(chain) => Ok(gather_names(snapshot, chain)),

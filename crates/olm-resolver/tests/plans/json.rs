@@ -1,5 +1,6 @@
 //! Plans as JSON: what it has, and that it is what the schema in the reference says.
 
+use olm_resolver::plan::explain;
 use serde_json::Value;
 
 use super::*;
@@ -59,16 +60,29 @@ fn as_json_the_way_to_a_version_has_its_changes() {
     assert_eq!(json["notes"].as_array().unwrap().len(), 1);
 }
 
-/// The form of what is printed as JSON stands in `docs/reference/plan.schema.json`; `INSTA_UPDATE=always` writes it anew.
+/// The forms of what is printed as JSON stand in `docs/reference`; `INSTA_UPDATE=always` writes them anew.
 #[test]
-fn the_schema_in_the_reference_is_that_of_the_code() {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/plan.schema.json");
-    let schema = schemars::schema_for!(olm_resolver::plan::Document);
-    let current = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
-    if std::env::var("INSTA_UPDATE").as_deref() == Ok("always") {
-        std::fs::write(&file, &current).unwrap();
+fn the_schemas_in_the_reference_are_those_of_the_code() {
+    let schemas = [
+        ("plan", schemars::schema_for!(olm_resolver::plan::Document)),
+        (
+            "explain",
+            schemars::schema_for!(olm_resolver::plan::ExplainedDocument),
+        ),
+    ];
+    for (name, schema) in schemas {
+        let reference = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+        let file = reference.join(format!("{name}.schema.json"));
+        let current = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+        if std::env::var("INSTA_UPDATE").as_deref() == Ok("always") {
+            std::fs::write(&file, &current).unwrap();
+        }
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap_or_default(),
+            current,
+            "{name}"
+        );
     }
-    assert_eq!(std::fs::read_to_string(&file).unwrap_or_default(), current);
 }
 
 /// Where a value is not what the schema says: as much of JSON Schema as ours uses, and stricter in that it wants every field
@@ -147,4 +161,42 @@ fn what_is_printed_as_json_is_what_the_schema_says() {
     let wrong = serde_json::json!({"namespace": 1, "install": [{}], "more": true});
     violations(&schema, &schema, &wrong, "plan", &mut found);
     assert!(found.len() > 10, "what is wrong is noticed: {found:?}");
+}
+
+#[test]
+fn explanations_as_json_are_what_their_schema_says() {
+    let schema = schemars::schema_for!(olm_resolver::plan::ExplainedDocument).to_value();
+    let failing = installed("1.0.0").replace(
+        "- {name: s",
+        "- {name: bad, package: etdc, channel: stable}\n- {name: old, package: etcd, channel: old}\n- {name: s",
+    );
+    for objects in [failing, installed("0.9.0"), installed("1.0.0"), FRESH.to_owned()] {
+        let explained = explain(&question(&objects, &[]).problem, None).unwrap();
+        let mut found = Vec::new();
+        let json = serde_json::to_value(&explained).unwrap();
+        violations(&schema, &schema, &json, "explained", &mut found);
+        assert_eq!(found, [""; 0], "{explained}");
+    }
+}
+
+#[test]
+fn an_explanation_as_json_has_reasons_fixes_and_standings() {
+    let objects = installed("1.0.0").replace(
+        "- {name: s",
+        "- {name: bad, package: etdc, channel: stable}\n- {name: s",
+    );
+    let problem = question(&objects, &[]).problem;
+    let json = serde_json::to_value(explain(&problem, None).unwrap()).unwrap();
+    assert_eq!(
+        json["unsatisfiable"][0]["subscriptions"],
+        serde_json::json!(["bad"])
+    );
+    assert_eq!(json["fixes"][0]["changes"][0]["to"], "etcd");
+    assert_eq!(
+        json["subscriptions"],
+        serde_json::json!([{"subscription": "s", "installed": "etcd.v1.0.0", "next": "etcd.v1.1.0",
+            "state": "will be upgraded from etcd.v1.0.0 to etcd.v1.1.0"}])
+    );
+    let json = serde_json::to_value(explain(&problem, Some("s")).unwrap()).unwrap();
+    assert_eq!(json["unsatisfiable"], serde_json::json!([]));
 }

@@ -330,11 +330,12 @@ fn explanations_stay_within_their_limit() {
     let scenario: Scenario = olm_fbc::yaml::from_str(&text).unwrap();
     let resolution = olm_resolver::resolve(&scenario.problem(false)).unwrap();
     let failure = &resolution.failures[0];
+    let hints = olm_resolver::Hints::new(&scenario.problem(false));
     for limit in [
         olm_resolver::explain::CONDITION_LIMIT,
         olm_resolver::explain::EVENT_LIMIT,
     ] {
-        let told = failure.text(&["to resolve: do something".to_owned()], limit);
+        let told = failure.text(&hints, &["to resolve: do something".to_owned()], limit);
         assert!(told.len() <= limit, "{} of {limit}", told.len());
         assert!(told.starts_with("constraints not satisfiable: bundle big.v1."));
         assert!(told.contains("\n- subscription s asks for package big"), "{told}");
@@ -587,8 +588,9 @@ fn a_version_without_a_way_to_the_head_is_held_back() {
     held back: subscription s stays at etcd.v0.9.0: no entry leads from etcd.v0.9.0 to etcd.v1.2.0
       - no entry of channel stable in catalog ns/cat names etcd.v0.9.0 in replaces or skips, or has its version in a
         skipRange
-      - another channel may lead on: see --target; else the publisher of the catalog has to add the way, or delete
-        subscription s and clusterserviceversion etcd.v0.9.0 and subscribe again [destroys what runs: etcd.v0.9.0]
+      - another channel may lead on: see --target of `kubectl operator plan` and `opm plan`; else the publisher of the
+        catalog has to add the way, or delete subscription s and clusterserviceversion etcd.v0.9.0, and subscribe again
+        [destroys what runs: etcd.v0.9.0]
     ");
 }
 
@@ -634,4 +636,48 @@ fn progress_is_told_step_by_step() {
             Progress::HeldBack
         ]
     );
+}
+
+/// Two operators that nobody subscribed to cannot be there together: that stays so in all steps, and is told once.
+#[test]
+fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
+    let objects = installed("1.0.0").replace(
+        "subscriptions:",
+        "- {csv: one.v1.0.0, package: one, provides: [Same.v1.example.com]}\n- {csv: two.v1.0.0, package: two, provides: \
+         [Same.v1.example.com]}\nsubscriptions:",
+    );
+    let plan = plan(&question(&objects, &[])).unwrap();
+    assert_eq!(plan.steps.len(), 2, "{plan}");
+    let [part] = plan.unsatisfiable.as_slice() else {
+        panic!("{plan}");
+    };
+    assert_eq!(part.concerned(), ["one.v1.0.0", "two.v1.0.0"]);
+    assert!(
+        plan.to_string()
+            .contains("cannot be resolved: one.v1.0.0, two.v1.0.0"),
+        "{plan}"
+    );
+}
+
+/// A thousand versions need packages that are not there, each with a name to be compared with a thousand others: only those that
+/// are shown are, so that the comparisons last for them.
+#[test]
+fn hints_are_looked_for_only_for_what_is_shown() {
+    let needed: String = (1..=1_000)
+        .map(|i| {
+            format!(
+                "  - {{csv: big.v1.{i}.0, replaces: big.v1.{}.0, requires: [{{package: provider-{i}x, range: '>=1.0.0'}}]}}\n",
+                i - 1
+            )
+        })
+        .collect();
+    let there: String = (1..=1_000)
+        .map(|i| format!("  - {{csv: provider-{i}.v1.0.0}}\n"))
+        .collect();
+    let question = scenario(&format!(
+        "catalogs:\n- name: cat\n  entries:\n{needed}{there}subscriptions:\n- {{name: s, package: big, channel: stable}}"
+    ));
+    let (part, _) = told(&question);
+    let text = part.tree[0].lines().join("\n");
+    assert_eq!(text.matches("did its author mean provider-").count(), 4, "{text}");
 }

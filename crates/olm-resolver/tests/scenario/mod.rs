@@ -287,7 +287,7 @@ impl Installed {
             replaces: self.replaces.clone(),
             phase: self.phase.clone(),
             copied: self.copied,
-            properties: self.annotation.clone().or(annotation),
+            properties: self.annotation.clone().or(annotation).map(Into::into),
             owned: self.provides.iter().map(|a| api(a)).collect(),
             required: self
                 .requires
@@ -392,9 +392,10 @@ pub fn outcome(problem: &Problem) -> Expect {
         .iter()
         .map(|f| format!("{}: {}", f.subscriptions.join(" "), f.message()));
     let advisor = olm_resolver::Advisor::new(problem, &resolution.failures);
+    let hints = olm_resolver::Hints::new(problem);
     let explain = resolution.failures.iter().flat_map(|failure| {
         let advice = advisor.advise(failure).lines(&problem.namespace);
-        let reasons = failure.tree().into_iter().flat_map(|tree| tree.lines());
+        let reasons = failure.tree(&hints).into_iter().flat_map(|tree| tree.lines());
         reasons.chain(advice).collect::<Vec<_>>()
     });
     Expect {

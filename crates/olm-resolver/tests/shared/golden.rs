@@ -64,7 +64,7 @@ fn installed(name: &str, entries: &BTreeMap<&str, &BundleEntry>) -> InstalledCsv
             .map(ToString::to_string)
             .unwrap_or_default(),
         phase: "Succeeded".to_owned(),
-        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(","))),
+        properties: Some(format!(r#"{{"properties":[{}]}}"#, properties.join(",")).into()),
         ..InstalledCsv::default()
     }
 }

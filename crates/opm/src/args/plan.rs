@@ -23,6 +23,9 @@ pub(crate) struct PlanArgs {
     /// Namespace whose catalogs every namespace may use [default: that of the catalogs named by the objects, else olm]
     #[arg(long, value_name = "NAMESPACE")]
     pub global_catalog_namespace: Option<String>,
+    /// File that RUNTIME_CONSTRAINTS of catalog-operator names, if it does: what every bundle has to meet
+    #[arg(long, value_name = "FILE")]
+    pub runtime_constraints: Option<PathBuf>,
     /// How to get to this version (or ClusterServiceVersion) instead of where the channel leads
     #[arg(long, value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]
     pub target: Option<String>,

@@ -12,7 +12,7 @@ use olm_registry::index::Index;
 use olm_registry::snapshot;
 use olm_resolver::objects::{Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, answer};
-use olm_resolver::{CatalogKey, Snapshot};
+use olm_resolver::{CatalogKey, RuntimeConstraint, Snapshot};
 
 use self::progress::Progress;
 use crate::args::{PlanArgs, PlanFormat};
@@ -34,7 +34,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let known = objects.catalog_keys(&namespace);
     let catalogs = named(catalogs, &known)?;
     let Catalogs { contents, indexes } = read_catalogs(&catalogs, &known)?;
-    let question = question(args, &objects, &namespace, contents);
+    let mut question = question(args, &objects, &namespace, contents);
+    if let Some(file) = &args.runtime_constraints {
+        question.problem.runtime_constraints = RuntimeConstraint::read_file(file)?;
+    }
     let target = args.target.clone().map(|version| Target {
         version,
         subscription: args.subscription.clone(),

@@ -160,10 +160,12 @@ impl ResolutionReconciler {
             runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         };
         let of = input.clone();
-        let resolved = isolation::blocking_in_round(move || Arc::new(resolved::resolve(&of, &problem))).await;
-        for text in &resolved.resolution.excluded {
+        let (resolved, excluded) =
+            isolation::blocking_in_round(move || resolved::resolve(&of, &problem)).await;
+        for text in excluded {
             tracing::warn!(namespace, "{text}");
         }
+        let resolved = Arc::new(resolved);
         self.cache.insert(namespace, input, Arc::clone(&resolved));
         Ok(Some(resolved))
     }

@@ -1,0 +1,209 @@
+//! Bundles of which one only may be there, told by who wants them.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::rc::Rc;
+
+use super::statement::{Draft, named};
+use crate::bundle_id::BundleId;
+use crate::enumeration::list;
+
+/// Camps of rivals that bundles are compared with in one tree, and who wants each; after them only the size of a group is told.
+pub(super) const MAX_COMPARED: usize = 1_000_000;
+
+/// Camps told one by one; the rest are counted.
+const SHOWN_CAMPS: usize = 4;
+
+/// Who wants which bundles, and the groups of which one member only may be there.
+#[derive(Default)]
+pub(super) struct Rivals<'a> {
+    /// Bundles that are wanted, with who wants them.
+    wanted_by: BTreeMap<&'a BundleId, BTreeSet<Rc<str>>>,
+    groups: Vec<Rivalry<'a>>,
+    /// Places of the groups, by member.
+    groups_of: BTreeMap<&'a BundleId, Vec<usize>>,
+    /// How many camps and wanters were compared so far.
+    pub(super) compared: Cell<usize>,
+}
+
+impl<'a> Rivals<'a> {
+    /// Everything that is wanted has to be told before the groups are.
+    pub(super) fn want(&mut self, candidates: &'a [BundleId], by: &str) {
+        let by: Rc<str> = by.into();
+        for candidate in candidates {
+            self.wanted_by
+                .entry(candidate)
+                .or_default()
+                .insert(Rc::clone(&by));
+        }
+    }
+
+    pub(super) fn add_group(&mut self, group: Group<'a>, members: &'a [BundleId]) {
+        for member in members {
+            self.groups_of.entry(member).or_default().push(self.groups.len());
+        }
+        let rivalry = Rivalry::new(group, members, &self.wanted_by);
+        self.groups.push(rivalry);
+    }
+
+    /// What stands against a bundle in each of its groups.
+    pub(super) fn of(&self, bundle: &'a BundleId) -> impl Iterator<Item = Draft<'a>> {
+        let groups = self.groups_of.get(bundle).into_iter().flatten();
+        groups.filter_map(move |&place| self.in_group(bundle, &self.groups[place]))
+    }
+
+    /// Members of a group that something else wants than what wants the bundle: alternatives of one choice are no rivals.
+    fn in_group(&self, bundle: &'a BundleId, rivalry: &Rivalry<'a>) -> Option<Draft<'a>> {
+        let Rivalry {
+            group,
+            size,
+            camps,
+            weight,
+        } = rivalry;
+        let (verb, as_well) = group.verbs();
+        let compared = self.compared.get() + weight;
+        if compared > MAX_COMPARED {
+            let text = format!("{verb} {group}, of which only one may be there and {size} take part");
+            return Some(Draft::leaf(text));
+        }
+        self.compared.set(compared);
+        let none = BTreeSet::new();
+        let wanters = self.wanted_by.get(bundle);
+        let own = wanters.unwrap_or(&none);
+        let mut by_wanter: BTreeMap<Vec<&str>, Camp<'_>> = BTreeMap::new();
+        for camp in camps {
+            let theirs = camp.wanters.as_ref();
+            let foreign: Vec<&str> = theirs.unwrap_or(&none).difference(own).map(|by| &**by).collect();
+            // What nobody wants takes part because it is installed and must stay.
+            if !foreign.is_empty() || theirs.is_none() {
+                let without = Some(bundle).filter(|_| theirs.is_none() && wanters.is_none());
+                by_wanter.entry(foreign).or_default().join(camp, without);
+            }
+        }
+        by_wanter.retain(|_, camp| camp.count > 0);
+        let mut rivals = Camp::default();
+        for camp in by_wanter.values_mut() {
+            camp.first.sort_by_key(|(place, _)| *place);
+            rivals.join(camp, None);
+        }
+        let mut because: Vec<Draft<'a>> = by_wanter
+            .iter()
+            .filter(|(wanters, _)| !wanters.is_empty())
+            .map(|(wanters, camp)| {
+                let wanters = list(wanters.iter().copied());
+                Draft::leaf(format!("wanted by {wanters}: {}", camp.together()))
+            })
+            .collect();
+        let more = because.len().saturating_sub(SHOWN_CAMPS);
+        if more > 0 {
+            because.truncate(SHOWN_CAMPS);
+            because.push(Draft::leaf(format!("{more} more are wanted by others")));
+        }
+        (rivals.count > 0).then(|| {
+            let rivals = rivals.together();
+            Draft::new(
+                format!("{verb} {group}, as {as_well} {rivals}; only one may be there"),
+                because,
+            )
+        })
+    }
+}
+
+/// What several bundles have in common of which one only may be there.
+#[derive(Clone, Copy)]
+pub(super) enum Group<'a> {
+    /// They provide this API, printed as `Kind (group/version)`.
+    Api(&'a str),
+    /// They are of this package.
+    Package(&'a str),
+}
+
+impl Group<'_> {
+    /// How membership is told: of the bundle itself, and of the others.
+    fn verbs(self) -> (&'static str, &'static str) {
+        match self {
+            Group::Api(_) => ("provides", "does"),
+            Group::Package(_) => ("is of", "is"),
+        }
+    }
+}
+
+impl fmt::Display for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Group::Api(api) => write!(f, "API {api}"),
+            Group::Package(package) => write!(f, "package {package}"),
+        }
+    }
+}
+
+/// A group of which one member only may be there.
+struct Rivalry<'a> {
+    group: Group<'a>,
+    /// How many members there are.
+    size: usize,
+    /// The members by who wants them, so that a bundle is compared with few camps and not with every member.
+    camps: Vec<Camp<'a>>,
+    /// How many camps there are and how many want one of them.
+    weight: usize,
+}
+
+impl<'a> Rivalry<'a> {
+    fn new(
+        group: Group<'a>,
+        members: &'a [BundleId],
+        wanted_by: &BTreeMap<&'a BundleId, BTreeSet<Rc<str>>>,
+    ) -> Self {
+        let mut camps: BTreeMap<Option<&BTreeSet<Rc<str>>>, Camp<'a>> = BTreeMap::new();
+        for (place, member) in members.iter().enumerate() {
+            camps.entry(wanted_by.get(member)).or_default().add(place, member);
+        }
+        let weight = camps
+            .keys()
+            .map(|wanters| 1 + wanters.map_or(0, BTreeSet::len))
+            .sum();
+        let camps = camps.into_iter().map(|(wanters, camp)| Camp {
+            wanters: wanters.cloned(),
+            ..camp
+        });
+        Self {
+            group,
+            size: members.len(),
+            camps: camps.collect(),
+            weight,
+        }
+    }
+}
+
+/// Members of a group that are wanted by the same.
+#[derive(Default)]
+struct Camp<'a> {
+    /// Who wants them; nobody wants what only is installed and must stay.
+    wanters: Option<BTreeSet<Rc<str>>>,
+    /// The first of them with their places in the group: the two that are named, and one in the place of the one compared.
+    first: Vec<(usize, &'a BundleId)>,
+    count: usize,
+}
+
+impl<'a> Camp<'a> {
+    fn add(&mut self, place: usize, member: &'a BundleId) {
+        self.count += 1;
+        if self.first.len() < 3 {
+            self.first.push((place, member));
+        }
+    }
+
+    /// Adds the members of another camp, but for one.
+    fn join(&mut self, other: &Camp<'a>, without: Option<&BundleId>) {
+        self.count += other.count - usize::from(without.is_some());
+        let first = other.first.iter().copied();
+        self.first
+            .extend(first.filter(|(_, member)| Some(*member) != without));
+    }
+
+    fn together(&self) -> String {
+        let names: Vec<&BundleId> = self.first.iter().map(|(_, member)| *member).collect();
+        named(&names, self.count)
+    }
+}

@@ -1,0 +1,144 @@
+//! Why Subscriptions of a namespace are not served or not upgraded, without looking further ahead than the next resolution.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::{HeldBack, Unsatisfiable, held};
+use crate::advice::Advisor;
+use crate::explain::Hints;
+use crate::problem::{Problem, Subscription};
+use crate::resolve::{ResolveError, resolve};
+
+/// What is to be said of some Subscriptions. As JSON it is an [`ExplainedDocument`](super::ExplainedDocument).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Explained {
+    /// The namespace.
+    pub namespace: String,
+    /// What cannot be resolved, one entry for each part of the namespace.
+    pub unsatisfiable: Vec<Unsatisfiable>,
+    /// The Subscriptions that can, in the order of their objects.
+    pub standings: Vec<Standing>,
+    /// Malformed bundles and channels that were left out of the choice, with the reason.
+    pub excluded: Vec<String>,
+}
+
+/// How a Subscription stands that can be resolved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// The Subscription.
+    pub subscription: String,
+    /// What it has; empty if nothing is installed.
+    pub installed: String,
+    /// What the next resolution gives it; none if nothing new.
+    pub next: Option<String>,
+    /// Both in words.
+    pub state: String,
+    /// What holds it back, where its channel offers more than it gets.
+    pub held_back: Option<HeldBack>,
+}
+
+/// Explains one Subscription by its name, or all of the namespace and what is installed.
+///
+/// # Errors
+/// When the namespace as a whole cannot be resolved.
+pub fn explain(problem: &Problem, name: Option<&str>) -> Result<Explained, ResolveError> {
+    let asked = |other: &str| name.is_none_or(|name| name == other);
+    let resolution = resolve(problem)?;
+    let advisor = Advisor::new(problem, &resolution.failures);
+    let hints = Hints::new(problem);
+    let failing: BTreeSet<String> = resolution
+        .failures
+        .iter()
+        .flat_map(|failure| failure.subscriptions.iter().cloned())
+        .collect();
+    let is_asked_for = |subscriptions: &[String]| match name {
+        None => true,
+        Some(name) => subscriptions.iter().any(|subscription| subscription == name),
+    };
+    let failures = resolution.failures.iter();
+    let unsatisfiable = failures
+        .filter(|failure| is_asked_for(&failure.subscriptions))
+        .map(|failure| {
+            let advice = advisor.advise(failure);
+            Unsatisfiable::new(failure, &hints, advice, &BTreeSet::new())
+        });
+    let mut held = held(problem, &failing);
+    let others = problem.subscriptions.iter();
+    let standings = others
+        .filter(|s| asked(&s.name) && !failing.contains(&s.name))
+        .map(|subscription| {
+            let mut updates = resolution.solution.updates.iter();
+            let next = updates.find(|update| update.subscription == subscription.name);
+            let next = next.map(|update| update.current_csv.clone());
+            let place = held
+                .iter()
+                .position(|held| held.subscription == subscription.name);
+            let held_back = place
+                .filter(|_| next.is_none())
+                .map(|place| held.swap_remove(place));
+            Standing {
+                subscription: subscription.name.clone(),
+                installed: subscription.installed_csv.clone(),
+                state: state_text(problem, subscription, next.as_deref()),
+                next,
+                held_back,
+            }
+        });
+    Ok(Explained {
+        namespace: problem.namespace.clone(),
+        unsatisfiable: unsatisfiable.collect(),
+        standings: standings.collect(),
+        excluded: resolution.excluded,
+    })
+}
+
+fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>) -> String {
+    let Subscription {
+        current_csv,
+        installed_csv,
+        ..
+    } = subscription;
+    if problem.awaits_plan(subscription) {
+        return format!(
+            "waits for {current_csv}: its InstallPlan is being carried out, or has to be approved (kubectl get installplan -n \
+             {})",
+            problem.namespace
+        );
+    }
+    match next {
+        Some(next) if installed_csv.is_empty() => format!("resolves to {next}"),
+        Some(next) => format!("will be upgraded from {installed_csv} to {next}"),
+        None if installed_csv.is_empty() => "resolves, with nothing to install".to_owned(),
+        None => format!("has {installed_csv}, and gets nothing newer now"),
+    }
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for failure in &self.unsatisfiable {
+            writeln!(f, "{}: cannot be resolved", failure.concerned().join(", "))?;
+            for line in failure.lines(&self.namespace) {
+                writeln!(f, "  {line}")?;
+            }
+        }
+        for Standing {
+            subscription,
+            state,
+            held_back,
+            ..
+        } in &self.standings
+        {
+            writeln!(f, "{subscription}: {state}")?;
+            if let Some(held) = held_back {
+                writeln!(f, "  its channel offers more, but")?;
+                for line in held.lines() {
+                    writeln!(f, "  {line}")?;
+                }
+            }
+        }
+        for excluded in &self.excluded {
+            writeln!(f, "set aside: {excluded}")?;
+        }
+        Ok(())
+    }
+}
