@@ -76,6 +76,11 @@ impl Work {
         self.done() >= self.limit || self.proof.get() == 0
     }
 
+    /// Whether half of what may be done is.
+    pub(crate) fn is_half_spent(&self) -> bool {
+        self.done() >= self.limit / 2 || self.proof.get() <= self.proof_limit / 2
+    }
+
     /// # Errors
     /// No more may be done.
     pub(crate) fn check(&self) -> Result<(), TooMuch> {

@@ -88,7 +88,8 @@ pub(super) fn minimal(
         }
     }
     let mut index = 0;
-    while index < core.len() && !work.is_spent() {
+    // The other half is for the rest of the namespace.
+    while index < core.len() && !work.is_half_spent() {
         work.add(core.len());
         let mut rest = core.clone();
         rest.remove(index);
