@@ -159,17 +159,11 @@ impl Reconciler for CatalogSourceReconciler {
         }))
     }
 
-    fn decide(&self, observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed, now)
     }
 
-    fn status(
-        &self,
-        observed: &Observed,
-        verdict: Verdict,
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) -> StatusUpdate {
+    fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
         let source = &observed.source;
         let next = status::compose(observed, &verdict, outcomes, now);
         let target = Target::of::<CatalogSource>(&source.namespace().unwrap_or_default(), &source.name_any());

@@ -200,17 +200,11 @@ impl Reconciler for InstallPlanReconciler {
             .map(Some)
     }
 
-    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 
-    fn status(
-        &self,
-        observed: &Observed,
-        verdict: Verdict,
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) -> StatusUpdate {
+    fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
         status::status(observed, verdict, outcomes, now)
     }
 }

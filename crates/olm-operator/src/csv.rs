@@ -73,17 +73,11 @@ impl Reconciler for Csv {
         self.reader.observe(key).await
     }
 
-    fn decide(&self, observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed, now)
     }
 
-    fn status(
-        &self,
-        observed: &Observed,
-        verdict: Verdict,
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) -> StatusUpdate {
+    fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
         status::status(observed, verdict, outcomes, now)
     }
 }

@@ -50,11 +50,11 @@ impl Reconciler for MislabelledCsvs {
         Ok(self.stores.mislabelled_csvs.get_key(key))
     }
 
-    fn decide(&self, observed: &Arc<Metadata>, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
+    fn decide(observed: &Arc<Metadata>, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
         (decide(observed), ())
     }
 
-    fn status(&self, _: &Arc<Metadata>, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+    fn status(_: &Arc<Metadata>, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
         StatusUpdate::default()
     }
 }

@@ -54,11 +54,11 @@ impl Reconciler for Namespaces {
         Ok(observe(&self.stores, key))
     }
 
-    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
         (decide(observed), ())
     }
 
-    fn status(&self, _: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
         StatusUpdate::default()
     }
 }

@@ -95,11 +95,11 @@ impl Reconciler for OperatorConditions {
         Ok(Some(observed))
     }
 
-    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 
-    fn status(&self, observed: &Observed, verdict: Verdict, _: &Outcomes, _now: Timestamp) -> StatusUpdate {
+    fn status(observed: &Observed, verdict: Verdict, _: &Outcomes, _now: Timestamp) -> StatusUpdate {
         status::status(observed, &verdict)
     }
 }

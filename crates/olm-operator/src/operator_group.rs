@@ -167,17 +167,11 @@ impl Reconciler for OperatorGroups {
         observe::observe(&self.stores, &self.client, key).await
     }
 
-    fn decide(&self, observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 
-    fn status(
-        &self,
-        observed: &Observed,
-        verdict: Verdict,
-        _outcomes: &Outcomes,
-        now: Timestamp,
-    ) -> StatusUpdate {
+    fn status(observed: &Observed, verdict: Verdict, _outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
         status::status(observed, verdict, now)
     }
 }

@@ -70,7 +70,7 @@ impl<M> Default for StatusUpdate<M> {
 ///
 /// # Expected flow
 /// `observe` collects everything the decision needs as values; `decide` and `status` are pure and
-/// total; only the executor writes. `None` from `observe` means that there is nothing to do.
+/// total, and get no reconciler to read from; only the executor writes. `None` from `observe` means that there is nothing to do.
 ///
 /// # Guarantees
 /// One key is never in two rounds at once. A round that could not observe, or whose write failed, or that panicked, is
@@ -106,14 +106,12 @@ pub trait Reconciler: Send + Sync + 'static {
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
     /// Pure: what is to be written, and what status is to say. `memory` is what the key's last round left.
     fn decide(
-        &self,
         observed: &Self::Observed,
         memory: Option<&Self::Memory>,
         now: Timestamp,
     ) -> (Plan, Self::Verdict);
     /// Pure: the statuses that follow from what really happened, and what the key's next round is to know.
     fn status(
-        &self,
         observed: &Self::Observed,
         verdict: Self::Verdict,
         outcomes: &Outcomes,
@@ -259,12 +257,12 @@ impl<R: Reconciler> Worker<R> {
         };
         let now = whole_seconds(clock::now());
         let memory = self.memory(key);
-        let (plan, verdict) = self.reconciler.decide(&observed, memory.as_deref(), now);
+        let (plan, verdict) = R::decide(&observed, memory.as_deref(), now);
         let outcomes = self.runner.executor.act(&plan).await;
         for (action, outcome) in plan.actions.iter().zip(outcomes.iter()) {
             note_write(written, Extent::More, action, outcome);
         }
-        let update = self.reconciler.status(&observed, verdict, &outcomes, now);
+        let update = R::status(&observed, verdict, &outcomes, now);
         self.remember(key, update.memory);
         let mut failed = outcomes.failure().is_some();
         // A warning tells what was found. It holds whatever became of the writes, and may not come again: what was written

@@ -265,12 +265,11 @@ impl Reconciler for ResolutionReconciler {
         Ok(Some(observed))
     }
 
-    fn decide(&self, observed: &Observed, memory: Option<&Memory>, _now: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, memory: Option<&Memory>, _now: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed, memory)
     }
 
     fn status(
-        &self,
         observed: &Observed,
         verdict: Verdict,
         outcomes: &Outcomes,

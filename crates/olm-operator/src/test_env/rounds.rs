@@ -98,9 +98,9 @@ async fn round<R: Reconciler>(reconciler: &R, key: &R::Key, executor: &Executor)
         return;
     };
     let now = clock::now();
-    let (plan, verdict) = reconciler.decide(&observed, None, now);
+    let (plan, verdict) = R::decide(&observed, None, now);
     let outcomes = executor.act(&plan).await;
-    for patch in reconciler.status(&observed, verdict, &outcomes, now).patches {
+    for patch in R::status(&observed, verdict, &outcomes, now).patches {
         executor.perform(&patch).await;
     }
 }

@@ -115,13 +115,24 @@ type Decide = Box<dyn Fn(&str) -> Plan + Send + Sync>;
 /// A controller of Deployments that does what a test says.
 struct Writer {
     deployments: Store<Deployment>,
-    decide: Decide,
-    status: Decide,
+    script: Arc<Script>,
     observe_panics: bool,
     rounds: AtomicU64,
+    observes: Mutex<Observes>,
+}
+
+/// What a writer's rounds do, and what was seen of them.
+struct Script {
+    decide: Decide,
+    status: Decide,
     /// What `decide` got of each round before.
     remembered: Mutex<Vec<Option<String>>>,
-    observes: Mutex<Observes>,
+}
+
+/// The Deployment of this name is to be worked at as the script says.
+struct Observed {
+    name: String,
+    script: Arc<Script>,
 }
 
 /// What the next observation of a writer comes to.
@@ -136,7 +147,7 @@ enum Observes {
 #[async_trait]
 impl Reconciler for Writer {
     type Key = NamespacedName;
-    type Observed = NamespacedName;
+    type Observed = Observed;
     type Verdict = ();
     /// How the first failed write was refused, or that none was.
     type Memory = String;
@@ -147,32 +158,30 @@ impl Reconciler for Writer {
         regarding(&self.deployments, key)
     }
 
-    async fn observe(&self, key: &NamespacedName) -> Result<Option<NamespacedName>, ObserveError> {
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         self.rounds.fetch_add(1, Ordering::Relaxed);
         assert!(
             !(self.observe_panics && key.name == "bad"),
             "cannot observe {key}"
         );
         match *self.observes.lock().unwrap() {
-            Observes::Something => Ok(Some(key.clone())),
+            Observes::Something => Ok(Some(Observed {
+                name: key.name.clone(),
+                script: Arc::clone(&self.script),
+            })),
             Observes::Nothing => Ok(None),
             Observes::Error => Err(ObserveError::read("a thing", "not now")),
         }
     }
 
-    fn decide(&self, key: &NamespacedName, memory: Option<&String>, _: Timestamp) -> (Plan, ()) {
-        self.remembered.lock().unwrap().push(memory.cloned());
-        ((self.decide)(&key.name), ())
+    fn decide(observed: &Observed, memory: Option<&String>, _: Timestamp) -> (Plan, ()) {
+        let script = &observed.script;
+        script.remembered.lock().unwrap().push(memory.cloned());
+        ((script.decide)(&observed.name), ())
     }
 
-    fn status(
-        &self,
-        key: &NamespacedName,
-        (): (),
-        outcomes: &Outcomes,
-        _: Timestamp,
-    ) -> StatusUpdate<String> {
-        let plan = (self.status)(&key.name);
+    fn status(observed: &Observed, (): (), outcomes: &Outcomes, _: Timestamp) -> StatusUpdate<String> {
+        let plan = (observed.script.status)(&observed.name);
         let refusal = outcomes.failure().map(|(_, failure)| failure.class);
         StatusUpdate {
             patches: plan.actions,
@@ -260,11 +269,13 @@ impl TestEnv {
         });
         let writer = Arc::new(Writer {
             deployments: deployments.clone(),
-            decide,
-            status,
+            script: Arc::new(Script {
+                decide,
+                status,
+                remembered: Mutex::default(),
+            }),
             observe_panics,
             rounds: AtomicU64::new(0),
-            remembered: Mutex::default(),
             observes: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
@@ -542,7 +553,7 @@ async fn the_next_round_gets_what_the_last_one_left() {
         *env.writer.observes.lock().unwrap() = observes;
         env.queue.add(key("a"));
         minutes(2).await;
-        std::mem::take(&mut *env.writer.remembered.lock().unwrap())
+        std::mem::take(&mut *env.writer.script.remembered.lock().unwrap())
     };
     env.server.lock().unwrap().refuses = true;
     let first = next_round(Observes::Something).await;
