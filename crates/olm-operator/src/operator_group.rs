@@ -155,7 +155,8 @@ impl Reconciler for OperatorGroups {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = ();
+    /// What was last told of a selector that makes no sense.
+    type Memory = String;
 
     const NAME: &'static str = "operator-group";
 
@@ -167,11 +168,16 @@ impl Reconciler for OperatorGroups {
         observe::observe(&self.stores, &self.client, key).await
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed)
+    fn decide(observed: &Observed, told: Option<&String>, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, told.map(String::as_str))
     }
 
-    fn status(observed: &Observed, verdict: Verdict, _outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+    fn status(
+        observed: &Observed,
+        verdict: Verdict,
+        _outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate<String> {
         status::status(observed, verdict, now)
     }
 }

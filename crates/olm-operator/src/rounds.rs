@@ -25,9 +25,9 @@ pub fn of_group(
     key: &NamespacedName,
     now: Timestamp,
     act: impl FnOnce(&Plan) -> Outcomes,
-) -> Option<StatusUpdate> {
+) -> Option<StatusUpdate<String>> {
     let observed = operator_group::observe::from_stores(stores, key)?;
-    let (plan, verdict) = operator_group::decide::decide(&observed);
+    let (plan, verdict) = operator_group::decide::decide(&observed, None);
     act(&plan);
     Some(operator_group::status::status(&observed, verdict, now))
 }

@@ -10,12 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 use olm_resolver::SubscriptionUpdate;
-use olm_runtime::plan::{Action, EventDraft, Exists, Identity, Plan, Target, status_patch, to_value};
+use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
 
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
@@ -37,8 +36,8 @@ pub(crate) struct Verdict {
     pub moving: Option<Move>,
     /// Every warning there was reason for, told in this round or before.
     pub warnings: Vec<String>,
-    /// Since when every try to make the plan has failed, until this round.
-    pub failing_since: Option<Timestamp>,
+    /// What the round before left.
+    pub last: Memory,
 }
 
 /// Subscriptions on their way to a plan.
@@ -62,7 +61,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
             untouched: debounced_subscriptions(observed),
             moving: None,
             warnings: Vec::new(),
-            failing_since: memory.and_then(|memory| memory.failing_since),
+            last: memory.cloned().unwrap_or_default(),
         },
     };
     draft.plan.requeue = debounce_requeue(observed);
@@ -72,8 +71,8 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
     let Draft {
         mut plan, verdict, ..
     } = draft;
-    let told = memory.map_or(&[][..], |memory| &memory.told);
-    plan.events.retain(|event| !told.contains(&event.message));
+    plan.events
+        .retain(|event| !verdict.last.told.contains(&event.message));
     (plan, verdict)
 }
 
@@ -133,12 +132,8 @@ impl Draft<'_> {
         let namespace = &self.observed.namespace;
         let generation = self.next_generation();
         let object = wanted.object(namespace, generation, &self.observed.subscriptions);
-        Action::Create {
-            target: Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation)),
-            object: to_value(&object),
-            exists: Exists::Keep,
-            identity: Identity::Operator,
-        }
+        let target = Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation));
+        Action::create_or_keep(target, to_value(&object))
     }
 
     /// The status of a plan that has none. Whoever carries plans out writes it, too, from then on: a plan that was read long

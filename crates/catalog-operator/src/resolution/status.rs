@@ -38,10 +38,11 @@ pub(crate) fn status(
                 reason: "adoption of the new InstallPlan",
             };
         }
-        let refusal = refusal(made, verdict.failing_since, now);
+        let since = verdict.last.failing_since;
+        let refusal = refusal(made, since, now);
         failing_since = made
             .filter(|made| matches!(made, Outcome::Failed(_)))
-            .map(|_| verdict.failing_since.unwrap_or(now));
+            .map(|_| since.unwrap_or(now));
         assignments = assigned(moving, made, refusal.as_ref(), &mut verdict);
     }
     let mut state = observed.namespace_state.clone();
@@ -70,12 +71,13 @@ pub(crate) fn status(
         let uid = subscription.metadata.uid.as_deref();
         update.patches.extend(status_patch(target, uid, &old, &next));
     }
-    let told = resolution_event(observed, &verdict.outcomes_by_subscription);
-    update.events.extend(told);
-    let memory = Memory {
-        told: verdict.warnings,
-        failing_since,
-    };
+    // While a status is refused its Subscription goes on not telling, and there is reason for the event again and again.
+    let failure = resolution_event(observed, &verdict.outcomes_by_subscription);
+    let mut told = verdict.warnings;
+    told.extend(failure.iter().map(|event| event.message.clone()));
+    let news = failure.filter(|event| !verdict.last.told.contains(&event.message));
+    update.events.extend(news);
+    let memory = Memory { told, failing_since };
     update.memory = (memory != Memory::default()).then_some(memory);
     update
 }
@@ -160,7 +162,10 @@ mod tests {
                 plan,
                 updates: vec![update],
             }),
-            failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),
+            last: Memory {
+                failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),
+                ..Memory::default()
+            },
             ..Verdict::default()
         };
         let is_failure = matches!(outcome, Outcome::Failed(_));

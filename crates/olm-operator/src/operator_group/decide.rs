@@ -22,24 +22,30 @@ pub(crate) struct Verdict {
     pub(crate) namespaces: Option<BTreeSet<String>>,
     /// There are several groups in the namespace.
     pub(crate) ambiguous: bool,
+    /// Why the selector makes no sense, if so.
+    pub(crate) mistake: Option<String>,
 }
 
-/// Targets and condition for the status, and the list of provided APIs freed of what nobody provides.
-pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
+/// Targets and condition for the status, and the list of provided APIs freed of what nobody provides. `told` is what was last said of
+/// the selector: every namespace that comes or goes wakes a group that has one.
+pub(crate) fn decide(observed: &Observed, told: Option<&str>) -> (Plan, Verdict) {
     let selection = Selection::read(&observed.group.spec);
     let namespaces = observed.namespaces.iter().map(AsRef::as_ref);
     let selected = selection.map(|selection| selection.names(namespaces));
-    let mistake = selected.as_ref().err().map(|error| {
-        let message = format!("{error}; the namespaces that the group had stay its targets");
+    let mistake = selected.as_ref().err().map(ToString::to_string);
+    let news = mistake.as_deref().filter(|mistake| told != Some(*mistake));
+    let event = news.map(|mistake| {
+        let message = format!("{mistake}; the namespaces that the group had stay its targets");
         EventDraft::warning(observed.group.object_ref(&()), reason::INVALID_SELECTOR, message)
     });
     let verdict = Verdict {
         namespaces: selected.ok(),
         ambiguous: observed.ambiguous,
+        mistake,
     };
     let plan = Plan {
         actions: prune(observed).into_iter().collect(),
-        events: mistake.into_iter().collect(),
+        events: event.into_iter().collect(),
         ..Plan::default()
     };
     (plan, verdict)

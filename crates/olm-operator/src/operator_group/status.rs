@@ -19,7 +19,7 @@ use crate::operator_group::{
 };
 
 /// The status write, if anything in it changes.
-pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate {
+pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate<String> {
     let group = &observed.group;
     let old = group.status.clone().unwrap_or_default();
     let mut new = old.clone();
@@ -54,6 +54,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     let target = Target::of::<OperatorGroup>(&group.namespace().unwrap_or_default(), &group.name_any());
     StatusUpdate {
         patches: Vec::from_iter(status_patch(target, group.uid().as_deref(), &old, &new)),
+        memory: verdict.mistake,
         ..StatusUpdate::default()
     }
 }

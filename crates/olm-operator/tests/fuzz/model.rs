@@ -160,7 +160,7 @@ impl Model {
         self.write_status(schemas, update);
     }
 
-    fn write_status(&mut self, schemas: &Schemas, update: Option<StatusUpdate>) {
+    fn write_status<M>(&mut self, schemas: &Schemas, update: Option<StatusUpdate<M>>) {
         let Some(update) = update else { return };
         for event in &update.events {
             assert!(!event.reason.is_empty());

@@ -44,8 +44,8 @@ pub struct TestEnv {
     pub crash_after: Option<usize>,
     /// Refuses creations with this text.
     pub refuse: Option<String>,
-    /// Refuses statuses of InstallPlans with this text.
-    pub refuse_status: Option<String>,
+    /// Refuses statuses of this kind with this text.
+    pub refuse_status: Option<(&'static str, &'static str)>,
     /// Creations are carried out, but neither answered nor told by the watch.
     pub lose_answers: bool,
 }
@@ -53,7 +53,7 @@ pub struct TestEnv {
 #[derive(Default)]
 struct Faults {
     refuse: Option<String>,
-    refuse_status: Option<String>,
+    refuse_status: Option<(&'static str, &'static str)>,
     lose_answers: bool,
 }
 
@@ -261,7 +261,7 @@ impl TestEnv {
         }
         *self.faults.lock().unwrap() = Faults {
             refuse: self.refuse.clone(),
-            refuse_status: self.refuse_status.clone(),
+            refuse_status: self.refuse_status,
             lose_answers: self.lose_answers,
         };
     }
@@ -337,13 +337,16 @@ impl TestEnv {
 
 impl Faults {
     fn of(&self, request: &Request) -> Option<Fault> {
-        let refused = |text: &Option<String>| {
-            let text = text.as_ref()?;
-            Some(Fault::Refuse(Refusal::forbidden(text)))
-        };
+        let refused = |text: &str| Fault::Refuse(Refusal::forbidden(text));
         match request.verb {
-            Verb::Create => refused(&self.refuse).or(self.lose_answers.then_some(Fault::LoseAnswer)),
-            Verb::Patch(_) if request.kind.kind == "InstallPlan" => refused(&self.refuse_status),
+            Verb::Create => {
+                let lost = self.lose_answers.then_some(Fault::LoseAnswer);
+                self.refuse.as_deref().map(refused).or(lost)
+            }
+            Verb::Patch(_) => {
+                let (kind, text) = self.refuse_status?;
+                (request.kind.kind == kind).then(|| refused(text))
+            }
             _ => None,
         }
     }

@@ -53,6 +53,24 @@ fn what_does_not_exist_is_named() {
 }
 
 #[test]
+fn while_the_status_that_tells_a_failure_is_refused_its_event_comes_once() {
+    let mut env = TestEnv::with_catalog(demo());
+    env.refuse_status = Some(("Subscription", "the object is too large"));
+    env.subscribe("demo", &json!({"channel": "nope"}));
+    env.advance(Duration::from_secs(600));
+    assert_eq!(env.writes.len(), 0, "{:#?}", env.writes);
+    assert_eq!(env.events.len(), 1, "{:#?}", env.events);
+    env.refuse_status = None;
+    env.advance(Duration::from_secs(600));
+    assert!(
+        env.describe().contains("ResolutionFailed=True"),
+        "{}",
+        env.describe()
+    );
+    assert_eq!(env.events.len(), 1, "{:#?}", env.events);
+}
+
+#[test]
 fn operator_groups_are_counted() {
     let mut env = TestEnv::new();
     env.serve(NAMESPACE, "cat", demo());

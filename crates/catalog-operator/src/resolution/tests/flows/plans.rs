@@ -233,7 +233,7 @@ fn a_refused_plan_is_told_to_those_it_was_for() {
 fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
     env.subscribe("demo", &json!({}));
-    env.refuse_status = Some("Request entity too large".to_owned());
+    env.refuse_status = Some(("InstallPlan", "Request entity too large"));
     env.advance(Duration::from_secs(60));
     let told = env.describe();
     assert!(
