@@ -6,11 +6,6 @@ use olm_api::labels;
 use olm_api::v1alpha1::API_VERSION;
 use serde_json::{Map, Value, json};
 
-/// `apiVersion` of CustomResourceDefinitions that API servers since Kubernetes 1.16 take.
-pub(crate) const CRD_V1: &str = "apiextensions.k8s.io/v1";
-/// `apiVersion` of CustomResourceDefinitions that no API server since Kubernetes 1.22 takes.
-pub(crate) const CRD_V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
-
 /// `kind`, or nothing.
 pub fn kind(object: &Value) -> &str {
     object.get("kind").and_then(Value::as_str).unwrap_or_default()

@@ -17,9 +17,14 @@ use crate::{packages, v1, v1alpha1, v1alpha2, v2};
 
 /// The kind of the definitions.
 pub const KIND: &str = "CustomResourceDefinition";
-
-/// The version of definitions that Kubernetes 1.22 and later do not take.
+/// `apiVersion` of definitions that Kubernetes 1.16 and later take.
+pub const API_VERSION: &str = "apiextensions.k8s.io/v1";
+/// `apiVersion` of definitions that Kubernetes 1.22 and later do not take.
 pub const OLD_API_VERSION: &str = "apiextensions.k8s.io/v1beta1";
+/// The version in [`API_VERSION`].
+pub const VERSION: &str = "v1";
+/// The version in [`OLD_API_VERSION`].
+pub const OLD_VERSION: &str = "v1beta1";
 
 /// A CustomResourceDefinition and the name of its file under `manifests/crds`.
 #[derive(Clone, Debug, PartialEq)]

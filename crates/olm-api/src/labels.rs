@@ -94,10 +94,31 @@ pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied
 
 // Bundle and catalog images -----------------------------------------------------------------------------------------
 
-/// Bundle image label: folder of the manifests in the image.
-pub const BUNDLE_MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
-/// Bundle image label: folder of `annotations.yaml` and friends in the image.
-pub const BUNDLE_METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
+/// Keys of `metadata/annotations.yaml`, which are also the labels of a bundle image.
+pub mod bundle {
+    /// Format of the bundle, `registry+v1`.
+    pub const MEDIATYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
+    /// Folder of the manifests.
+    pub const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
+    /// Folder of `annotations.yaml` and friends.
+    pub const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
+    /// Package.
+    pub const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
+    /// Channels, separated by commas.
+    pub const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
+    /// Default channel of the package.
+    pub const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
+
+    /// Whether the key is one of these.
+    pub fn is_known(key: &str) -> bool {
+        [MEDIATYPE, MANIFESTS, METADATA, PACKAGE, CHANNELS, DEFAULT_CHANNEL].contains(&key)
+    }
+}
+
+/// Catalog image label: folder of the file-based catalog.
+pub const INDEX_CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
+/// Catalog image label of the times of SQLite: the database's file.
+pub const INDEX_DATABASE: &str = "operators.operatorframework.io.index.database.v1";
 
 // Finalizers and field managers -------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ mod webhook_description;
 
 /// `apiVersion` of these kinds.
 pub const API_VERSION: &str = "operators.coreos.com/v1alpha1";
+/// The version in [`API_VERSION`].
+pub const VERSION: &str = "v1alpha1";
 
 pub use catalog_source::*;
 pub use cluster_service_version::*;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use go_compat::json::{Fields, kind_of};
+use olm_api::labels::bundle as annotations;
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::yaml;
 use serde_json::Value;
@@ -16,27 +17,6 @@ pub mod check;
 pub mod object;
 
 use check::any_case;
-
-/// Keys of `metadata/annotations.yaml`, which are also the labels of a bundle image.
-pub mod annotations {
-    /// Format of the bundle, `registry+v1`.
-    pub const MEDIATYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
-    /// Folder of the manifests.
-    pub const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
-    /// Folder of the metadata.
-    pub const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
-    /// Package.
-    pub const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
-    /// Channels, separated by commas.
-    pub const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
-    /// Default channel of the package.
-    pub const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
-
-    /// Whether the key is one of these.
-    pub fn is_known(key: &str) -> bool {
-        [MEDIATYPE, MANIFESTS, METADATA, PACKAGE, CHANNELS, DEFAULT_CHANNEL].contains(&key)
-    }
-}
 
 /// A bundle as its files describe it.
 #[derive(Clone, Debug)]

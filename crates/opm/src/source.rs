@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use go_compat::error_chain;
-use olm_authoring::bundle::{BundleContent, annotations};
+use olm_api::labels::{INDEX_CONFIGS, INDEX_DATABASE, bundle as annotations};
+use olm_authoring::bundle::BundleContent;
 use olm_fbc::load::{LoadError, Origin};
 use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;
@@ -17,10 +18,6 @@ use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 
-/// Catalog image label: directory of the file-based catalog.
-pub(crate) const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
-/// Catalog image label of the times of SQLite.
-const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 /// Directories of a bundle where its labels name none.
 pub(crate) const MANIFESTS: &str = "manifests";
 pub(crate) const METADATA: &str = "metadata";
@@ -271,7 +268,7 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
     let credentials = settings.credentials(reference)?;
     let mut image = settings.puller().open(reference, &credentials).await?;
     let labels = image.labels().clone();
-    if let Some(configs) = labels.get(CONFIGS_LABEL) {
+    if let Some(configs) = labels.get(INDEX_CONFIGS) {
         let files = image.files(std::slice::from_ref(configs)).await?;
         let content = ImageContent {
             digest: image.digest().clone(),
@@ -280,7 +277,7 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
         };
         // Rendered as an empty catalog, a misspelt label would go unnoticed.
         if content.below(configs).next().is_none() {
-            bail!("image {reference} has no files below {configs:?}, which its label {CONFIGS_LABEL} names");
+            bail!("image {reference} has no files below {configs:?}, which its label {INDEX_CONFIGS} names");
         }
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         content.write_below(configs, directory.path())?;
@@ -314,7 +311,7 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
         let bundle = BundleContent::read(files)?;
         return Ok(vec![bundle_blob(&bundle, &reference.to_string())?]);
     }
-    if let Some(database) = labels.get(DATABASE_LABEL) {
+    if let Some(database) = labels.get(INDEX_DATABASE) {
         return load_database(&mut image, database).await;
     }
     if labels.is_empty() {

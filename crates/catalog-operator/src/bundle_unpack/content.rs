@@ -21,10 +21,10 @@ const ANNOTATIONS: &str = "annotations.yaml";
 /// The part of a bundle image that is read: manifests and metadata. An image without labels is read whole, since only its
 /// `annotations.yaml` tells where the manifests are.
 pub(crate) const VIEW: View = View::new("bundle", |image_labels| {
-    match image_labels.get(labels::BUNDLE_MANIFESTS) {
+    match image_labels.get(labels::bundle::MANIFESTS) {
         Some(manifests) => {
             let metadata = image_labels
-                .get(labels::BUNDLE_METADATA)
+                .get(labels::bundle::METADATA)
                 .map_or(DEFAULT_METADATA, String::as_str);
             vec![manifests.clone(), metadata.to_owned()]
         }
@@ -169,7 +169,7 @@ fn check_object(file: &str, object: &Value) -> Result<(), String> {
 fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
     let metadata = content
         .labels
-        .get(labels::BUNDLE_METADATA)
+        .get(labels::bundle::METADATA)
         .map_or(DEFAULT_METADATA, String::as_str);
     let annotations = content.below(metadata).find(|(name, _)| *name == ANNOTATIONS);
     let annotated = match annotations {
@@ -183,12 +183,12 @@ fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
             })?;
             value
                 .get("annotations")
-                .and_then(|map| map.get(labels::BUNDLE_MANIFESTS))
+                .and_then(|map| map.get(labels::bundle::MANIFESTS))
                 .and_then(Value::as_str)
                 .map(str::to_owned)
         }
     };
-    let labelled = content.labels.get(labels::BUNDLE_MANIFESTS).cloned();
+    let labelled = content.labels.get(labels::bundle::MANIFESTS).cloned();
     // A folder that is not there is no answer; without any answer the usual name stands in the error.
     let candidates = annotated
         .into_iter()
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn bundle_is_found_by_labels_annotations_or_habit() {
         let labelled = [
-            (labels::BUNDLE_MANIFESTS, "m/"),
-            (labels::BUNDLE_METADATA, "meta/"),
+            (labels::bundle::MANIFESTS, "m/"),
+            (labels::bundle::METADATA, "meta/"),
         ];
         assert_eq!(
             read(
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_view_fetches_what_the_labels_name() {
-        let content = image(&[(labels::BUNDLE_MANIFESTS, "m/")], &[]);
+        let content = image(&[(labels::bundle::MANIFESTS, "m/")], &[]);
         assert_eq!(VIEW.folders(&content.labels), ["m/", "metadata"]);
         assert_eq!(VIEW.folders(&BTreeMap::new()), [""]);
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use olm_api::crd;
+
 use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
 use crate::object;
@@ -53,7 +55,7 @@ impl fmt::Display for Problem {
             } => write!(
                 f,
                 "{file}: CustomResourceDefinition {name} has apiVersion {api_version}, which Kubernetes 1.22 and later do not serve; only {} works",
-                object::CRD_V1
+                crd::API_VERSION
             ),
             Self::UnsupportedKind { file, kind, name } => {
                 write!(
@@ -81,7 +83,7 @@ pub(crate) fn preflight(bundle: &UnpackedBundle, expected: &str) -> Vec<Problem>
                 name,
             }),
             Some(StepKind::CustomResourceDefinition)
-                if object::api_version(&file.object) != object::CRD_V1 =>
+                if object::api_version(&file.object) != crd::API_VERSION =>
             {
                 let api_version = object::api_version(&file.object).to_owned();
                 Some(Problem::CrdNotServed {

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use olm_api::crd;
 use olm_api::v1alpha1::{Step, StepStatus};
 use olm_runtime::plan::Action;
 
@@ -249,11 +250,11 @@ fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
         return None;
     }
     match object::api_version(&known.object) {
-        object::CRD_V1 => None,
-        object::CRD_V1BETA1 => Some(StepError::ApiNotServed {
+        crd::API_VERSION => None,
+        crd::OLD_API_VERSION => Some(StepError::ApiNotServed {
             kind: step.resource.kind.clone(),
             name: step.resource.name.clone(),
-            api_version: object::CRD_V1BETA1.to_owned(),
+            api_version: crd::OLD_API_VERSION.to_owned(),
         }),
         other => Some(StepError::CrdVersion(object::group_version(other).1.to_owned())),
     }

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use olm_api::hash;
 use olm_api::v1alpha1::{
     API_VERSION, Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus,
-    Step, StepResource, StepStatus, Subscription,
+    Step, StepResource, StepStatus, Subscription, VERSION,
 };
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::{GeneratedSubscription, Operator};
@@ -217,7 +217,7 @@ pub(crate) fn subscription_step(namespace: &str, generated: &GeneratedSubscripti
             source_name: generated.catalog.name.clone(),
             source_namespace: generated.catalog.namespace.clone(),
             group: olm_api::GROUP.to_owned(),
-            version: "v1alpha1".to_owned(),
+            version: VERSION.to_owned(),
             kind: "Subscription".to_owned(),
             name: generated.name.clone(),
             manifest: Some(format!("{manifest}\n")),

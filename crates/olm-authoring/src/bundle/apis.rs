@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use go_compat::json::kind_of;
+use olm_api::crd;
 use olm_fbc::manifest::CRD_KIND;
 use olm_fbc::property::Gvk;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use super::{BundleContent, BundleError};
 
 /// Versions of the CustomResourceDefinition API that are understood; others define nothing.
-const CRD_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+const CRD_VERSIONS: [&str; 2] = [crd::VERSION, crd::OLD_VERSION];
 
 /// An API together with the name of its resource, which a CRD and the CSV that owns it must agree on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +54,7 @@ impl BundleContent {
             }
             let spec = &manifest.object["spec"];
             // v1beta1 knows a single `version` beside or instead of `versions`.
-            let single = (api_version == "v1beta1").then_some(&spec["version"]);
+            let single = (api_version == crd::OLD_VERSION).then_some(&spec["version"]);
             let names = spec["versions"]
                 .as_array()
                 .into_iter()

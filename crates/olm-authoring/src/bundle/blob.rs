@@ -125,7 +125,7 @@ impl BundleContent {
                     csv.path.clone()
                 },
                 field: if package.is_empty() {
-                    super::annotations::PACKAGE
+                    olm_api::labels::bundle::PACKAGE
                 } else {
                     "spec.version"
                 },

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use go_compat::semver::Range;
+use olm_api::crd;
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::schema::{Bundle, Other, Package};
@@ -84,12 +85,13 @@ impl Linter<'_> {
             for manifest in object::objects(bundle) {
                 has_csv |= manifest["kind"] == CSV_KIND;
                 let version = manifest["apiVersion"].as_str().unwrap_or_default();
-                if manifest["kind"] == "CustomResourceDefinition" && version != "apiextensions.k8s.io/v1" {
+                if manifest["kind"] == crd::KIND && version != crd::API_VERSION {
                     tell(
                         Rule::OldCrd,
                         format!(
-                            "CustomResourceDefinition {} is of {version}, which Kubernetes 1.22 and later refuse: write it as apiextensions.k8s.io/v1",
-                            manifest["metadata"]["name"]
+                            "CustomResourceDefinition {} is of {version}, which Kubernetes 1.22 and later refuse: write it as {}",
+                            manifest["metadata"]["name"],
+                            crd::API_VERSION
                         ),
                     );
                 }

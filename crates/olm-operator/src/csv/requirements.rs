@@ -8,9 +8,12 @@ mod permissions;
 use std::collections::BTreeMap;
 
 use go_compat::semver::Version;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Resource;
 use olm_api::{
     condition::requirement,
-    v1alpha1::{ApiServiceDescription, CrdDescription, RequirementStatus},
+    v1alpha1::{ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus},
 };
 
 use crate::csv::{
@@ -73,7 +76,7 @@ fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<Req
         }
     }
     if omitted > 0 {
-        let own = row(olm_api::GROUP, "v1alpha1", "ClusterServiceVersion", name);
+        let own = row_of::<ClusterServiceVersion>(name);
         let message = format!("{omitted} more requirements, too large to list");
         kept.push(answered(own, requirement::PRESENT_NOT_SATISFIED, message).status);
     }
@@ -104,6 +107,10 @@ fn row(group: &str, version: &str, kind: &str, name: &str) -> RequirementStatus 
     }
 }
 
+fn row_of<K: Resource<DynamicType = ()>>(name: &str) -> RequirementStatus {
+    row(&K::group(&()), &K::version(&()), &K::kind(&()), name)
+}
+
 fn answered(mut status: RequirementStatus, word: &str, message: impl Into<String>) -> Row {
     status.status = word.to_owned();
     status.message = message.into();
@@ -124,12 +131,7 @@ fn min_kube_version(observed: &Observed) -> Option<Row> {
     let git_version = observed.cluster.server_version.as_str();
     let server = git_version.strip_prefix('v').unwrap_or(git_version);
     let server = server.split('-').next().unwrap_or_default();
-    let status = row(
-        olm_api::GROUP,
-        "v1alpha1",
-        "ClusterServiceVersion",
-        observed.name(),
-    );
+    let status = row_of::<ClusterServiceVersion>(observed.name());
     let unmet = |message: String| answered(status.clone(), requirement::PRESENT_NOT_SATISFIED, message);
     let Ok(running) = Version::parse(server) else {
         return Some(unmet("Server version parsing error".to_owned()));
@@ -162,12 +164,7 @@ fn crds(observed: &Observed) -> Vec<Row> {
 }
 
 fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
-    let mut status = row(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        &description.name,
-    );
+    let mut status = row_of::<CustomResourceDefinition>(&description.name);
     let Some(found) = observed.cluster.crds.get(&description.name) else {
         return answered(status, requirement::NOT_PRESENT, "CRD is not present");
     };
@@ -238,12 +235,8 @@ fn by_name(descriptions: &[ApiServiceDescription]) -> BTreeMap<String, &ApiServi
         .collect()
 }
 
-fn api_service_row(name: &str) -> RequirementStatus {
-    row("apiregistration.k8s.io", "v1", "APIService", name)
-}
-
 fn required_api_service(observed: &Observed, name: &str, description: &ApiServiceDescription) -> Row {
-    let mut status = api_service_row(name);
+    let mut status = row_of::<APIService>(name);
     let kind = Kind {
         group: description.group.clone(),
         version: description.version.clone(),
@@ -287,7 +280,7 @@ fn owned_api_service(observed: &Observed, name: &str, description: &ApiServiceDe
     };
     Row {
         met: found,
-        ..answered(api_service_row(name), word, "")
+        ..answered(row_of::<APIService>(name), word, "")
     }
 }
 

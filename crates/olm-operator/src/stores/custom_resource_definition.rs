@@ -1,14 +1,14 @@
 //! A CustomResourceDefinition without its schemas, which are never decoded: they are most of it, and nobody reads them.
 
-use std::borrow::Cow;
-
-use k8s_openapi::{ClusterResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Whole;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use olm_api::labels;
+use olm_api::{condition, labels};
 use serde::Deserialize;
 
 /// What is read of a CustomResourceDefinition.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Resource)]
+#[resource(inherit = Whole)]
 pub(crate) struct CustomResourceDefinition {
     /// Its metadata.
     #[serde(default)]
@@ -73,36 +73,7 @@ impl CustomResourceDefinition {
             .flat_map(|status| status.conditions.iter().flatten());
         conditions
             .into_iter()
-            .any(|condition| condition.type_ == type_ && condition.status == "True")
-    }
-}
-
-impl Resource for CustomResourceDefinition {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "CustomResourceDefinition".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "apiextensions.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "customresourcedefinitions".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+            .any(|found| found.type_ == type_ && found.status == condition::TRUE)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use olm_authoring::bundle::annotations;
+use olm_api::labels::bundle as annotations;
 use olm_authoring::bundle::check::{MediaType, Optional, check_content, check_format};
 use olm_oci::ImageContent;
 

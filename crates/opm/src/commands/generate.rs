@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use crate::args::{DockerfileArgs, GenerateCommand, OPM_IMAGE};
 use crate::nearest;
 use crate::printer;
-use crate::source::CONFIGS_LABEL;
+use olm_api::labels::INDEX_CONFIGS;
 
 mod catalog;
 
@@ -160,7 +160,7 @@ COPY --from=builder /configs /configs
 COPY --from=builder /tmp/cache /tmp/cache
 
 # Where tools find the catalog
-LABEL {CONFIGS_LABEL}=/configs
+LABEL {INDEX_CONFIGS}=/configs
 "
     );
     for (key, value) in labels {

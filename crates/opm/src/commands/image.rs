@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use olm_authoring::bundle::annotations;
+use olm_api::labels::{INDEX_CONFIGS, bundle as annotations};
 use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Limits, Reference, RunConfig};
 
 use crate::args::{CatalogImageArgs, ImageArgs, ImageCommand};
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{CONFIGS_LABEL, read_bundle_directory};
+use crate::source::read_bundle_directory;
 
 /// Where a catalog lies in its image.
 const CONFIGS: &str = "/configs";
@@ -119,7 +119,7 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         ],
         user: USER.to_string(),
         exposed_ports: [(PORT.to_owned(), olm_oci::Empty {})].into(),
-        labels: [(CONFIGS_LABEL.to_owned(), CONFIGS.to_owned())].into(),
+        labels: [(INDEX_CONFIGS.to_owned(), CONFIGS.to_owned())].into(),
         ..RunConfig::default()
     };
     let layers = vec![configs, cache_layer(&cache)?];

@@ -1,20 +1,24 @@
 //! Strings of the wire outside olm-api: API groups and versions, keys of labels and annotations, condition types and reasons.
+//! Whose kinds Kubernetes' own types stand for is asked of the type.
 //!
 //! What users and other programs see has one spelling, and that stands in olm-api. A string literal elsewhere that repeats it,
 //! tests left out, is a fault: a typo in it would compile.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, ExprLit, Item, ItemConst, Lit, LitStr, Macro};
+use syn::{Attribute, Expr, ExprLit, Item, ItemConst, ItemMod, Lit, LitStr, Macro, Visibility};
 
 use super::circles;
 
 /// Parts of literals that are of the wire whatever stands around them.
-const PATTERNS: [&str; 1] = ["operators.coreos.com"];
+const PATTERNS: [&str; 4] = [
+    "operators.coreos.com",
+    "operatorframework.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+];
 
 /// The wire's own words: the values of the constants of olm-api that cannot be mistaken for anything else.
 pub(super) struct Words(BTreeMap<String, String>);
@@ -26,12 +30,8 @@ impl Words {
     /// When a file cannot be read or is not Rust.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
         let mut words = BTreeMap::new();
-        for name in ["labels.rs", "condition.rs"] {
-            let path = folder.join(name);
-            let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-            let file = syn::parse_file(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
-            let mut constants = Constants(&mut words);
-            constants.visit_file(&file);
+        for file in circles::parsed_modules(folder)?.values() {
+            Constants(&mut words).visit_file(file);
         }
         Ok(Self(words))
     }
@@ -43,22 +43,30 @@ impl Words {
     }
 }
 
-/// Whether a value is so particular that it means nothing else: a key, or a word of several words.
+/// Whether a value is so particular that it means nothing else: a key, a word of several words, or a version before the first.
 fn is_particular(value: &str) -> bool {
     let humps = value
         .as_bytes()
         .windows(2)
         .filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
-    value.contains(['.', '/']) || humps.count() >= 1
+    let is_early = value.starts_with('v') && (value.contains("alpha") || value.contains("beta"));
+    value.contains(['.', '/']) || is_early || humps.count() >= 1
 }
 
 struct Constants<'a>(&'a mut BTreeMap<String, String>);
 
 impl<'ast> Visit<'ast> for Constants<'_> {
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if !circles::is_for_tests(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
     fn visit_item_const(&mut self, item: &'ast ItemConst) {
         let name = item.ident.to_string();
-        // Values of the label that names a kind are kinds, and those are everybody's.
-        if name.starts_with("OWNER_KIND") {
+        // Kinds are everybody's, also as values of the label that names one; and what is private here is nobody's elsewhere.
+        let is_kind = name.starts_with("OWNER_KIND") || name == "KIND";
+        if is_kind || matches!(item.vis, Visibility::Inherited) {
             return;
         }
         if let Expr::Lit(ExprLit {
@@ -144,6 +152,8 @@ impl Finder {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn check(source: &str, excepted: &[&str]) -> Vec<String> {
@@ -152,33 +162,46 @@ mod tests {
         let program = folder.path().join("program");
         fs::create_dir_all(&api).unwrap();
         fs::create_dir_all(&program).unwrap();
-        let labels = r#"pub const MANAGED: &str = "olm.managed"; pub const TRUE: &str = "true";"#;
+        let labels = r#"
+            pub const MANAGED: &str = "olm.managed"; pub const TRUE: &str = "true"; const OURS: &str = "a/b";
+            #[cfg(test)] mod tests { pub const OF_A_TEST: &str = "c/d"; }"#;
+        let versions =
+            r#"pub const VERSION: &str = "v1alpha1"; pub const KIND: &str = "CustomResourceDefinition";"#;
         let conditions =
             r#"pub mod a { pub const NOT_MET: &str = "NotMet"; pub const FAILED: &str = "Failed"; }"#;
         fs::write(api.join("labels.rs"), labels).unwrap();
         fs::write(api.join("condition.rs"), conditions).unwrap();
+        fs::write(api.join("v1alpha1.rs"), versions).unwrap();
         fs::write(program.join("lib.rs"), source).unwrap();
         let excepted = excepted.iter().map(|text| (*text).to_owned()).collect();
         of_crate(&program, &Words::read(&api).unwrap(), &excepted).unwrap()
     }
 
     #[test]
-    fn what_repeats_a_constant_or_the_group_is_found_also_in_macros() {
+    fn what_repeats_a_constant_or_a_group_is_found_also_in_macros() {
         let source = r#"
             fn f() -> String { g("olm.managed"); g("NotMet"); g("true"); g("Failed"); format!("operators.coreos.com/{}", 1) }
+            const CRD: &str = "apiextensions.k8s.io/v1";
+            fn h() -> Value { json!({"apiVersion": "v1", "version": "v1alpha1", "a/b": "c/d", "kind": "CustomResourceDefinition"}) }
         "#;
         assert_eq!(
             check(source, &[]),
             [
                 r#": "olm.managed" (MANAGED)"#,
                 r#": "NotMet" (NOT_MET)"#,
-                r#": "operators.coreos.com/{}" (operators.coreos.com)"#
+                r#": "operators.coreos.com/{}" (operators.coreos.com)"#,
+                r#": "apiextensions.k8s.io/v1" (apiextensions.k8s.io)"#,
+                r#": "v1alpha1" (VERSION)"#
             ]
         );
-        assert_eq!(
-            check(source, &["olm.managed", "NotMet", "operators.coreos.com/{}"]),
-            [""; 0]
-        );
+        let excepted = [
+            "olm.managed",
+            "NotMet",
+            "operators.coreos.com/{}",
+            "apiextensions.k8s.io/v1",
+            "v1alpha1",
+        ];
+        assert_eq!(check(source, &excepted), [""; 0]);
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_api::crd::{API_VERSION as V1, OLD_API_VERSION as V1BETA1};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{metadata, names, text};
 
-const V1: &str = "apiextensions.k8s.io/v1";
-const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 /// Groups of Kubernetes itself need an approval.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
 const APPROVAL: &str = "api-approved.kubernetes.io";

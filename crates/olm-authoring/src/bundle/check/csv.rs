@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use go_compat::semver::Version;
+use olm_api::labels;
 use olm_fbc::property::Gvk;
 use olm_fbc::release::Release;
 use serde_json::Value;
@@ -12,11 +13,11 @@ use crate::manifest_validator::ManifestValidator;
 
 /// Annotations of a CSV that are easily written in the wrong case, which silently disables them.
 const CASED_ANNOTATIONS: [&str; 5] = [
-    "olm.operatorGroup",
-    "olm.operatorNamespace",
-    "olm.providedAPIs",
+    labels::OPERATOR_GROUP,
+    labels::OPERATOR_NAMESPACE,
+    labels::PROVIDED_APIS,
     "olm.skipRange",
-    "olm.targetNamespaces",
+    labels::TARGET_NAMESPACES,
 ];
 /// Annotations with examples of custom resources; the first that is there counts.
 const EXAMPLES: [&str; 2] = ["alm-examples", "olm.examples"];

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use go_compat::semver::Range;
+use olm_api::labels::bundle as annotations;
 use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::kinds;
 use olm_fbc::yaml;
 use serde_json::Value;
 
-use super::super::annotations;
 use super::{MediaType, any_case};
 use crate::manifest_validator::ManifestValidator;
 

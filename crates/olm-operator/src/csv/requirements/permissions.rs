@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use go_compat::json::{self, Html};
-use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::api::{core::v1::ServiceAccount, rbac::v1::PolicyRule};
 use olm_api::{
     condition::requirement,
     permission,
     v1alpha1::{DependentStatus, RequirementStatus},
 };
 
-use super::{Row, row};
+use super::{Row, row_of};
 use crate::csv::{
     coverage,
     observed::Observed,
@@ -43,7 +43,7 @@ pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Result<Vec<Row>,
             .entry(&permission.service_account)
             .or_insert_with(|| RequirementStatus {
                 status: requirement::PRESENT.to_owned(),
-                ..row("", "v1", "ServiceAccount", &permission.service_account)
+                ..row_of::<ServiceAccount>(&permission.service_account)
             });
         add_permission(observed, strategy, scope, permission, account);
     }

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
-use olm_api::labels::{CONTENT_ENCODING, CONTENT_ENCODING_GZIP_BASE64, SOURCE_IMAGE};
-use olm_authoring::bundle::annotations;
+use olm_api::labels::{CONTENT_ENCODING, CONTENT_ENCODING_GZIP_BASE64, SOURCE_IMAGE, bundle as annotations};
 use olm_fbc::yaml;
 use serde_json::{Map, Value, json};
 

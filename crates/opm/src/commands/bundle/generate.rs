@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
-use olm_authoring::bundle::annotations;
+use olm_api::labels::bundle as annotations;
 use olm_authoring::bundle::check::MediaType;
 use olm_fbc::yaml;
 use serde_json::{Value, json};
