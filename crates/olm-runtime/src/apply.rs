@@ -1,5 +1,7 @@
 //! The executor: **the only writer of the workspace**.
 
+#![expect(clippy::disallowed_methods, reason = "the one writer")]
+
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};

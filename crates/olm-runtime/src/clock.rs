@@ -15,6 +15,7 @@ thread_local! {
 
 /// The time now. In a program this is the system's clock; where tokio's clock is paused, it stands still with it and
 /// advances with it.
+#[expect(clippy::disallowed_methods, reason = "the one clock")]
 pub fn now() -> Timestamp {
     if let Some((start, at)) = START.get() {
         return moved(start, at, Instant::now());
@@ -57,6 +58,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "what it is compared with")]
     fn without_a_paused_clock_it_is_the_systems() {
         assert!(seconds_since(Timestamp::now()).abs() < 1.0);
     }

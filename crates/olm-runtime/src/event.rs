@@ -49,6 +49,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder and the task that sends what it is given, as long as `gate` is open. Repetitions of an event become a
     /// series.
+    #[expect(clippy::disallowed_methods, reason = "the one place that sends events")]
     pub fn new(client: Client, gate: WriteGate, metrics: Metrics) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, mut receiver) = mpsc::channel::<EventDraft>(WAITING_LIMIT);
         let reporter = Reporter {

@@ -6,6 +6,10 @@ use crate::long;
 
 /// Where random numbers begin: in the short form the same on every run, so that a change is judged by what it changed and not by
 /// luck; in the long form with the clock. `OLM_PROPERTY_SEED` overrides. To be printed, so that a failure can be had again.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another seed each time is what is wanted"
+)]
 pub fn seed() -> u64 {
     given("OLM_PROPERTY_SEED").unwrap_or_else(|| match long::is_long() {
         true => std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),

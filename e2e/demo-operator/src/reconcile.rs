@@ -1,5 +1,10 @@
 //! One Greeting to one ConfigMap.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "an operator of its own, which knows no OLM"
+)]
+
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -38,6 +38,7 @@ pub(crate) struct ClusterReads {
 
 #[async_trait]
 impl Reads for ClusterReads {
+    #[expect(clippy::disallowed_methods, reason = "reads what has no type")]
     async fn get(&self, target: &Target) -> Result<Option<Value>, ObserveError> {
         let what = target.to_string();
         let request = Request::new(target.collection_path());

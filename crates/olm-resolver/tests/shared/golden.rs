@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use olm_fbc::entry::BundleEntry;
 use olm_resolver::{Catalog, CatalogKey, InstalledCsv, Problem, Snapshot, Subscription};
+use olm_testing::shared::{corpus_dir, shared_path};
 use serde::Deserialize;
 
 /// Name, package and channel of each bundle.
@@ -99,12 +100,11 @@ pub fn problem(case: &Case, snapshot: &Arc<Snapshot>, entries: &BTreeMap<&str, &
     }
 }
 
+/// Recorded cases and the catalog they were asked of; none, said on stderr, when they are not there. In CI that is a failure.
 pub fn inputs() -> Option<(PathBuf, PathBuf)> {
     let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let shared = super::folder();
-    let cases = given("OLM_GOLDEN_CASES")
-        .or_else(|| shared.as_deref().map(|s| s.join("golden/resolver-cases.jsonl")))?;
-    let catalog = given("OLM_GOLDEN_CATALOG").or_else(|| shared.as_deref().map(super::corpus_catalog))?;
+    let cases = given("OLM_GOLDEN_CASES").or_else(|| shared_path("golden/resolver-cases.jsonl"))?;
+    let catalog = given("OLM_GOLDEN_CATALOG").or_else(|| Some(corpus_dir()?.join("fbc")))?;
     Some((cases, catalog))
 }
 

@@ -1,11 +1,10 @@
-//! The shared folder with corpus and recorded answers, and catalogs read from files.
+//! Recorded answers, and catalogs read from files.
 
 pub mod golden;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use go_compat::semver::{Range, Version};
@@ -14,41 +13,6 @@ use olm_fbc::property::{Typed, kinds};
 use olm_fbc::{load, schema};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-/// The folder named by `OLM_SHARED`, by default beside the workspace; none if it is not there.
-pub fn folder() -> Option<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let shared = std::env::var_os("OLM_SHARED").map_or_else(|| workspace.join("../shared"), PathBuf::from);
-    let shared = if shared.is_relative() {
-        workspace.join(shared)
-    } else {
-        shared
-    };
-    shared.join("golden").is_dir().then_some(shared)
-}
-
-/// The corpus catalog, unpacked once under the build folder.
-pub fn corpus_catalog(shared: &Path) -> PathBuf {
-    let archive = shared.join("corpus/community-fbc.tar.xz");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("resolver-corpus");
-    if !target.is_dir() {
-        // Unpacked aside and renamed, so that an interrupted run leaves nothing half done in its place.
-        let aside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let status = Command::new("tar")
-            .arg("-xJf")
-            .arg(&archive)
-            .arg("-C")
-            .arg(aside.path())
-            .status()
-            .unwrap();
-        assert!(status.success(), "unpack {}", archive.display());
-        match fs::rename(aside.keep(), &target) {
-            Err(_) if target.is_dir() => {} // another test process was faster
-            outcome => outcome.unwrap(),
-        }
-    }
-    target
-}
 
 /// A blob of any schema. Flat, as a tagged enum could not keep property values as raw text.
 #[derive(Deserialize)]

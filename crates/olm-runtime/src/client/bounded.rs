@@ -177,6 +177,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     /// Asks a server that answers with these chunks.
+    #[expect(clippy::disallowed_methods, reason = "what becomes of an answer is tested")]
     async fn ask(path: &str, chunks: Vec<Bytes>) -> Result<usize, String> {
         let server = tower::service_fn(move |_: Request<Body>| {
             let body = Chunks(chunks.clone().into());

@@ -69,6 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "what is sent is counted")]
     async fn each_request_is_counted_once_with_or_without_an_answer() {
         let server = tower::service_fn(|request: Request<Body>| async move {
             match request.uri().path() {

@@ -129,6 +129,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
 
 /// `client`, telling `store` from which version each watch begins. kube's watcher lists and watches as one stream and
 /// keeps the list's version to itself, which is the version its next watch asks for.
+#[expect(clippy::disallowed_methods, reason = "passes on what a watch asks")]
 pub(super) fn noting_versions<S>(client: &Client, store: &Store<S>) -> Client
 where
     S: Object + Send + Sync + 'static,

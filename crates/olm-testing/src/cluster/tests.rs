@@ -1,5 +1,7 @@
 //! What the model promises, through a real client.
 
+#![expect(clippy::disallowed_methods, reason = "what writes do is what is tested")]
+
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};

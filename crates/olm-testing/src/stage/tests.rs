@@ -1,5 +1,10 @@
 //! Processes on one stage.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a process that writes is what is tested"
+)]
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;

@@ -52,6 +52,20 @@ pub(super) fn parsed_modules(folder: &Path) -> anyhow::Result<BTreeMap<Vec<Strin
     parse(&sources(folder)?)
 }
 
+/// What each module of the crate whose sources are in `folder` refers to: paths as they are written, tests left out.
+///
+/// # Errors
+/// When a file cannot be read or is not Rust.
+pub(super) fn paths(folder: &Path) -> anyhow::Result<BTreeMap<Vec<String>, Vec<Vec<String>>>> {
+    let mut paths = BTreeMap::new();
+    for (module, file) in parsed_modules(folder)? {
+        let mut finder = Finder::default();
+        finder.visit_file(&file);
+        paths.insert(module, finder.paths);
+    }
+    Ok(paths)
+}
+
 fn sources(folder: &Path) -> anyhow::Result<BTreeMap<Module, String>> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;

@@ -110,6 +110,65 @@ pub(super) fn against_the_table(
     faults
 }
 
+/// What a package may not be built with, through whatever dependency.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ban {
+    /// What it holds up, for whoever runs into it.
+    why: String,
+    /// Every one of this workspace when empty.
+    #[serde(default)]
+    packages: BTreeSet<String>,
+    /// Names of packages.
+    without: BTreeSet<String>,
+}
+
+/// What is built in all the same; what only tests and build scripts need is left out.
+///
+/// # Errors
+/// When cargo cannot tell.
+pub(super) fn banned(bans: &[Ban]) -> anyhow::Result<Vec<String>> {
+    let mut faults = Vec::new();
+    for ban in bans {
+        if ban.packages.is_empty() {
+            faults.extend(ban.broken("the workspace", &built_with(&["--workspace"])?));
+        }
+        for package in &ban.packages {
+            faults.extend(ban.broken(package, &built_with(&["--package", package])?));
+        }
+    }
+    Ok(faults)
+}
+
+impl Ban {
+    fn broken(&self, who: &str, built_with: &BTreeSet<String>) -> Vec<String> {
+        let found = self.without.intersection(built_with);
+        let fault = |name| {
+            format!(
+                "{who} is built with {name} ({}); cargo tree --invert {name} tells by whom",
+                self.why
+            )
+        };
+        found.map(fault).collect()
+    }
+}
+
+fn built_with(whom: &[&str]) -> anyhow::Result<BTreeSet<String>> {
+    let output = workspace::cargo()
+        .args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .args(whom)
+        .output()
+        .context("cannot run cargo tree")?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "cargo tree {}: {told}", whom.join(" "));
+    let names = String::from_utf8_lossy(&output.stdout);
+    Ok(names
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect())
+}
+
 /// Dependencies whose name stands nowhere in their package's code.
 ///
 /// # Errors
@@ -189,6 +248,21 @@ mod tests {
             packages.first().unwrap().dependencies.last().unwrap().0,
             "out_side"
         );
+    }
+
+    #[test]
+    fn what_is_built_in_is_found_through_others() {
+        let ban = |packages: &str, without: &str| {
+            let ban = format!("{{why: small, packages: [{packages}], without: [{without}]}}");
+            banned(&[serde_saphyr::from_str(&ban).unwrap()]).unwrap()
+        };
+        // insta is for tests alone, and serde brings its macros.
+        assert_eq!(
+            ban("xtask", "serde_derive, insta"),
+            ["xtask is built with serde_derive (small); cargo tree --invert serde_derive tells by whom"]
+        );
+        assert_eq!(ban("", "insta"), [""; 0]);
+        assert_eq!(ban("", "serde_derive").len(), 1);
     }
 
     #[test]
