@@ -32,8 +32,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, Service, ServiceAccount};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod};
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use olm_api::labels;
@@ -44,40 +43,23 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Plan, Target, status_patch};
-use olm_runtime::store::Store;
 
 use self::connection::Connections;
 use self::decide::Verdict;
 use self::observed::Observed;
 use self::pod::PodSettings;
-
-/// Stores that CatalogSources are observed from.
-#[derive(Clone)]
-pub(crate) struct CatalogStores {
-    /// CatalogSources of all namespaces.
-    pub sources: Store<CatalogSource>,
-    /// Namespaces, metadata only.
-    pub namespaces: Store<PartialObjectMeta<Namespace>>,
-    /// Pods with a catalog label.
-    pub pods: Store<Pod>,
-    /// Services we manage.
-    pub services: Store<Service>,
-    /// ServiceAccounts we manage.
-    pub service_accounts: Store<ServiceAccount>,
-    /// NetworkPolicies we manage.
-    pub policies: Store<NetworkPolicy>,
-}
+use crate::stores::Stores;
 
 /// Reconciles CatalogSources.
 pub(crate) struct CatalogSourceReconciler {
-    stores: CatalogStores,
+    stores: Stores,
     connections: Connections,
     settings: PodSettings,
 }
 
 impl CatalogSourceReconciler {
     /// `settings.namespace_restricted` is looked up for each source; its value here does not matter.
-    pub(crate) fn new(stores: CatalogStores, connections: Connections, settings: PodSettings) -> Self {
+    pub(crate) fn new(stores: Stores, connections: Connections, settings: PodSettings) -> Self {
         Self {
             stores,
             connections,
@@ -147,7 +129,7 @@ impl Reconciler for CatalogSourceReconciler {
             },
             service_account: self
                 .stores
-                .service_accounts
+                .accounts
                 .get(namespace, &objects::service_account_name(&source)),
             server_policy: policy(objects::SERVER_POLICY_SUFFIX),
             unpack_policy: policy(objects::UNPACK_POLICY_SUFFIX),

@@ -8,7 +8,7 @@ pub use crate::bundle_unpack::content::{BundleFile, UnpackedBundle, read_files};
 pub use crate::bundle_unpack::unpacker::BundleSource;
 pub use crate::catalog_source::connection::dial::{Dial, Dialled};
 pub use crate::catalog_source::connection::{ConnectionState, Endpoint};
-pub use crate::install_plan::manifest::{BundleImageReference, Manifest};
+pub use crate::manifest::{BundleImageReference, Manifest};
 pub use crate::snapshots::{CatalogReader, Listed};
 
 pub mod annotation {
@@ -36,9 +36,9 @@ pub mod catalog_source {
 pub mod install_plan {
     pub use crate::install_plan::decide::decide;
     pub use crate::install_plan::observe::{BundleContent, Reads, observe};
-    pub use crate::install_plan::prune;
     pub use crate::install_plan::status::status;
     pub use crate::install_plan::steps::plan_steps;
+    pub use crate::pruning::prune;
 }
 
 pub mod crd_upgrade {

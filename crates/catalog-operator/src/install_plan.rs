@@ -30,7 +30,6 @@ pub(crate) mod crd_upgrade;
 pub(crate) mod csv_ownership;
 pub(crate) mod decide;
 pub(crate) mod execution;
-pub(crate) mod manifest;
 pub(crate) mod observe;
 pub(crate) mod operator_group;
 pub(crate) mod restoration;
@@ -47,63 +46,27 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ObjectReference, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
+use k8s_openapi::api::core::v1::ObjectReference;
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase};
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::Plan;
-use olm_runtime::store::{Presence, Projected, Store};
 
 use self::cluster_reads::ClusterReads;
 use self::decide::Verdict;
 use self::observe::Observed;
 use self::restoration::Inventory;
+use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
+use crate::stores::Stores;
 
 /// Field manager of what a plan applies whole.
 pub(crate) const FIELD_MANAGER: &str = "catalog-operator/install-plan";
 
-/// Stores that InstallPlans are observed from and woken by.
-#[derive(Clone)]
-pub(crate) struct InstallPlanStores {
-    /// InstallPlans of all namespaces, pruned by [`prune`].
-    pub install_plans: Store<InstallPlan>,
-    /// OperatorGroups of all namespaces.
-    pub operator_groups: Store<OperatorGroup>,
-    /// Subscriptions of all namespaces: a plan is carried out when they refer to it.
-    pub subscriptions: Store<Subscription>,
-    /// ClusterServiceVersions of all namespaces, copies left out; name, uid and owned APIs are read.
-    pub csvs: Store<ClusterServiceVersion>,
-    /// CustomResourceDefinitions: a change is a reason to look again.
-    pub crds: Store<Projected<Presence<CustomResourceDefinition>>>,
-    /// Accounts and RBAC that OLM made: what of a Complete plan is missing.
-    pub rbac: RbacStores,
-}
-
-/// Accounts and RBAC with OLM's mark, RBAC as metadata and a hash of its content.
-#[derive(Clone)]
-pub(crate) struct RbacStores {
-    /// ServiceAccounts.
-    pub accounts: Store<ServiceAccount>,
-    /// Roles, pruned by [`prune_role`].
-    pub roles: Store<Role>,
-    /// RoleBindings, pruned by [`prune_role_binding`].
-    pub role_bindings: Store<RoleBinding>,
-    /// ClusterRoles, pruned by [`prune_cluster_role`].
-    pub cluster_roles: Store<ClusterRole>,
-    /// ClusterRoleBindings, pruned by [`prune_cluster_role_binding`].
-    pub cluster_role_bindings: Store<ClusterRoleBinding>,
-}
-
-impl Inventory for RbacStores {
+impl Inventory for Stores {
     fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
         let key = NamespacedName::new(namespace, name);
         match kind {
@@ -128,14 +91,14 @@ impl Inventory for RbacStores {
 
 /// Reconciles InstallPlans.
 pub(crate) struct InstallPlanReconciler {
-    stores: InstallPlanStores,
+    stores: Stores,
     reads: ClusterReads,
     retry_timeout: Duration,
 }
 
 impl InstallPlanReconciler {
     /// `retry_timeout` is how long lasting errors are retried, from the first of them on.
-    pub(crate) fn new(stores: InstallPlanStores, reads: ClusterReads, retry_timeout: Duration) -> Self {
+    pub(crate) fn new(stores: Stores, reads: ClusterReads, retry_timeout: Duration) -> Self {
         Self {
             stores,
             reads,
@@ -155,15 +118,15 @@ impl InstallPlanReconciler {
         }
         let observed = Observed {
             install_plan,
-            operator_groups: self.stores.operator_groups.list_in(&key.namespace),
+            operator_groups: self.stores.groups.list_in(&key.namespace),
             csvs: self.stores.csvs.list_in(&key.namespace),
             steps: Vec::new(),
             living_csvs: BTreeSet::new(),
             converted_crds: BTreeSet::new(),
             retry_timeout: self.retry_timeout,
         };
-        let plans = self.stores.install_plans.list_in(&key.namespace);
-        restoration::observe(&self.reads, &self.stores.rbac, observed, &plans).await
+        let plans = self.stores.plans.list_in(&key.namespace);
+        restoration::observe(&self.reads, &self.stores, observed, &plans).await
     }
 }
 
@@ -177,23 +140,23 @@ impl Reconciler for InstallPlanReconciler {
     const NAME: &'static str = "installplan";
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
-        regarding(&self.stores.install_plans, key)
+        regarding(&self.stores.plans, key)
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let Some(install_plan) = self.stores.install_plans.get_key(key) else {
+        let Some(install_plan) = self.stores.plans.get_key(key) else {
             return Ok(None);
         };
         if install_plan.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
-        if observe::is_over(&install_plan) {
+        if install_plan.is_over() {
             return self.observe_restoration(key, install_plan).await;
         }
         if adoption::is_awaited(&install_plan, &self.stores.subscriptions.list_in(&key.namespace)) {
             return Ok(None);
         }
-        let groups = self.stores.operator_groups.list_in(&key.namespace);
+        let groups = self.stores.groups.list_in(&key.namespace);
         let csvs = self.stores.csvs.list_in(&key.namespace);
         observe::observe(&self.reads, install_plan, groups, csvs, self.retry_timeout)
             .await
@@ -207,62 +170,6 @@ impl Reconciler for InstallPlanReconciler {
     fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
         status::status(observed, verdict, outcomes, now)
     }
-}
-
-/// Drops what nobody reads from a plan kept in a store: manifests of plans that are over, which may be large, but for a
-/// fingerprint of what a Complete plan restores.
-pub fn prune(install_plan: &mut InstallPlan) {
-    if !observe::is_over(install_plan) {
-        return;
-    }
-    let restores = install_plan.phase() == InstallPlanPhase::Complete;
-    if let Some(status) = &mut install_plan.status {
-        for step in status.plan.iter_mut() {
-            step.resource.manifest = restoration::fingerprint(step).filter(|_| restores);
-        }
-        for lookup in status.bundle_lookups.iter_mut() {
-            lookup.properties = None;
-        }
-    }
-}
-
-/// Annotation, in stores alone, with the hash of what was pruned; the name cannot be one of an object in a cluster.
-const CONTENT_HASH: &str = "$content";
-
-fn kept_hash(object: &impl Resource) -> String {
-    let annotations = object.meta().annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(CONTENT_HASH))
-        .cloned()
-        .unwrap_or_default()
-}
-
-fn keep_hash(metadata: &mut ObjectMeta, hash: String) {
-    metadata.annotations = Some([(CONTENT_HASH.to_owned(), hash)].into());
-}
-
-/// Leaves metadata and a hash of the rules.
-pub(crate) fn prune_role(role: &mut Role) {
-    let hash = restoration::content_hash(&role.rules.take());
-    keep_hash(&mut role.metadata, hash);
-}
-
-/// Leaves metadata and a hash of the rules.
-pub(crate) fn prune_cluster_role(role: &mut ClusterRole) {
-    let hash = restoration::content_hash(&role.rules.take());
-    keep_hash(&mut role.metadata, hash);
-}
-
-/// Leaves metadata and a hash of role and subjects.
-pub(crate) fn prune_role_binding(binding: &mut RoleBinding) {
-    let hash = restoration::binding_hash(&binding.role_ref, &binding.subjects.take());
-    keep_hash(&mut binding.metadata, hash);
-}
-
-/// Leaves metadata and a hash of role and subjects.
-pub(crate) fn prune_cluster_role_binding(binding: &mut ClusterRoleBinding) {
-    let hash = restoration::binding_hash(&binding.role_ref, &binding.subjects.take());
-    keep_hash(&mut binding.metadata, hash);
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(crate) mod status;
 pub(crate) mod triggers;
 pub(crate) mod unpacking;
 
-pub(crate) use reconciler::{ResolutionReconciler, ResolutionStores};
+pub(crate) use reconciler::ResolutionReconciler;
 
 #[cfg(test)]
 mod tests;

@@ -204,14 +204,14 @@ impl Parts {
             user_id: self.args.workload_user_id(),
             namespace_restricted: false,
         };
-        let (stores, connections) = (self.stores.of_catalogs(), self.services.connections.clone());
+        let (stores, connections) = (self.stores.clone(), self.services.connections.clone());
         let sources = CatalogSourceReconciler::new(stores, connections, settings);
         runner.spawn(workers, &Arc::new(sources), &self.queues.sources, WORKERS);
     }
 
     pub(crate) fn start_resolution(&self, runner: &Runner, workers: &mut JoinSet<()>) {
         let resolution = ResolutionReconciler::new(
-            self.stores.of_resolution(),
+            self.stores.clone(),
             self.services.snapshots.clone(),
             self.services.unpacker.clone(),
             self.args.global_namespace(),
@@ -229,7 +229,7 @@ impl Parts {
             global_namespace: self.args.global_namespace().to_owned(),
         };
         let retries = self.args.install_plan_retry_timeout;
-        let plans = InstallPlanReconciler::new(self.stores.of_plans(), reads, retries);
+        let plans = InstallPlanReconciler::new(self.stores.clone(), reads, retries);
         runner.spawn(workers, &Arc::new(plans), &self.queues.plans, WORKERS);
     }
 }

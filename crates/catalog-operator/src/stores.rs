@@ -13,9 +13,7 @@ use olm_api::v1alpha1::{
 use olm_api::{List, labels};
 use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
-use crate::catalog_source::CatalogStores;
-use crate::install_plan::{self, InstallPlanStores, RbacStores};
-use crate::resolution::ResolutionStores;
+use crate::pruning;
 
 /// Everything this binary watches.
 #[derive(Clone)]
@@ -58,7 +56,7 @@ impl Stores {
         Self {
             sources: set.add(Watch::new(client).prune(prune_source)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
-            plans: set.add(Watch::new(client).prune(install_plan::prune)),
+            plans: set.add(Watch::new(client).prune(pruning::prune)),
             csvs: set.add(
                 Watch::new(client)
                     .label_absent(labels::COPIED_FROM)
@@ -74,53 +72,11 @@ impl Stores {
             services: set.add(managed(client).prune(prune_service)),
             accounts: set.add(managed(client).prune(prune_account)),
             policies: set.add(managed(client)),
-            roles: set.add(managed(client).prune(install_plan::prune_role)),
-            role_bindings: set.add(managed(client).prune(install_plan::prune_role_binding)),
-            cluster_roles: set.add(managed(client).prune(install_plan::prune_cluster_role)),
-            cluster_role_bindings: set.add(managed(client).prune(install_plan::prune_cluster_role_binding)),
+            roles: set.add(managed(client).prune(pruning::prune_role)),
+            role_bindings: set.add(managed(client).prune(pruning::prune_role_binding)),
+            cluster_roles: set.add(managed(client).prune(pruning::prune_cluster_role)),
+            cluster_role_bindings: set.add(managed(client).prune(pruning::prune_cluster_role_binding)),
             crds: set.add_projected(Watch::new(client)),
-        }
-    }
-
-    /// Those that CatalogSources need.
-    pub(crate) fn of_catalogs(&self) -> CatalogStores {
-        CatalogStores {
-            sources: self.sources.clone(),
-            namespaces: self.namespaces.clone(),
-            pods: self.pods.clone(),
-            services: self.services.clone(),
-            service_accounts: self.accounts.clone(),
-            policies: self.policies.clone(),
-        }
-    }
-
-    /// Those that resolution needs.
-    pub(crate) fn of_resolution(&self) -> ResolutionStores {
-        ResolutionStores {
-            subscriptions: self.subscriptions.clone(),
-            plans: self.plans.clone(),
-            csvs: self.csvs.clone(),
-            groups: self.groups.clone(),
-            sources: self.sources.clone(),
-            namespaces: self.namespaces.clone(),
-        }
-    }
-
-    /// Those that InstallPlans need.
-    pub(crate) fn of_plans(&self) -> InstallPlanStores {
-        InstallPlanStores {
-            install_plans: self.plans.clone(),
-            operator_groups: self.groups.clone(),
-            subscriptions: self.subscriptions.clone(),
-            csvs: self.csvs.clone(),
-            crds: self.crds.clone(),
-            rbac: RbacStores {
-                accounts: self.accounts.clone(),
-                roles: self.roles.clone(),
-                role_bindings: self.role_bindings.clone(),
-                cluster_roles: self.cluster_roles.clone(),
-                cluster_role_bindings: self.cluster_role_bindings.clone(),
-            },
         }
     }
 }

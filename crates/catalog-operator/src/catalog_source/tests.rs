@@ -8,6 +8,8 @@ mod owned_objects;
 mod spec_checks;
 mod troubles;
 
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

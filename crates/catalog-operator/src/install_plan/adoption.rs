@@ -11,7 +11,7 @@ use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::Change;
 
-use super::observe::{is_done, is_over, steps};
+use super::observe::{is_done, steps};
 
 /// True while a plan that nothing was done of yet is newer than what any of its Subscriptions refers to. A plan without
 /// living Subscriptions among its owners waits for nobody.
@@ -38,7 +38,7 @@ pub(crate) fn subscription_changed(
     let subscription = change.object();
     plans
         .iter()
-        .filter(|plan| !is_over(plan) && owns(subscription, plan))
+        .filter(|plan| !plan.is_over() && owns(subscription, plan))
         .map(|plan| NamespacedName::from_object(plan.as_ref()))
         .collect()
 }

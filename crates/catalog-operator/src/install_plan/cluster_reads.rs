@@ -16,10 +16,10 @@ use olm_runtime::plan::Target;
 use olm_runtime::store::Store;
 use serde_json::Value;
 
-use super::manifest::BundleImageReference;
 use super::observe::{BundleContent, Reads};
 use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, Unpacker, Waiter};
 use crate::debounce::debounce_left;
+use crate::manifest::BundleImageReference;
 
 /// [`Reads`] from a real cluster.
 #[derive(Clone)]

@@ -19,9 +19,9 @@ use olm_runtime::plan::Target;
 use serde_json::Value;
 
 use self::contents::{Contents, NoObject};
-use super::manifest::BundleImageReference;
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
+use crate::manifest::BundleImageReference;
 use crate::step_kind::StepKind;
 
 /// How many objects are read at once.
@@ -201,14 +201,6 @@ pub async fn observe(
 /// Steps of a plan, none when it has no status yet.
 pub(crate) fn steps(install_plan: &InstallPlan) -> &[Step] {
     install_plan.status.as_ref().map_or(&[], |status| &status.plan)
-}
-
-/// Whether a plan is over, one way or the other.
-pub(crate) fn is_over(install_plan: &InstallPlan) -> bool {
-    matches!(
-        install_plan.phase(),
-        InstallPlanPhase::Complete | InstallPlanPhase::Failed
-    )
 }
 
 /// Whether a step's object is in the cluster.

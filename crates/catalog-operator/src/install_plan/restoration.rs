@@ -9,24 +9,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use kube::ResourceExt;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Step,
 };
-use olm_api::{labels, permission};
 use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
-use serde_json::Value;
 
-use super::manifest::Manifest;
 use super::observe::{KnownStep, Observed, Reads, StepState, steps};
+use crate::manifest::Manifest;
 use crate::object;
+use crate::pruning::fingerprint;
 use crate::step_kind::StepKind;
 
 /// What the stores know of accounts and RBAC.
 pub(crate) trait Inventory {
-    /// The content hash of an object (empty for ServiceAccounts), see [`content_hash`]; none when it is not there or does not
+    /// The content hash of an object (empty for ServiceAccounts), see [`pruning`](crate::pruning); none when it is not there or does not
     /// carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
     fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String>;
 }
@@ -50,52 +48,6 @@ fn rank(plan: &InstallPlan) -> impl Ord + use<> {
 
 fn brought(plan: &InstallPlan, csv: &str) -> bool {
     steps(plan).iter().any(|step| step.resolving == csv)
-}
-
-/// What a store keeps of a step's manifest once the plan is Complete: the hash of the content for RBAC whose name is derived from
-/// it, nothing but its presence for other accounts and RBAC that the step carries whole, and none for everything else.
-///
-/// Two operators of a namespace may bring RBAC of one name with different rules. Their plans would overwrite each other's for
-/// ever, so that such objects are only made again when they are gone. Of derived ones of one name, which bundles may have, too, the
-/// plan of the latest generation says what is in them. The label that derived ones have proves nothing by its
-/// presence, since bundles may have it, too: it has to say what is in the object.
-pub(crate) fn fingerprint(step: &Step) -> Option<String> {
-    let kind = StepKind::of(&step.resource.kind)?;
-    if !kind.is_account_or_rbac() {
-        return None;
-    }
-    let Ok(Manifest::Inline(object)) = Manifest::parse(step.resource.manifest.as_deref()?) else {
-        return None;
-    };
-    let hash = hash_of_value(kind, &object);
-    let is_derived = object::metadata_entries(&object, "labels")
-        .any(|(key, value)| key == labels::PERMISSIONS_HASH && value == hash);
-    Some(if is_derived { hash } else { String::new() })
-}
-
-fn hash_of_value(kind: StepKind, object: &Value) -> String {
-    let field = |name: &str| object.get(name).cloned().unwrap_or_default();
-    match kind {
-        StepKind::Role | StepKind::ClusterRole => {
-            content_hash(&serde_json::from_value(field("rules")).unwrap_or_default())
-        }
-        StepKind::RoleBinding | StepKind::ClusterRoleBinding => binding_hash(
-            &serde_json::from_value(field("roleRef")).unwrap_or_default(),
-            &serde_json::from_value(field("subjects")).unwrap_or_default(),
-        ),
-        _ => String::new(),
-    }
-}
-
-/// The hash by which a store knows the rules of a Role or ClusterRole.
-pub(crate) fn content_hash(rules: &Option<Vec<PolicyRule>>) -> String {
-    // Lists of text always have a JSON form.
-    permission::rules_hash(rules.as_deref().unwrap_or_default()).unwrap_or_default()
-}
-
-/// The hash by which a store knows a binding.
-pub(crate) fn binding_hash(role: &RoleRef, subjects: &Option<Vec<Subject>>) -> String {
-    permission::binding_hash(role, subjects.as_deref().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A ClusterServiceVersion that has not begun to go: what goes with it must not come back.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 
-use super::observe::is_over;
 use super::restoration::restorer;
 
 /// How many plans a namespace keeps.
@@ -42,7 +41,7 @@ pub(crate) fn find_surplus(
         .iter()
         .filter(|plan| {
             let name = plan.name_any();
-            is_over(plan) && !referenced.contains(&name) && !restoring.contains(&name)
+            plan.is_over() && !referenced.contains(&name) && !restoring.contains(&name)
         })
         .cloned()
         .collect();

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::manifest::BundleImageReference;
 use super::step_rbac::{RbacError, rbac_objects};
 use crate::bundle_unpack::UnpackedBundle;
+use crate::manifest::BundleImageReference;
 use crate::object;
 use crate::step_kind::StepKind;
 

@@ -17,10 +17,10 @@ use olm_runtime::outcome::FailureClass;
 use serde_json::{Value, json};
 
 use self::test_env::{NAMESPACE, TestEnv, group};
-use super::manifest::ConfigMapReference;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::content::BundleFile;
 use crate::bundle_unpack::error::UnpackClass;
+use crate::manifest::ConfigMapReference;
 use crate::object;
 
 const PLAN: &str = "install-1";

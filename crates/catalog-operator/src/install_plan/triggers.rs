@@ -10,10 +10,12 @@ use olm_runtime::change::Object;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Store};
 
+use super::adoption;
 use super::observe::{is_done, steps};
 use super::restoration::is_staying;
-use super::{InstallPlanStores, adoption, kept_hash};
+use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
+use crate::stores::Stores;
 
 /// The plan itself, unless it has failed or is gone. One that is Complete restores what is missing.
 pub(crate) fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
@@ -131,17 +133,17 @@ fn keys<'a>(plans: impl Iterator<Item = &'a Arc<InstallPlan>>) -> Vec<Namespaced
 }
 
 /// Connects the stores to the queue by the functions above. Call before the watches start.
-pub(crate) fn attach(stores: &InstallPlanStores, queue: &Queue<NamespacedName>) {
+pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
     let own = queue.clone();
     stores
-        .install_plans
+        .plans
         .on_change(move |change| add_all(&own, install_plan_changed(change)));
-    let (plans, of_csvs) = (stores.install_plans.clone(), queue.clone());
+    let (plans, of_csvs) = (stores.plans.clone(), queue.clone());
     stores.csvs.on_change(move |change| {
         let namespace = change.object().namespace().unwrap_or_default();
         add_all(&of_csvs, csv_changed(change, &plans.list_in(&namespace)));
     });
-    let (plans, of_subscriptions) = (stores.install_plans.clone(), queue.clone());
+    let (plans, of_subscriptions) = (stores.plans.clone(), queue.clone());
     stores.subscriptions.on_change(move |change| {
         let namespace = change.object().namespace().unwrap_or_default();
         add_all(
@@ -149,35 +151,35 @@ pub(crate) fn attach(stores: &InstallPlanStores, queue: &Queue<NamespacedName>) 
             adoption::subscription_changed(change, &plans.list_in(&namespace)),
         );
     });
-    let (plans, of_groups) = (stores.install_plans.clone(), queue.clone());
-    stores.operator_groups.on_change(move |change| {
+    let (plans, of_groups) = (stores.plans.clone(), queue.clone());
+    stores.groups.on_change(move |change| {
         let namespace = change.object().namespace().unwrap_or_default();
         add_all(
             &of_groups,
             operator_group_changed(change, &plans.list_in(&namespace)),
         );
     });
-    attach_rbac(&stores.rbac.accounts, StepKind::ServiceAccount, stores, queue);
-    attach_rbac(&stores.rbac.roles, StepKind::Role, stores, queue);
-    attach_rbac(&stores.rbac.role_bindings, StepKind::RoleBinding, stores, queue);
-    attach_rbac(&stores.rbac.cluster_roles, StepKind::ClusterRole, stores, queue);
+    attach_rbac(&stores.accounts, StepKind::ServiceAccount, stores, queue);
+    attach_rbac(&stores.roles, StepKind::Role, stores, queue);
+    attach_rbac(&stores.role_bindings, StepKind::RoleBinding, stores, queue);
+    attach_rbac(&stores.cluster_roles, StepKind::ClusterRole, stores, queue);
     attach_rbac(
-        &stores.rbac.cluster_role_bindings,
+        &stores.cluster_role_bindings,
         StepKind::ClusterRoleBinding,
         stores,
         queue,
     );
-    let (plans, of_crds) = (stores.install_plans.clone(), queue.clone());
+    let (plans, of_crds) = (stores.plans.clone(), queue.clone());
     stores
         .crds
         .on_change(move |change| add_all(&of_crds, crd_changed(change, &plans.list())));
 }
 
-fn attach_rbac<K>(store: &Store<K>, kind: StepKind, stores: &InstallPlanStores, queue: &Queue<NamespacedName>)
+fn attach_rbac<K>(store: &Store<K>, kind: StepKind, stores: &Stores, queue: &Queue<NamespacedName>)
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
-    let (plans, queue) = (stores.install_plans.clone(), queue.clone());
+    let (plans, queue) = (stores.plans.clone(), queue.clone());
     store.on_change(move |change| {
         let in_reach = match change.object().namespace() {
             Some(namespace) => plans.list_in(&namespace),
@@ -322,7 +324,7 @@ mod tests {
                 "rules": [{"verbs": [verb]}]}),
             )
             .unwrap();
-            crate::install_plan::prune_role(&mut role);
+            crate::pruning::prune_role(&mut role);
             Arc::new(role)
         };
         let of_role = |phase: &str| {

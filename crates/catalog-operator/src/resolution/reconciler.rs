@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use kube::core::PartialObjectMeta;
-use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
+use olm_api::v1alpha1::Subscription;
 use olm_resolver::RuntimeConstraint;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
@@ -19,7 +17,6 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{EventDraft, Plan};
-use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, clock};
 
 use self::resolve::Pending;
@@ -34,28 +31,12 @@ use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
 use crate::debounce::STATUS_DEBOUNCE;
 use crate::snapshots::Snapshots;
+use crate::stores::Stores;
 use crate::subscription::{self, NamespaceState, catalog_health};
-
-/// Stores that namespaces are observed from.
-#[derive(Clone)]
-pub(crate) struct ResolutionStores {
-    /// Subscriptions of all namespaces.
-    pub subscriptions: Store<Subscription>,
-    /// InstallPlans of all namespaces.
-    pub plans: Store<InstallPlan>,
-    /// ClusterServiceVersions of all namespaces, copies left out.
-    pub csvs: Store<ClusterServiceVersion>,
-    /// OperatorGroups of all namespaces.
-    pub groups: Store<OperatorGroup>,
-    /// CatalogSources of all namespaces.
-    pub sources: Store<CatalogSource>,
-    /// Namespaces, metadata only.
-    pub namespaces: Store<PartialObjectMeta<Namespace>>,
-}
 
 /// Reconciles namespaces that have Subscriptions.
 pub(crate) struct ResolutionReconciler {
-    stores: ResolutionStores,
+    stores: Stores,
     snapshots: Snapshots,
     unpacker: Unpacker,
     global_namespace: String,
@@ -69,7 +50,7 @@ pub(crate) struct ResolutionReconciler {
 impl ResolutionReconciler {
     /// `global_namespace` is that of the catalogs everyone sees.
     pub(crate) fn new(
-        stores: ResolutionStores,
+        stores: Stores,
         snapshots: Snapshots,
         unpacker: Unpacker,
         global_namespace: &str,

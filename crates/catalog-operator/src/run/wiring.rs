@@ -30,7 +30,7 @@ pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, glo
     connect_owned(&stores.policies, queues);
     connect_namespaces(stores, queues);
     connect_resolution(stores, queues);
-    install_plan::triggers::attach(&stores.of_plans(), &queues.plans);
+    install_plan::triggers::attach(stores, &queues.plans);
 }
 
 /// What a change of the connection to a catalog's server does: it wakes the catalog, and the namespaces that may read over it.

@@ -143,6 +143,14 @@ impl InstallPlan {
         status.map(|status| status.phase.clone()).unwrap_or_default()
     }
 
+    /// Whether it is carried out or has failed: nothing becomes of it any more.
+    pub fn is_over(&self) -> bool {
+        matches!(
+            self.phase(),
+            InstallPlanPhase::Complete | InstallPlanPhase::Failed
+        )
+    }
+
     /// Whether the ClusterServiceVersion with this metadata was there when the plan ended, and can so be the one that the plan
     /// made or found; false for a plan that is not installed. Its name alone says nothing: whoever may create
     /// ClusterServiceVersions can choose that of one that an old plan brought, long after it has gone.

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::{BundleContent, Reads};
 use crate::bundle_unpack::config_map;
-use crate::install_plan::manifest::{BundleImageReference, ConfigMapReference, Manifest};
 use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step};
+use crate::manifest::{BundleImageReference, ConfigMapReference, Manifest};
 use crate::object;
 use crate::step_kind::StepKind;
 

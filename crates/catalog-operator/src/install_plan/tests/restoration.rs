@@ -123,7 +123,7 @@ fn rbac_that_bundles_name_themselves_is_made_again_but_not_changed_again() {
 fn role(verb: &str, hash: Option<String>) -> Value {
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}]);
     let typed = serde_json::from_value(rules.clone()).unwrap();
-    let hash = hash.unwrap_or_else(|| super::super::restoration::content_hash(&Some(typed)));
+    let hash = hash.unwrap_or_else(|| crate::pruning::content_hash(&Some(typed)));
     json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": "mine", "labels": {"olm.permissions.hash": hash}}, "rules": rules})
 }

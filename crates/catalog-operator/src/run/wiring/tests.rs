@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::Args;
 use crate::bundle_unpack::Waiter;
-use crate::install_plan::prune_role;
+use crate::pruning::prune_role;
 use crate::run::{Outside, Parts, build};
 
 struct Rig {
