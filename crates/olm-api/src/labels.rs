@@ -46,8 +46,6 @@ pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-
 
 // Components and hashes ---------------------------------------------------------------------------------------------
 
-/// Prefix of the label that makes an object a component of an Operator; `<package>.<namespace>` follows. Value is empty.
-pub const COMPONENT_PREFIX: &str = "operators.coreos.com/";
 /// Label of an operator's Deployment: hash of the wanted Deployment spec.
 pub const DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
 /// Label of a catalog pod: hash of the wanted pod spec.
@@ -132,64 +130,7 @@ pub const FIELD_MANAGER_REGISTRY: &str = "olm.registry";
 /// Set in every container of an installed operator: name of its ClusterServiceVersion, hence of its OperatorCondition.
 pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
 
-/// Longest name part of a label key, and longest label value, that Kubernetes takes.
-pub const MAX_LABEL_LENGTH: usize = 63;
-
-/// Label key by which objects become components of the Operator `<package>.<namespace>` (`<package>` when `namespace`
-/// is empty), with the name part cut to 63 characters and then freed of trailing `.`, `_` and `-`.
-///
-/// The Operator object is named after the part behind [`COMPONENT_PREFIX`], so a long name appears cut there too.
-pub fn component_label(package: &str, namespace: &str) -> String {
-    let name = if namespace.is_empty() {
-        package.to_owned()
-    } else {
-        format!("{package}.{namespace}")
-    };
-    let mut cut = MAX_LABEL_LENGTH.min(name.len());
-    while !name.is_char_boundary(cut) {
-        cut -= 1;
-    }
-    format!(
-        "{COMPONENT_PREFIX}{}",
-        name[..cut].trim_end_matches(['.', '_', '-'])
-    )
-}
-
-/// Name of the Operator object that a label key of [`component_label`] belongs to; none for any other key.
-pub fn operator_name(label_key: &str) -> Option<&str> {
-    label_key
-        .strip_prefix(COMPONENT_PREFIX)
-        .filter(|name| !name.is_empty())
-}
-
 /// Namespace label that marks a target of the OperatorGroup with this uid.
 pub fn operator_group_uid_label(uid: &str) -> String {
     format!("{OPERATOR_GROUP_UID_PREFIX}{uid}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn component_label_is_cut_to_a_valid_label_key() {
-        assert_eq!(component_label("demo", "ns"), "operators.coreos.com/demo.ns");
-        assert_eq!(component_label("demo", ""), "operators.coreos.com/demo");
-        let package = "p".repeat(62);
-        assert_eq!(
-            component_label(&package, "ns"),
-            format!("operators.coreos.com/{package}")
-        );
-        assert_eq!(
-            component_label(&"p".repeat(70), "ns"),
-            format!("operators.coreos.com/{}", "p".repeat(63))
-        );
-    }
-
-    #[test]
-    fn operator_name_is_what_follows_the_prefix() {
-        assert_eq!(operator_name("operators.coreos.com/demo.ns"), Some("demo.ns"));
-        assert_eq!(operator_name("operators.coreos.com/"), None);
-        assert_eq!(operator_name("olm.managed"), None);
-    }
 }

@@ -30,8 +30,6 @@ pub use sparse::{List, Map};
 
 /// Group of all stored kinds.
 pub const GROUP: &str = "operators.coreos.com";
-/// Group of the package-server's API.
-pub const PACKAGES_GROUP: &str = "packages.operators.coreos.com";
 
 /// Fields a struct does not know, as they came.
 pub type Extra = std::collections::BTreeMap<String, serde_json::Value>;

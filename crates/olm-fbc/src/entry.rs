@@ -123,11 +123,4 @@ impl CatalogSnapshot {
             entries: entries.into(),
         }
     }
-
-    /// Entries of a package, sorted by channel and name.
-    pub fn package_entries(&self, package: &str) -> &[BundleEntry] {
-        let start = self.entries.partition_point(|entry| &*entry.package < package);
-        let length = self.entries[start..].partition_point(|entry| &*entry.package == package);
-        &self.entries[start..start + length]
-    }
 }

@@ -14,7 +14,6 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::auth::Credentials;
-use crate::cache::ContentCache;
 use crate::config::ImageConfig;
 use crate::content::{ImageContent, View};
 use crate::digest::Digest;
@@ -35,13 +34,12 @@ static DECODERS: Semaphore = Semaphore::const_new(LAYER_DECODERS);
 pub struct Puller {
     config: RegistryConfig,
     limits: Limits,
-    cache: Option<ContentCache>,
     spool: Spool,
 }
 
 impl Puller {
-    /// A puller that finds hosts through `config`, with the limits for bundle images and without a cache; large layers are kept
-    /// in the system's folder for temporary files.
+    /// A puller that finds hosts through `config`, with the limits for bundle images; large layers are kept in the
+    /// system's folder for temporary files.
     pub fn new(config: RegistryConfig) -> Self {
         Self {
             config,
@@ -53,15 +51,6 @@ impl Puller {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
-    }
-
-    /// Keeps what [`Puller::content`] pulls.
-    #[must_use]
-    pub fn with_cache(self, cache: ContentCache) -> Self {
-        Self {
-            cache: Some(cache),
-            ..self
-        }
     }
 
     /// Keeps large layers in `spool` while they are pulled.
@@ -160,43 +149,24 @@ impl Puller {
         })
     }
 
-    /// The wanted part of an image, from the cache if it has it.
-    ///
-    /// The cache is asked by digest, so a reference by digest that is in it needs no registry and no credentials. Who
-    /// knows a digest may read what another user of this process could pull, as on any node that shares images.
+    /// The wanted part of an image.
     ///
     /// # Errors
-    /// [`PullError`], its class telling what kind. A cache that cannot be used is logged and otherwise ignored.
+    /// [`PullError`], its class telling what kind.
     pub async fn content(
         &self,
         image: &Reference,
         credentials: &Credentials,
         view: View,
     ) -> Result<ImageContent, PullError> {
-        if let (Some(cache), Some(digest)) = (&self.cache, image.digest())
-            && let Some(content) = cache.get(digest, view)
-        {
-            return Ok(content);
-        }
         let mut opened = self.open(image, credentials).await?;
-        if let (Some(cache), None) = (&self.cache, image.digest())
-            && let Some(content) = cache.get(opened.digest(), view)
-        {
-            return Ok(content);
-        }
         let folders = view.folders(opened.labels());
         let files = opened.files(&folders).await?;
-        let content = ImageContent {
+        Ok(ImageContent {
             digest: opened.digest.clone(),
             labels: opened.config.config.labels,
             files,
-        };
-        if let Some(cache) = &self.cache
-            && let Err(error) = cache.put(&content, view)
-        {
-            tracing::warn!(%image, %error, "pulled content is not cached");
-        }
-        Ok(content)
+        })
     }
 
     async fn top_manifest(&self, source: &mut Source) -> Result<bytes::Bytes, PullError> {

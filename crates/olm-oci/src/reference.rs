@@ -85,24 +85,6 @@ impl Reference {
         }
     }
 
-    /// The same repository with another tag and no digest.
-    ///
-    /// # Errors
-    /// [`ReferenceError::Tag`] when the tag is malformed.
-    pub fn with_tag(&self, tag: &str) -> Result<Self, ReferenceError> {
-        if !is_tag(tag) {
-            return Err(ReferenceError::Tag(format!(
-                "{}/{}:{tag}",
-                self.registry, self.repository
-            )));
-        }
-        Ok(Self {
-            tag: Some(tag.to_owned()),
-            digest: None,
-            ..self.clone()
-        })
-    }
-
     /// What a registry is asked for: the digest if there is one, else the tag.
     pub fn selector(&self) -> &str {
         match (&self.digest, &self.tag) {
@@ -283,8 +265,6 @@ mod tests {
         let reference: Reference = "quay.io/a/b:v1".parse().expect("reference");
         let pinned = reference.pinned(SHA.parse().expect("digest"));
         assert_eq!(pinned.to_string(), format!("quay.io/a/b@{SHA}"));
-        assert!(pinned.with_tag("v2").is_ok());
-        assert!(pinned.with_tag("-v2").is_err());
     }
 
     #[test]

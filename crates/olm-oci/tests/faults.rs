@@ -4,8 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use olm_oci::{
-    ContentCache, Credentials, Digest, ImageArchive, Limits, PullError, PullErrorClass, Puller, Reference,
-    RegistryConfig,
+    Credentials, Digest, ImageArchive, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig,
 };
 use support::{Answer, MANIFESTS, Seen, Server, image};
 
@@ -496,26 +495,6 @@ async fn an_identity_token_is_shown_to_no_registry() {
     assert!(
         !shown.is_empty() && shown.iter().all(String::is_empty),
         "{shown:?}"
-    );
-}
-
-#[tokio::test]
-async fn cached_content_needs_no_registry() {
-    let image = image();
-    let server = faulty(&image, |_| None).await;
-    let dir = tempfile::tempdir().expect("folder");
-    let puller = Puller::default().with_cache(ContentCache::new(dir.path(), 1 << 20));
-    let reference = server.reference("demo/bundle:v1");
-    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
-    let requests = server.seen().len();
-    let pinned = reference.pinned(image.digest().clone());
-    assert_eq!(pull(&puller, &pinned).await.expect("cached"), FILES);
-    assert_eq!(server.seen().len(), requests, "by digest nobody is asked");
-    assert_eq!(pull(&puller, &reference).await.expect("cached"), FILES);
-    assert_eq!(
-        server.seen().len(),
-        requests + 2,
-        "by tag only manifest and configuration are"
     );
 }
 

@@ -39,7 +39,8 @@ async fn what_is_pushed_is_pulled_with_the_same_digest() {
         );
         assert_eq!(&content.digest, image.digest());
     }
-    let missing = name.with_tag("v2").expect("reference");
+    let missing = format!("{}/demo/bundle:v2", registry.address);
+    let missing = missing.parse().expect("reference");
     let error = puller.resolve(&missing, &anonymous).await.expect_err("missing");
     assert_eq!(error.class(), PullErrorClass::NotFound, "{error}");
     assert!(error.to_string().contains("manifest unknown"), "{error}");

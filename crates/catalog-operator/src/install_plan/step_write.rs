@@ -33,12 +33,14 @@ pub(crate) fn write_for(kind: StepKind, current: Option<&Value>, wanted: Value) 
         };
     };
     let merged = match kind {
-        // Created or left alone.
-        StepKind::ClusterServiceVersion | StepKind::Subscription | StepKind::Secret => return Write::Nothing,
+        // Created or left alone; what is defined changes by rules of its own.
+        StepKind::ClusterServiceVersion
+        | StepKind::Subscription
+        | StepKind::Secret
+        | StepKind::CustomResourceDefinition => return Write::Nothing,
         // What upstream wrote stays its own when we apply, so a port that the bundle has no more would never go.
         StepKind::Service if has_other_ports(current, &wanted) => merged_service(current, &wanted),
         StepKind::Service | StepKind::Dynamic => return Write::Apply(wanted),
-        StepKind::CustomResourceDefinition => merged_fields(current, &wanted, &["spec"], &[]),
         StepKind::Role | StepKind::ClusterRole => {
             merged_fields(current, &wanted, &["rules"], &["aggregationRule"])
         }
