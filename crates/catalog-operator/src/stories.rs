@@ -96,19 +96,13 @@ impl StoryEnv for TestEnv {
             Delete(kind, name) => self.delete(kind, name),
             Serve(entries) => self.outside.serve(entries.iter().cloned()),
             Approve => {
-                for plan in self.all("InstallPlan") {
-                    let name = plan["metadata"]["name"].as_str().unwrap();
-                    self.edit("InstallPlan", name, &json!({"spec": {"approved": true}}));
-                }
+                let patch = json!({"spec": {"approved": true}});
+                self.stage.edit_all("InstallPlan", &patch);
             }
             BreakImage(image) => self.outside.break_image(image),
             MendImages => self.outside.mend_images(),
             Wait => self.stage.advance(Duration::from_secs(120)),
-            LosePods => {
-                for pod in self.all("Pod") {
-                    self.delete("Pod", pod["metadata"]["name"].as_str().unwrap());
-                }
-            }
+            LosePods => self.stage.delete_all("Pod"),
         }
     }
 

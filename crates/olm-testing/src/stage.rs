@@ -16,6 +16,7 @@ use std::time::Duration;
 use kube::Client;
 use olm_runtime::condition::whole_seconds;
 use olm_runtime::{Timestamp, clock};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -100,6 +101,24 @@ impl Stage {
         self.set_clock();
         let _entered = self.runtime.enter();
         change(&self.cluster)
+    }
+
+    /// Edits every object of a kind.
+    pub fn edit_all(&self, kind: &str, patch: &Value) {
+        self.as_user(|cluster| {
+            for key in cluster.objects().keys().filter(|key| key.kind == kind) {
+                cluster.edit(kind, &key.namespace, &key.name, patch);
+            }
+        });
+    }
+
+    /// Deletes every object of a kind.
+    pub fn delete_all(&self, kind: &str) {
+        self.as_user(|cluster| {
+            for key in cluster.objects().keys().filter(|key| key.kind == kind) {
+                cluster.delete(kind, &key.namespace, &key.name);
+            }
+        });
     }
 
     /// Runs `work` to its end, and whatever else there is to run meanwhile.

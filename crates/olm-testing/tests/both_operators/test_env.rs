@@ -181,16 +181,10 @@ impl StoryEnv for TestEnv {
             Step::Delete(kind, name) => self.delete(kind, name),
             Step::Serve(entries) => self.outside.serve(entries),
             Step::Approve => {
-                for plan in self.all("InstallPlan") {
-                    let name = plan["metadata"]["name"].as_str().unwrap();
-                    self.edit("InstallPlan", name, &json!({"spec": {"approved": true}}));
-                }
+                let patch = json!({"spec": {"approved": true}});
+                self.stage.edit_all("InstallPlan", &patch);
             }
-            Step::LosePods => {
-                for pod in self.all("Pod") {
-                    self.delete("Pod", pod["metadata"]["name"].as_str().unwrap());
-                }
-            }
+            Step::LosePods => self.stage.delete_all("Pod"),
         }
     }
 
