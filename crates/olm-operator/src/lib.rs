@@ -9,6 +9,7 @@
 
 pub mod args;
 mod csv;
+mod metrics;
 mod mislabelled_csv;
 mod namespace;
 mod operator_condition;

@@ -17,6 +17,7 @@ use crate::{
         Csv,
         observe::{Reader, accounts::KnownAccounts},
     },
+    metrics,
     mislabelled_csv::MislabelledCsvs,
     namespace::Namespaces,
     operator_condition::OperatorConditions,
@@ -65,15 +66,19 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
-    let (set, start) = controllers(&client);
+    let (set, start) = controllers(&client, &metrics);
     process::run(client, set, args.health_addr, metrics, start).await?;
     Ok(())
 }
 
-/// The stores, wired to the queues, and what starts the controllers once the stores are ready.
-pub fn controllers(client: &kube::Client) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
+/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready.
+pub fn controllers(
+    client: &kube::Client,
+    metrics: &Metrics,
+) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
     let mut set = StoreSet::new();
     let stores = Stores::register(&mut set, client);
+    metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
     wiring::connect(&stores, &queues);
     let accounts = KnownAccounts::follow(&stores.account_news);

@@ -14,7 +14,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use olm_runtime::{NamespacedName, outcome::FailureClass, process};
+use olm_runtime::{NamespacedName, metrics::Metrics, outcome::FailureClass, process};
 use olm_testing::{
     cluster::{self, FakeCluster, Fault, Refusal, Seen, Verb},
     stage::{
@@ -39,6 +39,8 @@ pub(crate) struct TestEnv {
     /// Changes up to this version are in `log`.
     seen: u64,
     refusing: Arc<Mutex<BTreeMap<String, FailureClass>>>,
+    /// Those of the operator that started last.
+    metrics: Arc<Mutex<Metrics>>,
     /// What the cluster holds, as of the last call.
     pub(crate) objects: BTreeMap<Key, Value>,
     pub(crate) now: Timestamp,
@@ -60,7 +62,13 @@ pub(crate) struct TestEnv {
 impl TestEnv {
     /// A cluster with namespace `ns`; the operator is not started yet.
     pub(crate) fn new() -> Self {
-        let stage = Stage::new(Box::new(|client| Box::pin(operate(client))));
+        let metrics = Arc::<Mutex<Metrics>>::default();
+        let stage = {
+            let metrics = Arc::clone(&metrics);
+            Stage::new(Box::new(move |client| {
+                Box::pin(operate(client, Arc::clone(&metrics)))
+            }))
+        };
         let cluster = stage.cluster.clone();
         let refusing = Arc::default();
         cluster.on_request(refuse(Arc::clone(&refusing)));
@@ -70,6 +78,7 @@ impl TestEnv {
             cluster,
             seen: 0,
             refusing,
+            metrics,
             objects: BTreeMap::new(),
             server_version: "v1.34.4".into(),
             served: BTreeSet::new(),
@@ -222,6 +231,14 @@ impl TestEnv {
             .set_controllers(|controllers| controllers.sick = sick);
     }
 
+    /// The series of the metrics whose names begin with `prefix`.
+    pub(crate) fn metrics(&self, prefix: &str) -> Vec<String> {
+        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = metrics.text().unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(prefix));
+        lines.map(str::to_owned).collect()
+    }
+
     fn take_out(&mut self) {
         let log = self.cluster.take_log();
         self.writes.extend(log.writes);
@@ -240,8 +257,10 @@ impl TestEnv {
 }
 
 /// The operator, until it is dropped.
-async fn operate(client: kube::Client) {
-    let (set, start) = run::controllers(&client);
+async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
+    let registered = Metrics::registered().unwrap();
+    *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
+    let (set, start) = run::controllers(&client, &registered);
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
     let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;

@@ -10,8 +10,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use prometheus::core::{Collector, Desc, Describer as _};
+use prometheus::proto::MetricFamily;
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TEXT_FORMAT, TextEncoder,
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TEXT_FORMAT,
+    TextEncoder,
 };
 
 use crate::outcome::{FailureClass, Outcome};
@@ -53,6 +56,34 @@ struct Sampled {
     read: Box<dyn Fn() -> Option<usize> + Send>,
 }
 
+/// A gauge whose series are made when the metrics are read.
+struct ReadGauge<R> {
+    options: Opts,
+    desc: Desc,
+    read: R,
+}
+
+impl<R, const N: usize> Collector for ReadGauge<R>
+where
+    R: Fn() -> Vec<([String; N], i64)> + Send + Sync,
+{
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let labels: Vec<&str> = self.desc.variable_labels.iter().map(String::as_str).collect();
+        let Ok(gauges) = IntGaugeVec::new(self.options.clone(), &labels) else {
+            return Vec::new();
+        };
+        for (values, figure) in (self.read)() {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            gauges.with_label_values(&values).set(figure);
+        }
+        gauges.collect()
+    }
+}
+
 /// How a round ended; the values of the label `result` of controller-runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundResult {
@@ -69,6 +100,19 @@ impl RoundResult {
             Self::Success => "success",
             Self::RequeueAfter => "requeue_after",
             Self::Error => "error",
+        }
+    }
+}
+
+/// Counts what a program wants to be known; a clone is another handle to the same figure.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(Option<IntCounter>);
+
+impl Counter {
+    /// One more.
+    pub fn increment(&self) {
+        if let Some(counter) = &self.0 {
+            counter.inc();
         }
     }
 }
@@ -158,6 +202,39 @@ impl Metrics {
         Ok(Self {
             registered: Some(Arc::new(registered)),
         })
+    }
+
+    /// A gauge of a program's own. Its series, as values of `labels` with the figure, are what `read` says whenever the metrics are
+    /// read: none outlives what it tells of. `name` is one that Prometheus takes and that is not there yet; else the gauge is
+    /// missing and the log says why.
+    pub fn gauges<const N: usize>(
+        &self,
+        name: &str,
+        help: &str,
+        labels: [&str; N],
+        read: impl Fn() -> Vec<([String; N], i64)> + Send + Sync + 'static,
+    ) {
+        let options = Opts::new(name, help).variable_labels(labels.map(str::to_owned).to_vec());
+        let gauge = options.describe().map(|desc| ReadGauge { options, desc, read });
+        self.register(name, gauge);
+    }
+
+    /// A counter of a program's own, without labels, that begins with 0. `name` as for [`gauges`](Self::gauges).
+    pub fn counter(&self, name: &str, help: &str) -> Counter {
+        let counter = IntCounter::new(name, help);
+        let handle = counter.as_ref().ok().cloned();
+        self.register(name, counter);
+        Counter(handle)
+    }
+
+    fn register(&self, name: &str, collector: prometheus::Result<impl Collector + 'static>) {
+        let Some(registered) = &self.registered else {
+            return;
+        };
+        let registration = collector.and_then(|collector| registered.registry.register(Box::new(collector)));
+        if let Err(error) = registration {
+            tracing::error!(name, "a metric is missing, which is a bug: {error}");
+        }
     }
 
     /// All metrics in Prometheus' text format; empty when nothing is counted.

@@ -113,3 +113,42 @@ fn the_page_lists_every_metric() {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
 }
+
+#[test]
+fn gauges_of_a_program_tell_what_is_there_when_they_are_read() {
+    let metrics = Metrics::registered().unwrap();
+    let known = Arc::new(Mutex::new(vec![("one", 1), ("two", 0)]));
+    let read = Arc::clone(&known);
+    metrics.gauges("ready", "Which are ready", ["name"], move || {
+        let known = read.lock().unwrap();
+        known
+            .iter()
+            .map(|(name, figure)| ([(*name).to_owned()], *figure))
+            .collect()
+    });
+    metrics.gauges("all", "How many", [], || vec![([], 7)]);
+    let of_program = || {
+        let text = metrics.text().unwrap();
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("ready") || line.starts_with("all"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of_program(),
+        ["all 7", r#"ready{name="one"} 1"#, r#"ready{name="two"} 0"#]
+    );
+    known.lock().unwrap().remove(0);
+    assert_eq!(of_program(), ["all 7", r#"ready{name="two"} 0"#]);
+}
+
+#[test]
+fn counters_of_a_program_begin_with_nothing() {
+    let metrics = Metrics::registered().unwrap();
+    let counter = metrics.counter("upgrades", "How many");
+    assert!(metrics.text().unwrap().contains("\nupgrades 0\n"));
+    counter.increment();
+    assert_eq!(metrics.total("upgrades"), 1.0);
+    // Where nothing is counted nothing goes wrong.
+    Metrics::default().counter("upgrades", "How many").increment();
+}

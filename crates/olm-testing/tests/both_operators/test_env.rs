@@ -56,7 +56,7 @@ impl TestEnv {
         };
         let known = Arc::clone(&stats);
         let olm_operator = move |client: Client| {
-            let (set, start) = olm_operator::run::controllers(&client);
+            let (set, start) = olm_operator::run::controllers(&client, &Metrics::default());
             operate(client, set, start, Arc::clone(&known))
         };
         let stage = Stage::of(vec![

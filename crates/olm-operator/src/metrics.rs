@@ -1,0 +1,92 @@
+//! What Prometheus is told of ClusterServiceVersions, under upstream's names (`docs/reference/metrics.md`).
+//!
+//! Gauges are read from the store when they are asked for, so that nothing has to be kept in step, and no series outlives its
+//! object.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
+use olm_runtime::metrics::Metrics;
+use olm_runtime::store::{Change, Store};
+
+/// What a ClusterServiceVersion without a version is said to have.
+const NO_VERSION: &str = "0.0.0";
+
+/// Adds the metrics of `csvs`, in which there are no copies.
+pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
+    let all = csvs.clone();
+    metrics.gauges(
+        "csv_count",
+        "Number of CSVs successfully registered",
+        [],
+        move || vec![([], i64::try_from(all.list().len()).unwrap_or(i64::MAX))],
+    );
+    let all = csvs.clone();
+    metrics.gauges(
+        "csv_succeeded",
+        "Successful CSV install",
+        ["namespace", "name", "version"],
+        move || all.list().iter().filter_map(succeeded).collect(),
+    );
+    let all = csvs.clone();
+    metrics.gauges(
+        "csv_abnormal",
+        "CSV is not installed",
+        ["namespace", "name", "version", "phase", "reason"],
+        move || all.list().iter().filter_map(abnormal).collect(),
+    );
+    let upgrades = metrics.counter("csv_upgrade_count", "Monotonic count of CSV upgrades");
+    csvs.on_change(move |change| {
+        if is_upgrade(change) {
+            upgrades.increment();
+        }
+    });
+}
+
+/// The series of a ClusterServiceVersion that was looked at.
+fn succeeded(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 3], i64)> {
+    let phase = csv.phase();
+    (*phase != Phase::None).then(|| (identity(csv), i64::from(*phase == Phase::Succeeded)))
+}
+
+/// The series of one that was looked at and is not where it should be.
+fn abnormal(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 5], i64)> {
+    let phase = csv.phase();
+    if matches!(phase, Phase::None | Phase::Succeeded) {
+        return None;
+    }
+    let [namespace, name, version] = identity(csv);
+    Some((
+        [
+            namespace,
+            name,
+            version,
+            phase.to_string(),
+            csv.reason().to_owned(),
+        ],
+        1,
+    ))
+}
+
+fn identity(csv: &ClusterServiceVersion) -> [String; 3] {
+    let version = csv.spec.version.as_deref().filter(|version| !version.is_empty());
+    [
+        csv.namespace().unwrap_or_default(),
+        csv.name_any(),
+        version.unwrap_or(NO_VERSION).to_owned(),
+    ]
+}
+
+/// An upgrade is a ClusterServiceVersion that begins to be replaced. Not one that is so at the operator's start: it was counted.
+fn is_upgrade(change: &Change<ClusterServiceVersion>) -> bool {
+    match change {
+        Change::Applied { old: Some(old), new } => {
+            *new.phase() == Phase::Replacing && *old.phase() != Phase::Replacing
+        }
+        _ => false,
+    }
+}
