@@ -89,7 +89,8 @@ pub struct Request {
 }
 
 impl Request {
-    pub(super) fn param(&self, name: &str) -> &str {
+    /// A parameter of the query; empty when it is not there.
+    pub fn param(&self, name: &str) -> &str {
         self.params.get(name).map_or("", String::as_str)
     }
 

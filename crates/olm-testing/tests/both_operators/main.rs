@@ -9,6 +9,10 @@
 mod outside;
 mod test_env;
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use olm_testing::cluster::Verb;
 use olm_testing::stage::story::{Interruption, Story, assert_rests, every_interruption, tell};
 use serde_json::{Value, json};
 
@@ -134,6 +138,27 @@ fn at_rest_neither_writes_not_even_when_both_are_new() {
         let mut env = after(&story);
         // A new process connects to the catalog anew, and says since when.
         assert_rests(&mut env, name, 600, Some("patch CatalogSource ns/cat status"));
+    }
+}
+
+/// Secrets are nobody's business, and of the others a cluster has many.
+#[test]
+fn no_store_holds_all_secrets_pods_roles_or_role_bindings() {
+    let mut env = TestEnv::new();
+    let whole = Arc::<Mutex<BTreeSet<String>>>::default();
+    let seen = Arc::clone(&whole);
+    env.stage.cluster.on_request(move |request| {
+        let is_whole = request.namespace.is_empty() && request.param("labelSelector").is_empty();
+        if is_whole && request.verb == Verb::Watch {
+            seen.lock().unwrap().insert(request.kind.kind.clone());
+        }
+        None
+    });
+    tell(&mut env, &whole_life());
+    let whole = whole.lock().unwrap();
+    assert!(whole.contains("Subscription"), "{whole:?}");
+    for kind in ["Secret", "Pod", "Role", "RoleBinding"] {
+        assert!(!whole.contains(kind), "{whole:?}");
     }
 }
 
