@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output};
 
+use olm_testing::samples::ETCD_CATALOG as CATALOG;
+
 fn plugin(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kubectl-operator"))
         .args(arguments)
@@ -36,34 +38,6 @@ fn a_cluster_that_cannot_be_found_is_told_by_its_file() {
     let error = text(&missing.stderr);
     assert!(error.contains("/no/such/kubeconfig"), "{error}");
 }
-
-const CATALOG: &str = "
-schema: olm.package
-name: etcd
-defaultChannel: stable
----
-schema: olm.channel
-package: etcd
-name: stable
-entries:
-- name: etcd.v1.0.0
-- name: etcd.v1.1.0
-  replaces: etcd.v1.0.0
----
-schema: olm.bundle
-package: etcd
-name: etcd.v1.0.0
-image: registry.example.com/etcd:1
-properties:
-- {type: olm.package, value: {packageName: etcd, version: 1.0.0}}
----
-schema: olm.bundle
-package: etcd
-name: etcd.v1.1.0
-image: registry.example.com/etcd:2
-properties:
-- {type: olm.package, value: {packageName: etcd, version: 1.1.0}}
-";
 
 /// A CustomResourceDefinition `etcds.example.com` of `apiextensions.k8s.io/v1beta1`.
 const OLD_CRD: &str = "eyJhcGlWZXJzaW9uIjoiYXBpZXh0ZW5zaW9ucy5rOHMuaW8vdjFiZXRhMSIsImtpbmQiOiJDdXN0b21SZXNvdXJjZURlZmluaXRpb24iLCJtZXRhZGF0YSI6eyJuYW1lIjoiZXRjZHMuZXhhbXBsZS5jb20ifX0=";

@@ -6,8 +6,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus::core::{Collector, Desc, Describer as _};
@@ -40,20 +41,51 @@ struct Registered {
     panics: IntCounterVec,
     round_seconds: HistogramVec,
     pauses: IntCounterVec,
-    queue_depth: IntGaugeVec,
+    queue_depth: Arc<Samples>,
     requests: IntCounterVec,
     writes: IntCounterVec,
     watch_restarts: IntCounterVec,
-    objects: IntGaugeVec,
-    sampled: Mutex<Vec<Sampled>>,
+    objects: Arc<Samples>,
 }
 
-/// A figure that is asked for when the metrics are read.
-struct Sampled {
-    gauge: IntGaugeVec,
+/// The figures of one gauge with one label, which come and go with what they are asked of.
+#[derive(Default)]
+struct Samples(Mutex<Vec<Sample>>);
+
+struct Sample {
     label: String,
     /// `None` when there is nothing to ask any more; the figure is then left out for ever.
     read: Box<dyn Fn() -> Option<usize> + Send>,
+}
+
+impl Samples {
+    fn add(&self, label: &str, read: impl Fn() -> Option<usize> + Send + 'static) {
+        let mut all = self.lock();
+        // Those that ended: nobody may ever ask for the figures, and watches come and go.
+        all.retain(|earlier| (earlier.read)().is_some());
+        all.push(Sample {
+            label: label.to_owned(),
+            read: Box::new(read),
+        });
+    }
+
+    /// Several of one label, as two stores of one kind, are told as their sum.
+    fn read(&self) -> Vec<([String; 1], i64)> {
+        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+        self.lock().retain(|sample| {
+            let Some(figure) = (sample.read)() else {
+                return false;
+            };
+            let sum = sums.entry(sample.label.clone()).or_default();
+            *sum = sum.saturating_add(i64::try_from(figure).unwrap_or(i64::MAX));
+            true
+        });
+        sums.into_iter().map(|(label, sum)| ([label], sum)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A gauge whose series are made when the metrics are read.
@@ -61,6 +93,14 @@ struct ReadGauge<R> {
     options: Opts,
     desc: Desc,
     read: R,
+}
+
+impl<R> ReadGauge<R> {
+    fn new<const N: usize>(name: &str, help: &str, labels: [&str; N], read: R) -> prometheus::Result<Self> {
+        let options = Opts::new(name, help).variable_labels(labels.map(str::to_owned).to_vec());
+        let desc = options.describe()?;
+        Ok(Self { options, desc, read })
+    }
 }
 
 impl<R, const N: usize> Collector for ReadGauge<R>
@@ -138,10 +178,13 @@ impl Metrics {
             registry.register(Box::new(counters.clone()))?;
             prometheus::Result::Ok(counters)
         };
-        let gauges = |name: &str, help: &str, labels: &[&str]| {
-            let gauges = IntGaugeVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(gauges.clone()))?;
-            prometheus::Result::Ok(gauges)
+        let samples = |name: &str, help: &str, label: &str| {
+            let samples = Arc::<Samples>::default();
+            let asked = Arc::clone(&samples);
+            registry.register(Box::new(ReadGauge::new(name, help, [label], move || {
+                asked.read()
+            })?))?;
+            prometheus::Result::Ok(samples)
         };
         let seconds = HistogramOpts::new(
             "controller_runtime_reconcile_time_seconds",
@@ -171,10 +214,10 @@ impl Metrics {
                 "Rounds after which their key had to pause, as it keeps writing unasked, by controller",
                 &["controller"],
             )?,
-            queue_depth: gauges(
+            queue_depth: samples(
                 "workqueue_depth",
                 "Keys that wait for a worker, delayed ones left out, by queue",
-                &["name"],
+                "name",
             )?,
             requests: counters(
                 "rest_client_requests_total",
@@ -191,12 +234,7 @@ impl Metrics {
                 "Watches that were interrupted and began anew, by resource",
                 &["resource"],
             )?,
-            objects: gauges(
-                "olm_store_objects",
-                "Objects in stores, by resource",
-                &["resource"],
-            )?,
-            sampled: Mutex::default(),
+            objects: samples("olm_store_objects", "Objects in stores, by resource", "resource")?,
             registry,
         };
         Ok(Self {
@@ -214,9 +252,7 @@ impl Metrics {
         labels: [&str; N],
         read: impl Fn() -> Vec<([String; N], i64)> + Send + Sync + 'static,
     ) {
-        let options = Opts::new(name, help).variable_labels(labels.map(str::to_owned).to_vec());
-        let gauge = options.describe().map(|desc| ReadGauge { options, desc, read });
-        self.register(name, gauge);
+        self.register(name, ReadGauge::new(name, help, labels, read));
     }
 
     /// A counter of a program's own, without labels, that begins with 0. `name` as for [`gauges`](Self::gauges).
@@ -245,19 +281,6 @@ impl Metrics {
         let Some(registered) = &self.registered else {
             return Ok(String::new());
         };
-        // Held to the end, so that of two readers none sees gauges that the other has just set back.
-        let mut sampled = registered.sampled.lock().unwrap_or_else(PoisonError::into_inner);
-        registered.queue_depth.reset();
-        registered.objects.reset();
-        sampled.retain(|sampled| {
-            let Some(figure) = (sampled.read)() else {
-                return false;
-            };
-            // Several of one label, as two stores of one kind, are told as their sum.
-            let figure = i64::try_from(figure).unwrap_or(i64::MAX);
-            sampled.gauge.with_label_values(&[&sampled.label]).add(figure);
-            true
-        });
         TextEncoder::new().encode_to_string(&registered.registry.gather())
     }
 
@@ -322,36 +345,21 @@ impl Metrics {
 
     /// From now on `depth` is asked for how many keys wait in the queue of `controller`.
     pub(crate) fn sample_queue(&self, controller: &str, depth: impl Fn() -> Option<usize> + Send + 'static) {
-        self.sample(|registered| &registered.queue_depth, controller, depth);
+        if let Some(registered) = &self.registered {
+            registered.queue_depth.add(controller, depth);
+        }
     }
 
     /// From now on `objects` is asked for how many objects of `resource` a store has.
     pub(crate) fn sample_store(&self, resource: &str, objects: impl Fn() -> Option<usize> + Send + 'static) {
-        self.sample(|registered| &registered.objects, resource, objects);
+        if let Some(registered) = &self.registered {
+            registered.objects.add(resource, objects);
+        }
     }
 
     fn count(&self, counters: impl Fn(&Registered) -> &IntCounterVec, labels: &[&str]) {
         if let Some(registered) = &self.registered {
             counters(registered).with_label_values(labels).inc();
-        }
-    }
-
-    fn sample(
-        &self,
-        gauges: impl Fn(&Registered) -> &IntGaugeVec,
-        label: &str,
-        read: impl Fn() -> Option<usize> + Send + 'static,
-    ) {
-        if let Some(registered) = &self.registered {
-            let sampled = Sampled {
-                gauge: gauges(registered).clone(),
-                label: label.to_owned(),
-                read: Box::new(read),
-            };
-            let mut all = registered.sampled.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those that ended: nobody may ever ask for the figures, and watches come and go.
-            all.retain(|earlier| (earlier.read)().is_some());
-            all.push(sampled);
         }
     }
 }

@@ -5,6 +5,7 @@ pub mod limits;
 pub mod long;
 pub mod patch;
 pub mod properties;
+pub mod samples;
 pub mod shared;
 pub mod stage;
 pub mod turns;

@@ -5,33 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const CATALOG: &str = "
-schema: olm.package
-name: etcd
-defaultChannel: stable
----
-schema: olm.channel
-package: etcd
-name: stable
-entries:
-- name: etcd.v1.0.0
-- name: etcd.v1.1.0
-  replaces: etcd.v1.0.0
----
-schema: olm.bundle
-package: etcd
-name: etcd.v1.0.0
-image: registry.example.com/etcd:1
-properties:
-- {type: olm.package, value: {packageName: etcd, version: 1.0.0}}
----
-schema: olm.bundle
-package: etcd
-name: etcd.v1.1.0
-image: registry.example.com/etcd:2
-properties:
-- {type: olm.package, value: {packageName: etcd, version: 1.1.0}}
-";
+use olm_testing::samples::ETCD_CATALOG as CATALOG;
 
 const OBJECTS: &str = "
 apiVersion: operators.coreos.com/v1

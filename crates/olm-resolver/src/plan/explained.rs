@@ -51,13 +51,9 @@ pub fn explain(problem: &Problem, name: Option<&str>) -> Result<Explained, Resol
         .iter()
         .flat_map(|failure| failure.subscriptions.iter().cloned())
         .collect();
-    let is_asked_for = |subscriptions: &[String]| match name {
-        None => true,
-        Some(name) => subscriptions.iter().any(|subscription| subscription == name),
-    };
     let failures = resolution.failures.iter();
     let unsatisfiable = failures
-        .filter(|failure| is_asked_for(&failure.subscriptions))
+        .filter(|failure| name.is_none() || failure.subscriptions.iter().any(|name| asked(name)))
         .map(|failure| {
             let advice = advisor.advise(failure);
             Unsatisfiable::new(failure, &hints, advice, &BTreeSet::new())

@@ -536,40 +536,29 @@ subscriptions:
     assert!(!text.contains("waits with them"), "{text}");
 }
 
+/// Packages of these names, each with a Subscription, that all provide one API.
+fn rivals(names: &[&str]) -> Question {
+    let entries = names
+        .iter()
+        .map(|name| format!("\n  - {{csv: {name}.v1.0.0, provides: [Disk.v1.example.com]}}"));
+    let subscriptions = names
+        .iter()
+        .map(|name| format!("\n- {{name: {name}, package: {name}, channel: stable}}"));
+    let (entries, subscriptions) = (entries.collect::<String>(), subscriptions.collect::<String>());
+    scenario(&format!(
+        "catalogs:\n- name: cat\n  entries:{entries}\nsubscriptions:{subscriptions}"
+    ))
+}
+
 #[test]
 fn where_no_single_change_helps_that_is_told_with_a_pair() {
-    let (part, text) = told(&scenario(
-        "catalogs:
-- name: cat
-  entries:
-  - {csv: a.v1.0.0, provides: [Disk.v1.example.com]}
-  - {csv: b.v1.0.0, provides: [Disk.v1.example.com]}
-  - {csv: c.v1.0.0, provides: [Disk.v1.example.com]}
-subscriptions:
-- {name: a, package: a, channel: stable}
-- {name: b, package: b, channel: stable}
-- {name: c, package: c, channel: stable}",
-    ));
+    let (part, text) = told(&rivals(&["a", "b", "c"]));
     assert!(
         text.contains("no single change helps; these two together do"),
         "{text}"
     );
     assert_eq!(part.advice.fixes[0].changes.len(), 2);
-    let four = scenario(
-        "catalogs:
-- name: cat
-  entries:
-  - {csv: a.v1.0.0, provides: [Disk.v1.example.com]}
-  - {csv: b.v1.0.0, provides: [Disk.v1.example.com]}
-  - {csv: c.v1.0.0, provides: [Disk.v1.example.com]}
-  - {csv: d.v1.0.0, provides: [Disk.v1.example.com]}
-subscriptions:
-- {name: a, package: a, channel: stable}
-- {name: b, package: b, channel: stable}
-- {name: c, package: c, channel: stable}
-- {name: d, package: d, channel: stable}",
-    );
-    let (part, text) = told(&four);
+    let (part, text) = told(&rivals(&["a", "b", "c", "d"]));
     assert!(part.advice.is_stuck);
     assert!(
         text.ends_with("no single change helps, and no two together"),

@@ -1,38 +1,14 @@
 use std::collections::BTreeSet;
 
 use olm_resolver::objects::Objects;
+use olm_testing::samples::ETCD_CATALOG as CATALOG;
 
 use super::*;
 use crate::catalogs::from_directory;
 
-const CATALOG: &str = "
-schema: olm.package
-name: etcd
-defaultChannel: stable
----
-schema: olm.channel
-package: etcd
-name: stable
-entries:
-- name: etcd.v1.0.0
-- name: etcd.v1.1.0
-  replaces: etcd.v1.0.0
----
-schema: olm.bundle
-package: etcd
-name: etcd.v1.0.0
-image: registry.example.com/etcd:1
-properties:
-- {type: olm.package, value: {packageName: etcd, version: 1.0.0}}
----
-schema: olm.bundle
-package: etcd
-name: etcd.v1.1.0
-image: registry.example.com/etcd:2
-properties:
-- {type: olm.package, value: {packageName: etcd, version: 1.1.0}}
-- {type: olm.gvk.required, value: {group: example.com, version: v1, kind: Disk}}
-";
+/// What the newer version needs and nobody provides.
+const REQUIREMENT: &str =
+    "- {type: olm.gvk.required, value: {group: example.com, version: v1, kind: Disk}}\n";
 
 const OBJECTS: &str = "
 apiVersion: operators.coreos.com/v1
@@ -59,7 +35,11 @@ spec: {name: etcd, channel: beta, source: cat, sourceNamespace: olm}
 
 fn question() -> Question {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("catalog.yaml"), CATALOG).unwrap();
+    std::fs::write(
+        folder.path().join("catalog.yaml"),
+        format!("{CATALOG}{REQUIREMENT}"),
+    )
+    .unwrap();
     let objects = Objects::read(OBJECTS).unwrap();
     let keys: BTreeSet<_> = objects.catalog_keys("shop");
     let catalogs = from_directory(folder.path(), &keys).unwrap();
