@@ -208,6 +208,16 @@ impl Namespace<'_> {
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
+    /// The ClusterServiceVersions of this namespace without the copies of operators for all namespaces, which other tests install.
+    ///
+    /// # Errors
+    /// When the cluster does not answer.
+    pub fn own_csvs(&self) -> anyhow::Result<Vec<Value>> {
+        let mut all = self.list("csv")?;
+        all.retain(|csv| csv["metadata"]["labels"]["olm.copiedFrom"].is_null());
+        Ok(all)
+    }
+
     /// Applies objects after putting them into this namespace.
     ///
     /// # Errors

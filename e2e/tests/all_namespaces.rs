@@ -7,7 +7,7 @@ use e2e::lab::Lab;
 use serde_json::json;
 
 #[test]
-fn an_operator_for_all_namespaces_works_in_every_one() -> anyhow::Result<()> {
+fn og_008_an_operator_for_all_namespaces_works_in_every_one() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let elsewhere = lab.namespace("main-all-elsewhere")?;
     let namespace = lab.namespace("main-all")?;

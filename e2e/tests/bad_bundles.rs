@@ -117,7 +117,10 @@ impl Case {
         // What is applied late would be applied wrongly all the same.
         std::thread::sleep(Duration::from_secs(2));
         for kind in ["csv", "installplan", "deployment", "role", "rolebinding"] {
-            let found = self.namespace.list(kind)?;
+            let found = match kind {
+                "csv" => self.namespace.own_csvs()?,
+                _ => self.namespace.list(kind)?,
+            };
             let names: Vec<&str> = found
                 .iter()
                 .map(|object| text(object, "/metadata/name"))

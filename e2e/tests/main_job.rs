@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use e2e::demo::{FIRST, SECOND, greet, install};
 use e2e::lab::Lab;
-use serde_json::json;
+use serde_json::{Value, json};
 use xtask::kubectl::text;
 
 #[test]
@@ -43,6 +43,50 @@ fn arch_001_a_catalog_a_group_and_a_subscription_are_enough() -> anyhow::Result<
 }
 
 #[test]
+fn an_image_set_by_hand_is_put_back_and_replicas_are_not() -> anyhow::Result<()> {
+    let namespace = Lab::shared()?.namespace("main-by-hand")?;
+    install(&namespace, &[namespace.name()], |_| {})?;
+    namespace.wait_for_phase(SECOND, "Succeeded")?;
+    let kubectl = Lab::shared()?.kubectl();
+    let within = ["-n", namespace.name(), "deployment/demo-operator"];
+    let image = |object: &Value| text(object, "/spec/template/spec/containers/0/image").to_owned();
+    let get = || {
+        let found = namespace.get("deployment", "demo-operator")?;
+        found.context("no Deployment")
+    };
+    let before = image(&get()?);
+    let name = get()?["spec"]["template"]["spec"]["containers"][0]["name"].clone();
+    let other = format!("{}=example.invalid/other:1", name.as_str().unwrap_or_default());
+    kubectl.run(&["set", "image", within[2], &other, within[0], within[1]])?;
+    namespace.wait_for("deployment", "demo-operator", "its image back", |object| {
+        image(object) == before
+            && !text(
+                object,
+                "/metadata/annotations/operatorframework.io~1undone-change",
+            )
+            .is_empty()
+    })?;
+    namespace.wait_for_phase(SECOND, "Succeeded")?;
+    let restored = get()?;
+
+    kubectl.run(&["rollout", "restart", within[2], within[0], within[1]])?;
+    kubectl.run(&["scale", within[2], "--replicas=2", within[0], within[1]])?;
+    let scaled = namespace.wait_for("deployment", "demo-operator", "two replicas", |object| {
+        object["status"]["availableReplicas"] == 2
+    })?;
+    // A write that undoes one of the two would have come by now.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let found = get()?;
+    assert_eq!(found["spec"], scaled["spec"]);
+    let restarted = "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt";
+    assert!(!text(&found, restarted).is_empty());
+    let noted =
+        |object: &Value| object["metadata"]["annotations"]["operatorframework.io/undone-change"].clone();
+    assert_eq!(noted(&found), noted(&restored));
+    Ok(())
+}
+
+#[test]
 fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("main-manual")?;
     install(&namespace, &[namespace.name()], |wanted| {
@@ -52,7 +96,7 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
 
     let first_plan = namespace.wait_for_plan(FIRST, "RequiresApproval")?;
     assert!(
-        namespace.list("csv")?.is_empty(),
+        namespace.own_csvs()?.is_empty(),
         "nothing may be installed before the approval"
     );
     let pending = namespace.wait_for_condition("demo", "InstallPlanPending")?;

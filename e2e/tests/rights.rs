@@ -86,7 +86,7 @@ fn writes_csvs() -> Value {
 // --- What is there -----------------------------------------------------------------------------------------------------------
 
 /// Every binding with a subject of the namespace, and what its role allows: `kind namespace/name` to rules. The user's own and those
-/// of OperatorConditions, which have one shape, are left out.
+/// of OperatorConditions, which have one shape, are left out, and so are the ClusterRoles of OperatorGroups: OLM binds nobody to them.
 fn grants(namespace: &Namespace<'_>) -> anyhow::Result<BTreeMap<String, String>> {
     let kubectl = Lab::shared()?.kubectl();
     let mut found = BTreeMap::new();
@@ -121,7 +121,7 @@ fn grants(namespace: &Namespace<'_>) -> anyhow::Result<BTreeMap<String, String>>
             .get(&[kind, "--all-namespaces", "-l", &selector])?
             .unwrap_or_default();
         let roles = list["items"].as_array().into_iter().flatten();
-        for role in roles.filter(|role| !is_of_condition(role)) {
+        for role in roles.filter(|role| !is_of_condition(role) && !is_of_group(role)) {
             let name = format!(
                 "{kind} {}/{}",
                 text(role, "/metadata/namespace"),
@@ -139,6 +139,10 @@ fn is_of_condition(object: &Value) -> bool {
         .into_iter()
         .flatten()
         .any(|owner| owner["kind"] == "OperatorCondition")
+}
+
+fn is_of_group(object: &Value) -> bool {
+    text(object, "/metadata/labels/olm.owner.kind") == "OperatorGroup"
 }
 
 /// Whether a ServiceAccount of the namespace may do something, by the API server's own word.
@@ -189,6 +193,11 @@ fn suffix(targets: &[&str]) -> &'static str {
     if targets.is_empty() { "global" } else { "own" }
 }
 
+/// Name of a ClusterServiceVersion made by hand: one for all namespaces is copied into those of the other trials.
+fn trial(namespace: &Namespace<'_>) -> String {
+    format!("trial-{}.v1.0.0", namespace.name())
+}
+
 /// A ClusterServiceVersion that owns no API, so that a group for all namespaces is in nobody's way.
 fn hand_made(name: &str, permissions: &Value, cluster_permissions: &Value) -> Value {
     let modes = [
@@ -224,8 +233,9 @@ fn a_user_who_only_creates_csvs_gets_no_rights_made() -> anyhow::Result<()> {
         namespace.apply(&[operator_group("group", targets)])?;
         let user = User::new(&namespace, &json!([writes_csvs()]))?;
         let all = permission("trial", &rule("*", &["*"], &["*"]));
-        user.create(&[hand_made("trial.v1.0.0", &all, &all)])?;
-        let csv = wait_unmet(&namespace, "trial.v1.0.0")?;
+        let name = trial(&namespace);
+        user.create(&[hand_made(&name, &all, &all)])?;
+        let csv = wait_unmet(&namespace, &name)?;
         ensure!(
             row_message(&csv) == "Service account does not exist",
             "{}",
@@ -283,7 +293,7 @@ fn a_user_who_edits_an_installed_csv_widens_nothing() -> anyhow::Result<()> {
 
 /// A Role and its binding with every name and label that OLM gives its own.
 fn forged_role(namespace: &Namespace<'_>, name: &str, rule: &Value) -> [Value; 2] {
-    let labels = json!({"olm.managed": "true", "olm.owner": "trial.v1.0.0", "olm.owner.namespace": namespace.name(),
+    let labels = json!({"olm.managed": "true", "olm.owner": trial(namespace), "olm.owner.namespace": namespace.name(),
         "olm.owner.kind": "ClusterServiceVersion", "olm.permissions.hash": "x"});
     let api = "rbac.authorization.k8s.io/v1";
     [
@@ -317,7 +327,8 @@ fn a_user_who_makes_roles_with_forged_labels_gets_them_carried_nowhere() -> anyh
             ]),
         )?;
         user.create(&[json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trial"}})])?;
-        user.create(&forged_role(&namespace, "trial.v1.0.0-trial-forged", &held))?;
+        let name = trial(&namespace);
+        user.create(&forged_role(&namespace, &format!("{name}-trial-forged"), &held))?;
         let refused = user.create(&forged_role(
             &namespace,
             "too-wide",
@@ -328,14 +339,14 @@ fn a_user_who_makes_roles_with_forged_labels_gets_them_carried_nowhere() -> anyh
             "the API server lets nobody grant what he may not do"
         );
         let before = grants(&namespace)?;
-        user.create(&[hand_made("trial.v1.0.0", &permission("trial", &held), &json!([]))])?;
+        user.create(&[hand_made(&name, &permission("trial", &held), &json!([]))])?;
         if targets.is_empty() {
             // The first look may come before the account is seen.
-            namespace.wait_for("csv", "trial.v1.0.0", "rights missing everywhere", |csv| {
+            namespace.wait_for("csv", &name, "rights missing everywhere", |csv| {
                 row_message(csv).contains("in all namespaces")
             })?;
         } else {
-            namespace.wait_for_phase("trial.v1.0.0", "Succeeded")?;
+            namespace.wait_for_phase(&name, "Succeeded")?;
         }
         stays(&namespace, &before).context(suffix(targets))?;
         ensure!(may(&namespace, "trial", "get", "configmaps", namespace.name())?);
@@ -584,5 +595,63 @@ fn a_global_group_that_is_narrowed_takes_rights_back_only_after_their_counterpar
         made < taken,
         "rights were taken away before their counterparts were there"
     );
+    Ok(())
+}
+
+/// Users who may work in a namespace may work there with what operators provide; nobody has to be told of the API.
+#[test]
+fn rbac_013_users_of_a_namespace_get_the_rights_of_their_level_on_provided_apis() -> anyhow::Result<()> {
+    const USERS: [&str; 3] = ["admin", "edit", "view"];
+    let lab = Lab::shared()?;
+    let namespace = lab.namespace("rights-users")?;
+    let user = |level: &str| format!("rights-users-{level}");
+    let bindings = USERS.map(|level| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": user(level)},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": level},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user(level)}]})
+    });
+    namespace.apply(&bindings)?;
+    let definition = "greetings.rights-users.example.com";
+    let can = |level: &str, verb: &str, within: &str| {
+        let who = format!("--as={}", user(level));
+        lab.kubectl().can_i(&[verb, definition, "-n", within, &who])
+    };
+    let verbs = ["create", "update", "delete", "deletecollection", "get", "list"];
+    for (level, verb) in USERS.iter().flat_map(|level| verbs.map(|verb| (level, verb))) {
+        ensure!(
+            !can(level, verb, namespace.name())?,
+            "{level} may {verb} too early"
+        );
+    }
+    let variant = install("rights-users", &namespace, &[namespace.name()])?;
+    ensure!(variant.definition() == definition);
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    let reads = |verb: &str| ["get", "list"].contains(&verb);
+    let expected = |level: &str, verb: &str| match level {
+        "admin" => true,
+        "edit" => verb != "deletecollection",
+        _ => reads(verb),
+    };
+    lab.kubectl()
+        .wait("the rights of users", Duration::from_secs(60), |_| {
+            for (level, verb) in USERS.iter().flat_map(|level| verbs.map(|verb| (level, verb))) {
+                let may = can(level, verb, namespace.name())?;
+                if may != expected(level, verb) {
+                    return Ok(Err(format!("{level} {verb}: {may}")));
+                }
+            }
+            Ok(Ok(()))
+        })?;
+    for level in USERS {
+        ensure!(!can(level, "get", "default")?, "{level} has a right elsewhere");
+    }
+    // The API server's own word, by an object that a user makes.
+    let object = json!({"apiVersion": "rights-users.example.com/v1", "kind": "Greeting", "metadata": {"name": "mine"},
+        "spec": {"name": "world"}});
+    let who = format!("--as={}", user("edit"));
+    lab.kubectl().run_with_input(
+        &["create", &who, "-n", namespace.name(), "-f", "-"],
+        &object.to_string(),
+    )?;
     Ok(())
 }

@@ -10,6 +10,7 @@ mod annotation;
 pub mod args;
 mod bundle_unpack;
 mod catalog_source;
+mod component;
 mod debounce;
 mod fair_permits;
 #[doc(hidden)]

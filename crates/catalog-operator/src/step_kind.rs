@@ -103,6 +103,11 @@ impl StepKind {
         )
     }
 
+    /// Whether the object is a component of its package's Operator.
+    pub(crate) fn is_component(self) -> bool {
+        !matches!(self, Self::Secret | Self::Dynamic)
+    }
+
     /// ServiceAccounts and RBAC: what a plan restores when it is missing, and hence carries whole in its steps.
     pub(crate) fn is_account_or_rbac(self) -> bool {
         matches!(

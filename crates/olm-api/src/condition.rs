@@ -40,6 +40,10 @@ pub mod csv {
     pub const REPLACED: &str = "Replaced";
     /// What is installed differs from what is wanted.
     pub const NEEDS_REINSTALL: &str = "NeedsReinstall";
+    /// A serving certificate is due for renewal.
+    pub const NEEDS_CERT_ROTATION: &str = "NeedsCertRotation";
+    /// A webhook is described in a way that is not installed.
+    pub const INVALID_WEBHOOK_DESCRIPTION: &str = "InvalidWebhookDescription";
     /// This object is a copy in a target namespace.
     pub const COPIED: &str = "Copied";
     /// `installModes` is not a valid set, e.g. names a mode twice.
@@ -63,6 +67,34 @@ pub mod csv {
     pub const RIGHTS_WITHDRAWN: &str = "RightsWithdrawn";
     /// Reason of the warning event: the label of copies was taken off what is none.
     pub const LABEL_REMOVED: &str = "LabelRemoved";
+    /// Reason of the warning event: a namespace refuses its copy.
+    pub const COPY_REFUSED: &str = "CopyRefused";
+}
+
+/// The condition of OLMConfig, its reasons and what it says.
+pub mod olm_config {
+    /// Type, and reason of the warning event on each operator that is not copied: copies of operators for all namespaces are off.
+    pub const DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
+    /// Copies are made.
+    pub const ENABLED: &str = "CopiedCSVsEnabled";
+    /// Copies are switched off.
+    pub const DISABLED: &str = "CopiedCSVsDisabled";
+    /// Message: copies are made, and all are there.
+    pub const ENABLED_MESSAGE: &str = "Copied CSVs are enabled and present across the cluster";
+    /// Message: copies are made, and not all are there yet.
+    pub const MISSING_MESSAGE: &str = "Copied CSVs are enabled and at least one copied CSVs is missing";
+    /// Message: copies are off, and none is there.
+    pub const DISABLED_MESSAGE: &str = "Copied CSVs are disabled and no unexpected copied CSVs were found for operators installed in \
+         AllNamespace mode";
+    /// Message: copies are off, and one is still there.
+    pub const UNEXPECTED_MESSAGE: &str = "Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator \
+         installed in AllNamespace mode";
+}
+
+/// Reasons of events about an Operator.
+pub mod operator {
+    /// The status does not list all components.
+    pub const TOO_MANY_COMPONENTS: &str = "TooManyComponents";
 }
 
 /// Values of `requirementStatus[].status` and of its dependents.
@@ -205,6 +237,14 @@ pub mod operator_group {
     pub const MULTIPLE_OPERATOR_GROUPS_MESSAGE: &str = "Multiple OperatorGroup found in the same namespace";
     /// Reason of the warning event: `spec.selector` makes no sense, so the targets stay as they were.
     pub const INVALID_SELECTOR: &str = "InvalidSelector";
+    /// Reason of the warning event: its ClusterRoles cannot be made, as its name does not fit a label.
+    pub const NAME_TOO_LONG: &str = "NameTooLong";
+}
+
+/// Reasons of events about the ClusterRoles for users.
+pub mod user_role {
+    /// Reason of the warning event: a ClusterRole of somebody else has the name that one of OLM's needs.
+    pub const NAME_TAKEN: &str = super::operator_condition::NAME_TAKEN;
 }
 
 /// Condition types of an OperatorCondition, and reasons of its events.

@@ -130,6 +130,28 @@ mod tests {
     }
 
     #[test]
+    fn og_004_a_mode_is_a_type_and_whether_it_is_supported() {
+        let listed = serde_json::json!([
+            {"type": "OwnNamespace", "supported": true},
+            {"type": "SingleNamespace", "supported": false},
+            {"type": "MultiNamespace", "supported": false},
+            {"type": "AllNamespaces", "supported": true},
+        ]);
+        let read: Vec<InstallMode> = serde_json::from_value(listed.clone()).expect("install modes");
+        let found: Vec<_> = read.iter().map(|mode| (&mode.type_, mode.supported)).collect();
+        assert_eq!(
+            found,
+            [
+                (&InstallModeType::OwnNamespace, true),
+                (&InstallModeType::SingleNamespace, false),
+                (&InstallModeType::MultiNamespace, false),
+                (&InstallModeType::AllNamespaces, true),
+            ]
+        );
+        assert_eq!(serde_json::to_value(&read).expect("JSON"), listed);
+    }
+
+    #[test]
     fn rules_and_texts() {
         let all = [
             "OwnNamespace",
@@ -181,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn unlisted_mode_is_unsupported() {
+    fn og_009_unlisted_mode_is_unsupported() {
         assert!(check_install_modes(&[], "own", &["own".into()]).is_err());
     }
 

@@ -16,6 +16,8 @@ pub const OWNER_NAMESPACE: &str = "olm.owner.namespace";
 pub const OWNER_KIND: &str = "olm.owner.kind";
 /// Value of [`OWNER_KIND`] for objects of a ClusterServiceVersion.
 pub const OWNER_KIND_CSV: &str = "ClusterServiceVersion";
+/// Value of [`OWNER_KIND`] for the ClusterRoles of an OperatorGroup.
+pub const OWNER_KIND_OPERATOR_GROUP: &str = "OperatorGroup";
 /// Label of a copied ClusterServiceVersion, Role or RoleBinding: namespace of the original.
 pub const COPIED_FROM: &str = "olm.copiedFrom";
 /// Value of boolean labels and annotations that are set.
@@ -46,8 +48,12 @@ pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-
 
 // Components and hashes ---------------------------------------------------------------------------------------------
 
+/// Prefix of the label that makes an object a component of an Operator; `<package>.<namespace>` follows. Value is empty.
+pub const COMPONENT_PREFIX: &str = "operators.coreos.com/";
 /// Label of an operator's Deployment: hash of the wanted Deployment spec.
 pub const DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
+/// Annotation (ours) of an operator's Deployment: the last change of its spec by somebody else that was undone, as a time.
+pub const UNDONE_CHANGE: &str = "operatorframework.io/undone-change";
 /// Label of a catalog pod: hash of the wanted pod spec.
 pub const POD_SPEC_HASH: &str = "olm.pod-spec-hash";
 /// Annotation (ours) of a catalog's pod: how many pods of the same kind died young one after the other before it.
@@ -90,6 +96,14 @@ pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alo
 /// Annotation kubectl leaves on what it applied; dropped from copies.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Annotation of a serving certificate's Secret and of the pods that use it: SHA-256 of the CA's PEM, in hexadecimal digits.
+pub const CA_HASH: &str = "olmcahash";
+/// Label of a webhook configuration: hash of its description in the ClusterServiceVersion.
+pub const WEBHOOK_DESCRIPTION_HASH: &str = "olm.webhook-description-hash";
+/// Label of a webhook configuration: `generateName` of its description.
+pub const WEBHOOK_DESCRIPTION_GENERATE_NAME: &str = "olm.webhook-description-generate-name";
+/// Key of a serving certificate's Secret that holds the CA's certificate; despite its name it is no key.
+pub const SECRET_KEY_CA: &str = "olmCAKey";
 // Bundle and catalog images -----------------------------------------------------------------------------------------
 
 /// Keys of `metadata/annotations.yaml`, which are also the labels of a bundle image.
@@ -122,6 +136,10 @@ pub const INDEX_DATABASE: &str = "operators.operatorframework.io.index.database.
 
 /// Finalizer of a ClusterServiceVersion whose custom resources are removed before it goes.
 pub const FINALIZER_CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
+/// Field manager of what an install applies.
+pub const FIELD_MANAGER_CSV: &str = "olm-operator/csv";
+/// Field manager of patches, and of whatever upstream's programs write.
+pub const FIELD_MANAGER_PATCH: &str = "olm";
 /// Field manager for the objects of a catalog, as on clusters today.
 pub const FIELD_MANAGER_REGISTRY: &str = "olm.registry";
 
@@ -133,4 +151,84 @@ pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
 /// Namespace label that marks a target of the OperatorGroup with this uid.
 pub fn operator_group_uid_label(uid: &str) -> String {
     format!("{OPERATOR_GROUP_UID_PREFIX}{uid}")
+}
+
+/// Longest name of a label's key, without its prefix, in bytes.
+const MAX_NAME_BYTES: usize = 63;
+
+/// Label of the components of `package` installed in `namespace`, which may be empty. A name that is too long is cut, as upstream
+/// does, so that two of them may come to one. `None` when no label has such a name, as with a package called `a/b`.
+pub fn component_label(package: &str, namespace: &str) -> Option<String> {
+    if package.is_empty() {
+        return None;
+    }
+    match namespace {
+        "" => component_label_of(package),
+        namespace => component_label_of(&format!("{package}.{namespace}")),
+    }
+}
+
+/// Label of the components of the Operator of this name; `None` when no label has such a name.
+pub fn component_label_of(operator: &str) -> Option<String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let starts = operator
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if !starts || !operator.bytes().all(is_part) {
+        return None;
+    }
+    // All of it is ASCII, so that bytes are characters.
+    let name = operator.get(..MAX_NAME_BYTES).unwrap_or(operator);
+    let name = name.trim_end_matches(['.', '_', '-']);
+    Some(format!("{COMPONENT_PREFIX}{name}"))
+}
+
+/// Name of the Operator that a label makes an object a component of; `None` for other labels.
+pub fn operator_of_component(label: &str) -> Option<&str> {
+    label
+        .strip_prefix(COMPONENT_PREFIX)
+        .filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_label_names_package_and_namespace_and_fits() {
+        let rows = [
+            ("demo", "golden", Some("demo.golden".to_owned())),
+            ("demo", "", Some("demo".to_owned())),
+            ("", "golden", None),
+            ("a/b", "golden", None),
+            ("é", "golden", None),
+            ("-a", "golden", None),
+            ("p", &"n".repeat(61), Some(format!("p.{}", "n".repeat(61)))),
+            ("p", &"n".repeat(63), Some(format!("p.{}", "n".repeat(61)))),
+            (&"p".repeat(62), "n", Some("p".repeat(62))),
+            (&format!("{}_-", "p".repeat(60)), "n", Some("p".repeat(60))),
+        ];
+        for (package, namespace, name) in rows {
+            let expected = name.map(|name| format!("operators.coreos.com/{name}"));
+            assert_eq!(
+                component_label(package, namespace),
+                expected,
+                "{package} {namespace}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_label_of_another_prefix_names_no_operator() {
+        let rows = [
+            ("operators.coreos.com/demo.golden", Some("demo.golden")),
+            ("operators.coreos.com/", None),
+            ("operators.example.com/demo", None),
+            ("olm.managed", None),
+        ];
+        for (label, name) in rows {
+            assert_eq!(operator_of_component(label), name, "{label}");
+        }
+    }
 }

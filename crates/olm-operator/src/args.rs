@@ -1,6 +1,6 @@
 //! Flags as typed, named as on clusters today.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use clap::{ArgAction, Parser};
 use go_compat::duration::{self, Signed};
@@ -31,7 +31,7 @@ pub struct Args {
     /// Print the version and exit.
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
     pub version: bool,
-    /// Namespaces that keep copied ClusterServiceVersions although copying is switched off. Accepted, not used yet.
+    /// Namespaces that keep copied ClusterServiceVersions although copying is switched off.
     #[arg(
         long = "protectedCopiedCSVNamespaces",
         default_value = "",
@@ -92,6 +92,12 @@ impl Args {
         })
     }
 
+    /// Namespaces that keep copies where these are switched off.
+    pub(crate) fn protected_namespaces(&self) -> BTreeSet<String> {
+        let names = self.protected_copied_csv_namespaces.split(',').map(str::trim);
+        names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    }
+
     /// Flags that were given and have no effect in this build.
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [
@@ -101,10 +107,6 @@ impl Args {
             (
                 "--writePackageServerStatusName",
                 !self.write_package_server_status_name.is_empty(),
-            ),
-            (
-                "--protectedCopiedCSVNamespaces",
-                !self.protected_copied_csv_namespaces.is_empty(),
             ),
         ];
         given
@@ -171,6 +173,13 @@ mod tests {
             error,
             "both --tls-key and --tls-crt must be provided for TLS to be enabled"
         );
+    }
+
+    #[test]
+    fn protected_namespaces_are_a_list_in_which_blanks_do_not_count() {
+        let args = parse(&["--protectedCopiedCSVNamespaces=b, a,,"]);
+        assert_eq!(Vec::from_iter(args.protected_namespaces()), ["a", "b"]);
+        assert!(parse(&[]).protected_namespaces().is_empty());
     }
 
     #[test]

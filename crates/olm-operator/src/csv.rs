@@ -20,6 +20,7 @@ pub(crate) mod decide;
 pub(crate) mod deployment;
 mod failure_cause;
 pub(crate) mod health;
+pub(crate) mod held_up;
 pub(crate) mod install;
 pub(crate) mod observe;
 pub(crate) mod observed;
@@ -27,29 +28,31 @@ pub(crate) mod rbac;
 pub(crate) mod removal;
 pub(crate) mod replacement;
 pub(crate) mod requirements;
+pub(crate) mod serving;
 pub(crate) mod status;
 pub(crate) mod strategy;
 pub(crate) mod triggers;
 pub(crate) mod upgrade;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
+use olm_api::labels;
 use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
     event::regarding,
     outcome::Outcomes,
-    plan::Plan,
+    plan::{Action, Plan},
 };
 
 use crate::csv::{decide::transitions::Verdict, observe::Reader, observed::Observed};
 
 /// Field manager of what an install applies.
-pub(crate) const FIELD_MANAGER: &str = "olm-operator/csv";
+pub(crate) const FIELD_MANAGER: &str = labels::FIELD_MANAGER_CSV;
 
 pub(crate) struct Csv {
     /// Where observations come from.
@@ -61,7 +64,8 @@ impl Reconciler for Csv {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = ();
+    /// When the writes began to be refused, if those of the last round were.
+    type Memory = Timestamp;
 
     const NAME: &'static str = "csv";
 
@@ -73,11 +77,23 @@ impl Reconciler for Csv {
         self.reader.observe(key).await
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, now)
+    fn unobserved(&self, key: &NamespacedName, error: &ObserveError) -> Option<Action> {
+        let csv = self.reader.stores.csvs.get_key(key)?;
+        status::unobserved(&csv, error)
     }
 
-    fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+    fn decide(observed: &Observed, refused_since: Option<&Timestamp>, now: Timestamp) -> (Plan, Verdict) {
+        let (plan, mut verdict) = decide::decide(observed, now);
+        verdict.refused_since = refused_since.copied();
+        (plan, verdict)
+    }
+
+    fn status(
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate<Timestamp> {
         status::status(observed, verdict, outcomes, now)
     }
 }

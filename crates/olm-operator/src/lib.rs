@@ -7,13 +7,23 @@
 // Rows of test tables are literals, handed over as they stand.
 #![cfg_attr(test, allow(clippy::needless_pass_by_value))]
 
+mod adoption;
+mod api_role;
 pub mod args;
+mod component;
+mod copied_csv;
 mod csv;
+mod csv_sketch;
+mod group_role;
 mod metrics;
 mod mislabelled_csv;
 mod namespace;
+mod olm_config;
+mod operator;
 mod operator_condition;
 mod operator_group;
+mod operator_sketch;
+mod orphaned_caller;
 mod owner;
 #[doc(hidden)]
 pub mod rounds;
@@ -21,3 +31,4 @@ pub mod run;
 pub mod stores;
 #[cfg(test)]
 mod test_env;
+mod user_role;

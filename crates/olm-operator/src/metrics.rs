@@ -12,6 +12,9 @@ use kube::ResourceExt;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::metrics::Metrics;
 use olm_runtime::store::{Change, Store};
+use olm_runtime::{Timestamp, clock};
+
+const SECONDS_OF_A_DAY: i64 = 24 * 60 * 60;
 
 /// What a ClusterServiceVersion without a version is said to have.
 const NO_VERSION: &str = "0.0.0";
@@ -38,6 +41,19 @@ pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
         "CSV is not installed",
         ["namespace", "name", "version", "phase", "reason"],
         move || all.list().iter().filter_map(abnormal).collect(),
+    );
+    let all = csvs.clone();
+    metrics.gauges(
+        "olm_csv_certificate_days_left",
+        "Days until the first serving certificate of a CSV ends",
+        ["namespace", "name"],
+        move || {
+            let now = clock::now();
+            let csvs = all.list();
+            csvs.iter()
+                .filter_map(|csv| certificate_days_left(csv, now))
+                .collect()
+        },
     );
     let upgrades = metrics.counter("csv_upgrade_count", "Monotonic count of CSV upgrades");
     csvs.on_change(move |change| {
@@ -70,6 +86,14 @@ fn abnormal(csv: &Arc<ClusterServiceVersion>) -> Option<([String; 5], i64)> {
         ],
         1,
     ))
+}
+
+/// The series of one with certificates. The status says when they are replaced, which is a day before the first of them ends.
+fn certificate_days_left(csv: &Arc<ClusterServiceVersion>, now: Timestamp) -> Option<([String; 2], i64)> {
+    let rotated = csv.status.as_ref()?.certs_rotate_at.as_ref()?.0;
+    let left = rotated.as_second().saturating_sub(now.as_second());
+    let days = left.div_euclid(SECONDS_OF_A_DAY).saturating_add(1);
+    Some(([csv.namespace().unwrap_or_default(), csv.name_any()], days))
 }
 
 fn identity(csv: &ClusterServiceVersion) -> [String; 3] {

@@ -1,10 +1,8 @@
 //! ClusterServiceVersions that pass for copies: the label `olm.copiedFrom` comes off.
 //!
-//! Copies, of which a cluster may have thousands, are not watched, and the label tells them from the others. Whoever may update
+//! The label tells copies from the others, and controllers of the others see nothing that has it. Whoever may update
 //! a ClusterServiceVersion could hide it with that label, and keep it and its rights from ever going. But copies never have the
 //! finalizer that OLM gives its own ([`ClusterServiceVersion::is_copied`]): one that has it loses the label, and is seen again.
-//!
-//! The store behind this reads metadata and keeps only what has both, so copies cost no memory here.
 
 pub(crate) mod triggers;
 
@@ -12,7 +10,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{ResourceExt, core::PartialObjectMeta};
 use olm_api::{condition::csv as reason, labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::{
     NamespacedName, Timestamp,
@@ -24,9 +21,7 @@ use olm_runtime::{
 };
 use serde_json::json;
 
-use crate::stores::Stores;
-
-type Metadata = PartialObjectMeta<ClusterServiceVersion>;
+use crate::{csv_sketch::Sketch, stores::Stores};
 
 pub(crate) struct MislabelledCsvs {
     pub(crate) stores: Stores,
@@ -35,40 +30,52 @@ pub(crate) struct MislabelledCsvs {
 #[async_trait]
 impl Reconciler for MislabelledCsvs {
     type Key = NamespacedName;
-    type Observed = Arc<Metadata>;
+    type Observed = Arc<Sketch>;
     type Verdict = ();
     type Memory = ();
 
     const NAME: &'static str = "mislabelled-csv";
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
-        let found = self.stores.mislabelled_csvs.get_key(key)?;
+        let found = find(&self.stores, key)?;
         Some(about(&found))
     }
 
-    async fn observe(&self, key: &NamespacedName) -> Result<Option<Arc<Metadata>>, ObserveError> {
-        Ok(self.stores.mislabelled_csvs.get_key(key))
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Arc<Sketch>>, ObserveError> {
+        Ok(find(&self.stores, key))
     }
 
-    fn decide(observed: &Arc<Metadata>, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
+    fn decide(observed: &Arc<Sketch>, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
         (decide(observed), ())
     }
 
-    fn status(_: &Arc<Metadata>, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+    fn status(_: &Arc<Sketch>, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
         StatusUpdate::default()
     }
 }
 
-fn about(found: &Metadata) -> ObjectReference {
-    reference::<ClusterServiceVersion>(&NamespacedName::from_object(found), found.uid())
+fn find(stores: &Stores, key: &NamespacedName) -> Option<Arc<Sketch>> {
+    stores
+        .csv_sketches
+        .get_key(key)
+        .filter(|found| is_mislabelled(found))
+}
+
+/// True when it has the label, and the finalizer that no copy has.
+fn is_mislabelled(found: &Sketch) -> bool {
+    found.original().is_some_and(|original| original.is_mislabelled)
+}
+
+fn about(found: &Sketch) -> ObjectReference {
+    reference::<ClusterServiceVersion>(found.key(), found.uid().map(str::to_owned))
 }
 
 /// The label comes off; the controllers of ClusterServiceVersions go on from there.
-pub(crate) fn decide(found: &Metadata) -> Plan {
-    let target =
-        Target::of::<ClusterServiceVersion>(&found.namespace().unwrap_or_default(), &found.name_any());
+pub(crate) fn decide(found: &Sketch) -> Plan {
+    let key = found.key();
+    let target = Target::of::<ClusterServiceVersion>(&key.namespace, &key.name);
     let guard = Guard {
-        uid: found.uid(),
+        uid: found.uid().map(str::to_owned),
         // It has the finalizer and the label in this version; of another nobody knows.
         resource_version: found.resource_version(),
     };

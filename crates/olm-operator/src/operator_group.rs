@@ -23,12 +23,12 @@ mod trigger_rows;
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use kube::{Client, ResourceExt, core::Selector};
 use olm_api::{
     api_key::{ApiSet, parse_api_set},
     install_mode::NAMESPACE_ALL,
-    labels,
+    labels::{self, operator_group_uid_label},
     v1::OperatorGroup,
 };
 use olm_runtime::{
@@ -50,7 +50,7 @@ use crate::{
 pub(crate) enum Targets {
     /// The group selects namespaces, and its status does not say so yet.
     Unresolved,
-    /// What the group selects makes no sense; for people.
+    /// What the group selects makes no sense, and nothing has been resolved yet; for people.
     Invalid(String),
     /// These; empty when nothing is selected, `""` alone for all.
     Namespaces(BTreeSet<String>),
@@ -66,6 +66,8 @@ pub(crate) struct Group {
     pub(crate) resource_version: Option<String>,
     /// Where its operators work.
     pub(crate) targets: Targets,
+    /// Labels it selects its namespaces by, if it does so.
+    pub(crate) selector: Option<LabelSelector>,
     /// The list of provided APIs is the user's.
     pub(crate) static_apis: bool,
     /// Failed operators may be upgraded (`upgradeStrategy`).
@@ -89,13 +91,19 @@ impl Group {
                 .cloned()
                 .collect()
         };
-        let targets = match Selection::read(&group.spec) {
-            Err(text) => Targets::Invalid(text),
+        let selection = Selection::read(&group.spec);
+        let selector = match selection {
+            Ok(Selection::Labels(_)) => group.spec.selector.clone(),
+            _ => None,
+        };
+        let targets = match selection {
+            // The status keeps the targets that the group had, and so do its members: a slip in the spec stops nobody who runs.
+            Err(text) if resolved().is_empty() => Targets::Invalid(text),
             Ok(Selection::Labels(selector)) if !matches_any(&selector) => {
                 Targets::Namespaces(BTreeSet::new())
             }
             Ok(_) if resolved().is_empty() => Targets::Unresolved,
-            Ok(_) => Targets::Namespaces(resolved()),
+            Ok(_) | Err(_) => Targets::Namespaces(resolved()),
         };
         let service_account = group.spec.service_account().map(str::to_owned);
         let found = group
@@ -109,6 +117,7 @@ impl Group {
             uid: group.uid().unwrap_or_default(),
             resource_version: group.resource_version(),
             targets,
+            selector,
             static_apis: group.spec.static_provided_apis == Some(true),
             fail_forward: group.spec.allows_fail_forward(),
             service_account,
@@ -119,6 +128,19 @@ impl Group {
     /// True when the operators of this group work in all namespaces.
     pub(crate) fn targets_all(&self) -> bool {
         matches!(&self.targets, Targets::Namespaces(targets) if is_all(targets.iter()))
+    }
+
+    /// What selects the namespaces in which the webhooks of its operators are called: all of them, those with its labels, or those
+    /// that OLM marks as its targets.
+    pub(crate) fn namespace_selector(&self) -> LabelSelector {
+        match &self.selector {
+            Some(selector) => selector.clone(),
+            None if self.targets_all() => LabelSelector::default(),
+            None => LabelSelector {
+                match_labels: Some([(operator_group_uid_label(&self.uid), String::new())].into()),
+                match_expressions: None,
+            },
+        }
     }
 
     /// The targets as they count for intersection with other groups.

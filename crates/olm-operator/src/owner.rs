@@ -7,6 +7,8 @@ use kube::Resource;
 use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
 
+use crate::component;
+
 /// Bytes a label's value takes at most.
 pub(crate) const MAX_LABEL_BYTES: usize = 63;
 
@@ -20,6 +22,13 @@ pub(crate) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
         (labels::OWNER_NAMESPACE.to_owned(), namespace),
         (labels::OWNER_KIND.to_owned(), labels::OWNER_KIND_CSV.to_owned()),
     ])
+}
+
+/// [`labels()`], and those by which what is made for `csv` is a component of the same Operators.
+pub(crate) fn marks(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
+    let mut marks = component::shared_labels(&csv.metadata);
+    marks.extend(labels(csv));
+    marks
 }
 
 /// Reference to `csv` as the owner of an object of its namespace: not its controller, and not in the way of a
@@ -46,10 +55,32 @@ pub(crate) fn selector(namespace: &str, name: &str) -> String {
     )
 }
 
+/// Labels of the ClusterRoles made for an OperatorGroup: the three owner labels and the mark of the filtered caches.
+pub(crate) fn group_labels(group: &NamespacedName) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::MANAGED.to_owned(), labels::TRUE.to_owned()),
+        (labels::OWNER.to_owned(), group.name.clone()),
+        (labels::OWNER_NAMESPACE.to_owned(), group.namespace.clone()),
+        (
+            labels::OWNER_KIND.to_owned(),
+            labels::OWNER_KIND_OPERATOR_GROUP.to_owned(),
+        ),
+    ])
+}
+
 /// The ClusterServiceVersion named by the owner labels, if all three are there.
 pub(crate) fn labelled(metadata: &ObjectMeta) -> Option<NamespacedName> {
+    labelled_as(labels::OWNER_KIND_CSV, metadata)
+}
+
+/// The OperatorGroup named by the owner labels, if all three are there.
+pub(crate) fn labelled_group(metadata: &ObjectMeta) -> Option<NamespacedName> {
+    labelled_as(labels::OWNER_KIND_OPERATOR_GROUP, metadata)
+}
+
+fn labelled_as(kind: &str, metadata: &ObjectMeta) -> Option<NamespacedName> {
     let found = metadata.labels.as_ref()?;
-    (found.get(labels::OWNER_KIND)? == labels::OWNER_KIND_CSV)
+    (found.get(labels::OWNER_KIND)? == kind)
         .then(|| {
             Some(NamespacedName::new(
                 found.get(labels::OWNER_NAMESPACE)?,
@@ -169,5 +200,10 @@ mod tests {
             ("olm.owner.kind", "OperatorGroup"),
         ];
         assert_eq!(labelled(&with(&group)), None);
+        assert_eq!(
+            labelled_group(&with(&group)),
+            Some(NamespacedName::new("ns", "a"))
+        );
+        assert_eq!(labelled_group(&with(&full)), None);
     }
 }

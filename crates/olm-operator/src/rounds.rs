@@ -11,7 +11,7 @@ pub fn of_csv(
     key: &NamespacedName,
     now: Timestamp,
     act: impl FnOnce(&Plan) -> Outcomes,
-) -> Option<StatusUpdate> {
+) -> Option<StatusUpdate<Timestamp>> {
     let observed = csv::observe::from_stores(stores, key)?;
     csv::observe::needs_subscription(&observed);
     let (plan, verdict) = csv::decide::decide(&observed, now);

@@ -4,7 +4,7 @@
 mod tests;
 mod wiring;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use olm_runtime::{
     client, discovery::Discovery, driver::Runner, metrics::Metrics, process, queue::Queue, store::StoreSet,
@@ -12,16 +12,24 @@ use olm_runtime::{
 use tokio::task::JoinSet;
 
 use crate::{
+    adoption::Adoptions,
+    api_role::{ApiRoles, ServedBy},
     args::Args,
+    copied_csv::{CopiedCsvs, CopyKey, content::Contents},
     csv::{
         Csv,
         observe::{Reader, accounts::KnownAccounts},
+        serving::certificate::CertificateMaker,
     },
+    group_role::GroupRoles,
     metrics,
     mislabelled_csv::MislabelledCsvs,
     namespace::Namespaces,
+    olm_config::OlmConfigs,
+    operator::Operators,
     operator_condition::OperatorConditions,
     operator_group::OperatorGroups,
+    orphaned_caller::{CallerKey, OrphanedCallers},
     stores::Stores,
 };
 
@@ -30,15 +38,31 @@ const WORKERS: usize = 4;
 /// Rounds of one namespace at a time: whatever they wait for, there are workers left for the others.
 const WORKERS_OF_A_NAMESPACE: usize = 2;
 
+/// Copies written at a time: most of it is waiting for the API server.
+const WORKERS_OF_COPIES: usize = 8;
+/// The same for originals of one namespace.
+const COPIES_OF_A_NAMESPACE: usize = 6;
+
 /// The queues of the controllers.
 #[derive(Clone)]
 pub(crate) struct Queues {
     pub(crate) csvs: Queue<olm_runtime::NamespacedName>,
+    pub(crate) copies: Queue<CopyKey>,
     /// ClusterServiceVersions that pass for copies.
     pub(crate) mislabelled_csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
+    /// APIServices and configurations of webhooks whose owner may be gone.
+    pub(crate) orphaned_callers: Queue<CallerKey>,
+    pub(crate) olm_configs: Queue<olm_runtime::NamespacedName>,
+    /// OperatorGroups, for their ClusterRoles.
+    pub(crate) group_roles: Queue<olm_runtime::NamespacedName>,
+    /// What serves APIs, for the ClusterRoles of these.
+    pub(crate) api_roles: Queue<ServedBy>,
+    pub(crate) operators: Queue<olm_runtime::NamespacedName>,
+    /// Namespaces whose operators may lack components.
+    pub(crate) adoptions: Queue<olm_runtime::NamespacedName>,
 }
 
 impl Default for Queues {
@@ -47,10 +71,18 @@ impl Default for Queues {
         let fair = || Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE);
         Self {
             csvs: fair(),
+            // Of whose originals there are ten thousand copies holds nobody else up.
+            copies: Queue::fair(|key| &key.from, COPIES_OF_A_NAMESPACE),
             mislabelled_csvs: fair(),
             groups: fair(),
             conditions: fair(),
             namespaces: Queue::new(),
+            orphaned_callers: Queue::new(),
+            olm_configs: Queue::new(),
+            group_roles: fair(),
+            api_roles: Queue::new(),
+            operators: Queue::new(),
+            adoptions: Queue::new(),
         }
     }
 }
@@ -66,26 +98,61 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
-    let (set, start) = controllers(&client, &metrics);
+    let (set, start) = controllers(&client, args.protected_namespaces(), &metrics);
     process::run(client, set, args.health_addr, metrics, start).await?;
     Ok(())
 }
 
-/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready.
+/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready. The namespaces
+/// `protected` keep copies of ClusterServiceVersions where these are switched off.
 pub fn controllers(
     client: &kube::Client,
+    protected: BTreeSet<String>,
     metrics: &Metrics,
 ) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
     let mut set = StoreSet::new();
     let stores = Stores::register(&mut set, client);
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
-    wiring::connect(&stores, &queues);
+    // What is known is forgotten before whoever asks for it is woken.
     let accounts = KnownAccounts::follow(&stores.account_news);
+    wiring::connect(&stores, &queues);
     let client = client.clone();
     (set, move |runner: &Runner| {
-        start(runner, &stores, &queues, client, accounts)
+        let protected = Arc::new(protected);
+        let copies = CopiedCsvs {
+            stores: stores.clone(),
+            contents: Contents::new(client.clone()),
+            protected: Arc::clone(&protected),
+        };
+        let configs = OlmConfigs {
+            stores: stores.clone(),
+            protected,
+        };
+        let mut workers = start(runner, &stores, &queues, client.clone(), accounts);
+        runner.spawn(&mut workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
+        runner.spawn(&mut workers, &Arc::new(configs), &queues.olm_configs, 1);
+        start_user_roles(runner, &mut workers, &stores, &queues, client);
+        workers
     })
+}
+
+fn start_user_roles(
+    runner: &Runner,
+    workers: &mut JoinSet<()>,
+    stores: &Stores,
+    queues: &Queues,
+    client: kube::Client,
+) {
+    let groups = GroupRoles {
+        stores: stores.clone(),
+        client,
+    };
+    runner.spawn(workers, &Arc::new(groups), &queues.group_roles, WORKERS);
+    let apis = ApiRoles {
+        stores: stores.clone(),
+    };
+    runner.spawn(workers, &Arc::new(apis), &queues.api_roles, WORKERS);
 }
 
 fn start(
@@ -101,6 +168,7 @@ fn start(
         discovery: Discovery::new(client.clone()),
         accounts,
         client: client.clone(),
+        certificates: CertificateMaker,
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
     let mislabelled_csvs = MislabelledCsvs {
@@ -117,6 +185,11 @@ fn start(
         client: client.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(groups), &queues.groups, WORKERS);
+    let orphans = OrphanedCallers {
+        stores: stores.clone(),
+        client: client.clone(),
+    };
+    runner.spawn(&mut workers, &Arc::new(orphans), &queues.orphaned_callers, 1);
     let conditions = OperatorConditions {
         stores: stores.clone(),
         client,
@@ -126,5 +199,13 @@ fn start(
         stores: stores.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(namespaces), &queues.namespaces, WORKERS);
+    let operators = Operators {
+        stores: stores.clone(),
+    };
+    runner.spawn(&mut workers, &Arc::new(operators), &queues.operators, WORKERS);
+    let adoptions = Adoptions {
+        stores: stores.clone(),
+    };
+    runner.spawn(&mut workers, &Arc::new(adoptions), &queues.adoptions, WORKERS);
     workers
 }

@@ -1,11 +1,17 @@
 //! The reflectors of this binary, each pruned of what nobody reads.
 
 mod custom_resource_definition;
+pub(crate) mod deployment;
+mod proxy;
+mod serving_secret;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
     api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::{Deployment, ReplicaSet},
-        core::v1::{Namespace, ServiceAccount},
+        core::v1::{Namespace, Service, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -13,21 +19,34 @@ use k8s_openapi::{
 use kube::{Client, core::PartialObjectMeta};
 use olm_api::{
     labels, permission,
-    v1::OperatorGroup,
-    v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Step, StepStatus, Subscription},
+    v1::{OLMConfig, OperatorGroup},
+    v1alpha1::{
+        ClusterServiceVersion, InstallPlan, InstallPlanPhase, InstallPlanSpec, Step, StepStatus, Subscription,
+    },
     v2::OperatorCondition,
 };
-use olm_runtime::store::{News, Store, StoreSet, Watch};
+use olm_runtime::{
+    NamespacedName,
+    store::{News, Store, StoreSet, Watch},
+};
+
+use crate::{
+    component,
+    csv_sketch::{CsvSketch, Sketch},
+    operator_sketch::{OperatorSketch, StatusHash},
+};
 
 pub(crate) use custom_resource_definition::CustomResourceDefinition;
+pub(crate) use proxy::ClusterProxy;
+pub(crate) use serving_secret::ServingSecret;
 
 /// Everything this binary watches.
 #[derive(Clone)]
 pub struct Stores {
     /// ClusterServiceVersions, copies left out.
     pub csvs: Store<ClusterServiceVersion>,
-    /// ClusterServiceVersions with the label of copies and with the finalizer that no copy has.
-    pub(crate) mislabelled_csvs: Store<PartialObjectMeta<ClusterServiceVersion>>,
+    /// Of all ClusterServiceVersions, copies among them, what is needed to keep copies like their originals.
+    pub(crate) csv_sketches: Store<Sketch>,
     /// OperatorGroups.
     pub groups: Store<OperatorGroup>,
     /// OperatorConditions.
@@ -54,7 +73,21 @@ pub struct Stores {
     /// CustomResourceDefinitions, without their schemas.
     pub(crate) crds: Store<CustomResourceDefinition>,
     pub(crate) api_services: Store<APIService>,
+    /// Services that OLM made.
+    pub(crate) services: Store<Service>,
+    /// Secrets that OLM made, without private keys.
+    pub(crate) secrets: Store<ServingSecret>,
+    /// Configurations of validating webhooks that OLM made.
+    pub(crate) validating_webhooks: Store<ValidatingWebhookConfiguration>,
+    /// Configurations of mutating webhooks that OLM made.
+    pub(crate) mutating_webhooks: Store<MutatingWebhookConfiguration>,
     pub(crate) namespaces: Store<PartialObjectMeta<Namespace>>,
+    /// Settings; only the one called `cluster` counts.
+    pub(crate) olm_configs: Store<OLMConfig>,
+    /// The proxy of the whole cluster.
+    pub(crate) proxy: ClusterProxy,
+    /// Of Operators, a hash of their status.
+    pub(crate) operators: Store<OperatorSketch>,
 }
 
 impl Stores {
@@ -66,16 +99,12 @@ impl Stores {
                     .label_absent(labels::COPIED_FROM)
                     .prune(prune_csv),
             ),
-            mislabelled_csvs: set.add_metadata(
-                Watch::new(client)
-                    .label_exists(labels::COPIED_FROM)
-                    .with_finalizer(labels::FINALIZER_CSV_CLEANUP),
-            ),
+            csv_sketches: set.add_projected::<CsvSketch>(Watch::new(client)),
             groups: set.add(Watch::new(client).prune(prune_group)),
             conditions: set.add(Watch::new(client)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
             install_plans: set.add(Watch::new(client).prune(prune_install_plan)),
-            deployments: set.add(managed(client).prune(prune_deployment)),
+            deployments: set.add(managed(client).prune(deployment::prune)),
             replica_sets: set.add_metadata(managed(client)),
             accounts: set.add_metadata(managed(client)),
             account_news: set.add_news(Watch::new(client)),
@@ -85,18 +114,39 @@ impl Stores {
             cluster_role_bindings: set.add(managed(client)),
             crds: set.add(Watch::new(client).prune(CustomResourceDefinition::prune)),
             api_services: set.add(Watch::new(client).prune(prune_api_service)),
+            services: set.add(managed(client).prune(prune_service)),
+            secrets: set.add(managed(client).prune(ServingSecret::prune)),
+            validating_webhooks: set.add(managed(client)),
+            mutating_webhooks: set.add(managed(client)),
             namespaces: set.add_metadata(Watch::new(client)),
+            olm_configs: set.add(Watch::new(client)),
+            proxy: ClusterProxy::register(set, client),
+            operators: set.add_projected::<StatusHash>(Watch::new(client)),
         }
     }
 }
 
 impl Stores {
+    /// The ClusterRoles with OLM's mark that have one of these names, by name.
+    pub(crate) fn cluster_roles_called(
+        &self,
+        names: impl IntoIterator<Item = String>,
+    ) -> BTreeMap<String, Arc<ClusterRole>> {
+        let found = names.into_iter().filter_map(|name| {
+            let role = self
+                .cluster_roles
+                .get_key(&NamespacedName::cluster(name.as_str()))?;
+            Some((name, role))
+        });
+        found.collect()
+    }
+
     /// Stores that nothing feeds, for models of a cluster.
     #[doc(hidden)]
     pub fn empty() -> Self {
         Self {
             csvs: Store::new(),
-            mislabelled_csvs: Store::new(),
+            csv_sketches: Store::projected(),
             groups: Store::new(),
             conditions: Store::new(),
             subscriptions: Store::new(),
@@ -111,7 +161,14 @@ impl Stores {
             cluster_role_bindings: Store::new(),
             crds: Store::new(),
             api_services: Store::new(),
+            services: Store::new(),
+            secrets: Store::new(),
+            validating_webhooks: Store::new(),
+            mutating_webhooks: Store::new(),
             namespaces: Store::new(),
+            olm_configs: Store::new(),
+            proxy: ClusterProxy::none(),
+            operators: Store::projected(),
         }
     }
 }
@@ -175,22 +232,23 @@ pub fn prune_group(group: &mut OperatorGroup) {
 /// Takes out of a Subscription what nobody reads.
 pub fn prune_subscription(subscription: &mut Subscription) {
     subscription.metadata.annotations = None;
-    subscription.metadata.labels = None;
+    component::keep_labels(&mut subscription.metadata);
     if let Some(status) = &mut subscription.status {
-        status.conditions = Vec::new().into();
         status.catalog_health = Vec::new().into();
-        status.install_plan_ref = None;
         status.install_plan = None;
     }
 }
 
-/// What a plan proves: that its steps made Roles and RoleBindings. A step's manifest becomes the permissions hash of the object it
+/// What a plan proves: that its steps made Roles and RoleBindings; and what an Operator tells of it. A step's manifest becomes the permissions hash of the object it
 /// carries, or nothing when it refers to an object elsewhere.
 pub(crate) fn prune_install_plan(plan: &mut InstallPlan) {
     plan.metadata.annotations = None;
-    plan.metadata.labels = None;
+    component::keep_labels(&mut plan.metadata);
     plan.metadata.owner_references = None;
-    plan.spec = Default::default();
+    plan.spec = InstallPlanSpec {
+        generation: plan.spec.generation,
+        ..InstallPlanSpec::default()
+    };
     let Some(status) = plan.status.take() else {
         return;
     };
@@ -243,19 +301,18 @@ fn permissions_hash(step: &Step) -> Option<String> {
     }
 }
 
-/// Of the spec only the annotations of the pods and the selector are read; what the rest should be is in the hash.
-pub(crate) fn prune_deployment(deployment: &mut Deployment) {
-    deployment.metadata.annotations = None;
-    if let Some(spec) = &mut deployment.spec {
-        spec.template.spec = None;
-        if let Some(metadata) = &mut spec.template.metadata {
-            metadata.labels = None;
-        }
-    }
+/// Catalogs have Services, too; of these nobody here reads anything.
+pub(crate) fn prune_service(service: &mut Service) {
+    service.status = None;
+    service.metadata.annotations = None;
 }
 
+/// Only of those that OLM made more is read than whether they are available.
 pub(crate) fn prune_api_service(service: &mut APIService) {
-    service.metadata.annotations = None;
-    service.metadata.labels = None;
-    service.spec = None;
+    let labels = service.metadata.labels.iter().flatten();
+    if labels.into_iter().all(|(key, _)| key != labels::OWNER) {
+        service.metadata.annotations = None;
+        component::keep_labels(&mut service.metadata);
+        service.spec = None;
+    }
 }

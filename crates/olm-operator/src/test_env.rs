@@ -29,6 +29,9 @@ pub(crate) use objects::*;
 
 use crate::{csv::observed::Kind, run};
 
+/// The namespace that keeps copies where these are switched off.
+pub(crate) const PROTECTED: &str = "protected";
+
 /// Kind, namespace and name.
 pub(crate) type Key = (String, String, String);
 
@@ -140,6 +143,13 @@ impl TestEnv {
         };
         let text = |field: &str| csv["status"][field].as_str().unwrap_or("-").to_owned();
         format!("{} {}: {}", text("phase"), text("reason"), text("message"))
+    }
+
+    /// Names of all ClusterRoles but those for users.
+    pub(crate) fn cluster_roles(&self) -> Vec<String> {
+        let mut names = self.names("ClusterRole");
+        names.retain(|name| !is_for_users(name));
+        names
     }
 
     pub(crate) fn names(&self, kind: &str) -> Vec<String> {
@@ -260,7 +270,8 @@ impl TestEnv {
 async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
     let registered = Metrics::registered().unwrap();
     *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
-    let (set, start) = run::controllers(&client, &registered);
+    let protected = BTreeSet::from([PROTECTED.to_owned()]);
+    let (set, start) = run::controllers(&client, protected, &registered);
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
     let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;

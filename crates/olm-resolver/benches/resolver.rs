@@ -22,7 +22,9 @@ use olm_resolver::solver::{Constraint, Instance, Outcome, VariableId, solve};
 use olm_resolver::{Catalog, CatalogKey, Problem, Snapshot, Subscription, resolve};
 
 /// Target P14 for the mean over the recorded cases.
-const TARGET: Duration = Duration::from_micros(500);
+const TARGET: Duration = Duration::from_micros(60);
+/// The same for the longest of them.
+const LONGEST: Duration = Duration::from_millis(2);
 
 fn main() {
     recorded();
@@ -77,9 +79,13 @@ fn recorded() {
         longest = longest.max(spent);
     }
     let mean = mean(total, problems.len());
-    let verdict = if mean <= TARGET { "met" } else { "missed" };
+    let verdict = if mean <= TARGET && longest <= LONGEST {
+        "met"
+    } else {
+        "missed"
+    };
     println!(
-        "P14 recorded cases: {} over {} entries, mean {mean:?}, longest {longest:?}; target {TARGET:?} {verdict} (catalog \
+        "P14 recorded cases: {} over {} entries, mean {mean:?}, longest {longest:?}; target {TARGET:?} and {LONGEST:?} {verdict} (catalog \
          read in {read:?}, indexed in {indexed:?})",
         problems.len(),
         entries.len()
@@ -130,7 +136,9 @@ fn generated() {
 
 /// Catalogs of up to 100,000 bundles: packages of ten, every tenth requires an API of another package.
 fn growth() {
-    println!("growth: bundles, indexed in, 20 subscriptions resolved in (mean of 20 runs)");
+    println!(
+        "growth: bundles, indexed in (target 400 ms for 100,000), 20 subscriptions resolved in (mean of 20 runs)"
+    );
     for bundles in [1_000, 3_000, 10_000, 30_000, 100_000] {
         let entries: Vec<BundleEntry> = (0..bundles).map(|index| bundle(index, bundles)).collect();
         let start = Instant::now();

@@ -10,6 +10,7 @@ use kube::{
     api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::Request,
 };
+use olm_api::labels;
 use serde_json::{Value, json};
 
 use crate::{
@@ -139,11 +140,16 @@ impl Executor {
     }
 }
 
-/// What a write returned, without what no status is made of and may be a MiB: the outcomes of a round are kept to its end.
+/// What a write returned, without what no status is made of and may be a MiB, as the outcomes of a round are kept to its end; and
+/// without what a Secret holds.
 fn without_bulk(mut object: Value) -> Value {
-    let is_definition = object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition");
-    if let Some(map) = object.as_object_mut().filter(|_| is_definition) {
-        map.remove("spec");
+    let left_out = match object.get("kind").and_then(Value::as_str) {
+        Some("CustomResourceDefinition") => "spec",
+        Some("Secret") => "data",
+        _ => "",
+    };
+    if let Some(map) = object.as_object_mut() {
+        map.remove(left_out);
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
@@ -217,6 +223,13 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
             manager,
             ..
         } => apply_request(target, object, manager)?,
+        Action::ApplySecret {
+            target,
+            object,
+            data,
+            manager,
+            ..
+        } => apply_request(target, &data.within(object), manager)?,
         Action::Create { target, object, .. } => {
             let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
             let request = collection(target).create(&PostParams::default(), body);
@@ -229,6 +242,12 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
             guard,
             ..
         } => patch_request(target, patch, *subresource, guard)?,
+        Action::Replace {
+            target,
+            object,
+            subresource,
+            ..
+        } => replace_request(target, object, *subresource)?,
         Action::Delete {
             target,
             uid,
@@ -289,12 +308,29 @@ fn patch_request(
             patch["metadata"][field] = json!(value);
         }
     }
-    let params = PatchParams::default();
+    let params = PatchParams {
+        field_manager: Some(labels::FIELD_MANAGER_PATCH.to_owned()),
+        ..PatchParams::default()
+    };
     let patch = Patch::Merge(&patch);
     let name = name_of(target)?;
     match subresource {
         Some(sub) => collection(target).patch_subresource(sub, name, &params, &patch),
         None => collection(target).patch(name, &params, &patch),
+    }
+    .map_err(|error| error.to_string())
+}
+
+fn replace_request(
+    target: &Target,
+    object: &Value,
+    subresource: Option<&str>,
+) -> Result<http::Request<Vec<u8>>, String> {
+    let (name, params) = (name_of(target)?, PostParams::default());
+    let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
+    match subresource {
+        Some(sub) => collection(target).replace_subresource(sub, name, &params, body),
+        None => collection(target).replace(name, &params, body),
     }
     .map_err(|error| error.to_string())
 }

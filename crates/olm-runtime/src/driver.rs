@@ -39,6 +39,10 @@ const LONGEST_BACKOFF: Duration = CEILING;
 /// A failing round that asks for an earlier look, for a deadline, is not looked at more often than this in the long run.
 const SOONEST_ASKED: Duration = Duration::from_secs(5);
 
+/// How long reads or writes of a key may fail before its status is to say so. Rounds take their time as whole seconds and reads take
+/// some, and after five seconds somebody looks.
+pub const TELL_AFTER: Duration = Duration::from_secs(4);
+
 /// What `status` wants: the patches, what follows from them, and what the next round is to know. `M` is the
 /// [`Reconciler::Memory`].
 #[derive(Debug)]
@@ -76,7 +80,8 @@ impl<M> Default for StatusUpdate<M> {
 /// One key is never in two rounds at once. A round that could not observe, or whose write failed, or that panicked, is
 /// repeated with exponential backoff from 100 ms to 60 s; success resets it. Statuses are written last, each once, even
 /// when an action failed, so that they tell about the failure. A key that keeps writing though nobody else
-/// wants anything of it is slowed down, see [`crate::brake`].
+/// wants anything of it is slowed down, see [`crate::brake`]. Reads that have failed for [`TELL_AFTER`] are told, if the reconciler
+/// knows where.
 ///
 /// # Memory
 /// A reconciler has no state of its own that rounds change. What a round learns and no object holds, such as the words
@@ -104,6 +109,12 @@ pub trait Reconciler: Send + Sync + 'static {
     fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
     /// Reads, and only reads.
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
+    /// The status patch that tells, beside what the object's status says, of reads that keep failing. It may only read what is at
+    /// hand, and should be `None` when that was told already: every failing round asks. The next round that gets as far as
+    /// `status` takes it back.
+    fn unobserved(&self, _key: &Self::Key, _error: &ObserveError) -> Option<Action> {
+        None
+    }
     /// Pure: what is to be written, and what status is to say. `memory` is what the key's last round left.
     fn decide(
         observed: &Self::Observed,
@@ -181,6 +192,8 @@ type KeyStates<R> = BTreeMap<<R as Reconciler>::Key, KeyState<<R as Reconciler>:
 struct KeyState<M> {
     /// Rounds that failed since the last one that did not.
     failures: u32,
+    /// When the first round began of those that could not observe, if the last one could not.
+    unobserved_since: Option<Instant>,
     memory: Option<Arc<M>>,
 }
 
@@ -188,6 +201,7 @@ impl<M> Default for KeyState<M> {
     fn default() -> Self {
         Self {
             failures: 0,
+            unobserved_since: None,
             memory: None,
         }
     }
@@ -209,11 +223,14 @@ impl<R: Reconciler> Worker<R> {
             let round = isolation::isolated(self.round(&key, &mut written).instrument(span)).await;
             let next = round.unwrap_or_else(|panicked| {
                 self.panicked(&key, &panicked.message);
-                Next::Failed(Requeue::AwaitChange)
+                Next::Failed(Requeue::AwaitChange, "panic")
             });
             self.runner
                 .metrics
                 .round_ended(R::NAME, next.result(), started.elapsed());
+            if let Next::Failed(_, why) = next {
+                self.runner.metrics.round_failed(R::NAME, why);
+            }
             if let Some(pause) = self.queue.done_writing(&key, &written) {
                 self.slowed_down(&key, pause);
             }
@@ -229,12 +246,12 @@ impl<R: Reconciler> Worker<R> {
                 self.forget_failures(&key);
                 self.queue.add_after(key, delay);
             }
-            Next::Failed(requeue) => {
+            Next::Failed(requeue, _) => {
                 let backoff = self.backoff(&key);
                 let delay = match requeue {
                     // A deadline may come before the backoff's end. But an observation that is out of date asks for the
                     // next look at once, every time, and must not become a hot loop.
-                    Requeue::After { delay, .. } => delay.clamp(backoff.min(SOONEST_ASKED), backoff),
+                    Requeue::After { delay, .. } => delay.clamp((backoff / 2).min(SOONEST_ASKED), backoff),
                     Requeue::AwaitChange => backoff,
                 };
                 self.queue.add_after(key, delay);
@@ -252,7 +269,8 @@ impl<R: Reconciler> Worker<R> {
             }
             Err(error) => {
                 tracing::warn!(controller = R::NAME, %key, %error, "could not observe, trying again");
-                return Next::Failed(Requeue::AwaitChange);
+                let requeue = self.tell_unobserved(key, &error, started, written).await;
+                return Next::Failed(requeue, "observe");
             }
         };
         let now = whole_seconds(clock::now());
@@ -264,11 +282,11 @@ impl<R: Reconciler> Worker<R> {
         }
         let update = R::status(&observed, verdict, &outcomes, now);
         self.remember(key, update.memory);
-        let mut failed = outcomes.failure().is_some();
+        let mut failed = outcomes.failure().map(|(_, failure)| failure.class.label());
         // A warning tells what was found. It holds whatever became of the writes, and may not come again: what was written
         // before the refused one can be what says that it was told.
         let mut events = plan.events;
-        events.retain(|event| event.warning || !failed);
+        events.retain(|event| event.warning || failed.is_none());
         let mut untold = Vec::new();
         let mut answers = true;
         for patch in &update.patches {
@@ -283,7 +301,8 @@ impl<R: Reconciler> Worker<R> {
                 Outcome::Failed(failure) => {
                     answers = failure.code != 0;
                     // NotFound: the object went away while it was looked at; nothing is left to tell.
-                    failed |= failure.class != FailureClass::NotFound;
+                    let is_news = failure.class != FailureClass::NotFound;
+                    failed = failed.or(is_news.then(|| failure.class.label()));
                     untold.push(patch.target());
                 }
                 Outcome::NotAttempted => untold.push(patch.target()),
@@ -298,16 +317,38 @@ impl<R: Reconciler> Worker<R> {
         }
         tracing::debug!(
             writes = plan.actions.len() + update.patches.len(),
-            failed,
+            failed = failed.unwrap_or_default(),
             elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "round ended"
         );
         let requeue = plan.requeue.sooner(update.requeue);
-        if failed {
-            Next::Failed(requeue)
-        } else {
-            Next::Settled(requeue)
+        match failed {
+            Some(why) => Next::Failed(requeue, why),
+            None => Next::Settled(requeue),
         }
+    }
+
+    /// Tells of reads that have failed for a while; before, says when to look again so that it is told in time.
+    async fn tell_unobserved(
+        &self,
+        key: &R::Key,
+        error: &ObserveError,
+        started: Instant,
+        written: &mut Written,
+    ) -> Requeue {
+        let since = self.change_state(key, |state| *state.unobserved_since.get_or_insert(started));
+        let left = TELL_AFTER.saturating_sub(since.elapsed());
+        if !left.is_zero() {
+            return Requeue::After {
+                delay: left,
+                reason: "reads that fail are told",
+            };
+        }
+        if let Some(patch) = self.reconciler.unobserved(key, error) {
+            let outcome = self.runner.executor.perform(&patch).await;
+            note_write(written, Extent::Status, &patch, &outcome);
+        }
+        Requeue::AwaitChange
     }
 
     fn panicked(&self, key: &R::Key, message: &str) {
@@ -346,7 +387,10 @@ impl<R: Reconciler> Worker<R> {
     }
 
     fn remember(&self, key: &R::Key, memory: Option<R::Memory>) {
-        self.change_state(key, |state| state.memory = memory.map(Arc::new));
+        self.change_state(key, |state| {
+            state.memory = memory.map(Arc::new);
+            state.unobserved_since = None;
+        });
     }
 
     fn forget_failures(&self, key: &R::Key) {
@@ -368,7 +412,7 @@ impl<R: Reconciler> Worker<R> {
         let mut keys = self.lock_keys();
         let mut state = keys.remove(key).unwrap_or_default();
         let result = change(&mut state);
-        if state.failures > 0 || state.memory.is_some() {
+        if state.failures > 0 || state.memory.is_some() || state.unobserved_since.is_some() {
             keys.insert(key.clone(), state);
         }
         result
@@ -394,14 +438,7 @@ fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &
         return;
     };
     written.extent = written.extent.max(extent);
-    let is_status = matches!(
-        action,
-        Action::Patch {
-            subresource: Some("status"),
-            ..
-        }
-    );
-    if is_status {
+    if action.subresource() == Some("status") {
         return;
     }
     let target = action.target();
@@ -422,7 +459,8 @@ fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &
 
 enum Next {
     Settled(Requeue),
-    Failed(Requeue),
+    /// With why, in one word.
+    Failed(Requeue, &'static str),
 }
 
 impl Next {
@@ -430,7 +468,7 @@ impl Next {
         match self {
             Self::Settled(Requeue::AwaitChange) => RoundResult::Success,
             Self::Settled(Requeue::After { .. }) => RoundResult::RequeueAfter,
-            Self::Failed(_) => RoundResult::Error,
+            Self::Failed(..) => RoundResult::Error,
         }
     }
 }

@@ -18,7 +18,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use crate::outcome::{FailureClass, Outcome};
+use crate::outcome::Outcome;
 use crate::plan::Action;
 
 /// Bounds of the histogram of rounds, in seconds. A round that reads and writes nothing takes less than the first; one that
@@ -39,6 +39,7 @@ struct Registered {
     rounds: IntCounterVec,
     errors: IntCounterVec,
     panics: IntCounterVec,
+    failures: IntCounterVec,
     round_seconds: HistogramVec,
     pauses: IntCounterVec,
     queue_depth: Arc<Samples>,
@@ -208,6 +209,11 @@ impl Metrics {
                 "Rounds that panicked, by controller",
                 &["controller"],
             )?,
+            failures: counters(
+                "olm_reconcile_failures_total",
+                "Rounds that failed, by controller and by what first went wrong",
+                &["controller", "reason"],
+            )?,
             round_seconds,
             pauses: counters(
                 "olm_reconcile_pauses_total",
@@ -310,6 +316,11 @@ impl Metrics {
         }
     }
 
+    /// `reason` is `observe`, `panic` or the class of the first refusal.
+    pub(crate) fn round_failed(&self, controller: &str, reason: &str) {
+        self.count(|registered| &registered.failures, &[controller, reason]);
+    }
+
     pub(crate) fn round_panicked(&self, controller: &str) {
         self.count(|registered| &registered.panics, &[controller]);
     }
@@ -328,7 +339,7 @@ impl Metrics {
             Outcome::Done(_) => "done",
             Outcome::Kept => "kept",
             Outcome::Gone => "gone",
-            Outcome::Failed(failure) => class_label(failure.class),
+            Outcome::Failed(failure) => failure.class.label(),
             Outcome::NotAttempted => return,
         };
         self.count(|registered| &registered.writes, &[action.verb(), outcome]);
@@ -361,17 +372,5 @@ impl Metrics {
         if let Some(registered) = &self.registered {
             counters(registered).with_label_values(labels).inc();
         }
-    }
-}
-
-fn class_label(class: FailureClass) -> &'static str {
-    match class {
-        FailureClass::Retry => "retry",
-        FailureClass::Conflict => "conflict",
-        FailureClass::Forbidden => "forbidden",
-        FailureClass::Invalid => "invalid",
-        FailureClass::NotFound => "not_found",
-        FailureClass::AlreadyExists => "already_exists",
-        FailureClass::Terminating => "terminating",
     }
 }

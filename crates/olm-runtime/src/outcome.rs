@@ -24,6 +24,21 @@ pub enum FailureClass {
     Terminating,
 }
 
+impl FailureClass {
+    /// One word for it, as in metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Conflict => "conflict",
+            Self::Forbidden => "forbidden",
+            Self::Invalid => "invalid",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::Terminating => "terminating",
+        }
+    }
+}
+
 /// A write that did not go through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {

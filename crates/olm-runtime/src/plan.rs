@@ -4,6 +4,7 @@
 //! out. Nothing here talks to a cluster.
 
 mod patch;
+mod secret;
 
 use std::{fmt, time::Duration};
 
@@ -11,7 +12,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, core::ApiResource};
 use serde_json::Value;
 
-pub use self::patch::{merge_patch, status_patch, to_value};
+pub use self::{
+    patch::{merge_patch, status_patch, to_value},
+    secret::SecretData,
+};
 use crate::outcome::Outcome;
 
 /// The object an [`Action`] is about.
@@ -139,6 +143,19 @@ pub enum Action {
         /// In whose name.
         identity: Identity,
     },
+    /// Forced server-side apply of a Secret.
+    ApplySecret {
+        /// The Secret.
+        target: Target,
+        /// Its full desired form without its contents.
+        object: Value,
+        /// Its contents.
+        data: SecretData,
+        /// Field manager.
+        manager: &'static str,
+        /// In whose name.
+        identity: Identity,
+    },
     /// Create; the target's name may be empty when `metadata.generateName` is set.
     Create {
         /// The object.
@@ -163,6 +180,17 @@ pub enum Action {
         /// In whose name.
         identity: Identity,
     },
+    /// Replacement of the whole object, or of its subresource, whatever is there: for objects of which only a digest is known.
+    Replace {
+        /// The object.
+        target: Target,
+        /// Its full form, with the uid and the `resourceVersion` that are to be replaced: another is a conflict.
+        object: Value,
+        /// `Some("status")` for the status subresource.
+        subresource: Option<&'static str>,
+        /// In whose name.
+        identity: Identity,
+    },
     /// Delete; an object that is not there counts as done.
     Delete {
         /// The object.
@@ -183,8 +211,10 @@ impl Action {
     pub fn target(&self) -> &Target {
         match self {
             Self::Apply { target, .. }
+            | Self::ApplySecret { target, .. }
             | Self::Create { target, .. }
             | Self::Patch { target, .. }
+            | Self::Replace { target, .. }
             | Self::Delete { target, .. } => target,
         }
     }
@@ -193,18 +223,35 @@ impl Action {
     pub fn identity(&self) -> &Identity {
         match self {
             Self::Apply { identity, .. }
+            | Self::ApplySecret { identity, .. }
             | Self::Create { identity, .. }
             | Self::Patch { identity, .. }
+            | Self::Replace { identity, .. }
             | Self::Delete { identity, .. } => identity,
         }
+    }
+
+    /// The same in somebody's name.
+    #[must_use]
+    pub fn by(mut self, who: Identity) -> Self {
+        match &mut self {
+            Self::Apply { identity, .. }
+            | Self::ApplySecret { identity, .. }
+            | Self::Create { identity, .. }
+            | Self::Patch { identity, .. }
+            | Self::Replace { identity, .. }
+            | Self::Delete { identity, .. } => *identity = who,
+        }
+        self
     }
 
     /// What it does, in a word, as in labels of metrics.
     pub fn verb(&self) -> &'static str {
         match self {
-            Self::Apply { .. } => "apply",
+            Self::Apply { .. } | Self::ApplySecret { .. } => "apply",
             Self::Create { .. } => "create",
             Self::Patch { .. } => "patch",
+            Self::Replace { .. } => "replace",
             Self::Delete { .. } => "delete",
         }
     }
@@ -212,12 +259,17 @@ impl Action {
     /// The action without its payload, for logs and failure texts.
     pub fn brief(&self) -> String {
         let (verb, target) = (self.verb(), self.target());
+        match self.subresource() {
+            Some(sub) => format!("{verb} {sub} of {target}"),
+            None => format!("{verb} {target}{}", self.generate_name()),
+        }
+    }
+
+    /// The subresource that is written; `None` for the object itself.
+    pub fn subresource(&self) -> Option<&'static str> {
         match self {
-            Self::Patch {
-                subresource: Some(sub),
-                ..
-            } => format!("{verb} {sub} of {target}"),
-            _ => format!("{verb} {target}{}", self.generate_name()),
+            Self::Patch { subresource, .. } | Self::Replace { subresource, .. } => *subresource,
+            Self::Apply { .. } | Self::ApplySecret { .. } | Self::Create { .. } | Self::Delete { .. } => None,
         }
     }
 
@@ -299,11 +351,19 @@ impl fmt::Display for Action {
                 }
                 write!(f, " {patch}")?;
             }
+            Self::Replace {
+                subresource: Some(sub),
+                ..
+            } => write!(f, " {sub}")?,
             Self::Delete {
                 propagation: Propagation::Orphan,
                 ..
             } => f.write_str(" (its dependents stay)")?,
-            Self::Apply { .. } | Self::Create { .. } | Self::Delete { .. } => {}
+            Self::Replace { .. }
+            | Self::Apply { .. }
+            | Self::ApplySecret { .. }
+            | Self::Create { .. }
+            | Self::Delete { .. } => {}
         }
         if let Identity::ServiceAccount { namespace, name } = self.identity() {
             write!(f, " as {namespace}/{name}")?;

@@ -1,8 +1,9 @@
-//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of tenants beside
-//! each other.
+//! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of copies, of
+//! tenants beside each other.
 
 mod catalogs;
 mod churn;
+mod copies;
 mod fairness;
 mod main_job;
 mod memory;
@@ -22,6 +23,7 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     match &options.what {
         Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
         Some(BenchCommand::Churn(churn)) => churn::run(churn),
+        Some(BenchCommand::Copies(copies)) => copies::run(copies),
         Some(BenchCommand::Fairness { cluster }) => fairness::run(cluster),
         Some(BenchCommand::Resolver) => resolver::run(),
         None => main_job::run(options),

@@ -64,7 +64,15 @@ impl Destination {
     pub fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         self.run_with_input(
-            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            &[
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                // Else every apply fetches the schemas of all kinds first, which a busy API server is long about.
+                "--validate=false",
+                "-f",
+                "-",
+            ],
             &list.to_string(),
         )?;
         Ok(())

@@ -106,20 +106,21 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How many mutations were tried and how many nobody noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How many mutations were tried and which nobody noticed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Score {
     known: usize,
     tried: usize,
-    failed: usize,
+    /// A line for each that was not noticed as it should be, told again at the end, where a long log is cut last.
+    failed: Vec<String>,
     /// Those of which the lists say that no test is known to notice.
     open: usize,
 }
 
 impl Score {
     /// Whether all that were tried were noticed.
-    pub(crate) fn is_good(self) -> bool {
-        self.failed == 0
+    pub(crate) fn is_good(&self) -> bool {
+        self.failed.is_empty()
     }
 }
 
@@ -131,9 +132,13 @@ impl fmt::Display for Score {
             failed,
             open,
         } = self;
+        for line in failed {
+            writeln!(f, "{line}")?;
+        }
         write!(
             f,
-            "mutations: {tried} of {known} tried, {failed} not noticed; {open} more have no test that is known to notice"
+            "mutations: {tried} of {known} tried, {} not noticed; {open} more have no test that is known to notice",
+            failed.len()
         )
     }
 }
@@ -162,12 +167,7 @@ fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
     let began = Instant::now();
     let (workshop, switches, binaries) = prepare(&root, &lists)?;
     println!("compiled in {} s", began.elapsed().as_secs());
-    let mut score = Score {
-        known: 0,
-        tried: 0,
-        failed: 0,
-        open: 0,
-    };
+    let mut score = Score::default();
     for (place, (suite, mutations)) in SUITES.iter().zip(&lists).enumerate() {
         let wanted = |(_, mutation): &(usize, &Mutation)| {
             only.is_none_or(|only| {
@@ -224,8 +224,11 @@ fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
 impl Score {
     fn note(&mut self, suite: &Suite, mutation: &Mutation, outcome: &Outcome) {
         self.tried += 1;
-        self.failed += usize::from(!matches!(outcome, Outcome::Noticed(_)));
-        println!("{outcome:<17} {}: {}", suite.package, mutation.rule);
+        let line = format!("{outcome:<17} {}: {}", suite.package, mutation.rule);
+        println!("{line}");
+        if !matches!(outcome, Outcome::Noticed(_)) {
+            self.failed.push(line);
+        }
         match outcome {
             Outcome::Noticed(by) | Outcome::ByOthersOnly(by)
                 if mutation.test.is_empty() || !matches!(outcome, Outcome::Noticed(_)) =>

@@ -2,10 +2,11 @@
 //!
 //! It turns every `Greeting` into a ConfigMap of the same name and says so in the Greeting's status.
 //! Release 1.1.0 also knows `spec.language`, so that an upgrade is visible from outside. The release is
-//! the image's: its environment variable `DEMO_RELEASE`.
+//! the image's: its environment variable `DEMO_RELEASE`. With a certificate it answers webhooks and serves an API, too.
 
 mod greeting;
 mod reconcile;
+mod serve;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -56,8 +57,9 @@ async fn main() -> Result<()> {
                 }
             })
     });
-    futures::future::join_all(controllers).await;
-    Ok(())
+    let controllers = futures::future::join_all(controllers);
+    let (served, _) = tokio::join!(serve::run(), controllers);
+    served
 }
 
 fn scoped<K>(client: &Client, namespace: &str) -> Api<K>

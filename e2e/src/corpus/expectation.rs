@@ -172,17 +172,15 @@ pub fn derive(
     let early = refused(bundle)
         .or_else(|| not_served(bundle, around))
         .or_else(|| mode_not_supported(bundle, targets));
-    if let Some(early) = early
-        .or_else(|| not_in_this_build(bundle))
-        .or_else(|| kubernetes_too_old(bundle, around))
-    {
+    if let Some(early) = early.or_else(|| kubernetes_too_old(bundle, around)) {
         return Ok(early);
     }
     let obstacles = pods::obstacles(bundle, &around.node_labels);
     if !obstacles.is_empty() {
         return Err(Unpredictable(obstacles));
     }
-    Ok(pinned_image(bundle).unwrap_or_else(Expectation::succeeded))
+    let late = pinned_image(bundle).or_else(|| unserved_api(bundle));
+    Ok(late.unwrap_or_else(Expectation::succeeded))
 }
 
 fn unresolvable(missing: &Api) -> Expectation {
@@ -253,23 +251,14 @@ fn mode_not_supported(bundle: &Bundle, targets: Targets) -> Option<Expectation> 
     })
 }
 
-/// Webhooks and APIServices are told to be missing instead of being left out silently.
-fn not_in_this_build(bundle: &Bundle) -> Option<Expectation> {
-    let spec = &bundle.csv["spec"];
-    let what = if !list(&spec["webhookdefinitions"]).is_empty() {
-        "webhooks"
-    } else if !list(&spec["apiservicedefinitions"]["owned"]).is_empty() {
-        "APIServices"
-    } else {
-        return None;
-    };
-    Some(Expectation::Csv {
-        phase: "Failed",
-        reason: "InvalidInstallStrategy",
-        says: vec![
-            "install strategy invalid: ".to_owned(),
-            format!("this build does not install {what} yet"),
-        ],
+/// No stand-in serves an API.
+fn unserved_api(bundle: &Bundle) -> Option<Expectation> {
+    let owned = list(&bundle.csv["spec"]["apiservicedefinitions"]["owned"]);
+    let is_served = owned.iter().any(|api| !api["deploymentName"].is_null());
+    is_served.then(|| Expectation::Csv {
+        phase: "Installing",
+        reason: "InstallWaiting",
+        says: vec!["apiServices not installed".to_owned()],
     })
 }
 
@@ -413,25 +402,12 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_and_api_services_are_told_to_be_missing() {
-        let expected = "Failed/InvalidInstallStrategy";
-        let start = "install strategy invalid: ";
+    fn webhooks_need_no_answer_and_apis_do() {
         let spec = json!({"webhookdefinitions": [{"generateName": "w"}]});
-        check(
-            spec,
-            &[],
-            Targets::Own,
-            expected,
-            &[start, "this build does not install webhooks yet"],
-        );
-        let spec = json!({"apiservicedefinitions": {"owned": [{"name": "x"}]}});
-        check(
-            spec,
-            &[],
-            Targets::Own,
-            expected,
-            &[start, "this build does not install APIServices yet"],
-        );
+        check(spec, &[], Targets::Own, FINE, &DONE);
+        let spec = json!({"apiservicedefinitions": {"owned": [{"name": "x", "deploymentName": "d"}]}});
+        let expected = "Installing/InstallWaiting";
+        check(spec, &[], Targets::Own, expected, &["apiServices not installed"]);
     }
 
     #[test]

@@ -298,7 +298,7 @@ pub fn check_choice(candidates: &[Candidate]) {
     };
     assert!(count(&|candidate| pinned(candidate) && goal(candidate) == "Installing/InstallWaiting") == 1);
     let outcomes: BTreeSet<String> = candidates.iter().map(goal).collect();
-    assert_eq!(outcomes.len(), 7, "{outcomes:?}");
+    assert_eq!(outcomes.len(), 6, "{outcomes:?}");
     assert!(
         candidates
             .iter()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use olm_api::condition::install_plan as reasons;
+use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, StepStatus};
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
@@ -124,6 +125,9 @@ fn installing(
         .is_some_and(|(action, failure)| is_stale(round, action, failure))
     {
         // The driver looks again, with backoff: what is out of date may stay so for a while.
+        if let Some(text) = taken_name(observed, round, outcomes) {
+            set_message(new, &text);
+        }
         return Requeue::AwaitChange;
     }
     let error = write_error(round, outcomes).or_else(|| decided_error(round, new));
@@ -264,6 +268,29 @@ fn is_stale(round: &StepWrites, action: usize, failure: &Failure) -> bool {
         FailureClass::NotFound => round.patches.contains(&action),
         _ => false,
     }
+}
+
+/// What is so when a ClusterServiceVersion cannot be created because one that the store does not know has its name, for people.
+fn taken_name(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Option<String> {
+    let (action, failure) = outcomes.failure()?;
+    let change = round
+        .changes
+        .iter()
+        .find(|change| change.action == Some(action))?;
+    let resource = &super::observe::steps(&observed.install_plan)
+        .get(change.step)?
+        .resource;
+    let is_taken = failure.class == FailureClass::AlreadyExists
+        && StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion);
+    is_taken.then(|| {
+        format!(
+            "waiting for the name of ClusterServiceVersion {}: the copy of an operator that is installed in another namespace and \
+             works in this one has it (label {} says where). If that operator is meant, delete this Subscription, else the operator \
+             there",
+            resource.name,
+            labels::COPIED_FROM
+        )
+    })
 }
 
 fn decided_error(round: &StepWrites, new: &mut InstallPlanStatus) -> Option<RoundError> {

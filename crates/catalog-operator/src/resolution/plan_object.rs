@@ -1,6 +1,6 @@
 //! The InstallPlan that resolution creates (`docs/reference/install-plans.md`). Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use go_compat::json::{self, Html};
@@ -17,6 +17,8 @@ use olm_resolver::{GeneratedSubscription, Operator};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+
+use crate::component;
 
 /// Start of the name of every plan made here.
 pub(crate) const GENERATE_NAME: &str = "install-";
@@ -76,12 +78,17 @@ impl WantedPlan {
         generation: i64,
         owners: &[Arc<Subscription>],
     ) -> InstallPlan {
+        let bundles = self.lookups.iter();
+        let components: BTreeMap<String, String> = bundles
+            .filter_map(|lookup| Some((component::label_of_bundle(lookup, namespace)?, String::new())))
+            .collect();
         InstallPlan {
             metadata: ObjectMeta {
                 name: Some(plan_name(namespace, generation)),
                 // Without effect beside a name; it tells the plans made here from those of users, and did before.
                 generate_name: Some(GENERATE_NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),
+                labels: (!components.is_empty()).then_some(components),
                 owner_references: Some(owners.iter().map(|owner| owner_reference(owner)).collect()),
                 ..ObjectMeta::default()
             },

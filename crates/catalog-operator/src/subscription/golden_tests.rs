@@ -186,5 +186,6 @@ fn the_plan_of_the_golden_cluster_is_made_alike() {
     assert_eq!(made.spec, expected.spec);
     assert_eq!(made.metadata.owner_references, expected.metadata.owner_references);
     assert_eq!(made.metadata.generate_name, expected.metadata.generate_name);
+    assert_eq!(made.metadata.labels, expected.metadata.labels);
     assert_eq!(wanted.status(false), status);
 }

@@ -177,7 +177,7 @@ fn a_package_dependency_becomes_a_requirement() {
 }
 
 #[test]
-fn a_property_in_the_csv_annotation_wins() {
+fn csv_011_a_property_in_the_csv_annotation_wins() {
     let csv = CSV.replace(
         r#""olm.maxOpenShiftVersion", "value": "4.8""#,
         r#""olm.package", "value": {"packageName": "q", "version": "9.0.0"}"#,

@@ -8,7 +8,7 @@ mod failed;
 mod gates;
 mod install_ready;
 mod installing;
-mod none;
+pub(crate) mod none;
 mod pending;
 mod replacing;
 mod succeeded;
@@ -28,7 +28,7 @@ use crate::csv::{
     },
     failure_cause::FailureCause,
     health::Rollout,
-    install,
+    install::{self, serving},
     observed::Observed,
     rbac, removal, replacement,
 };
@@ -89,7 +89,7 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     }
 }
 
-/// What becomes of rights beyond the namespace while a gate is closed.
+/// What becomes of rights beyond the namespace, webhooks and APIs while a gate is closed.
 enum Withdrawal {
     /// There are none, or the gate is closed for a reason that is not the group's.
     None,
@@ -110,7 +110,8 @@ fn withdrawal(
     if FailureCause::parse(transition.reason) != FailureCause::OperatorGroup {
         return Withdrawal::None;
     }
-    let actions = rbac::withdrawals(observed);
+    let mut actions = rbac::withdrawals(observed);
+    actions.extend(serving::withdraw(observed));
     if actions.is_empty() {
         return Withdrawal::None;
     }
@@ -126,7 +127,7 @@ fn withdrawal(
 /// The phase says why already, and stays as it is.
 fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
     let message = format!(
-        "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back.",
+        "No OperatorGroup sends this operator beyond its namespace any more ({}): its rights there were taken back, and its webhooks and APIs.",
         observed.csv.reason()
     );
     let event = EventDraft::warning(observed.csv.object_ref(&()), reason::RIGHTS_WITHDRAWN, message);
@@ -165,12 +166,14 @@ fn bad_calculation() -> Transition {
     )
 }
 
-/// An operator that runs and was refused rights somewhere makes way for its successor like any other that runs: whoever can have
-/// writes refused in one namespace must not stop upgrades.
+/// An operator that runs makes way for its successor like any other that runs, though it was refused rights somewhere: whoever can
+/// have writes refused in one namespace must not stop upgrades. Neither must a webhook that was installed under laxer rules.
 fn replaced_while_refused(observed: &Observed) -> Option<PhaseStep> {
     let next = replacement::next(observed.name(), &observed.siblings)?;
     let runs = install::problem(observed, Rollout::MayProgress).is_none();
-    (runs && install::lacking_rights(observed).is_some()).then(|| {
+    let lacks_rights = runs && install::lacking_rights(observed).is_some();
+    let is_misdescribed = observed.strategy.is_ok() && pending::unusable_strategy(observed).is_some();
+    (lacks_rights || (is_misdescribed && install::is_available(observed))).then(|| {
         let message = format!("being replaced by csv: {}", next.name);
         PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
     })
@@ -182,8 +185,8 @@ fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
         Phase::Pending => pending::step(observed, position, now),
         Phase::InstallReady => install_ready::step(observed),
         Phase::Installing => installing::step(observed, position, now),
-        Phase::Succeeded => succeeded::step(observed),
-        Phase::Failed => failed::step(observed, position),
+        Phase::Succeeded => succeeded::step(observed, now),
+        Phase::Failed => failed::step(observed, position, now),
         Phase::Replacing => replacing::step(observed),
         Phase::Deleting => deleting::step(observed),
         // Declared by the API and never set; whoever wrote it has to take it back.

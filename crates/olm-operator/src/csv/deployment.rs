@@ -16,7 +16,12 @@ use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::to_value;
 
 use crate::{
-    csv::{deployment::overrides::Overrides, health::WantedDeployment, strategy::StrategyDeployment},
+    csv::{
+        deployment::overrides::Overrides,
+        health::WantedDeployment,
+        serving::pod::{self, ServingCertificate},
+        strategy::StrategyDeployment,
+    },
     owner,
 };
 
@@ -31,17 +36,29 @@ pub(crate) struct Built {
     pub(crate) wanted: WantedDeployment,
 }
 
-/// The Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`).
+/// The Deployment for one entry of the install strategy (`docs/reference/lifecycle.md`); `proxy` are the variables of the cluster's
+/// proxy.
 pub(crate) fn build(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,
     overrides: Option<&Overrides>,
+    proxy: &[EnvVar],
+    certificate: Option<&ServingCertificate>,
 ) -> Built {
-    let annotations = projected_annotations(csv);
-    let spec = build_spec(csv, entry, overrides, &annotations);
+    let mut annotations = projected_annotations(csv);
+    let mut spec = build_spec(csv, entry, overrides, proxy, certificate, &annotations);
     let hash = spec_hash(&spec);
+    if let Some(certificate) = certificate {
+        // No part of the hash: another certificate rolls the pods, and is no other Deployment.
+        annotations.insert(labels::CA_HASH.to_owned(), certificate.ca_hash.clone());
+        let metadata = spec.template.metadata.get_or_insert_default();
+        metadata
+            .annotations
+            .get_or_insert_default()
+            .extend(annotations.clone());
+    }
     let mut marks = entry.label.clone();
-    marks.extend(owner::labels(csv));
+    marks.extend(owner::marks(csv));
     marks.insert(labels::DEPLOYMENT_SPEC_HASH.to_owned(), hash.clone());
     let own = overrides
         .map(|overrides| overrides.annotations.clone())
@@ -77,6 +94,8 @@ fn build_spec(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,
     overrides: Option<&Overrides>,
+    proxy: &[EnvVar],
+    certificate: Option<&ServingCertificate>,
     annotations: &BTreeMap<String, String>,
 ) -> DeploymentSpec {
     let mut spec = entry.spec.clone();
@@ -88,8 +107,19 @@ fn build_spec(
         on_template.entry(key.clone()).or_insert_with(|| value.clone());
     }
     if let Some(pod) = &mut spec.template.spec {
+        if let Some(certificate) = certificate {
+            pod::mount(pod, &certificate.secret);
+        }
         if let Some(overrides) = overrides {
             overrides::apply(overrides, pod);
+        }
+        // Who sets one of them sets them all.
+        let own = overrides.iter().flat_map(|overrides| &overrides.env);
+        let has_own = own
+            .into_iter()
+            .any(|variable| olm_api::proxy::VARIABLES.contains(&variable.name.as_str()));
+        for container in pod.containers.iter_mut().filter(|_| !has_own) {
+            overrides::merge_env(container, proxy);
         }
         let condition_name = EnvVar {
             name: labels::ENV_OPERATOR_CONDITION_NAME.to_owned(),

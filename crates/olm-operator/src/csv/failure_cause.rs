@@ -8,8 +8,6 @@ use olm_api::condition::csv as reason;
 pub(crate) enum FailureCause {
     /// Its namespace has no OperatorGroup, or several, or one that selects nothing or namespaces it does not support.
     OperatorGroup,
-    /// Its install modes contradict each other.
-    InstallModes,
     /// An OperatorGroup with common targets provides one of its APIs.
     ApiConflict,
     /// The list of APIs of its OperatorGroup is the user's, and others than its own are in it.
@@ -34,7 +32,6 @@ impl FailureCause {
             | reason::TOO_MANY_OPERATOR_GROUPS
             | reason::NO_TARGET_NAMESPACES
             | reason::UNSUPPORTED_OPERATOR_GROUP => Self::OperatorGroup,
-            reason::INVALID_INSTALL_MODES => Self::InstallModes,
             reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT => Self::ApiConflict,
             reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS => Self::StaticApis,
             reason::OWNER_CONFLICT => Self::OwnerConflict,

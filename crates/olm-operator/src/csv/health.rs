@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use olm_api::labels;
 
-use crate::owner;
+use crate::{owner, stores, stores::deployment::ForeignChange};
 
 /// What is wrong with the first Deployment that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,8 @@ pub(crate) fn check(
         .or_else(|| unhealthy(live, rollout))
 }
 
-/// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from.
+/// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from, and whether
+/// others changed it since.
 pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
     let name = &wanted.name;
     let found = live
@@ -94,6 +95,9 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
         return Some(format!(
             "deployment {name} is not owned by this ClusterServiceVersion"
         ));
+    }
+    if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live) {
+        return Some(format!("deployment {name} was changed by {manager} at {time}"));
     }
     let annotations = live
         .spec

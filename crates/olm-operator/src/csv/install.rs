@@ -1,19 +1,27 @@
 //! The Deployments of an install: what to write, and the first thing that is wrong with what is there.
 
+pub(crate) mod serving;
+
 use kube::ResourceExt;
-use olm_runtime::plan::{Action, Propagation, Target, to_value};
+use olm_api::labels;
+use olm_runtime::plan::{Action, Guard, Propagation, Target, to_value};
+use serde_json::{Map, Value, json};
 
 use k8s_openapi::api::apps::v1::Deployment;
 
 use crate::{
     csv::{
-        FIELD_MANAGER,
         deployment::{self, Built},
         health::{self, DeploymentProblem, Rollout},
+        install::serving::ServingWrites,
         observed::Observed,
-        rbac::{self, Grant, objects::identity},
+        rbac::{
+            self, Grant,
+            objects::{apply, identity},
+        },
+        replacement::{self, Sibling},
     },
-    owner,
+    owner, stores,
 };
 
 /// How long a Deployment that fell out of the strategy may take to stop.
@@ -32,14 +40,20 @@ pub(crate) fn wanted(observed: &Observed) -> Vec<Built> {
     let Ok(strategy) = &observed.strategy else {
         return Vec::new();
     };
-    let overrides = observed
-        .subscription
-        .as_ref()
-        .and_then(|config| config.as_ref().ok());
+    let overrides = observed.overrides();
     strategy
         .deployments
         .iter()
-        .map(|entry| deployment::build(&observed.csv, entry, overrides))
+        .map(|entry| {
+            let certificate = serving::certificate_of(observed, &entry.name);
+            deployment::build(
+                &observed.csv,
+                entry,
+                overrides,
+                &observed.proxy,
+                certificate.as_ref(),
+            )
+        })
         .collect()
 }
 
@@ -69,7 +83,68 @@ pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProb
             orphan.name_any()
         )),
     });
-    orphan.or(first)
+    let not_serving = serving::problem(observed).map(|(deployment, text)| FoundProblem {
+        deployment,
+        problem: DeploymentProblem::Outdated(text),
+    });
+    let unavailable = || {
+        let (deployment, text) =
+            serving::availability::unavailable(observed, rollout == Rollout::MustBeComplete)?;
+        let problem = DeploymentProblem::Waiting(text);
+        Some(FoundProblem { deployment, problem })
+    };
+    orphan.or(not_serving).or(first).or_else(unavailable)
+}
+
+/// The first Deployment of the strategy that belongs to another ClusterServiceVersion of the namespace, and that one's name; those of
+/// the replacement chain hand theirs over. Applied over it, the two would take it from each other for ever.
+pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
+    let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
+    observed.inherited.iter().find_map(|(name, live)| {
+        let owner = owner::labelled(&live.metadata)?;
+        let is_other = |sibling: &&Sibling| sibling.name == owner.name && !sibling.is_deleting;
+        let lives =
+            owner.namespace == observed.namespace() && observed.siblings.iter().any(|one| is_other(&one));
+        (lives && !chain.contains(owner.name.as_str())).then_some((name.as_str(), owner.name))
+    })
+}
+
+/// True when every Deployment of the strategy is there and serves, whether it is the wanted one or not.
+pub(crate) fn is_available(observed: &Observed) -> bool {
+    let mut entries = observed
+        .strategy
+        .iter()
+        .flat_map(|strategy| &strategy.deployments);
+    entries.all(|entry| {
+        let live = observed.deployments.get(&entry.name);
+        let conditions = live.and_then(|live| live.status.as_ref()?.conditions.as_ref());
+        conditions.is_some_and(|all| {
+            all.iter()
+                .any(|one| one.type_ == "Available" && one.status == "True")
+        })
+    })
+}
+
+/// What is said of a problem. What webhooks and APIs lack begins with words that tools look for, and nothing stands before them.
+pub(crate) fn told(text: &str) -> String {
+    const BEGINNINGS: [&str; 2] = ["apiServices not installed", "webhooks not installed"];
+    if BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
+        return text.to_owned();
+    }
+    if text.starts_with("conversionWebhook not ready") {
+        return format!("Webhook install failed: {text}");
+    }
+    format!("installing: {text}")
+}
+
+/// Writes that take back trust in certificates that no pod serves with any more.
+pub(crate) fn tidy(observed: &Observed) -> Vec<Action> {
+    let built = wanted(observed);
+    serving::tidy(observed, |deployment| {
+        let built = built.iter().find(|built| built.wanted.name == deployment);
+        let live = observed.deployments.get(deployment).map(AsRef::as_ref);
+        built.is_some_and(|built| health::check(&built.wanted, live, Rollout::MustBeComplete).is_none())
+    })
 }
 
 /// True while the Deployment controller has not answered to the last change of this Deployment.
@@ -114,16 +189,30 @@ pub(crate) fn lacking_rights(observed: &Observed) -> Option<String> {
 
 /// What an install has to write.
 pub(crate) fn writes(observed: &Observed) -> InstallWrites {
-    let mut actions = Vec::new();
-    for Built { deployment, wanted } in wanted(observed) {
+    let ServingWrites { before, after } = serving::writes(observed);
+    let mut actions = before;
+    for Built {
+        mut deployment,
+        wanted,
+    } in wanted(observed)
+    {
         let live = observed.deployments.get(&wanted.name);
         if live.is_none_or(|live| health::drift(&wanted, live).is_some()) {
-            actions.push(Action::Apply {
-                target: Target::of::<Deployment>(observed.namespace(), &wanted.name),
-                object: to_value(&deployment),
-                manager: FIELD_MANAGER,
-                identity: identity(observed),
-            });
+            let before = live.or_else(|| observed.inherited.get(&wanted.name));
+            if let Some(time) = before.and_then(|before| stores::deployment::undone_change(before)) {
+                let annotations = deployment.metadata.annotations.get_or_insert_default();
+                annotations.insert(labels::UNDONE_CHANGE.to_owned(), time.to_owned());
+            }
+            let edited = live.filter(|live| is_only_edited(&wanted, live));
+            if let Some(live) = edited {
+                keep_replicas(&mut deployment, live);
+            }
+            let co_owned = before.filter(|before| stores::deployment::is_co_owned(before));
+            if let Some(before) = edited.or(co_owned) {
+                actions.push(take_back(observed, &deployment, before));
+            }
+            let target = Target::of::<Deployment>(observed.namespace(), &wanted.name);
+            actions.push(apply(observed, target, &deployment));
         }
     }
     actions.extend(orphans(observed).map(|orphan| Action::Delete {
@@ -133,10 +222,58 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
         propagation: Propagation::Foreground,
         identity: identity(observed),
     }));
+    actions.extend(after);
     let mut writes = grant_in_targets(observed);
     actions.append(&mut writes.rest);
     writes.rest = actions;
     writes
+}
+
+/// It was made of what is wanted now, and others changed it since.
+fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
+    let label = live.labels().get(labels::DEPLOYMENT_SPEC_HASH);
+    stores::deployment::foreign_change(live).is_some() && label == Some(&wanted.hash)
+}
+
+/// How many there are to be is others' to say, until the next install.
+fn keep_replicas(deployment: &mut Deployment, live: &Deployment) {
+    if let (Some(spec), Some(live)) = (&mut deployment.spec, &live.spec) {
+        spec.replicas = live.replicas.or(spec.replicas);
+    }
+}
+
+/// Fields of a pod that are set whole when edits are taken back.
+const TAKEN_BACK: [&str; 8] = [
+    "containers",
+    "initContainers",
+    "volumes",
+    "tolerations",
+    "imagePullSecrets",
+    "topologySpreadConstraints",
+    "nodeSelector",
+    "affinity",
+];
+
+/// Sets whole what an apply would only add to: it leaves what others put into the place of something (a probe of another kind, a
+/// volume of another source), and the API server refuses both together; and it leaves what patches like this one set as well.
+fn take_back(observed: &Observed, deployment: &Deployment, live: &Deployment) -> Action {
+    let spec = to_value(&deployment.spec);
+    let pod = &spec["template"]["spec"];
+    let mut strategy = spec["strategy"].clone();
+    if strategy["type"] == "Recreate" {
+        strategy["rollingUpdate"] = Value::Null;
+    }
+    let pod: Map<String, Value> = TAKEN_BACK
+        .iter()
+        .map(|field| ((*field).to_owned(), pod[*field].clone()))
+        .collect();
+    let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
+    let patch = json!({"spec": {"strategy": strategy, "template": {"spec": pod}}});
+    let guard = Guard {
+        uid: live.uid(),
+        resource_version: None,
+    };
+    Action::patch(target, patch, guard).by(identity(observed))
 }
 
 /// Deployments of this ClusterServiceVersion, by label and by uid, that the strategy does not name.
@@ -156,9 +293,9 @@ fn orphans(observed: &Observed) -> impl Iterator<Item = &Deployment> {
         })
 }
 
-/// The Deployments of this ClusterServiceVersion go, because it must not run here.
+/// The Deployments of this ClusterServiceVersion go, because it must not run here; before them what would call them.
 pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
-    observed
+    let deployments = observed
         .deployments
         .values()
         .filter(|live| live.metadata.deletion_timestamp.is_none())
@@ -167,6 +304,9 @@ pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
                 Target::of::<Deployment>(observed.namespace(), &live.name_any()),
                 live.uid(),
             )
-        })
+        });
+    serving::withdraw(observed)
+        .into_iter()
+        .chain(deployments)
         .collect()
 }

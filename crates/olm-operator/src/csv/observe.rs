@@ -7,6 +7,7 @@
 pub(crate) mod accounts;
 pub(crate) mod grants;
 mod pods;
+mod serving;
 pub(crate) mod stored;
 
 use std::{
@@ -16,10 +17,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-    apps::v1::ReplicaSet,
-    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        apps::v1::ReplicaSet,
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    },
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
 use olm_api::{
@@ -46,6 +50,7 @@ use crate::{
         observed::{Kind, Leftover, Observed},
         rbac::{self, Place, proof},
         replacement, requirements,
+        serving::{certificate::CertificateMaker, delegation},
         strategy::Strategy,
     },
     owner,
@@ -67,6 +72,8 @@ pub(crate) struct Reader {
     pub(crate) accounts: KnownAccounts,
     /// For live reads.
     pub(crate) client: Client,
+    /// Keys are made here, so that nothing that decides needs randomness.
+    pub(crate) certificates: CertificateMaker,
 }
 
 impl Reader {
@@ -92,6 +99,9 @@ impl Reader {
         if needs_siblings(observed) {
             self.read_siblings(observed).await?;
         }
+        observed.proxy = self.stores.proxy.variables().await;
+        serving::avoid_strangers(observed, &self.client).await?;
+        serving::inspect(observed, &self.certificates, now)?;
         self.read_served(observed).await?;
         if let Ok(strategy) = observed.strategy.clone() {
             self.read_accounts(observed, &strategy, observed.plan_grace(now).is_some())
@@ -243,6 +253,13 @@ impl Reader {
         found.extend(self.labelled::<ClusterRole>(&selector).await?);
         found.extend(self.labelled::<MutatingWebhookConfiguration>(&selector).await?);
         found.extend(self.labelled::<ValidatingWebhookConfiguration>(&selector).await?);
+        found.extend(self.labelled::<APIService>(&selector).await?);
+        let unlabelled = format!("{selector},!{}", labels::COPIED_FROM);
+        let readers = self.labelled::<RoleBinding>(&unlabelled).await?.into_iter();
+        found.extend(readers.filter(|found| {
+            found.target.namespace.as_deref() == Some(delegation::READER_NAMESPACE)
+                && found.target.name.ends_with(delegation::READER_SUFFIX)
+        }));
         let namespaced = format!("{selector},{}={}", labels::COPIED_FROM, observed.namespace());
         found.extend(self.labelled::<RoleBinding>(&namespaced).await?);
         found.extend(self.labelled::<Role>(&namespaced).await?);
@@ -286,6 +303,7 @@ fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<
     let aggregated = spec
         .required_api_services()
         .iter()
+        .chain(spec.owned_api_services())
         .filter(|api| is_available(&requirements::api_service_name(api)))
         .map(|api| (&api.group, &api.version, &api.kind));
     let mut kinds: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();

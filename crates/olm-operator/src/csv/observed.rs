@@ -13,18 +13,21 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
+        core::v1::EnvVar,
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use olm_api::{api_key::ApiKey, v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::plan::Target;
+use serde_json::Value;
 
 use crate::{
     csv::{
         coverage::{Binding, RoleKey},
         deployment::overrides::Overrides,
         replacement::Sibling,
+        serving::found::Serving,
         strategy::Strategy,
     },
     operator_group::{Group, intersection::NamespaceSet},
@@ -66,6 +69,8 @@ pub(crate) struct Observed {
     pub(crate) pod_troubles: BTreeMap<String, String>,
     /// What the Subscription that names it configures, or why that cannot be used; `None` without a Subscription.
     pub(crate) subscription: Option<Result<Overrides, String>>,
+    /// Variables of the cluster's proxy.
+    pub(crate) proxy: Vec<EnvVar>,
     /// What the cluster serves of the APIs it owns or needs.
     pub(crate) cluster: ClusterApis,
     /// The ServiceAccounts it names and that exist.
@@ -78,11 +83,15 @@ pub(crate) struct Observed {
     pub(crate) is_overdue: bool,
     /// Objects outside its namespace that carry its owner labels; read only while it is being deleted.
     pub(crate) leftovers: Vec<Leftover>,
+    /// Certificates and what leads to them.
+    pub(crate) serving: Serving,
 }
 
 /// Another OperatorGroup that provides APIs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ForeignGroup {
+    /// `namespace/name`.
+    pub(crate) id: String,
     /// Where its operators work, its own namespace included.
     pub(crate) targets: NamespaceSet,
     pub(crate) provided: BTreeSet<ApiKey>,
@@ -99,7 +108,7 @@ pub(crate) struct ClusterApis {
     pub(crate) served: BTreeSet<Kind>,
     /// Kinds of which nobody can tell at the moment whether they are served, and why.
     pub(crate) unknown: BTreeMap<Kind, String>,
-    /// The required APIServices that exist, by name.
+    /// The required and the owned APIServices that exist, by name.
     pub(crate) api_services: BTreeMap<String, ApiService>,
 }
 
@@ -122,6 +131,10 @@ pub(crate) struct Crd {
     pub(crate) established: bool,
     /// `namespace/name` of the ClusterServiceVersions it was installed with.
     pub(crate) alongside: BTreeSet<String>,
+    /// The webhook that converts its objects, if one does.
+    pub(crate) conversion: Option<Value>,
+    /// Fields without a schema are kept, which a webhook cannot convert.
+    pub(crate) preserves_unknown_fields: bool,
 }
 
 /// An APIService that exists.
@@ -198,6 +211,11 @@ impl Observed {
 
     pub(crate) fn uid(&self) -> &str {
         self.csv.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// What the Subscription that names it configures; `None` also for what cannot be used.
+    pub(crate) fn overrides(&self) -> Option<&Overrides> {
+        self.subscription.as_ref()?.as_ref().ok()
     }
 
     /// What it replaces, if it says so.

@@ -5,7 +5,7 @@ use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::{Action, Guard, Target};
 use serde_json::json;
 
-use crate::csv::observed::Observed;
+use crate::csv::{install::serving, observed::Observed};
 
 /// Writes that let a deleted ClusterServiceVersion go; none once the finalizer is off.
 pub(crate) fn actions(observed: &Observed) -> Vec<Action> {
@@ -29,10 +29,10 @@ pub(crate) fn actions(observed: &Observed) -> Vec<Action> {
             resource_version: observed.csv.resource_version(),
         },
     );
-    observed
+    let deletions = observed
         .leftovers
         .iter()
-        .map(|leftover| Action::delete(leftover.target.clone(), leftover.uid.clone()))
-        .chain([release])
-        .collect()
+        .map(|leftover| Action::delete(leftover.target.clone(), leftover.uid.clone()));
+    let conversions = serving::end_conversions(observed).into_iter();
+    conversions.chain(deletions).chain([release]).collect()
 }

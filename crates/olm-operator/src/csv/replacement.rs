@@ -17,6 +17,10 @@ pub(crate) struct Sibling {
     pub(crate) phase: Phase,
     /// Names of the CustomResourceDefinitions it owns.
     pub(crate) owned_crds: BTreeSet<String>,
+    /// Names of the CustomResourceDefinitions whose objects it converts.
+    pub(crate) converted_crds: BTreeSet<String>,
+    /// It is being deleted.
+    pub(crate) is_deleting: bool,
     pub(crate) created: Option<Timestamp>,
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Requirements {
     pub(crate) met: bool,
     /// Not everything is there, and it is only unknown whether the rest is: who serves it does not answer.
     pub(crate) undetermined: bool,
+    /// The first that is not there, why, and how many more; empty when everything is there. Goes behind a message.
+    pub(crate) lacking: String,
     /// One row a requirement.
     pub(crate) rows: Vec<RequirementStatus>,
 }
@@ -49,9 +51,27 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     let met = rows.iter().all(|row| row.met);
     Ok(Requirements {
         met,
+        lacking: lacking(&rows),
         undetermined: !met && rows.iter().all(|row| row.met || row.unknown),
         rows: bounded(observed.name(), rows.into_iter().map(|row| row.status)),
     })
+}
+
+fn lacking(rows: &[Row]) -> String {
+    let mut unmet = rows.iter().filter(|row| !row.met).map(|row| &row.status);
+    let Some(first) = unmet.next() else {
+        return String::new();
+    };
+    let why = if first.message.is_empty() {
+        &first.status
+    } else {
+        &first.message
+    };
+    let more = match unmet.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(": {} {} ({why}){more}", first.kind, first.name)
 }
 
 /// An object that is too large is refused together with its status; rows can be as large as the whole description.

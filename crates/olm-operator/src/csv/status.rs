@@ -19,15 +19,21 @@ use olm_api::{
 use olm_runtime::{
     condition::stored_time,
     driver::StatusUpdate,
+    error::ObserveError,
     outcome::{Outcome, Outcomes},
-    plan::{EventDraft, Requeue, Target, status_patch},
+    plan::{Action, EventDraft, Requeue, Target, status_patch},
 };
 
 use crate::csv::{
-    decide::transitions::{Position, Stage, Transition, Verdict},
-    health, install,
+    decide::{
+        none,
+        transitions::{Position, Stage, Transition, Verdict},
+    },
+    health, held_up,
+    install::{self, serving},
     observed::Observed,
-    status::refusal::Refusal,
+    serving::certificate::Validity,
+    status::refusal::{Refusal, Telling},
 };
 
 /// Entries of the history.
@@ -43,21 +49,51 @@ pub(crate) fn status(
     verdict: Verdict,
     outcomes: &Outcomes,
     now: Timestamp,
-) -> StatusUpdate {
+) -> StatusUpdate<Timestamp> {
     let Verdict {
         mut transitions,
         then,
         stage,
         grants,
         requirements,
+        refused_since,
     } = verdict;
+    let old = observed.csv.status.clone().unwrap_or_default();
+    let told = old.message.as_deref().unwrap_or_default();
     let mut requeue = Requeue::AwaitChange;
+    let mut memory = None;
+    let mut held_up_by = None;
     if let Some(refusal) = Refusal::of(&grants, outcomes) {
-        let Some(transition) = refusal.transition(observed, stage, now) else {
-            // The driver repeats the round, and what it concluded is concluded again.
-            return StatusUpdate::default();
-        };
-        transitions.push(transition);
+        let since = refused_since.unwrap_or(now);
+        memory = Some(since);
+        let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        match refusal.telling(observed, stage, lasted) {
+            Telling::Transition(transition) => transitions.push(transition),
+            Telling::Besides(cause) => {
+                if observed.csv.phase() == &Phase::None && transitions.is_empty() {
+                    transitions.push(none::unchecked());
+                }
+                held_up_by = Some(cause);
+            }
+            Telling::Later(delay) => {
+                requeue = Requeue::After {
+                    delay,
+                    reason: "what is refused is told in time",
+                };
+                let wrote = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done(_)));
+                if matches!(stage, Stage::Install | Stage::Grants) && !wrote {
+                    // The driver repeats the round, and what it concluded is concluded again. Not so once something was written: that
+                    // may have been what it was concluded from.
+                    return StatusUpdate {
+                        requeue,
+                        memory,
+                        ..StatusUpdate::default()
+                    };
+                }
+                // A process that has just started does not know since when, and what was told may still be so.
+                held_up_by = held_up::cause(told).map(str::to_owned);
+            }
+        }
     } else if let Some(undone) = undone(observed, stage, outcomes) {
         transitions.push(undone);
         requeue = Requeue::After {
@@ -68,22 +104,28 @@ pub(crate) fn status(
         transitions.extend(then);
     }
 
-    let old = observed.csv.status.clone().unwrap_or_default();
     let mut new = old.clone();
+    new.message = new.message.map(|told| held_up::without(&told).to_owned());
     transitions.retain(|transition| follow(&mut new, transition, now));
     if let Some(rows) = requirements {
         set_requirements(&mut new, rows, now);
     }
+    set_certificate_times(&mut new, observed);
+    if let Some(cause) = held_up_by {
+        new.message = Some(held_up::with(new.message.as_deref().unwrap_or_default(), &cause));
+    }
     match write_time(observed, &old, &new, now) {
         WriteTime::Never => StatusUpdate {
             requeue,
+            memory,
             ..StatusUpdate::default()
         },
         WriteTime::In(delay) => StatusUpdate {
-            requeue: Requeue::After {
+            requeue: requeue.sooner(Requeue::After {
                 delay,
                 reason: "requirements and messages settle first",
-            },
+            }),
+            memory,
             ..StatusUpdate::default()
         },
         WriteTime::Now => {
@@ -94,32 +136,50 @@ pub(crate) fn status(
                 patches: Vec::from_iter(patch),
                 events: events.unwrap_or_default(),
                 requeue,
-                memory: None,
+                memory,
             }
         }
     }
 }
 
-/// A Deployment that the API server took and that is not what was applied: somebody changes it on the way in. Installing
+/// Tells of reads that keep failing beside what the status says; `None` when that is told. No time changes: what the phase waits for
+/// goes on.
+pub(crate) fn unobserved(csv: &ClusterServiceVersion, error: &ObserveError) -> Option<Action> {
+    if csv.is_copied() {
+        return None;
+    }
+    let old = csv.status.clone().unwrap_or_default();
+    let mut new = old.clone();
+    let told = old.message.as_deref().unwrap_or_default();
+    new.message = Some(held_up::with(told, &error.to_string()));
+    let target = Target::of::<ClusterServiceVersion>(
+        csv.metadata.namespace.as_deref().unwrap_or_default(),
+        csv.metadata.name.as_deref().unwrap_or_default(),
+    );
+    status_patch(target, csv.metadata.uid.as_deref(), &old, &new)
+}
+
+/// A component that the API server took and that is not what was applied: somebody changes it on the way in. Installing
 /// it once more would end the same way, and moving on would come back here at once.
 fn undone(observed: &Observed, stage: Stage, outcomes: &Outcomes) -> Option<Transition> {
     if stage != Stage::Install {
         return None;
     }
     let wanted = install::wanted(observed);
+    let components = serving::components(observed);
     let stored = outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Done(object) if object.get("kind")?.as_str()? == "Deployment" => {
-            serde_json::from_value::<Deployment>(object.as_ref().clone()).ok()
-        }
+        Outcome::Done(object) if object.pointer("/metadata/deletionTimestamp").is_none() => Some(object),
         _ => None,
     });
-    let drift = stored
-        .filter(|live| live.metadata.deletion_timestamp.is_none())
-        .find_map(|live| {
-            let name = live.metadata.name.as_deref()?;
-            let built = wanted.iter().find(|built| built.wanted.name == name)?;
-            health::drift(&built.wanted, &live)
-        })?;
+    let drift = stored.into_iter().find_map(|object| {
+        if object.get("kind")?.as_str()? != "Deployment" {
+            return serving::undone(&components, object);
+        }
+        let live: Deployment = serde_json::from_value(object.as_ref().clone()).ok()?;
+        let name = live.metadata.name.as_deref()?;
+        let built = wanted.iter().find(|built| built.wanted.name == name)?;
+        health::drift(&built.wanted, &live)
+    })?;
     let message = format!(
         "install strategy failed: {drift}, although it was just applied; a policy or a webhook of the cluster changes it"
     );
@@ -174,6 +234,22 @@ fn set_requirements(status: &mut ClusterServiceVersionStatus, rows: Vec<Requirem
     if status.requirement_status != rows {
         status.requirement_status = rows.into();
         status.last_update_time = Some(stored_time(now));
+    }
+}
+
+/// Both times come from the certificates themselves. A pair that stays is no news, whatever was noted of when it was made.
+fn set_certificate_times(status: &mut ClusterServiceVersionStatus, observed: &Observed) {
+    if observed.strategy.is_ok() && observed.serving.endpoints.is_empty() {
+        (status.certs_rotate_at, status.certs_last_updated) = (None, None);
+        return;
+    }
+    let Some(Validity { from, rotate_at }) = serving::validity(observed) else {
+        return;
+    };
+    let rotate_at = Some(stored_time(rotate_at));
+    if status.certs_rotate_at != rotate_at {
+        status.certs_rotate_at = rotate_at;
+        status.certs_last_updated = Some(stored_time(from));
     }
 }
 

@@ -69,9 +69,6 @@ pub(crate) fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
     if install.strategy != STRATEGY_DEPLOYMENT {
         return Err("unrecognized install strategy".to_owned());
     }
-    if let Some(text) = not_installed_yet(csv) {
-        return Err(text);
-    }
     let deployments = install.deployments().iter().map(|deployment| {
         let spec = deployment.decode_spec().map_err(|error| error.to_string())?;
         Ok(StrategyDeployment {
@@ -148,34 +145,6 @@ fn wanted_roles(
     Ok(roles)
 }
 
-/// Installing such an operator without these parts would look like success and be none.
-fn not_installed_yet(csv: &ClusterServiceVersion) -> Option<String> {
-    let webhooks: Vec<&str> = csv
-        .spec
-        .webhook_definitions
-        .iter()
-        .map(|webhook| webhook.generate_name.as_str())
-        .collect();
-    if !webhooks.is_empty() {
-        return Some(format!(
-            "webhookdefinitions ({}): this build does not install webhooks yet",
-            webhooks.join(", ")
-        ));
-    }
-    let owned: Vec<String> = csv
-        .spec
-        .owned_api_services()
-        .iter()
-        .map(|service| format!("{}.{}", service.version, service.group))
-        .collect();
-    (!owned.is_empty()).then(|| {
-        format!(
-            "apiservicedefinitions.owned ({}): this build does not install APIServices yet",
-            owned.join(", ")
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -205,24 +174,5 @@ mod tests {
         ))
         .unwrap_err();
         assert!(error.contains("manager") && error.contains("replicas"), "{error}");
-    }
-
-    #[test]
-    fn webhooks_and_owned_api_services_are_refused_by_name() {
-        let install = json!({"strategy": "deployment"});
-        let error = read(&csv(
-            json!({"install": install, "webhookdefinitions": [{"generateName": "v.example.com"}]}),
-        ));
-        assert_eq!(
-            error.unwrap_err(),
-            "webhookdefinitions (v.example.com): this build does not install webhooks yet"
-        );
-        let owned =
-            json!({"owned": [{"group": "example.com", "version": "v1", "kind": "Demo", "name": "demos"}]});
-        let error = read(&csv(json!({"install": install, "apiservicedefinitions": owned})));
-        assert_eq!(
-            error.unwrap_err(),
-            "apiservicedefinitions.owned (v1.example.com): this build does not install APIServices yet"
-        );
     }
 }

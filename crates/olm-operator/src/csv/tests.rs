@@ -1,15 +1,24 @@
 //! The phases as users see them: a model cluster, what is put into it, and where it comes to rest.
 
 mod any_csv;
+mod api_services;
 mod changeover;
+mod conversions;
 mod decisions;
 mod gates;
+mod hand_edits;
+mod held_up;
 mod install;
+mod intersection;
+mod membership;
+mod mends;
 mod mislabelled_csvs;
-mod properties;
+pub(crate) mod properties;
+mod proxy;
 mod refusals;
 mod requirements;
 mod rights;
+mod serving;
 mod status;
 mod transitions;
 mod triggers;

@@ -14,11 +14,15 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use olm_api::{
     api_key::{ApiSet, provided_apis},
+    labels,
     v1::OperatorGroup,
     v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
     v2::OperatorCondition,
 };
-use olm_runtime::{NamespacedName, store::Change};
+use olm_runtime::{
+    NamespacedName,
+    store::{Change, NewsItem},
+};
 
 use crate::{csv::requirements::api_service_name, operator_group, owner, stores::CustomResourceDefinition};
 
@@ -36,31 +40,42 @@ fn select(csvs: &Csvs, test: impl Fn(&ClusterServiceVersion) -> bool) -> Keys {
 }
 
 /// A ClusterServiceVersion itself; its predecessor and successors, and those that own one of its
-/// CustomResourceDefinitions, when its phase, its chain or its existence changed.
+/// CustomResourceDefinitions or name one of its Deployments, when its phase, its chain or its existence changed.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>, in_namespace: &Csvs) -> Keys {
     let own = change.object();
     let mut keys = Keys::from([key(own)]);
     if let Change::Applied { old: Some(old), new } = change
         && old.phase() == new.phase()
         && old.spec.replaces == new.spec.replaces
+        && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && owned_crds(old).eq(owned_crds(new))
     {
         return keys;
     }
     let name = own.name_any();
     let owned: BTreeSet<&str> = change.versions().flat_map(|csv| owned_crds(csv)).collect();
+    let deployed: BTreeSet<&str> = change.versions().flat_map(|csv| deployments(csv)).collect();
     keys.extend(select(in_namespace, |csv| {
         csv.spec.replaces() == Some(name.as_str())
             || change
                 .versions()
                 .any(|version| version.spec.replaces() == Some(csv.name_any().as_str()))
             || owned_crds(csv).any(|crd| owned.contains(crd))
+            || deployments(csv).any(|name| deployed.contains(name))
     }));
     keys
 }
 
 fn owned_crds(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
     csv.spec.owned_crds().iter().map(|crd| crd.name.as_str())
+}
+
+fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
+    csv.spec
+        .install
+        .deployments()
+        .iter()
+        .map(|entry| entry.name.as_str())
 }
 
 /// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now.
@@ -86,11 +101,7 @@ pub(crate) fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) ->
     }
     let name = change.object().name_any();
     keys.extend(select(in_namespace, |csv| {
-        csv.spec
-            .install
-            .deployments()
-            .iter()
-            .any(|entry| entry.name == name)
+        deployments(csv).any(|named| named == name)
     }));
     keys
 }
@@ -100,11 +111,31 @@ pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_
     let name = change.object().name_any();
     let mut keys = by_owned(change);
     keys.extend(select(in_namespace, |csv| {
-        let install = &csv.spec.install;
-        let mut permissions = install.permissions().iter().chain(install.cluster_permissions());
-        permissions.any(|permission| permission.service_account_name == name)
+        accounts(csv).any(|named| named == name)
     }));
     keys
+}
+
+/// News of a ServiceAccount: of `csvs`, those that give it rights. After a list all that give rights to any, since one that went
+/// meanwhile is not in it. What has OLM's mark is heard of as an object, see [`by_account`].
+pub(crate) fn by_account_news(heard: &NewsItem<ServiceAccount>, csvs: &Csvs) -> Keys {
+    let NewsItem::Changed(change) = heard else {
+        return select(csvs, |csv| accounts(csv).next().is_some());
+    };
+    let account = change.object();
+    if account.labels().contains_key(labels::MANAGED) {
+        return Keys::new();
+    }
+    let (namespace, name) = (account.namespace(), account.name_any());
+    select(csvs, |csv| {
+        csv.namespace() == namespace && accounts(csv).any(|named| named == name)
+    })
+}
+
+fn accounts(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
+    let install = &csv.spec.install;
+    let permissions = install.permissions().iter().chain(install.cluster_permissions());
+    permissions.map(|permission| permission.service_account_name.as_str())
 }
 
 /// A CustomResourceDefinition: those that own or need it, in all namespaces.
@@ -124,21 +155,27 @@ pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>, csvs: &Csvs) -> 
     })
 }
 
-/// An APIService: those that need it, in all namespaces.
+/// An APIService: those that need or serve it, in all namespaces, and whom it belongs or belonged to.
 pub(crate) fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.status == new.status
+        && old.spec == new.spec
+        && old.metadata.labels == new.metadata.labels
         && old.metadata.uid == new.metadata.uid
     {
         return Keys::new();
     }
     let name = change.object().name_any();
-    select(csvs, |csv| {
-        csv.spec
+    let mut keys = by_owned(change);
+    keys.extend(select(csvs, |csv| {
+        let spec = &csv.spec;
+        let mut named = spec
             .required_api_services()
             .iter()
-            .any(|service| api_service_name(service) == name)
-    })
+            .chain(spec.owned_api_services());
+        named.any(|service| api_service_name(service) == name)
+    }));
+    keys
 }
 
 /// An OperatorCondition: the one it belongs to is not concerned, but those that replace it are.

@@ -65,10 +65,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_condition_upgrades_proceed() {
+    fn oc_004_without_a_condition_of_the_one_supported_type_upgrades_proceed() {
         assert_eq!(check(None), Ok(()));
         check_row(json!([]), json!([]), Ok(()));
         check_row(json!([]), reported("Other", "False", 3), Ok(()));
+        let other = json!([{"type": "Other", "status": "False", "reason": "R", "message": "by me"}]);
+        check_row(other, json!([]), Ok(()));
     }
 
     #[test]

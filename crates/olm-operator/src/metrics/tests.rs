@@ -1,6 +1,10 @@
+use std::sync::Arc;
+
+use olm_api::v1alpha1::ClusterServiceVersion;
 use serde_json::json;
 
-use crate::test_env::{TestEnv, crd, csv, group};
+use super::abnormal;
+use crate::test_env::{TestEnv, crd, csv, csv_with_webhooks, decode, group};
 
 /// A namespace with an OperatorGroup in which the demo `a` is installed.
 fn installed() -> TestEnv {
@@ -10,6 +14,27 @@ fn installed() -> TestEnv {
         .with(csv("a", ""));
     env.settle_for(5);
     env
+}
+
+#[test]
+fn csv_009_every_phase_but_succeeded_is_abnormal() {
+    for (phase, expected) in [
+        ("", None),
+        ("Pending", Some("Pending")),
+        ("InstallReady", Some("InstallReady")),
+        ("Installing", Some("Installing")),
+        ("Succeeded", None),
+        ("Failed", Some("Failed")),
+        ("Unknown", Some("Unknown")),
+        ("Replacing", Some("Replacing")),
+        ("Deleting", Some("Deleting")),
+    ] {
+        let mut csv = csv("a", "");
+        csv["status"] = json!({"phase": phase});
+        let series = abnormal(&Arc::new(decode(csv)));
+        let told = series.map(|([_, _, _, told, _], value)| (told, value));
+        assert_eq!(told, expected.map(|phase| (phase.to_owned(), 1)), "{phase}");
+    }
 }
 
 #[test]
@@ -28,6 +53,27 @@ fn met_004_006_007_what_is_installed_and_what_is_not_is_told_apart() {
     csv_succeeded{name="needy",namespace="ns",version="1.2.3"} 0
     csv_upgrade_count 0
     "#);
+}
+
+#[test]
+fn days_until_certificates_end_are_told() {
+    let mut env = TestEnv::new()
+        .with(group("ns", "og", &["ns"]))
+        .with(crd("demos.example.com"))
+        .with(csv_with_webhooks("a", ""));
+    env.settle_for(5);
+    let told = env.metrics("olm_csv_certificate_days_left");
+    assert_eq!(told.len(), 1, "{told:?}");
+    let series = r#"olm_csv_certificate_days_left{name="a",namespace="ns"} "#;
+    assert!(told[0].starts_with(series), "{told:?}");
+    let csv: ClusterServiceVersion = decode(env.get("ClusterServiceVersion", "ns", "a").unwrap().clone());
+    let rotated = csv.status.as_ref().unwrap().certs_rotate_at.clone().unwrap().0;
+    let csv = Arc::new(csv);
+    let left = |hours: i64| {
+        let at = rotated + std::time::Duration::from_secs(hours.unsigned_abs() * 3600);
+        super::certificate_days_left(&csv, at).unwrap().1
+    };
+    assert_eq!([left(0), left(23), left(24), left(49)], [1, 0, 0, -2]);
 }
 
 #[test]

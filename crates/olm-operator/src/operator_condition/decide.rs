@@ -17,13 +17,14 @@ use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, to_valu
 use serde_json::{Value, json};
 
 use crate::{
+    component,
     csv::rbac::{DEFAULT_ACCOUNT, same_rules},
     operator_condition::{FIELD_MANAGER, Observed, Verdict},
     owner,
 };
 
 /// How often a name that somebody else has taken is looked at.
-const TAKEN_INTERVAL: Duration = Duration::from_secs(5 * 60);
+const TAKEN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The OperatorCondition as its ClusterServiceVersion wants it, then the rights to write it.
 pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
@@ -100,12 +101,16 @@ fn generate(observed: &Observed, csv: &ClusterServiceVersion) -> Option<Action> 
         controller: Some(true),
         ..owner::reference(csv)
     };
-    let object = json!({
+    let mut object = json!({
         "apiVersion": OperatorCondition::api_version(&()),
         "kind": OperatorCondition::kind(&()),
         "metadata": {"name": observed.name, "namespace": observed.namespace, "ownerReferences": [owner]},
         "spec": spec,
     });
+    let marks = component::shared_labels(&csv.metadata);
+    if !marks.is_empty() {
+        object["metadata"]["labels"] = json!(marks);
+    }
     let target = Target::of::<OperatorCondition>(&observed.namespace, &observed.name);
     Some(Action::apply(target, object, FIELD_MANAGER))
 }

@@ -26,7 +26,7 @@ fn condition(env: &TestEnv) -> Value {
 }
 
 #[test]
-fn it_names_accounts_and_deployments_in_order_and_is_controlled_by_its_csv() {
+fn oc_002_it_names_accounts_and_deployments_in_order_and_is_controlled_by_its_csv() {
     let env = env_with(|spec| {
         spec["clusterPermissions"] = json!([permission("sa1", "", "x"), permission("sa2", "", "x")]);
         spec["permissions"] = json!([permission("sa3", "", "x"), permission("sa1", "", "y")]);
@@ -55,7 +55,7 @@ fn without_permissions_the_default_account_reports() {
 }
 
 #[test]
-fn each_account_may_write_exactly_this_object() {
+fn oc_001_each_account_may_write_exactly_this_object() {
     let env = env_with(|_| {});
     let uid = condition(&env)["metadata"]["uid"].clone();
     let owner = json!([{"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition", "name": "a", "uid": uid,
@@ -123,7 +123,7 @@ fn a_binding_to_something_else_is_replaced() {
 }
 
 #[test]
-fn what_the_operator_reports_is_mirrored_with_its_generation_and_once() {
+fn oc_001_what_the_operator_reports_is_mirrored_with_its_generation_and_once() {
     let mut env = env_with(|_| {});
     let report = |status: &str| {
         json!({"spec": {"conditions": [{"type": "Upgradeable", "status": status, "reason": "R",
@@ -141,6 +141,26 @@ fn what_the_operator_reports_is_mirrored_with_its_generation_and_once() {
     env.edit("OperatorCondition", "ns", "a", report("True"));
     env.settle();
     assert_eq!(condition(&env)["status"]["conditions"][0]["status"], "True");
+}
+
+#[test]
+fn oc_003_a_reported_condition_is_mirrored_with_all_its_fields() {
+    let mut env = env_with(|_| {});
+    let migrating = json!({"type": "Upgradeable", "status": "False", "reason": "migration",
+        "message": "The Operator is performing a migration.", "lastTransitionTime": "2020-08-24T23:15:55Z"});
+    env.edit(
+        "OperatorCondition",
+        "ns",
+        "a",
+        json!({"spec": {"conditions": [migrating]}}),
+    );
+    env.settle();
+    let found = condition(&env);
+    assert_eq!(found["spec"]["conditions"], json!([migrating]));
+    let mut mirrored = migrating.clone();
+    mirrored["observedGeneration"] = found["metadata"]["generation"].clone();
+    assert!(mirrored["observedGeneration"].is_number());
+    assert_eq!(found["status"]["conditions"], json!([mirrored]));
 }
 
 /// A Role or RoleBinding that somebody made under the name is neither overwritten nor bound, and the operator runs.
@@ -179,7 +199,7 @@ fn what_somebody_else_made_under_the_name_stays_and_is_told() {
             assert!(env.status("a").starts_with("Succeeded"), "{}", env.status("a"));
 
             env.delete(kind, "ns", "a");
-            env.settle_for(301);
+            env.settle_for(61);
             let rules = &env.get("Role", "ns", "a").unwrap()["rules"];
             assert_eq!(rules[0]["resources"], json!(["operatorconditions"]));
             assert!(env.get("RoleBinding", "ns", "a").is_some());

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_counts_with_its_own_namespace_so_that_one_watching_it_intersects() {
+    fn ogx_002_a_group_counts_with_its_own_namespace_so_that_one_watching_it_intersects() {
         let ours = NamespaceSet::of_group("ns", ["ns-1"]);
         let theirs = NamespaceSet::of_group("ns-2", ["ns"]);
         assert!(ours.intersects(&theirs));

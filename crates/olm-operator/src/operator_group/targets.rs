@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_wins_over_a_selector_and_is_not_checked_for_existence() {
+    fn og_016_a_list_wins_over_a_selector_and_is_not_checked_for_existence() {
         check(
             json!({"targetNamespaces": ["z", "a"], "selector": {"matchLabels": {"team": "y"}}}),
             Ok(&["a", "z"]),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn no_selector_and_an_empty_one_select_all() {
+    fn og_017_no_selector_and_an_empty_one_select_all() {
         check(json!({}), Ok(&[""]));
         check(json!({"selector": {}}), Ok(&[""]));
         check(

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use olm_api::{api_key::parse_api_set, v1::OperatorGroup, v1alpha1::ClusterServiceVersionPhase as Phase};
-use olm_runtime::{plan::Action, store::Change};
+use olm_runtime::{NamespacedName, plan::Action, store::Change};
 use serde_json::{Value, json};
 
 use crate::{
     operator_group::{
         Group,
         decide::decide,
-        observe::{GroupAccount, Member, Observed},
+        observe::{GroupAccount, Member, Observed, from_stores},
         triggers,
     },
-    test_env::{TestEnv, crd, csv, decode, group, namespace_object, service_account},
+    stores::Stores,
+    test_env::{TestEnv, crd, csv, decode, group, is_for_users, namespace_object, service_account},
 };
 
 fn status(env: &TestEnv, name: &str) -> Value {
@@ -31,7 +32,7 @@ fn labelled(env: &TestEnv) -> Vec<String> {
 }
 
 #[test]
-fn targets_are_sorted_and_the_time_moves_only_with_them() {
+fn og_018_targets_are_sorted_and_the_time_moves_only_with_them() {
     let mut env = TestEnv::new();
     env.put(group("ns", "og", &["z", "a"]));
     env.settle();
@@ -39,10 +40,11 @@ fn targets_are_sorted_and_the_time_moves_only_with_them() {
         status(&env, "og"),
         json!({"namespaces": ["a", "z"], "lastUpdated": "2026-01-01T00:00:00Z"})
     );
-    let writes = env.writes.len();
+    let writes = |env: &TestEnv| env.writes.iter().filter(|write| !is_for_users(write)).count();
+    let before = writes(&env);
     env.advance(60);
     env.settle();
-    assert_eq!(env.writes.len(), writes);
+    assert_eq!(writes(&env), before);
     env.edit(
         "OperatorGroup",
         "ns",
@@ -57,7 +59,16 @@ fn targets_are_sorted_and_the_time_moves_only_with_them() {
 }
 
 #[test]
-fn a_group_without_targets_is_for_all_namespaces() {
+fn og_014_a_list_names_the_targets() {
+    let mut env = TestEnv::new().with(namespace_object("my-namespace"));
+    env.put(group("my-namespace", "my-group", &["my-namespace"]));
+    env.settle();
+    let group = env.get("OperatorGroup", "my-namespace", "my-group").unwrap();
+    assert_eq!(group["status"]["namespaces"], json!(["my-namespace"]));
+}
+
+#[test]
+fn og_019_a_group_without_targets_is_for_all_namespaces() {
     let mut env = TestEnv::new();
     env.put(group("ns", "og", &[]));
     env.settle();
@@ -66,7 +77,7 @@ fn a_group_without_targets_is_for_all_namespaces() {
 }
 
 #[test]
-fn a_selector_follows_namespaces_as_they_come_and_are_labelled() {
+fn og_015_a_selector_follows_namespaces_as_they_come_and_are_labelled() {
     let mut env = TestEnv::new();
     let mut selecting = group("ns", "og", &[]);
     selecting["spec"] = json!({"selector": {"matchLabels": {"team": "x"}}});
@@ -191,7 +202,7 @@ fn misses_account(env: &TestEnv) {
 }
 
 #[test]
-fn the_account_is_followed_as_it_comes_changes_and_goes() {
+fn og_021_the_account_is_followed_as_it_comes_changes_and_goes() {
     let mut env = scoped();
     misses_account(&env);
     env.put(service_account("another"));
@@ -280,24 +291,32 @@ fn namespace_labels_follow_the_targets_and_foreign_labels_stay() {
     assert_eq!(*labels, json!({"kubernetes.io/metadata.name": "c"}));
 }
 
+/// What becomes of a list of two APIs, one of which the demo provides.
+fn listed_beside_the_demo(is_static: bool) -> Value {
+    let mut env = TestEnv::new();
+    env.put(crd("demos.example.com"));
+    let mut listing = group("ns", "og", &["ns"]);
+    listing["spec"]["staticProvidedAPIs"] = json!(is_static);
+    listing["metadata"]["annotations"] =
+        json!({"olm.providedAPIs": "Demo.v1.example.com,Old.v1.example.com"});
+    env.put(listing);
+    env.put(csv("a", ""));
+    env.settle_for(5);
+    assert!(env.status("a").starts_with("Succeeded"), "{}", env.status("a"));
+    env.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["annotations"]["olm.providedAPIs"].clone()
+}
+
 #[test]
-fn apis_that_nobody_provides_any_more_leave_the_list_and_a_static_one_stays() {
-    for (fixed, expected) in [
-        (false, "Demo.v1.example.com"),
-        (true, "Demo.v1.example.com,Old.v1.example.com"),
-    ] {
-        let mut env = TestEnv::new();
-        env.put(crd("demos.example.com"));
-        let mut listing = group("ns", "og", &["ns"]);
-        listing["spec"]["staticProvidedAPIs"] = json!(fixed);
-        listing["metadata"]["annotations"] =
-            json!({"olm.providedAPIs": "Demo.v1.example.com,Old.v1.example.com"});
-        env.put(listing);
-        env.put(csv("a", ""));
-        env.settle_for(5);
-        let annotations = &env.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["annotations"];
-        assert_eq!(annotations["olm.providedAPIs"], expected);
-    }
+fn apis_that_nobody_provides_any_more_leave_the_list() {
+    assert_eq!(listed_beside_the_demo(false), "Demo.v1.example.com");
+}
+
+#[test]
+fn og_028_a_static_list_stays_as_it_was_set() {
+    assert_eq!(
+        listed_beside_the_demo(true),
+        "Demo.v1.example.com,Old.v1.example.com"
+    );
 }
 
 #[test]
@@ -350,7 +369,7 @@ fn provider(apis: &str, phase: Phase) -> Member {
 }
 
 #[test]
-fn a_list_of_apis_is_pruned_as_it_was_read_to_what_members_provide() {
+fn ogx_011_a_list_of_apis_is_pruned_as_it_was_read_to_what_members_provide() {
     let demo = || provider("Demo.v1.example.com", Phase::Succeeded);
     let Some(Action::Patch { patch, guard, .. }) = pruned(vec![demo()], false) else {
         panic!("a patch")
@@ -379,6 +398,23 @@ fn a_list_of_apis_is_pruned_as_it_was_read_to_what_members_provide() {
         panic!("a patch")
     };
     assert_eq!(listed(&patch), "", "who goes provides nothing");
+}
+
+#[test]
+fn ogx_011_copies_provide_nothing() {
+    let stores = Stores::empty();
+    stores.groups.put(decode(group("ns", "og", &["ns"])));
+    let mut copy = csv("copied", "");
+    copy["metadata"]["annotations"]["olm.operatorNamespace"] = json!("elsewhere");
+    copy["status"] = json!({"phase": "Succeeded", "reason": "Copied"});
+    stores.csvs.put(decode(copy));
+    let members = || {
+        let observed = from_stores(&stores, &NamespacedName::new("ns", "og")).unwrap();
+        observed.members
+    };
+    assert_eq!(members(), []);
+    stores.csvs.put(decode(csv("a", "")));
+    assert_eq!(members(), [provider("Demo.v1.example.com", Phase::None)]);
 }
 
 #[test]

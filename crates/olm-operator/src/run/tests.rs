@@ -23,6 +23,29 @@ async fn namespaces_take_turns_in_the_queues_of_csvs_groups_and_conditions() {
     }
 }
 
+/// An operator that is copied into thousands of namespaces leaves workers to the copies of others, which do not wait for its own.
+#[tokio::test(start_paused = true)]
+async fn originals_take_turns_in_the_queue_of_copies() {
+    let queue = Queues::default().copies;
+    let copy = |from: &str, to: String| CopyKey {
+        from: from.to_owned(),
+        name: "a".to_owned(),
+        to,
+    };
+    for index in 0..10_000 {
+        queue.add(copy("flood", index.to_string()));
+    }
+    queue.add(copy("calm", "far".to_owned()));
+    let mut taken = vec![queue.next().await.from, queue.next().await.from];
+    assert!(taken.contains(&"calm".to_owned()), "{taken:?}");
+    while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
+        taken.push(key.from);
+    }
+    let of_flood = taken.iter().filter(|from| *from == "flood").count();
+    assert_eq!(of_flood, COPIES_OF_A_NAMESPACE);
+    assert!(of_flood < WORKERS_OF_COPIES);
+}
+
 /// A ClusterServiceVersion with a Deployment of its own name and nothing else.
 fn plain(namespace: &str, name: &str) -> Value {
     let mut csv = csv(name, "");

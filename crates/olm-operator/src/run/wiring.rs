@@ -1,34 +1,55 @@
 //! Connects changes in the stores with the queues, through the triggers of each controller.
 
+mod components;
+
 use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
-use olm_runtime::{NamespacedName, queue::Queue, store::Store};
+use olm_runtime::{
+    NamespacedName, clock,
+    queue::Queue,
+    store::{NewsItem, Store},
+};
 
 use olm_api::v1::OperatorGroup;
 
 use crate::{
-    csv, mislabelled_csv, namespace, operator_condition, operator_group, run::Queues, stores::Stores,
+    api_role, copied_csv, csv, group_role, mislabelled_csv, namespace, olm_config, operator_condition,
+    operator_group,
+    orphaned_caller::{self, CallerKind},
+    run::Queues,
+    stores::Stores,
 };
 
 /// Attaches all listeners; call it before the watches start, so that nothing is missed. Each has one trigger: a panic in it loses no
 /// wake of another (decision record 0018).
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
-    connect_mislabelled_csvs(stores, queues);
+    connect_sketches(stores, queues);
+    connect_callers(stores, queues);
+    connect_copies(stores, queues);
+    connect_olm_configs(stores, queues);
+    connect_proxy(stores, queues);
     connect_deployments(stores, queues);
     connect_owned(&stores.replica_sets, queues);
     connect_owned(&stores.cluster_roles, queues);
     connect_owned(&stores.cluster_role_bindings, queues);
     connect_owned(&stores.roles, queues);
     connect_owned(&stores.role_bindings, queues);
+    connect_owned(&stores.services, queues);
+    connect_owned(&stores.secrets, queues);
+    connect_owned(&stores.validating_webhooks, queues);
+    connect_owned(&stores.mutating_webhooks, queues);
     connect_rights_of_conditions(&stores.roles, queues);
     connect_rights_of_conditions(&stores.role_bindings, queues);
     connect_groups(stores, queues);
+    connect_group_roles(stores, queues);
+    connect_api_roles(stores, queues);
     connect_others(stores, queues);
+    components::connect(stores, queues);
 }
 
-fn add_all(queue: &Queue<NamespacedName>, keys: impl IntoIterator<Item = NamespacedName>) {
+fn add_all<T: Clone + Ord>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {
     keys.into_iter().for_each(|key| queue.add(key));
 }
 
@@ -53,11 +74,103 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
         .on_change(move |change| add_all(&queue, operator_condition::triggers::by_csv(change)));
 }
 
-fn connect_mislabelled_csvs(stores: &Stores, queues: &Queues) {
+fn connect_sketches(stores: &Stores, queues: &Queues) {
     let queue = queues.mislabelled_csvs.clone();
     stores
-        .mislabelled_csvs
-        .on_change(move |change| add_all(&queue, mislabelled_csv::triggers::by_mislabelled_csv(change)));
+        .csv_sketches
+        .on_change(move |change| add_all(&queue, mislabelled_csv::triggers::by_sketch(change)));
+    let (places, queue) = (stores.clone(), queues.copies.clone());
+    stores.csv_sketches.on_change(move |change| {
+        let named = |name: &str| copied_csv::triggers::originals_called(&places, name);
+        add_all(&queue, copied_csv::triggers::by_copy(change, named));
+    });
+    let (places, queue) = (stores.clone(), queues.copies.clone());
+    stores.csv_sketches.on_change(move |change| {
+        // A key that is there for another reason is not kept waiting.
+        let delay = copied_csv::triggers::delay(change, clock::now());
+        for key in copied_csv::triggers::by_original(change, &places) {
+            queue.add_after(key, delay);
+        }
+    });
+}
+
+fn connect_copies(stores: &Stores, queues: &Queues) {
+    let (places, queue) = (stores.clone(), queues.copies.clone());
+    stores.groups.on_change(move |change| {
+        let members = copied_csv::triggers::originals_in(&places, &namespace_of(change.object()));
+        add_all(&queue, copied_csv::triggers::by_group(change, &members, &places));
+    });
+    let (places, queue) = (stores.clone(), queues.copies.clone());
+    stores.namespaces.on_change(move |change| {
+        let (groups, members) = (places.groups.list(), |namespace: &str| {
+            copied_csv::triggers::originals_in(&places, namespace)
+        });
+        add_all(
+            &queue,
+            copied_csv::triggers::by_namespace(change, &groups, members),
+        );
+    });
+    let (places, queue) = (stores.clone(), queues.copies.clone());
+    stores.olm_configs.on_change(move |change| {
+        let (groups, members) = (places.groups.list(), |namespace: &str| {
+            copied_csv::triggers::originals_in(&places, namespace)
+        });
+        add_all(
+            &queue,
+            copied_csv::triggers::by_config(change, &groups, members, &places),
+        );
+    });
+}
+
+fn connect_callers(stores: &Stores, queues: &Queues) {
+    connect_caller(CallerKind::ApiService, &stores.api_services, stores, queues);
+    connect_caller(
+        CallerKind::ValidatingWebhook,
+        &stores.validating_webhooks,
+        stores,
+        queues,
+    );
+    connect_caller(
+        CallerKind::MutatingWebhook,
+        &stores.mutating_webhooks,
+        stores,
+        queues,
+    );
+}
+
+fn connect_caller<K>(kind: CallerKind, callers: &Store<K>, stores: &Stores, queues: &Queues)
+where
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
+{
+    let queue = queues.orphaned_callers.clone();
+    callers.on_change(move |change| add_all(&queue, orphaned_caller::triggers::by_caller(kind, change)));
+    let (known, queue) = (callers.clone(), queues.orphaned_callers.clone());
+    stores.csv_sketches.on_change(move |change| {
+        add_all(
+            &queue,
+            orphaned_caller::triggers::by_csv(change, kind, &known.list()),
+        );
+    });
+}
+
+/// The setting is looked at at once when it changes, and a little after what it is about does.
+fn connect_olm_configs(stores: &Stores, queues: &Queues) {
+    let queue = queues.olm_configs.clone();
+    stores.olm_configs.on_change(move |change| {
+        if olm_config::triggers::is_about(change) {
+            queue.add(olm_config::key());
+        }
+    });
+    let later = |queues: &Queues| {
+        let queue = queues.olm_configs.clone();
+        move || queue.add_after(olm_config::key(), olm_config::triggers::GATHER)
+    };
+    let wake = later(queues);
+    stores.csv_sketches.on_change(move |_| wake());
+    let wake = later(queues);
+    stores.groups.on_change(move |_| wake());
+    let wake = later(queues);
+    stores.namespaces.on_change(move |_| wake());
 }
 
 fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {
@@ -105,6 +218,41 @@ fn connect_groups(stores: &Stores, queues: &Queues) {
     });
 }
 
+fn connect_group_roles(stores: &Stores, queues: &Queues) {
+    let queue = queues.group_roles.clone();
+    stores
+        .groups
+        .on_change(move |change| add_all(&queue, group_role::triggers::by_group(change)));
+    let (groups, queue) = (stores.groups.clone(), queues.group_roles.clone());
+    stores.csvs.on_change(move |change| {
+        let in_namespace = groups.list_in(&namespace_of(change.object()));
+        add_all(&queue, group_role::triggers::by_csv(change, &in_namespace));
+    });
+    let queue = queues.group_roles.clone();
+    stores
+        .cluster_roles
+        .on_change(move |change| add_all(&queue, group_role::triggers::by_cluster_role(change)));
+}
+
+fn connect_api_roles(stores: &Stores, queues: &Queues) {
+    let queue = queues.api_roles.clone();
+    stores
+        .csvs
+        .on_change(move |change| add_all(&queue, api_role::triggers::by_csv(change)));
+    let queue = queues.api_roles.clone();
+    stores
+        .crds
+        .on_change(move |change| add_all(&queue, api_role::triggers::by_crd(change)));
+    let (all, queue) = (stores.api_services.clone(), queues.api_roles.clone());
+    stores.api_services.on_change(move |change| {
+        add_all(&queue, api_role::triggers::by_api_service(change, &all.list()));
+    });
+    let queue = queues.api_roles.clone();
+    stores
+        .cluster_roles
+        .on_change(move |change| add_all(&queue, api_role::triggers::by_cluster_role(change)));
+}
+
 fn connect_namespaces(stores: &Stores, queues: &Queues) {
     let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
     stores.namespaces.on_change(move |change| {
@@ -130,6 +278,20 @@ fn names_account(group: &OperatorGroup) -> bool {
     group.spec.service_account().is_some()
 }
 
+/// What the proxy says is part of every operator's Deployments.
+fn connect_proxy(stores: &Stores, queues: &Queues) {
+    let proxy = stores.proxy.clone();
+    stores.crds.on_change(move |change| proxy.follow(change));
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
+    stores.proxy.on_change(move || {
+        let all = csvs.list();
+        add_all(
+            &queue,
+            all.iter().map(|csv| NamespacedName::from_object(csv.as_ref())),
+        );
+    });
+}
+
 fn connect_others(stores: &Stores, queues: &Queues) {
     let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
     stores.accounts.on_change(move |change| {
@@ -137,6 +299,14 @@ fn connect_others(stores: &Stores, queues: &Queues) {
             &queue,
             csv::triggers::by_account(change, &csvs.list_in(&namespace_of(change.object()))),
         );
+    });
+    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
+    stores.account_news.on_news(move |heard| {
+        let concerned = match heard {
+            NewsItem::Changed(change) => csvs.list_in(&namespace_of(change.object())),
+            NewsItem::Listed => csvs.list(),
+        };
+        add_all(&queue, csv::triggers::by_account_news(heard, &concerned));
     });
     let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
     stores

@@ -1,10 +1,13 @@
 //! A CustomResourceDefinition without its schemas, which are never decoded: they are most of it, and nobody reads them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Whole;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use olm_api::{condition, labels};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::component;
 
 /// What is read of a CustomResourceDefinition.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Resource)]
@@ -23,10 +26,31 @@ pub(crate) struct CustomResourceDefinition {
 
 /// Part of the spec.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Spec {
+    /// `Cluster` or `Namespaced`.
+    #[serde(default)]
+    pub(crate) scope: String,
+    /// What its objects are called.
+    #[serde(default)]
+    pub(crate) names: Names,
     /// Versions of the API.
     #[serde(default)]
     pub(crate) versions: Vec<Version>,
+    /// Who converts between them; kept when that is a webhook.
+    #[serde(default)]
+    pub(crate) conversion: Option<Value>,
+    /// Fields without a schema are kept, which a webhook cannot convert.
+    #[serde(default)]
+    pub(crate) preserve_unknown_fields: bool,
+}
+
+/// Part of the names. The plural and the group are the name of the whole.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(crate) struct Names {
+    /// Kind of its objects.
+    #[serde(default)]
+    pub(crate) kind: String,
 }
 
 /// Part of a version.
@@ -46,20 +70,41 @@ pub(crate) struct Status {
     pub(crate) conditions: Option<Vec<Condition>>,
 }
 
-/// Part of a condition.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+/// A condition.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Condition {
     /// What it is about.
     #[serde(rename = "type")]
     pub(crate) type_: String,
     /// True, False or Unknown.
     pub(crate) status: String,
+    /// When its status last changed; this and what follows is kept where an Operator tells of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_transition_time: Option<Time>,
+    /// Why, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
 }
 
 impl CustomResourceDefinition {
     /// Drops what nobody reads.
     pub(crate) fn prune(&mut self) {
-        self.metadata.labels = None;
+        if !component::keep_labels(&mut self.metadata) {
+            let conditions = self.status.iter_mut().flat_map(|status| &mut status.conditions);
+            for condition in conditions.flatten() {
+                (
+                    condition.last_transition_time,
+                    condition.reason,
+                    condition.message,
+                ) = (None, None, None);
+            }
+        }
+        let conversion = &mut self.spec.conversion;
+        *conversion = conversion.take().filter(|found| found["strategy"] == "Webhook");
         if let Some(annotations) = &mut self.metadata.annotations {
             annotations.retain(|key, _| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
         }
@@ -79,6 +124,8 @@ impl CustomResourceDefinition {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
@@ -89,7 +136,7 @@ mod tests {
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "demos.example.com", "labels": {"a": "b"},
                 "annotations": {"operatorframework.io/installed-alongside-1": "ns/a", "other": "x"}},
-            "spec": {"group": "example.com", "names": {}, "scope": "Namespaced", "versions": [
+            "spec": {"group": "example.com", "names": {"kind": "Demo"}, "scope": "Namespaced", "versions": [
                 {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}
             ]},
             "status": {"conditions": [{"type": "Established", "status": "True", "reason": "R", "message": "m"}]}
@@ -97,6 +144,7 @@ mod tests {
         .unwrap();
         let mut pruned = crd.clone();
         pruned.prune();
+        assert_eq!(pruned.spec.names.kind, "Demo");
         assert_eq!(
             pruned.spec.versions,
             [Version {
@@ -105,7 +153,19 @@ mod tests {
             }]
         );
         assert!(pruned.is_true("Established") && !pruned.is_true("NamesAccepted"));
-        assert_eq!(pruned.metadata.annotations.unwrap().len(), 1);
+        assert_eq!(pruned.metadata.annotations.as_ref().map(BTreeMap::len), Some(1));
         assert_eq!(pruned.metadata.labels, None);
+        assert_eq!(first_reason(&pruned), None);
+        let mut component = crd;
+        let labels = component.metadata.labels.get_or_insert_default();
+        labels.insert("operators.coreos.com/demo.ns".into(), String::new());
+        component.prune();
+        assert_eq!(component.metadata.labels.as_ref().map(BTreeMap::len), Some(1));
+        assert_eq!(first_reason(&component).as_deref(), Some("R"));
+    }
+
+    fn first_reason(crd: &CustomResourceDefinition) -> Option<String> {
+        let conditions = crd.status.as_ref()?.conditions.as_ref()?;
+        conditions.first()?.reason.clone()
     }
 }

@@ -1,5 +1,7 @@
 //! Objects as users write them. The namespace is `ns`, the operator is called `demo`, its version `a`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 pub(crate) fn namespace_object(name: &str) -> Value {
@@ -59,10 +61,22 @@ pub(crate) fn deployment(name: &str, image: &str) -> Value {
     }}})
 }
 
-/// A CustomResourceDefinition that the API server has taken.
+/// A CustomResourceDefinition that the API server has taken; its kind is the plural in the singular.
 pub(crate) fn crd(name: &str) -> Value {
+    let plural = name.split('.').next().unwrap_or_default();
+    let singular = plural.trim_end_matches('s');
+    let kind: String = singular
+        .char_indices()
+        .map(|(at, letter)| {
+            if at == 0 {
+                letter.to_ascii_uppercase()
+            } else {
+                letter
+            }
+        })
+        .collect();
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
-        "spec": {"versions": [{"name": "v1", "served": true}]},
+        "spec": {"names": {"plural": plural, "kind": kind}, "versions": [{"name": "v1", "served": true}]},
         "status": {"conditions": [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]}})
 }
 
@@ -77,4 +91,45 @@ pub(crate) fn subscription(csv: &str, config: Value) -> Value {
 pub(crate) fn api_service(name: &str, available: &str) -> Value {
     json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
         "status": {"conditions": [{"type": "Available", "status": available}]}})
+}
+
+/// The demo with one webhook of each of these types, `validating` and `mutating`, both served by its Deployment.
+pub(crate) fn csv_with_webhooks(name: &str, replaces: &str) -> Value {
+    let mut csv = csv(name, replaces);
+    csv["spec"]["webhookdefinitions"] = json!([
+        webhook("v.example.com", "ValidatingAdmissionWebhook"),
+        webhook("m.example.com", "MutatingAdmissionWebhook"),
+    ]);
+    csv
+}
+
+/// A webhook that the demo's Deployment serves.
+pub(crate) fn webhook(name: &str, kind: &str) -> Value {
+    json!({"generateName": name, "type": kind, "deploymentName": "demo", "containerPort": 443, "targetPort": 9443,
+        "admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "sideEffects": "None", "webhookPath": "/call",
+        "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["demos"]}]})
+}
+
+/// True for a ClusterRole for users, by its name or by a write of it: to none of these is an account bound.
+pub(crate) fn is_for_users(name: &str) -> bool {
+    let ends = ["-admin", "-edit", "-view", "-crdview"];
+    let is_of_api = ends
+        .iter()
+        .any(|end| name.strip_suffix(end).is_some_and(|start| start.ends_with("-v1")));
+    is_of_api || name.contains("olm.og.")
+}
+
+/// The ClusterRoles of a recording, by name; none without the folder of recordings.
+pub(crate) fn golden_roles(file: &str) -> Option<BTreeMap<String, Value>> {
+    let path = olm_testing::shared::shared_path(&format!("golden/{file}"))?;
+    let documents: Vec<Value> = olm_fbc::yaml::parse_all(&std::fs::read(path).unwrap()).unwrap();
+    let objects = documents
+        .into_iter()
+        .flat_map(|document| match document["items"].as_array() {
+            Some(items) => items.clone(),
+            None => vec![document],
+        });
+    let roles = objects.filter(|object| object["kind"] == "ClusterRole");
+    let named = roles.map(|role| (role["metadata"]["name"].as_str().unwrap().to_owned(), role));
+    Some(named.collect())
 }

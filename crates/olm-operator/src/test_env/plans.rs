@@ -122,11 +122,13 @@ fn rbac_of(csv: &ClusterServiceVersion) -> Vec<Value> {
         .map(|role| role.service_account.as_str())
         .filter(|name| *name != "default")
         .collect();
+    let mut marks = crate::component::shared_labels(&csv.metadata);
+    marks.insert("olm.managed".into(), "true".into());
     let mut objects: Vec<Value> = accounts
         .into_iter()
         .map(|name| {
             json!({"apiVersion": "v1", "kind": "ServiceAccount",
-                "metadata": {"namespace": namespace, "name": name, "labels": {"olm.managed": "true"}}})
+                "metadata": {"namespace": namespace, "name": name, "labels": marks}})
         })
         .collect();
     for role in &strategy.roles {
@@ -140,7 +142,7 @@ fn rbac_of(csv: &ClusterServiceVersion) -> Vec<Value> {
             &role.service_account,
         )];
         let metadata = |hash: String| {
-            let mut labels = crate::owner::labels(csv);
+            let mut labels = crate::owner::marks(csv);
             labels.insert("olm.permissions.hash".into(), hash);
             let mut metadata = json!({"name": role.name, "labels": labels});
             if !within.is_null() {

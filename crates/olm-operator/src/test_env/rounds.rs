@@ -1,5 +1,7 @@
 //! Single rounds, for tests of what one round does: real stores, executor and reads, but no queue.
 
+use std::sync::Arc;
+
 use olm_runtime::{
     NamespacedName, apply::Executor, clock, discovery::Discovery, driver::Reconciler, gate::WriteGate,
     outcome::Outcomes, plan::Plan, store::StoreSet,
@@ -8,10 +10,12 @@ use tokio::task::JoinSet;
 
 use super::TestEnv;
 use crate::{
+    copied_csv::{self, CopiedCsvs, CopyKey, content::Contents},
     csv::{
         Csv,
         observe::{Reader, accounts::KnownAccounts},
         observed::Observed,
+        serving::certificate::CertificateMaker,
     },
     namespace::Namespaces,
     operator_group::OperatorGroups,
@@ -60,6 +64,26 @@ impl TestEnv {
         self.with_stores(async move |stores, client, _| reader(stores, client).observe(&key).await.unwrap())
     }
 
+    /// What a round about a copy would do now.
+    pub(crate) fn plan_of_copy(&mut self, from: &str, name: &str, to: &str) -> String {
+        let key = CopyKey {
+            from: from.to_owned(),
+            name: name.to_owned(),
+            to: to.to_owned(),
+        };
+        self.with_stores(async move |stores, client, _| {
+            let copies = CopiedCsvs {
+                stores,
+                contents: Contents::new(client),
+                protected: Arc::default(),
+            };
+            let observed = copies.observe(&key).await.unwrap();
+            observed.map_or_else(String::new, |observed| {
+                copied_csv::decide::decide(&observed).to_string()
+            })
+        })
+    }
+
     /// Carries out a plan. An operator that runs is killed before.
     pub(crate) fn act(&mut self, plan: Plan) -> Outcomes {
         self.with_stores(async move |_, _, executor| executor.act(&plan).await)
@@ -90,6 +114,7 @@ fn reader(stores: Stores, client: kube::Client) -> Reader {
         discovery,
         accounts: KnownAccounts::default(),
         client,
+        certificates: CertificateMaker,
     }
 }
 

@@ -247,6 +247,27 @@ fn a_guarded_patch_carries_its_preconditions() {
 }
 
 #[test]
+fn a_replacement_goes_whole_to_the_object_or_to_its_status() {
+    let object = json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "data": {}});
+    for (subresource, path) in [(None, "name"), (Some("status"), "name/status")] {
+        let action = Action::Replace {
+            target: target(),
+            object: object.clone(),
+            subresource,
+            identity: Identity::Operator,
+        };
+        let request = request_of(&action).unwrap();
+        assert_eq!(request.method(), http::Method::PUT);
+        assert_eq!(
+            request.uri().path(),
+            format!("/api/v1/namespaces/ns/configmaps/{path}")
+        );
+        let body: Value = serde_json::from_slice(request.body()).unwrap();
+        assert_eq!(body, object);
+    }
+}
+
+#[test]
 fn a_tenants_write_is_made_in_the_tenants_name() {
     let action = Action::Create {
         target: target(),
@@ -284,6 +305,11 @@ fn of_what_a_write_returned_the_bulk_is_dropped() {
     assert_eq!(
         without_bulk(object("CustomResourceDefinition")),
         json!({"kind": "CustomResourceDefinition", "metadata": {"name": "a", "uid": "1"}})
+    );
+    let secret = json!({"kind": "Secret", "metadata": {"name": "a"}, "data": {"tls.key": "a2V5"}});
+    assert_eq!(
+        without_bulk(secret),
+        json!({"kind": "Secret", "metadata": {"name": "a"}})
     );
     assert_eq!(without_bulk(Value::Null), Value::Null);
 }

@@ -9,6 +9,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+mod reads;
 mod requeues;
 
 use super::*;
@@ -119,6 +120,8 @@ struct Writer {
     observe_panics: bool,
     rounds: AtomicU64,
     observes: Mutex<Observes>,
+    /// What was told of reads that failed, and when.
+    unobserved: Mutex<Vec<(String, Instant)>>,
 }
 
 /// What a writer's rounds do, and what was seen of them.
@@ -172,6 +175,12 @@ impl Reconciler for Writer {
             Observes::Nothing => Ok(None),
             Observes::Error => Err(ObserveError::read("a thing", "not now")),
         }
+    }
+
+    fn unobserved(&self, key: &NamespacedName, error: &ObserveError) -> Option<Action> {
+        let mut told = self.unobserved.lock().unwrap();
+        told.push((error.to_string(), Instant::now()));
+        (told.len() == 1).then(|| status_of(&key.name))
     }
 
     fn decide(observed: &Observed, memory: Option<&String>, _: Timestamp) -> (Plan, ()) {
@@ -277,6 +286,7 @@ impl TestEnv {
             observe_panics,
             rounds: AtomicU64::new(0),
             observes: Mutex::default(),
+            unobserved: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
         let gate = WriteGate::default();

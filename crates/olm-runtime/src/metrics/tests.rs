@@ -1,5 +1,5 @@
 use super::*;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, FailureClass};
 use crate::plan::Target;
 
 fn delete() -> Action {

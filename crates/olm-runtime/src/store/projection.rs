@@ -84,6 +84,11 @@ impl<P> Projected<P> {
         self.uid.as_deref()
     }
 
+    /// True when the object is on its way out.
+    pub fn is_deleting(&self) -> bool {
+        self.is_deleting
+    }
+
     /// The object's `resourceVersion`, for the guard of a write.
     pub fn resource_version(&self) -> Option<String> {
         self.version.map(|version| version.to_string())

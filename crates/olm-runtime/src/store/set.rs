@@ -283,6 +283,6 @@ pub(super) fn prepare_metadata(metadata: &mut ObjectMeta) {
 }
 
 fn prepare<K: Stored>(object: &mut K, prune: fn(&mut K)) {
-    object.meta_mut().managed_fields = None;
     prune(object);
+    object.meta_mut().managed_fields = None;
 }

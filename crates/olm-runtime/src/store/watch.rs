@@ -65,7 +65,7 @@ impl<K: Stored> Watch<K> {
         self.require(Requirement::Finalizer(name.to_owned()))
     }
 
-    /// Drops from each object what nobody reads; `managedFields` always go.
+    /// Drops from each object what nobody reads; `managedFields` go afterwards in any case.
     #[must_use]
     pub fn prune(mut self, prune: fn(&mut K)) -> Self {
         self.prune = prune;

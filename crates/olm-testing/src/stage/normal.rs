@@ -1,4 +1,4 @@
-//! What a cluster holds without what differs from run to run: uids, versions, times, generated names, histories.
+//! What a cluster holds without what differs from run to run: uids, versions, times, generated names, histories, certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::cluster::Key;
 
-/// Fields with times, versions and counts of writes.
-const OF_RUNS: [&str; 16] = [
+/// Fields with times, versions, counts of writes, keys and certificates.
+const OF_RUNS: [&str; 23] = [
     "uid",
     "uuid",
     "resourceVersion",
@@ -25,6 +25,13 @@ const OF_RUNS: [&str; 16] = [
     "latestImageRegistryPoll",
     "lastHeartbeatTime",
     "completionTime",
+    "certsLastUpdated",
+    "certsRotateAt",
+    "caBundle",
+    "olmcahash",
+    "olmCAKey",
+    "tls.crt",
+    "tls.key",
 ];
 /// How labels begin that have a uid in their key.
 const UID_LABEL: &str = "olm.operatorgroup.uid/";

@@ -131,6 +131,51 @@ fn a_subscription_becomes_a_running_operator_and_is_upgraded_and_removed() {
     );
 }
 
+/// Its kinds, in their order, are those of upstream's Operator for such an install. What OLM makes bears the label from its creation;
+/// a Subscription is the user's.
+#[test]
+fn an_operator_lists_all_of_an_install_for_three_writes() {
+    let env = after(&install(&["ns"], "Automatic"));
+    let operator = env.only("Operator");
+    assert_eq!(operator["metadata"]["name"], "demo.ns");
+    let refs = operator["status"]["components"]["refs"].as_array().unwrap();
+    let kinds: Vec<&str> = refs.iter().map(|found| found["kind"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "ClusterServiceVersion",
+            "CustomResourceDefinition",
+            "Deployment",
+            "InstallPlan",
+            "OperatorCondition",
+            "Role",
+            "RoleBinding",
+            "ServiceAccount",
+            "Subscription",
+        ]
+    );
+    let label = "operators.coreos.com/demo.ns";
+    let labelling = env
+        .writes
+        .iter()
+        .filter(|write| write.contains(label) || write.contains(" Operator "));
+    let mut of_components: Vec<&str> = labelling.map(|write| write.split(" {").next().unwrap()).collect();
+    of_components.sort_unstable();
+    assert_eq!(
+        of_components,
+        [
+            "create Operator demo.ns",
+            "patch Operator demo.ns status",
+            "patch Subscription ns/demo"
+        ],
+        "of {} writes: {:#?}",
+        env.writes.len(),
+        env.writes
+    );
+}
+
 /// Neither operator writes for the other's sake once both are done.
 #[test]
 fn at_rest_neither_writes_not_even_when_both_are_new() {

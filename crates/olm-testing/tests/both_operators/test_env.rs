@@ -1,5 +1,6 @@
 //! A cluster, both operators, and what happens to them.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ impl TestEnv {
         };
         let known = Arc::clone(&stats);
         let olm_operator = move |client: Client| {
-            let (set, start) = olm_operator::run::controllers(&client, &Metrics::default());
+            let (set, start) = olm_operator::run::controllers(&client, BTreeSet::new(), &Metrics::default());
             operate(client, set, start, Arc::clone(&known))
         };
         let stage = Stage::of(vec![
@@ -151,6 +152,10 @@ impl TestEnv {
     #[track_caller]
     pub fn settle_for(&mut self, seconds: u64) {
         self.run_for(seconds);
+        if self.stage.is_killed() {
+            // Who was killed on the way has waits of its own.
+            self.run_for(seconds);
+        }
         self.stage.settle();
         self.take_log();
     }
@@ -205,7 +210,7 @@ impl StoryEnv for TestEnv {
 pub fn is_of_demo(object: &Value) -> bool {
     object["metadata"]["name"]
         .as_str()
-        .is_some_and(|name| name.starts_with("demo"))
+        .is_some_and(|name| name == "demo" || name.starts_with("demo."))
 }
 
 /// An operator, until it is dropped.

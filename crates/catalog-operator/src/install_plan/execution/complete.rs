@@ -6,6 +6,7 @@ use olm_api::v1alpha1::Step;
 use serde_json::Value;
 
 use super::StepError;
+use crate::component;
 use crate::install_plan::observe::Observed;
 use crate::object;
 use crate::step_kind::StepKind;
@@ -59,6 +60,11 @@ pub(super) fn complete(
     if kind.has_owner() && current.is_some_and(is_foreign) {
         object::remove_csv_owner(&mut object);
         return Ok(Some(object));
+    }
+    if kind.is_component()
+        && let Some(label) = component::label_of_csv(&observed.install_plan, &step.resolving)
+    {
+        object::metadata_map_mut(&mut object, "labels").insert(label, "".into());
     }
     if kind.has_owner() && !step.resolving.is_empty() && !namespaced {
         object::set_owner_labels(&mut object, &step.resolving, &namespace);

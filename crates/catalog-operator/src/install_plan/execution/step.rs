@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::complete::complete;
 use super::{StepError, Wait};
+use crate::component;
 use crate::install_plan::FIELD_MANAGER;
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::csv_ownership::check_owned_crds;
@@ -156,8 +157,9 @@ impl<'a> StepDecider<'a> {
         let action = match write_for(kind, current, object) {
             Write::Nothing => return Decision::Settled(status),
             Write::Create(object) => {
-                // Without a read before, the answer tells whether it was there.
-                let exists = if kind.reads_current() {
+                // Without a read before, the answer tells whether it was there. A ClusterServiceVersion that is there and not in the
+                // store is the copy of another, which is nobody's owner.
+                let exists = if kind.reads_current() || kind == StepKind::ClusterServiceVersion {
                     Exists::Fail
                 } else {
                     Exists::Keep
@@ -256,6 +258,9 @@ impl<'a> StepDecider<'a> {
         object::strip_server_fields(&mut wanted);
         object::metadata_map_mut(&mut wanted, "labels")
             .insert(labels::MANAGED.to_owned(), labels::TRUE.into());
+        if let Some(label) = component::label_of_csv(&self.observed.install_plan, &step.resolving) {
+            object::metadata_map_mut(&mut wanted, "labels").insert(label, "".into());
+        }
         crd_upgrade::note_installed_alongside(&mut wanted, &self.observed.namespace(), &step.resolving);
         wanted
     }

@@ -169,7 +169,10 @@ fn generated_subscription_says_who_made_it() {
         subscription["metadata"]["annotations"],
         json!({"olm.generated-by": PLAN})
     );
-    assert_eq!(subscription["metadata"]["labels"], json!({"olm.managed": "true"}));
+    assert_eq!(
+        subscription["metadata"]["labels"],
+        json!({"olm.managed": "true", "operators.coreos.com/demo.ns": ""})
+    );
     assert!(subscription.get("status").is_none() && object::owner_references(&subscription).is_empty());
 }
 

@@ -18,9 +18,31 @@ fn plan_waits_for_approval() {
     env.assert_summary(PLAN, "Complete");
 }
 
+/// It is nobody's owner: a plan that took it for the ClusterServiceVersion would fail at the first ServiceAccount.
+#[test]
+fn the_copy_of_an_operator_elsewhere_is_waited_for_and_told() {
+    let mut made = TestEnv::with_plan(&[small()]);
+    made.converge();
+    let mut copy = made.object("ClusterServiceVersion ns/demo.v1");
+    copy["metadata"]["labels"]["olm.copiedFrom"] = json!("elsewhere");
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.put(copy);
+    env.settle_for(600);
+    env.assert_told(
+        PLAN,
+        "the copy of an operator that is installed in another namespace",
+    );
+    assert_eq!(env.plan(PLAN)["status"]["phase"], "Installing");
+    env.delete("ClusterServiceVersion ns/demo.v1");
+    env.settle_for(120);
+    env.assert_summary(PLAN, "Complete");
+    let csv = env.object("ClusterServiceVersion ns/demo.v1");
+    assert_eq!(csv["metadata"]["labels"].get("olm.copiedFrom"), None);
+}
+
 /// IP-014, IP-015, IP-017: nothing is created, the condition says why, and a valid group clears it.
 #[test]
-fn groups_that_do_not_fit_stop_the_plan() {
+fn og_013_groups_that_do_not_fit_stop_the_plan() {
     let named = group(
         json!({"serviceAccountName": "scoped"}),
         json!({"namespaces": [NAMESPACE]}),

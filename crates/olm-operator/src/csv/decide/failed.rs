@@ -3,6 +3,7 @@
 //! Unlike upstream, which leaves this phase on every event of its own writing and comes back at once, a
 //! ClusterServiceVersion stays here as long as the cause does (`docs/reference/lifecycle.md`).
 
+use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
@@ -12,13 +13,13 @@ use crate::csv::{
     },
     failure_cause::FailureCause,
     health::{DeploymentProblem, Rollout},
-    install,
+    install::{self, serving},
     observed::Observed,
     replacement,
     requirements::{self, Requirements},
 };
 
-pub(super) fn step(observed: &Observed, position: &Position) -> PhaseStep {
+pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings)
         && observed.group().is_some_and(|group| group.fail_forward)
     {
@@ -36,15 +37,16 @@ pub(super) fn step(observed: &Observed, position: &Position) -> PhaseStep {
             message,
         ));
     }
-    if let Some(step) = super::pending::unusable_strategy(observed) {
+    if let Some(step) = super::replaced_while_refused(observed) {
         return step;
     }
-    if let Some(step) = super::replaced_while_refused(observed) {
+    if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
     let Requirements {
         met,
         undetermined,
+        lacking,
         rows,
     } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
@@ -58,7 +60,7 @@ pub(super) fn step(observed: &Observed, position: &Position) -> PhaseStep {
         let pending = Transition::new(
             Phase::Pending,
             reason::REQUIREMENTS_NOT_MET,
-            "requirements not met",
+            format!("requirements not met{lacking}"),
         );
         return PhaseStep::go(pending).with_requirements(rows);
     }
@@ -67,15 +69,20 @@ pub(super) fn step(observed: &Observed, position: &Position) -> PhaseStep {
     {
         return PhaseStep::go(conflict).with_requirements(rows);
     }
-    components(observed, cause).with_requirements(rows)
+    if let Some(conflict) = super::pending::taken_deployment(observed) {
+        return PhaseStep::go(conflict).with_requirements(rows);
+    }
+    let step = components(observed, cause).with_requirements(rows);
+    match serving::wait(observed, now) {
+        Some(delay) => step.again(delay, "certificates end, and no watch tells"),
+        None => step,
+    }
 }
 
 /// Why a gate that had failed this ClusterServiceVersion is open now; being here proves that it is.
 fn opened_gate(cause: FailureCause) -> Option<&'static str> {
     match cause {
-        FailureCause::OperatorGroup | FailureCause::InstallModes => {
-            Some("InstallModes now support target namespaces")
-        }
+        FailureCause::OperatorGroup => Some("InstallModes now support target namespaces"),
         FailureCause::ApiConflict => Some("OperatorGroup no longer intersecting with conflicting owner"),
         FailureCause::StaticApis => {
             Some("static OperatorGroup and intersecting groups now support providedAPIs")
@@ -105,11 +112,19 @@ fn components(observed: &Observed, cause: FailureCause) -> PhaseStep {
     {
         return step;
     }
+    if let Some(text) = serving::needs_rotation(observed) {
+        let message = format!("owned APIServices or webhooks need cert refresh: {text}");
+        return PhaseStep::go(Transition::new(
+            Phase::Pending,
+            reason::NEEDS_CERT_ROTATION,
+            message,
+        ));
+    }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
         return PhaseStep::go(installing::succeeded_or_lacking(observed));
     };
     let pending = |text: &str| {
-        let message = format!("installing: {text}");
+        let message = install::told(text);
         PhaseStep::go(Transition::new(Phase::Pending, reason::NEEDS_REINSTALL, message))
     };
     match &found.problem {
@@ -122,7 +137,7 @@ fn components(observed: &Observed, cause: FailureCause) -> PhaseStep {
         DeploymentProblem::Waiting(_) if cause == FailureCause::InstallCheck => PhaseStep::stay(),
         DeploymentProblem::Waiting(text) | DeploymentProblem::Missing(text) => pending(text),
         DeploymentProblem::Outdated(text) => {
-            let message = format!("installing: {text}");
+            let message = install::told(text);
             PhaseStep::go(Transition::new(
                 Phase::InstallReady,
                 reason::NEEDS_REINSTALL,

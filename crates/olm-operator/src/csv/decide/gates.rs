@@ -3,7 +3,10 @@
 //!
 //! Replacing and Deleting pass: losing the group in the middle of an upgrade must not break the chain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 use kube::ResourceExt;
 use olm_api::{
@@ -15,7 +18,7 @@ use olm_api::{
     v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
 };
 use olm_runtime::plan::{Action, Guard, Target};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     csv::{
@@ -47,21 +50,54 @@ pub(super) enum Gate {
     },
 }
 
+/// The finalizer comes first, whatever else is found: what was made outside the namespace has to go one day, even if the group is lost
+/// meanwhile. Where membership is written as well both are one write.
 pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
+    let gate = of_group(observed, position);
+    let Some(finalizers) = missing_finalizer(observed) else {
+        return gate;
+    };
+    let write = patch(observed, &json!({ "finalizers": finalizers }));
+    match gate {
+        Gate::Open => Gate::Write(vec![write]),
+        // Membership follows as soon as the group says what it is, and until then nothing is made.
+        Gate::Stay => Gate::Stay,
+        Gate::Fail { transition, actions } if actions.is_empty() => Gate::Fail {
+            transition,
+            actions: vec![write],
+        },
+        // Membership, with the finalizer in it.
+        Gate::Write(_) | Gate::Fail { .. } => gate,
+    }
+}
+
+fn of_group(observed: &Observed, position: &Position) -> Gate {
     if matches!(position.phase, Phase::Replacing | Phase::Deleting) {
         return Gate::Open;
     }
     match observed.groups.as_slice() {
         [] => fail(
             reason::NO_OPERATOR_GROUP,
-            "csv in namespace with no operatorgroups",
+            format!(
+                "csv in namespace with no operatorgroups: namespace {} has none",
+                observed.namespace()
+            ),
             Vec::new(),
         ),
         [group] if group.awaits_service_account => awaits_account(group, position),
         [group] => member(observed, group),
-        _ => fail(
+        several => fail(
             reason::TOO_MANY_OPERATOR_GROUPS,
-            "csv created in namespace with multiple operatorgroups, can't pick one automatically",
+            format!(
+                "csv created in namespace with multiple operatorgroups, can't pick one automatically: {}",
+                and_more(
+                    several
+                        .iter()
+                        .map(|group| &group.name)
+                        .collect::<BTreeSet<_>>()
+                        .into_iter()
+                )
+            ),
             Vec::new(),
         ),
     }
@@ -139,26 +175,39 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
     if !wanted.is_empty() {
         metadata.insert("annotations".to_owned(), json!(wanted));
     }
-    // A merge patch replaces a list whole: one that somebody else added meanwhile must not be lost.
-    let mut resource_version = None;
-    let mut finalizers = observed.csv.finalizers().to_vec();
-    if !finalizers
-        .iter()
-        .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
-    {
-        finalizers.push(labels::FINALIZER_CSV_CLEANUP.to_owned());
+    if let Some(finalizers) = missing_finalizer(observed) {
         metadata.insert("finalizers".to_owned(), json!(finalizers));
-        resource_version = observed.csv.resource_version();
     }
     if metadata.is_empty() {
         return Vec::new();
     }
+    vec![patch(observed, &metadata.into())]
+}
+
+/// The finalizers with ours among them; `None` when it is there.
+fn missing_finalizer(observed: &Observed) -> Option<Vec<String>> {
+    let mut finalizers = observed.csv.finalizers().to_vec();
+    if finalizers
+        .iter()
+        .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
+    {
+        return None;
+    }
+    finalizers.push(labels::FINALIZER_CSV_CLEANUP.to_owned());
+    Some(finalizers)
+}
+
+fn patch(observed: &Observed, metadata: &Value) -> Action {
+    // A merge patch replaces a list whole: one that somebody else added meanwhile must not be lost.
+    let resource_version = metadata
+        .get("finalizers")
+        .and_then(|_| observed.csv.resource_version());
     let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
     let guard = Guard {
         uid: Some(observed.uid().to_owned()),
         resource_version,
     };
-    vec![Action::patch(target, json!({ "metadata": metadata }), guard)]
+    Action::patch(target, json!({ "metadata": metadata }), guard)
 }
 
 fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
@@ -170,12 +219,27 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
         }
     };
     let ours = group.intersection();
-    let others: BTreeSet<ApiKey> = observed
+    let intersecting = observed
         .foreign_groups
         .iter()
-        .filter(|other| ours.intersects(&other.targets))
+        .filter(|other| ours.intersects(&other.targets));
+    let others: BTreeSet<ApiKey> = intersecting
+        .clone()
         .flat_map(|other| other.provided.iter().cloned())
         .collect();
+    let provided_elsewhere = || {
+        let shared = intersecting.clone().flat_map(|other| {
+            let apis = other.provided.intersection(&own);
+            apis.map(|api| format!("{api} is provided by OperatorGroup {}", other.id))
+        });
+        // In the order of their names, so that the same is told the same way.
+        and_more(shared.collect::<BTreeSet<String>>().into_iter())
+    };
+    let unlisted = || {
+        let (namespace, name) = (&group.namespace, &group.name);
+        let unlisted = own.difference(&group.provided);
+        and_more(unlisted.map(|api| format!("OperatorGroup {namespace}/{name} does not list {api}")))
+    };
     let answer = reconcile_apis(&own, &group.provided, &others);
     let with = |mut actions: Vec<Action>, more: Vec<Action>| {
         actions.extend(more);
@@ -184,14 +248,24 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
     match answer {
         ApiIntersection::NoConflict if membership.is_empty() => Gate::Open,
         ApiIntersection::NoConflict => Gate::Write(membership),
-        ApiIntersection::Add | ApiIntersection::Remove if group.static_apis => fail(
-            reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS,
-            "static provided api operatorgroup cannot be modified by these apis",
-            with(membership, install::withdraw(observed)),
-        ),
+        ApiIntersection::Add | ApiIntersection::Remove if group.static_apis => {
+            let why = if answer == ApiIntersection::Add {
+                unlisted()
+            } else {
+                provided_elsewhere()
+            };
+            fail(
+                reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS,
+                format!("static provided api operatorgroup cannot be modified by these apis: {why}"),
+                with(membership, install::withdraw(observed)),
+            )
+        }
         ApiIntersection::Conflict => fail(
             reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT,
-            "intersecting operatorgroups provide the same apis",
+            format!(
+                "intersecting operatorgroups provide the same apis: {}",
+                provided_elsewhere()
+            ),
             with(membership, install::withdraw(observed)),
         ),
         ApiIntersection::Add => {
@@ -202,6 +276,15 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
             let rest = group.provided.difference(&own).cloned().collect();
             Gate::Write(with(membership, vec![write_provided(group, &rest)]))
         }
+    }
+}
+
+/// The first of `texts`, and how many more.
+fn and_more<T: Display>(mut texts: impl Iterator<Item = T>) -> String {
+    let first = texts.next().map(|text| text.to_string()).unwrap_or_default();
+    match texts.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 

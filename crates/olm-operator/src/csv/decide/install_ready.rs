@@ -10,11 +10,14 @@ use crate::csv::{
 };
 
 pub(super) fn step(observed: &Observed) -> PhaseStep {
+    if let Some(step) = super::replaced_while_refused(observed) {
+        return step;
+    }
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
-    if let Some(step) = super::replaced_while_refused(observed) {
-        return step;
+    if let Some(conflict) = super::pending::taken_deployment(observed) {
+        return PhaseStep::go(conflict);
     }
     if let Some(error) = super::unusable_config(observed) {
         let message = format!("install strategy failed: {error}");

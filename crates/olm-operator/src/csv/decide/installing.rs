@@ -20,8 +20,11 @@ const POD_INTERVAL: Duration = Duration::from_secs(10);
 const DEPLOYMENT_DEBOUNCE: Duration = Duration::from_secs(2);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
-    if let Some(step) = super::pending::unusable_strategy(observed) {
+    if let Some(step) = super::pending::unreadable_strategy(observed) {
         return step;
+    }
+    if let Some(conflict) = super::pending::taken_deployment(observed) {
+        return PhaseStep::go(conflict);
     }
     if super::unusable_config(observed).is_some() {
         return PhaseStep::go(super::bad_calculation());
@@ -36,13 +39,9 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
             format!("install failed: {text}"),
         )),
         // Upstream lets a Deployment that vanished here run into the timeout; putting it back is what it will do then.
-        DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => {
-            PhaseStep::go(Transition::new(
-                Phase::InstallReady,
-                reason::INSTALL_WAITING,
-                format!("installing: {text}"),
-            ))
-        }
+        DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => PhaseStep::go(
+            Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, install::told(&text)),
+        ),
         DeploymentProblem::Waiting(text) => waiting(observed, position, now, &found.deployment, &text),
     }
 }
@@ -96,7 +95,7 @@ fn waiting(
             "the Deployment controller has not answered yet",
         );
     }
-    let message = format!("installing: {text}{detail}");
+    let message = install::told(text) + &detail;
     PhaseStep::go(Transition::new(
         Phase::Installing,
         reason::INSTALL_WAITING,

@@ -5,9 +5,14 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 use crate::csv::decide::transitions::{PhaseStep, Transition};
 
 pub(super) fn step() -> PhaseStep {
-    PhaseStep::go(Transition::new(
+    PhaseStep::go(unchecked())
+}
+
+/// The first thing that is said of any.
+pub(crate) fn unchecked() -> Transition {
+    Transition::new(
         Phase::Pending,
         reason::REQUIREMENTS_UNKNOWN,
         "requirements not yet checked",
-    ))
+    )
 }

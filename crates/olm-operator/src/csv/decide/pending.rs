@@ -11,6 +11,7 @@ use olm_runtime::plan::Requeue;
 
 use crate::csv::{
     decide::transitions::{PhaseStep, Position, Transition},
+    install::{self, serving},
     observed::Observed,
     replacement,
     requirements::{self, Requirements},
@@ -39,15 +40,20 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
             message,
         ));
     }
-    if let Some(step) = unusable_strategy(observed) {
+    if let Some(step) = unreadable_strategy(observed) {
         return step;
     }
-    let Requirements { met, rows, .. } = match requirements::evaluate(observed) {
+    let Requirements {
+        met, lacking, rows, ..
+    } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
         Err(error) => return PhaseStep::go(invalid_strategy(&error)),
     };
     if !met {
-        return unmet(observed, rows, position, now);
+        return unmet(observed, &lacking, rows, position, now);
+    }
+    if let Some(step) = unusable_strategy(observed) {
+        return step.with_requirements(rows);
     }
     if let Some(conflict) = owner_conflict(observed) {
         return PhaseStep::go(conflict).with_requirements(rows);
@@ -66,6 +72,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
 /// What is missing is told, and never made here: accounts and RBAC are made by InstallPlans, or by hand (decision record 0015).
 fn unmet(
     observed: &Observed,
+    lacking: &str,
     rows: Vec<RequirementStatus>,
     position: &Position,
     now: Timestamp,
@@ -73,7 +80,7 @@ fn unmet(
     let pending = Transition::new(
         Phase::Pending,
         reason::REQUIREMENTS_NOT_MET,
-        "one or more requirements couldn't be found",
+        format!("one or more requirements couldn't be found{lacking}"),
     );
     let lacks_rights = rows
         .iter()
@@ -139,13 +146,27 @@ fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) 
     ))
 }
 
-/// What the install strategy cannot be used for, as a step to phase Failed.
+/// Why the install strategy cannot be read, as a step to phase Failed.
+pub(super) fn unreadable_strategy(observed: &Observed) -> Option<PhaseStep> {
+    let error = observed.strategy.as_ref().err()?;
+    Some(PhaseStep::go(invalid_strategy(error)))
+}
+
+/// Why the install strategy, or a webhook, cannot be used as it is described, as a step to phase Failed.
 pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
-    observed
-        .strategy
-        .as_ref()
-        .err()
-        .map(|error| PhaseStep::go(invalid_strategy(error)))
+    let failed = match &observed.strategy {
+        Err(error) => invalid_strategy(error),
+        Ok(strategy) => {
+            if let Some(text) = serving::invalid_description(&observed.csv, strategy) {
+                Transition::new(Phase::Failed, reason::INVALID_WEBHOOK_DESCRIPTION, text)
+            } else {
+                let text = serving::refused_conversion(observed)?;
+                let message = format!("install strategy failed: {text}");
+                Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message)
+            }
+        }
+    };
+    Some(PhaseStep::go(failed))
 }
 
 pub(super) fn invalid_strategy(error: &str) -> Transition {
@@ -153,11 +174,21 @@ pub(super) fn invalid_strategy(error: &str) -> Transition {
     Transition::new(Phase::Failed, reason::INVALID_INSTALL_STRATEGY, message)
 }
 
+/// A Deployment of the strategy that belongs to another ClusterServiceVersion: nothing is written over it.
+pub(super) fn taken_deployment(observed: &Observed) -> Option<Transition> {
+    let (deployment, other) = install::taken(observed)?;
+    let message = format!("Deployment {deployment} belongs to ClusterServiceVersion {other}");
+    Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
+}
+
 /// A ClusterServiceVersion of the namespace, outside this one's replacement chain, that owns one of its
-/// CustomResourceDefinitions.
+/// CustomResourceDefinitions or has one of its Deployments; or anybody who has one of its APIServices.
 pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
+    if let Some(message) = serving::availability::conflict(observed) {
+        return Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message));
+    }
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
-    observed.csv.spec.owned_crds().iter().find_map(|owned| {
+    let crds = observed.csv.spec.owned_crds().iter().find_map(|owned| {
         let other = observed.siblings.iter().find(|sibling| {
             !chain.contains(sibling.name.as_str()) && sibling.owned_crds.contains(&owned.name)
         })?;
@@ -166,5 +197,6 @@ pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
             owned.name, other.name
         );
         Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
-    })
+    });
+    crds.or_else(|| taken_deployment(observed))
 }

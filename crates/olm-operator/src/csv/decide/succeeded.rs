@@ -1,28 +1,34 @@
 //! The operator runs: notice when it no longer does, or when its successor has come.
 
+use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 
 use crate::csv::{
     changeover,
     decide::transitions::{PhaseStep, Stage, Transition},
     health::{DeploymentProblem, Rollout},
-    install,
+    install::{self, serving},
     observed::Observed,
     replacement,
     requirements::{self, Requirements},
 };
 
-pub(super) fn step(observed: &Observed) -> PhaseStep {
-    if let Some(step) = super::pending::unusable_strategy(observed) {
-        return step;
-    }
+pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
         let message = format!("being replaced by csv: {}", next.name);
         return PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
     }
+    // How its webhooks are described was asked when it was installed. Rules may be stricter by now, and what runs is not failed for them.
+    if let Some(step) = super::pending::unreadable_strategy(observed) {
+        return step;
+    }
+    if let Some(conflict) = super::pending::taken_deployment(observed) {
+        return PhaseStep::go(conflict);
+    }
     let Requirements {
         met,
         undetermined,
+        lacking,
         rows,
     } = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
@@ -30,27 +36,40 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     };
     if undetermined {
         // An operator that runs is not failed for an answer that did not come.
-        return super::pending::ask_again(health(observed)).with_requirements(rows);
+        return super::pending::ask_again(health(observed, now)).with_requirements(rows);
     }
     if !met {
         let failed = Transition::new(
             Phase::Failed,
             reason::REQUIREMENTS_NOT_MET,
-            "requirements no longer met",
+            format!("requirements no longer met{lacking}"),
         );
         return PhaseStep::go(failed).with_requirements(rows);
     }
-    health(observed).with_requirements(rows)
+    health(observed, now).with_requirements(rows)
 }
 
-fn health(observed: &Observed) -> PhaseStep {
+fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
     if super::unusable_config(observed).is_some() {
         return PhaseStep::go(super::bad_calculation());
+    }
+    if let Some(text) = serving::needs_rotation(observed) {
+        let message = format!("CSV owns resources that require a cert refresh: {text}");
+        return PhaseStep::go(Transition::new(
+            Phase::Pending,
+            reason::NEEDS_CERT_ROTATION,
+            message,
+        ));
     }
     let Some(found) = install::problem(observed, Rollout::MayProgress) else {
         let mut writes = install::grant_in_targets(observed);
         writes.rest.extend(changeover::clean_up(observed));
-        return PhaseStep::install(Stage::Grants, writes, None);
+        writes.rest.extend(install::tidy(observed));
+        let step = PhaseStep::install(Stage::Grants, writes, None);
+        return match serving::wait(observed, now) {
+            Some(delay) => step.again(delay, "certificates end, and no watch tells"),
+            None => step,
+        };
     };
     let (phase, reason, message) = match found.problem {
         DeploymentProblem::Stuck(text) => (
@@ -61,13 +80,11 @@ fn health(observed: &Observed) -> PhaseStep {
         DeploymentProblem::Outdated(text) => (
             Phase::InstallReady,
             reason::COMPONENT_UNHEALTHY,
-            format!("installing: {text}"),
+            install::told(&text),
         ),
-        DeploymentProblem::Missing(text) | DeploymentProblem::Waiting(text) => (
-            Phase::Failed,
-            reason::COMPONENT_UNHEALTHY,
-            format!("installing: {text}"),
-        ),
+        DeploymentProblem::Missing(text) | DeploymentProblem::Waiting(text) => {
+            (Phase::Failed, reason::COMPONENT_UNHEALTHY, install::told(&text))
+        }
     };
     PhaseStep::go(Transition::new(phase, reason, message))
 }

@@ -12,7 +12,7 @@ use olm_api::v1alpha1::{
 };
 use olm_runtime::plan::{Action, Plan, Requeue};
 
-use crate::csv::{install::InstallWrites, rbac::Place};
+use crate::csv::{held_up, install::InstallWrites, rbac::Place};
 
 /// Of one round; reached only if two phases sent a ClusterServiceVersion back and forth.
 const MAX_TRANSITIONS: usize = 12;
@@ -33,7 +33,7 @@ impl Transition {
     /// A transition to `phase`. A message that quotes more than fits is cut: the history repeats it up to twenty times, and
     /// an object that is too large is refused with its status.
     pub(crate) fn new(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
-        let mut message = message.into();
+        let mut message = held_up::own(message.into());
         if message.len() > MAX_MESSAGE_BYTES {
             message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
             message.push('…');
@@ -52,7 +52,7 @@ pub(crate) struct Position {
     pub(crate) phase: Phase,
     /// The reason of its status.
     pub(crate) reason: String,
-    /// The message of its status.
+    /// The message of its status, without what holds it up besides.
     pub(crate) message: String,
     /// When the phase was entered.
     pub(crate) since: Timestamp,
@@ -66,7 +66,7 @@ impl Position {
         Self {
             phase: status.phase.clone(),
             reason: status.reason.clone().unwrap_or_default(),
-            message: status.message.clone().unwrap_or_default(),
+            message: held_up::without(status.message.as_deref().unwrap_or_default()).to_owned(),
             since: status
                 .last_transition_time
                 .as_ref()
@@ -190,6 +190,8 @@ pub(crate) struct Verdict {
     pub(crate) grants: Vec<Place>,
     /// The requirements as they are, if they were looked at.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
+    /// When writes began to be refused, if those of the round before were.
+    pub(crate) refused_since: Option<Timestamp>,
 }
 
 /// Asks `step` at `position`, and at each position that follows, as far as nothing has to be written in between.
@@ -260,6 +262,7 @@ impl Walk {
             stage: last.stage,
             grants: last.grants,
             requirements: self.requirements,
+            refused_since: None,
         };
         (plan, verdict)
     }

@@ -20,10 +20,11 @@ use crate::{
     csv::{
         changeover,
         deployment::overrides::Overrides,
-        observe::accounts::read_account,
+        observe::{accounts::read_account, serving},
         observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
         replacement::Sibling,
         requirements,
+        serving::conversion,
         strategy::{self, Strategy},
     },
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
@@ -75,7 +76,9 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
         rbac: own_rbac(stores, key),
         planned: planned(stores, &csv),
         is_overdue: false,
+        proxy: Vec::new(),
         leftovers: Vec::new(),
+        serving: serving::from_stores(stores, &csv, strategy.as_ref().ok()),
         strategy,
         csv,
     })
@@ -176,7 +179,11 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
             cluster.crds.insert(description.name.clone(), read_crd(&found));
         }
     }
-    for description in spec.required_api_services() {
+    for description in spec
+        .required_api_services()
+        .iter()
+        .chain(spec.owned_api_services())
+    {
         let name = requirements::api_service_name(description);
         let found = stores.api_services.get_key(&NamespacedName::cluster(&name));
         if let Some(found) = found {
@@ -207,6 +214,10 @@ pub(super) fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Si
             replaces: csv.spec.replaces().map(str::to_owned),
             phase: csv.phase().clone(),
             owned_crds: csv.spec.owned_crds().iter().map(|crd| crd.name.clone()).collect(),
+            converted_crds: conversion::conversions(csv)
+                .map(|(_, crd)| crd.to_owned())
+                .collect(),
+            is_deleting: csv.metadata.deletion_timestamp.is_some(),
             created: csv.creation_timestamp().map(|time| time.0),
         })
         .collect()
@@ -223,6 +234,7 @@ fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {
             let own = group.namespace().unwrap_or_default();
             let targets = group.status.iter().flat_map(|status| &status.namespaces).cloned();
             (!provided.is_empty()).then(|| ForeignGroup {
+                id: NamespacedName::from_object(group.as_ref()).to_string(),
                 targets: NamespaceSet::of_group(&own, targets),
                 provided,
             })
@@ -283,6 +295,8 @@ fn read_crd(found: &CustomResourceDefinition) -> Crd {
             .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
             .map(|(_, value)| value.clone())
             .collect(),
+        conversion: found.spec.conversion.clone(),
+        preserves_unknown_fields: found.spec.preserve_unknown_fields,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The form of the counterparts, and in whose name they are written.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -34,11 +36,15 @@ pub(super) fn role(
         metadata
     };
     let role = Role {
-        metadata: within(metadata(observed, name, &wanted.rules_hash)),
+        metadata: within(metadata(owner::labels(&observed.csv), name, &wanted.rules_hash)),
         rules: Some(wanted.rules.clone()),
     };
     let binding = RoleBinding {
-        metadata: within(metadata(observed, name, &binding_hash(&role_ref, &subjects))),
+        metadata: within(metadata(
+            owner::labels(&observed.csv),
+            name,
+            &binding_hash(&role_ref, &subjects),
+        )),
         role_ref,
         subjects: Some(subjects),
     };
@@ -59,12 +65,16 @@ pub(super) fn cluster_role(
         &wanted.service_account,
     )];
     let role = ClusterRole {
-        metadata: metadata(observed, name, &wanted.rules_hash),
+        metadata: metadata(owner::marks(&observed.csv), name, &wanted.rules_hash),
         rules: Some(rules),
         aggregation_rule: None,
     };
     let binding = ClusterRoleBinding {
-        metadata: metadata(observed, name, &binding_hash(&role_ref, &subjects)),
+        metadata: metadata(
+            owner::marks(&observed.csv),
+            name,
+            &binding_hash(&role_ref, &subjects),
+        ),
         role_ref,
         subjects: Some(subjects),
     };
@@ -76,8 +86,7 @@ pub(super) fn binding_hash(role_ref: &RoleRef, subjects: &[Subject]) -> String {
     permission::binding_hash(role_ref, subjects).unwrap_or_default()
 }
 
-fn metadata(observed: &Observed, name: &str, hash: &str) -> ObjectMeta {
-    let mut marks = owner::labels(&observed.csv);
+fn metadata(mut marks: BTreeMap<String, String>, name: &str, hash: &str) -> ObjectMeta {
     marks.insert(labels::PERMISSIONS_HASH.to_owned(), hash.to_owned());
     ObjectMeta {
         name: Some(name.to_owned()),
@@ -87,13 +96,8 @@ fn metadata(observed: &Observed, name: &str, hash: &str) -> ObjectMeta {
 }
 
 /// Writes `object` with the rights that count for this ClusterServiceVersion.
-pub(super) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
-    Action::Apply {
-        target,
-        object: to_value(object),
-        manager: FIELD_MANAGER,
-        identity: identity(observed),
-    }
+pub(crate) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
+    Action::apply(target, to_value(object), FIELD_MANAGER).by(identity(observed))
 }
 
 /// In whose name the parts of an operator are written: the account its OperatorGroup names, else our own.

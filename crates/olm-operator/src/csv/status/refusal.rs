@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 use olm_runtime::{
+    driver::TELL_AFTER,
     outcome::{Failure, FailureClass, Outcomes},
     plan::Identity,
 };
@@ -15,8 +15,15 @@ use crate::csv::{
     rbac::{self, objects::identity},
 };
 
-/// How long refused writes of an install are just repeated before the status speaks of them.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How a refusal is told.
+pub(super) enum Telling {
+    /// It decides about the phase.
+    Transition(Transition),
+    /// The phase stays, and this holds it up.
+    Besides(String),
+    /// Not before it has lasted so much longer.
+    Later(Duration),
+}
 
 /// What was refused in a round.
 pub(super) struct Refusal {
@@ -45,68 +52,72 @@ impl Refusal {
         })
     }
 
-    /// Where it leads; `None` while the round is just repeated. A refusal that another attempt may get past never ends in phase
-    /// Failed.
-    pub(super) fn transition(&self, observed: &Observed, stage: Stage, now: Timestamp) -> Option<Transition> {
+    /// How it is told, when writes have been refused for as long as `lasted`. A refusal that another attempt may get past never ends in
+    /// phase Failed.
+    pub(super) fn telling(&self, observed: &Observed, stage: Stage, lasted: Duration) -> Telling {
+        let left = TELL_AFTER.checked_sub(lasted).filter(|left| !left.is_zero());
         match stage {
-            Stage::Removal => None,
-            Stage::Membership => self.of_membership(),
-            Stage::Install => self.of_install(observed, now),
-            Stage::Grants => self.of_grants(observed),
+            Stage::Removal => self.besides(left, String::new()),
+            Stage::Membership => self.besides(
+                left,
+                "membership in the OperatorGroup could not be written: ".to_owned(),
+            ),
+            Stage::Install => self.of_install(observed, left),
+            Stage::Grants => self.of_grants(observed, left),
         }
     }
 
-    fn of_membership(&self) -> Option<Transition> {
+    /// The phase is not what is refused, so it stays.
+    fn besides(&self, left: Option<Duration>, what: String) -> Telling {
         let lasts = matches!(self.class, FailureClass::Forbidden | FailureClass::Invalid);
-        lasts.then(|| {
-            let message = format!(
-                "membership in the OperatorGroup could not be written: {}",
-                self.message
-            );
-            Transition::new(Phase::Pending, reason::REQUIREMENTS_UNKNOWN, message)
-        })
+        match left.filter(|_| !lasts) {
+            Some(left) => Telling::Later(left),
+            None => Telling::Besides(what + &self.message),
+        }
     }
 
-    fn of_install(&self, observed: &Observed, now: Timestamp) -> Option<Transition> {
+    fn of_install(&self, observed: &Observed, left: Option<Duration>) -> Telling {
         match self.class {
-            FailureClass::Invalid => Some(self.failed(reason::INSTALL_COMPONENT_FAILED)),
+            FailureClass::Invalid => self.failed(reason::INSTALL_COMPONENT_FAILED),
             FailureClass::Forbidden if is_to_account(observed) => {
-                Some(self.failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY))
+                self.failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY)
             }
             FailureClass::Forbidden
             | FailureClass::Retry
             | FailureClass::Conflict
             | FailureClass::NotFound
             | FailureClass::AlreadyExists
-            | FailureClass::Terminating => {
-                (super::since_update(observed, now) >= PATIENCE).then(|| self.waiting())
-            }
+            | FailureClass::Terminating => left.map_or_else(|| self.waiting(), Telling::Later),
         }
     }
 
-    fn of_grants(&self, observed: &Observed) -> Option<Transition> {
+    fn of_grants(&self, observed: &Observed, left: Option<Duration>) -> Telling {
         match self.class {
             // The round was behind: a namespace or an object has changed, and the next one sees it.
             FailureClass::Conflict
             | FailureClass::AlreadyExists
             | FailureClass::NotFound
-            | FailureClass::Terminating => None,
-            FailureClass::Invalid => Some(self.failed(reason::INSTALL_COMPONENT_FAILED)),
+            | FailureClass::Terminating => self.besides(left, String::new()),
+            FailureClass::Invalid => self.failed(reason::INSTALL_COMPONENT_FAILED),
             FailureClass::Forbidden if is_to_account(observed) => {
-                Some(self.failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY))
+                self.failed(reason::INSTALL_COMPONENT_FAILED_NO_RETRY)
             }
-            FailureClass::Forbidden | FailureClass::Retry => Some(self.waiting()),
+            FailureClass::Forbidden | FailureClass::Retry => self.waiting(),
         }
     }
 
-    fn failed(&self, reason: &'static str) -> Transition {
+    fn failed(&self, reason: &'static str) -> Telling {
         let message = format!("install strategy failed: {}", self.message);
-        Transition::new(Phase::Failed, reason, message)
+        Telling::Transition(Transition::new(Phase::Failed, reason, message))
     }
 
-    fn waiting(&self) -> Transition {
+    fn waiting(&self) -> Telling {
         let message = format!("installing: {}", self.message);
-        Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, message)
+        Telling::Transition(Transition::new(
+            Phase::InstallReady,
+            reason::INSTALL_WAITING,
+            message,
+        ))
     }
 }
 

@@ -39,7 +39,7 @@ fn an_owned_crd_with_a_group_in_its_version_is_not_met_and_not_listed() {
         rests(
             &mut env,
             in_version("apiextensions.k8s.io/v1alpha1"),
-            "Pending RequirementsNotMet: one or more requirements couldn't be found",
+            "Pending RequirementsNotMet: one or more requirements couldn't be found: CustomResourceDefinition demos.example.com (CRD version not served)",
         );
         let csv = env.get("ClusterServiceVersion", "ns", "a").unwrap();
         let row = &csv["status"]["requirementStatus"][0];
@@ -95,7 +95,7 @@ fn a_description_too_large_to_repeat_still_gets_a_status() {
     }));
     env.settle_for(5);
     let message = env.status("a");
-    assert!(message.starts_with("Failed InvalidInstallStrategy") && message.ends_with('…'));
+    assert!(message.starts_with("Failed InvalidWebhookDescription") && message.ends_with('…'));
     assert!(message.len() < 5000, "the history repeats it");
 }
 

@@ -31,21 +31,21 @@ use crate::{
 };
 
 /// The demo at rest, and the time.
-fn at_rest() -> (Observed, Timestamp) {
+pub(super) fn at_rest() -> (Observed, Timestamp) {
     let mut env = installed();
     let observed = env.observe(&csv_key("a")).unwrap();
     (observed, env.now)
 }
 
 /// Edits the ClusterServiceVersion.
-fn edit(observed: &mut Observed, change: impl FnOnce(&mut Value)) {
+pub(super) fn edit(observed: &mut Observed, change: impl FnOnce(&mut Value)) {
     let mut object = serde_json::to_value(&*observed.csv).unwrap();
     change(&mut object);
     observed.csv = Arc::new(decode(object));
 }
 
 /// Puts it in a phase, entered and written at `since`.
-fn put_in(observed: &mut Observed, phase: &str, reason: &str, message: &str, since: Timestamp) {
+pub(super) fn put_in(observed: &mut Observed, phase: &str, reason: &str, message: &str, since: Timestamp) {
     edit(observed, |csv| {
         csv["status"] = json!({"phase": phase, "reason": reason, "message": message,
             "lastTransitionTime": since, "lastUpdateTime": since});
@@ -60,13 +60,13 @@ fn edit_deployment(observed: &mut Observed, change: impl FnOnce(&mut Value)) {
     observed.deployments.insert("demo".into(), Arc::new(deployment));
 }
 
-fn phases(verdict: &Verdict) -> Vec<Phase> {
+pub(super) fn phases(verdict: &Verdict) -> Vec<Phase> {
     let transitions = verdict.transitions.iter();
     transitions.map(|transition| transition.phase.clone()).collect()
 }
 
 #[track_caller]
-fn stays((plan, verdict): &(Plan, Verdict)) {
+pub(super) fn stays((plan, verdict): &(Plan, Verdict)) {
     assert_eq!(verdict.transitions, []);
     assert_eq!(plan.actions, []);
 }
@@ -116,16 +116,13 @@ fn only_leftovers_that_were_seen_are_removed() {
 }
 
 #[test]
-fn a_gate_that_opens_leads_back_through_pending_and_says_so() {
+fn ogx_010_a_gate_that_opens_leads_back_through_pending_and_says_so() {
+    const SUPPORTED: &str = "InstallModes now support target namespaces";
     for (closed, message) in [
-        (
-            reason::NO_OPERATOR_GROUP,
-            "InstallModes now support target namespaces",
-        ),
-        (
-            reason::INVALID_INSTALL_MODES,
-            "InstallModes now support target namespaces",
-        ),
+        (reason::NO_OPERATOR_GROUP, SUPPORTED),
+        (reason::TOO_MANY_OPERATOR_GROUPS, SUPPORTED),
+        (reason::NO_TARGET_NAMESPACES, SUPPORTED),
+        (reason::UNSUPPORTED_OPERATOR_GROUP, SUPPORTED),
         (
             reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT,
             "OperatorGroup no longer intersecting with conflicting owner",
@@ -398,11 +395,12 @@ fn a_gate_that_closes_for_another_reason_than_the_group_takes_no_rights() {
     env.settle_for(5);
     let mut observed = env.observe(&csv_key("a")).unwrap();
     assert!(!observed.rbac.cluster_roles.is_empty());
-    let message = "intersecting operatorgroups provide the same apis";
+    let message = "intersecting operatorgroups provide the same apis: Demo.v1.example.com is provided by OperatorGroup far/other";
     let conflict = reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT;
     put_in(&mut observed, "Failed", conflict, message, env.now);
     let provided = std::mem::take(&mut observed.groups[0].provided);
     observed.foreign_groups = vec![ForeignGroup {
+        id: "far/other".into(),
         targets: NamespaceSet::new([""]),
         provided,
     }];

@@ -1,29 +1,34 @@
-//! The gates before the phases: membership in one OperatorGroup that fits.
+//! The gates before the phases: membership in one OperatorGroup that fits (`membership` has the rules one by one, `intersection`
+//! those of APIs that other groups provide).
 
 use serde_json::json;
 
 use super::{changed, installed, prepared, rests, succeeded};
 use crate::test_env::{TestEnv, crd, csv, csv_key, group, namespace_object};
 
+pub(super) const CANNOT_MODIFY: &str = "Failed CannotModifyStaticOperatorGroupProvidedAPIs: static provided api operatorgroup cannot be modified by these apis";
+
 #[test]
-fn no_operator_group_and_two_of_them_fail_with_their_reasons_and_recover() {
+fn arch_009_no_operator_group_and_two_of_them_fail_with_their_reasons_and_recover() {
     let mut env = TestEnv::new();
     env.put(crd("demos.example.com"));
     rests(
         &mut env,
         csv("a", ""),
-        "Failed NoOperatorGroup: csv in namespace with no operatorgroups",
+        "Failed NoOperatorGroup: csv in namespace with no operatorgroups: namespace ns has none",
     );
     let writes = env.writes.len();
     env.settle_for(5);
     assert_eq!(env.writes.len(), writes, "told once");
+    assert!(env.names("Deployment").is_empty());
     env.put(group("ns", "og", &["ns"]));
     env.put(group("ns", "other", &["ns"]));
     env.settle();
     assert_eq!(
         env.status("a"),
-        "Failed TooManyOperatorGroups: csv created in namespace with multiple operatorgroups, can't pick one automatically"
+        "Failed TooManyOperatorGroups: csv created in namespace with multiple operatorgroups, can't pick one automatically: og and 1 more"
     );
+    assert!(env.names("Deployment").is_empty());
     env.log.clear();
     env.delete("OperatorGroup", "ns", "other");
     env.settle_for(3);
@@ -32,6 +37,7 @@ fn no_operator_group_and_two_of_them_fail_with_their_reasons_and_recover() {
         "a: Pending (RequirementsUnknown) InstallModes now support target namespaces"
     );
     succeeded(&env, "a");
+    assert_eq!(env.names("Deployment"), ["ns/demo"]);
 }
 
 #[test]
@@ -55,7 +61,7 @@ fn a_running_operator_fails_when_its_group_goes_or_gets_company() {
 }
 
 #[test]
-fn the_first_round_writes_membership_and_apis_and_leaves_the_phase() {
+fn og_022_the_first_round_writes_membership_and_apis_and_leaves_the_phase() {
     let mut env = prepared();
     env.settle();
     env.writes.clear();
@@ -71,7 +77,7 @@ fn the_first_round_writes_membership_and_apis_and_leaves_the_phase() {
 }
 
 #[test]
-fn changed_targets_rewrite_the_annotations_first_and_leave_the_phase() {
+fn og_024_changed_targets_rewrite_the_annotations_first_and_leave_the_phase() {
     let mut env = installed();
     env.put(namespace_object("other"));
     env.edit(
@@ -95,7 +101,7 @@ fn changed_targets_rewrite_the_annotations_first_and_leave_the_phase() {
 }
 
 #[test]
-fn install_modes_that_do_not_fit_are_named() {
+fn og_010_install_modes_that_do_not_fit_are_named() {
     let cases = [
         (
             vec!["ns"],
@@ -133,7 +139,7 @@ fn install_modes_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn a_mode_that_becomes_supported_brings_the_csv_back() {
+fn og_012_a_mode_that_becomes_supported_brings_the_csv_back() {
     let mut env = prepared();
     env.put(changed("a", |spec| spec["installModes"] = json!([])));
     env.settle_for(2);
@@ -142,6 +148,7 @@ fn a_mode_that_becomes_supported_brings_the_csv_back() {
         "{}",
         env.status("a")
     );
+    env.log.clear();
     let own = json!([{"type": "OwnNamespace", "supported": true}]);
     env.edit(
         "ClusterServiceVersion",
@@ -150,11 +157,15 @@ fn a_mode_that_becomes_supported_brings_the_csv_back() {
         json!({"spec": {"installModes": own}}),
     );
     env.settle_for(2);
+    assert_eq!(
+        env.log[0],
+        "a: Pending (RequirementsUnknown) InstallModes now support target namespaces"
+    );
     succeeded(&env, "a");
 }
 
 #[test]
-fn a_group_that_selects_nothing_or_nonsense_fails_its_members() {
+fn a_group_that_selects_nothing_fails_its_members() {
     let mut env = TestEnv::new();
     let mut selecting = group("ns", "og", &[]);
     selecting["spec"] = json!({"selector": {"matchLabels": {"team": "x"}}});
@@ -176,17 +187,6 @@ fn a_group_that_selects_nothing_or_nonsense_fails_its_members() {
     );
     env.settle_for(3);
     succeeded(&env, "a");
-    env.edit(
-        "OperatorGroup",
-        "ns",
-        "og",
-        json!({"spec": {"targetNamespaces": ["ns", ""]}}),
-    );
-    env.settle();
-    assert_eq!(
-        env.status("a"),
-        "Failed NoTargetNamespaces: no targetNamespaces are matched operatorgroups namespace selection: TargetNamespaces cannot contain NamespaceAll: [ns ]"
-    );
 }
 
 #[test]
@@ -203,22 +203,27 @@ fn a_crd_name_without_a_group_is_told() {
 }
 
 /// A second namespace whose group provides the demo's API to `targets`.
-fn provider(env: &mut TestEnv, targets: &[&str]) {
-    env.put(namespace_object("far"));
-    let mut other = group("far", "incumbent", targets);
-    other["metadata"]["annotations"] = json!({"olm.providedAPIs": "Demo.v1.example.com"});
+pub(super) fn provider(env: &mut TestEnv, targets: &[&str]) {
+    provider_of(env, "far", targets, "Demo.v1.example.com");
+}
+
+/// A namespace whose group provides these APIs to `targets`, whoever is a member of it.
+pub(super) fn provider_of(env: &mut TestEnv, namespace: &str, targets: &[&str], apis: &str) {
+    env.put(namespace_object(namespace));
+    let mut other = group(namespace, "incumbent", targets);
+    other["metadata"]["annotations"] = json!({"olm.providedAPIs": apis});
     other["spec"]["staticProvidedAPIs"] = json!(true);
     env.put(other);
 }
 
 #[test]
-fn an_api_that_an_intersecting_group_provides_is_a_conflict_and_the_way_is_free_once_it_goes() {
+fn og_029_an_api_that_an_intersecting_group_provides_is_a_conflict_and_the_way_is_free_once_it_goes() {
     let mut env = prepared();
     provider(&mut env, &["ns"]);
     rests(
         &mut env,
         csv("a", ""),
-        "Failed InterOperatorGroupOwnerConflict: intersecting operatorgroups provide the same apis",
+        "Failed InterOperatorGroupOwnerConflict: intersecting operatorgroups provide the same apis: Demo.v1.example.com is provided by OperatorGroup far/incumbent",
     );
     let own = &env.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["annotations"];
     assert_eq!(own.get("olm.providedAPIs"), None);
@@ -236,16 +241,21 @@ fn an_api_that_an_intersecting_group_provides_is_a_conflict_and_the_way_is_free_
 }
 
 #[test]
-fn the_same_api_is_fine_where_no_namespace_is_shared() {
-    let mut env = prepared();
-    provider(&mut env, &["far"]);
-    env.put(csv("a", ""));
-    env.settle_for(5);
-    succeeded(&env, "a");
+fn ogx_001_the_same_api_is_fine_where_no_namespace_is_shared_and_another_where_one_is() {
+    for (targets, apis) in [
+        (["far"], "Demo.v1.example.com"),
+        (["ns"], "Demo.v2.example.com,Other.v1.example.com"),
+    ] {
+        let mut env = prepared();
+        provider_of(&mut env, "far", &targets, apis);
+        env.put(csv("a", ""));
+        env.settle_for(5);
+        succeeded(&env, "a");
+    }
 }
 
 #[test]
-fn a_group_that_grows_into_a_provider_loses_its_operator_and_its_listing() {
+fn ogx_009_a_group_that_grows_into_a_provider_loses_its_operator_and_its_listing() {
     let mut env = installed();
     env.put({
         let mut mine = unlabelled_deployment();
@@ -281,17 +291,17 @@ fn unlabelled_deployment() -> serde_json::Value {
 }
 
 #[test]
-fn a_static_group_is_never_changed() {
-    let mut env = TestEnv::new();
-    env.put(crd("demos.example.com"));
-    let mut fixed = group("ns", "og", &["ns"]);
-    fixed["spec"]["staticProvidedAPIs"] = json!(true);
-    env.put(fixed);
-    rests(
-        &mut env,
-        csv("a", ""),
-        "Failed CannotModifyStaticOperatorGroupProvidedAPIs: static provided api operatorgroup cannot be modified by these apis",
-    );
+fn ogx_005_a_static_group_is_never_changed_and_who_does_not_fit_it_stops_running() {
+    let mut env = installed();
+    let fixed =
+        json!({"spec": {"staticProvidedAPIs": true}, "metadata": {"annotations": {"olm.providedAPIs": ""}}});
+    env.edit("OperatorGroup", "ns", "og", fixed);
+    env.settle_for(5);
+    let told = format!("{CANNOT_MODIFY}: OperatorGroup ns/og does not list Demo.v1.example.com");
+    assert_eq!(env.status("a"), told);
+    assert!(env.names("Deployment").is_empty());
+    let list = &env.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["annotations"]["olm.providedAPIs"];
+    assert_eq!(*list, "");
     env.log.clear();
     let listed = json!({"metadata": {"annotations": {"olm.providedAPIs": "Demo.v1.example.com"}}});
     env.edit("OperatorGroup", "ns", "og", listed);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{changed, installed, prepared, prepared_for, succeeded};
-use crate::test_env::{TestEnv, csv, namespace_object, subscription};
+use crate::test_env::{TestEnv, csv, is_for_users, namespace_object, subscription};
 
 /// Points the OperatorGroup at other namespaces.
 fn retarget(env: &mut TestEnv, targets: Value) {
@@ -26,7 +26,7 @@ fn deployment_of(env: &TestEnv) -> Value {
 }
 
 #[test]
-fn the_deployment_carries_what_operators_and_the_lifecycle_manager_read() {
+fn og_025_the_deployment_carries_what_operators_and_the_lifecycle_manager_read() {
     let env = installed();
     let found = deployment_of(&env);
     let labels = &found["metadata"]["labels"];
@@ -118,7 +118,7 @@ fn the_subscription_configures_the_first_pods_and_a_change_is_rolled_out() {
 }
 
 #[test]
-fn an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_takes_them_back() {
+fn rbac_014_an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_takes_them_back() {
     let mut env = prepared_for(&[]).with(csv("a", ""));
     env.settle_for(5);
     succeeded(&env, "a");
@@ -132,7 +132,24 @@ fn an_all_namespaces_group_promotes_the_permissions_and_a_narrower_one_takes_the
         json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]},
             {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["namespaces"]}])
     );
-    assert_eq!(lifted["metadata"]["labels"]["olm.owner"], "a");
+    let bound = env
+        .get("ClusterRoleBinding", "", &promoted)
+        .expect("the RoleBinding is promoted");
+    for made in [&lifted, bound] {
+        let labels = &made["metadata"]["labels"];
+        assert_eq!(
+            [&labels["olm.owner"], &labels["olm.owner.namespace"]],
+            ["a", "ns"]
+        );
+    }
+    assert_eq!(
+        bound["subjects"],
+        json!([{"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}])
+    );
+    assert_eq!(
+        bound["roleRef"],
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": promoted})
+    );
     assert_eq!(env.names("ClusterRoleBinding").len(), 2);
     env.delete("ClusterRole", "", &promoted);
     env.settle();
@@ -152,6 +169,16 @@ fn promoted_name() -> String {
         .unwrap()
 }
 
+/// The demo `a`, installed for `ns`, for `one` and for `later`, which does not exist yet.
+fn installed_in_one() -> TestEnv {
+    let mut env = prepared_for(&["one", "ns", "later"])
+        .with(namespace_object("one"))
+        .with(csv("a", ""));
+    env.settle_for(5);
+    succeeded(&env, "a");
+    env
+}
+
 /// Roles and RoleBindings outside `ns`.
 fn spread(env: &TestEnv) -> Vec<String> {
     let mut names = env.names("Role");
@@ -161,38 +188,49 @@ fn spread(env: &TestEnv) -> Vec<String> {
 }
 
 #[test]
-fn other_targets_get_the_permissions_and_lose_them_again() {
-    let mut env = prepared_for(&["one", "ns", "later"])
-        .with(namespace_object("one"))
-        .with(csv("a", ""));
-    env.settle_for(5);
-    succeeded(&env, "a");
+fn rbac_015_the_permissions_are_copied_to_the_other_targets() {
+    let env = installed_in_one();
     let name = promoted_name();
     assert_eq!(spread(&env), [format!("one/{name}"), format!("one/{name}")]);
-
     let made = env.get("Role", "one", &name).unwrap();
-    let rules = made["rules"].clone();
     assert_eq!(
-        rules,
+        made["rules"],
         json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]}])
     );
-    assert_eq!(made["metadata"].get("ownerReferences"), None);
-    let labels = &made["metadata"]["labels"];
-    assert_eq!(
-        [
-            &labels["olm.copiedFrom"],
-            &labels["olm.owner"],
-            &labels["olm.managed"]
-        ],
-        ["ns", "a", "true"]
-    );
     let binding = env.get("RoleBinding", "one", &name).unwrap();
+    for (kind, copy) in [("Role", made), ("RoleBinding", binding)] {
+        assert_eq!(copy["metadata"].get("ownerReferences"), None);
+        let labels = &copy["metadata"]["labels"];
+        assert_eq!(
+            [&labels["olm.copiedFrom"], &labels["olm.managed"]],
+            ["ns", "true"]
+        );
+        let mut here = env.names(kind).into_iter();
+        let original = here
+            .find(|name| name.starts_with("ns/a-demo-"))
+            .expect("the install plan made it");
+        let original = env.get(kind, "ns", original.trim_start_matches("ns/")).unwrap();
+        let original = &original["metadata"]["labels"];
+        for (label, value) in [("olm.owner", "a"), ("olm.owner.namespace", "ns")] {
+            assert_eq!(
+                [&labels[label], &original[label]],
+                [value, value],
+                "{kind} {label}"
+            );
+        }
+    }
     assert_eq!(
         binding["subjects"],
         json!([{"kind": "ServiceAccount", "name": "demo", "namespace": "ns"}])
     );
     assert_eq!(binding["roleRef"]["name"], *name);
+}
 
+#[test]
+fn og_002_members_get_their_permissions_where_the_group_sends_them_and_nowhere_else() {
+    let mut env = installed_in_one();
+    let name = promoted_name();
+    let rules = env.get("Role", "one", &name).unwrap()["rules"].clone();
     env.put(namespace_object("later"));
     env.settle();
     assert_eq!(
@@ -231,7 +269,9 @@ fn what_an_install_plan_has_made_is_not_written_again() {
     let needless: Vec<&String> = env
         .writes
         .iter()
-        .filter(|write| rbac.iter().any(|kind| write.contains(kind)) && !write.ends_with("ns/a"))
+        .filter(|write| {
+            rbac.iter().any(|kind| write.contains(kind)) && !write.ends_with("ns/a") && !is_for_users(write)
+        })
         .collect();
     assert!(needless.is_empty(), "{needless:#?}");
 }
@@ -247,7 +287,16 @@ fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     let before = env.writes.len();
     env.settle();
     assert_eq!(env.status("a"), "gone");
-    insta::assert_snapshot!(env.writes[before..].join("\n"), @r#"
+    let (for_users, ours): (Vec<String>, Vec<String>) = env.writes[before..]
+        .iter()
+        .cloned()
+        .partition(|write| write.contains("ClusterRole olm.og."));
+    assert_eq!(
+        for_users.len(),
+        3,
+        "its group's take it up no more: {for_users:#?}"
+    );
+    insta::assert_snapshot!(ours.join("\n"), @r#"
     patch OperatorGroup ns/og {"metadata":{"annotations":{"olm.providedAPIs":""}}}
     delete ClusterRoleBinding a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
     delete ClusterRole a-7sSaM3k4XQK2ojAuVcjXqWAzeTny1qvMeUOlXq
@@ -268,7 +317,9 @@ fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
         "ServiceAccount",
         "OperatorCondition",
     ] {
-        assert!(env.names(kind).is_empty(), "{kind}: {:?}", env.names(kind));
+        let mut left = env.names(kind);
+        left.retain(|name| !is_for_users(name));
+        assert!(left.is_empty(), "{kind}: {left:?}");
     }
     assert_eq!(env.names("CustomResourceDefinition"), ["/demos.example.com"]);
 }

@@ -6,10 +6,13 @@ use olm_testing::stage::{
 };
 use serde_json::{Value, json};
 
-use super::prepared;
+use super::{conversions::converting, prepared};
 use crate::{
     csv::decide::decide,
-    test_env::{TestEnv, csv, csv_key, deployment, group, namespace_object, subscription},
+    test_env::{
+        TestEnv, csv, csv_key, csv_with_webhooks, deployment, group, is_for_users, namespace_object,
+        subscription,
+    },
 };
 
 /// Something that happens to a cluster.
@@ -81,6 +84,31 @@ fn stories() -> Vec<Story<Step>> {
                 Put(csv("a", "")),
                 targets(json!(["ns", "one"])),
                 targets(json!(["ns"])),
+            ],
+        ),
+        ("webhooks", vec![Put(csv_with_webhooks("a", ""))]),
+        (
+            "webhooks upgraded and removed",
+            vec![
+                Put(csv_with_webhooks("a", "")),
+                Put(csv_with_webhooks("b", "a")),
+                Delete("ClusterServiceVersion", "b"),
+            ],
+        ),
+        (
+            "conversion, upgraded and removed",
+            vec![
+                Put(group("ns", "og", &[])),
+                Put(converting("a", "")),
+                Put(converting("b", "a")),
+                Delete("ClusterServiceVersion", "b"),
+            ],
+        ),
+        (
+            "certificate deleted",
+            vec![
+                Put(csv_with_webhooks("a", "")),
+                Delete("Secret", "demo-service-cert"),
             ],
         ),
         (
@@ -165,7 +193,13 @@ fn an_install_costs_few_writes() {
         .iter()
         .filter(|write| !write.starts_with("kubernetes"))
         .collect();
+    let (for_users, ours): (Vec<_>, Vec<_>) = ours.into_iter().partition(|write| is_for_users(write));
     assert!(ours.len() <= 9, "{ours:#?}");
+    assert_eq!(
+        for_users.len(),
+        7,
+        "each ClusterRole for users once: {for_users:#?}"
+    );
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn rows_that_appear_one_after_the_other_are_collected() {
     assert_eq!(env.writes.len(), writes, "{:#?}", &env.writes[writes..]);
 }
 
-/// What one failed write of an install comes to, so long after the status was last written.
+/// What one failed write of an install comes to, so long after writes began to be refused.
 fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
     let (env, observed) = observed();
     let failure = Outcome::Failed(Failure {
@@ -159,11 +159,12 @@ fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
     });
     let verdict = Verdict {
         stage: Stage::Install,
+        refused_since: Some(env.now),
         ..Verdict::default()
     };
-    let written = observed.csv.status.as_ref().unwrap().last_update_time.clone();
-    let now = written.map_or(env.now, |time| time.0) + Duration::from_secs(seconds);
+    let now = env.now + Duration::from_secs(seconds);
     let update = status(&observed, verdict, &outcomes_for_tests(vec![failure]), now);
+    assert_eq!(update.memory, Some(env.now), "since then");
     match update.patches.into_iter().next()? {
         Action::Patch { patch, .. } => Some(patch["status"].clone()),
         other => panic!("{other}"),
@@ -171,9 +172,9 @@ fn refused(class: FailureClass, seconds: u64) -> Option<Value> {
 }
 
 #[test]
-fn a_passing_refusal_is_repeated_for_five_seconds_before_it_is_told() {
-    assert_eq!(refused(FailureClass::Retry, 4), None);
-    let told = refused(FailureClass::Retry, 5).unwrap();
+fn a_passing_refusal_is_repeated_for_four_seconds_before_it_is_told() {
+    assert_eq!(refused(FailureClass::Retry, 3), None);
+    let told = refused(FailureClass::Retry, 4).unwrap();
     assert_eq!(told["phase"], "InstallReady");
     assert_eq!(told["message"], "installing: apply Deployment ns/demo: no");
     assert_eq!(refused(FailureClass::Invalid, 0).unwrap()["phase"], "Failed");

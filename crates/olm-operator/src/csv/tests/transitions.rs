@@ -7,7 +7,7 @@ use super::{changed, installed, prepared, rests, succeeded};
 use crate::test_env::{TestEnv, csv, csv_key, deployment, group};
 
 #[test]
-fn a_csv_whose_requirements_are_met_reaches_succeeded_by_itself() {
+fn csv_004_a_csv_whose_requirements_are_met_reaches_succeeded_by_itself() {
     let mut env = prepared();
     env.put(csv("a", ""));
     env.settle_for(5);
@@ -22,6 +22,13 @@ a: Succeeded (InstallSucceeded) install strategy completed with no errors
     insta::assert_snapshot!(env.writes.join("\n"), @r#"
     apply Deployment ns/demo
     apply OperatorCondition ns/a
+    create ClusterRole demos.example.com-v1-admin
+    create ClusterRole demos.example.com-v1-crdview
+    create ClusterRole demos.example.com-v1-edit
+    create ClusterRole demos.example.com-v1-view
+    create ClusterRole olm.og.og.admin-7hdvs1pJiMS8ikuUkvThunsWUnvSLPNYPbr0ec
+    create ClusterRole olm.og.og.edit-5RZt9bI4b7MaRoQRfSvU16qlDG9HDDCLxy7jK9
+    create ClusterRole olm.og.og.view-8vAKjjAWQgj5N39d65nNyqAFAWxEyQiKvWnQ8J
     create Role ns/a
     create RoleBinding ns/a
     kubernetes: status of Deployment demo
@@ -35,12 +42,12 @@ a: Succeeded (InstallSucceeded) install strategy completed with no errors
 }
 
 #[test]
-fn a_pending_csv_waits_for_missing_crd_and_goes_on_when_it_is_established() {
+fn arch_008_a_pending_csv_waits_for_missing_crd_and_goes_on_when_it_is_established() {
     let mut env = TestEnv::new().with(group("ns", "og", &["ns"])).with(csv("a", ""));
     env.settle_for(30);
     assert_eq!(
         env.status("a"),
-        "Pending RequirementsNotMet: one or more requirements couldn't be found"
+        "Pending RequirementsNotMet: one or more requirements couldn't be found: CustomResourceDefinition demos.example.com (CRD is not present)"
     );
     assert!(env.names("Deployment").is_empty());
     env.put(crate::test_env::crd("demos.example.com"));
@@ -49,7 +56,7 @@ fn a_pending_csv_waits_for_missing_crd_and_goes_on_when_it_is_established() {
 }
 
 #[test]
-fn a_missing_deployment_takes_a_failed_csv_back_to_pending_and_to_a_new_install() {
+fn csv_010_a_missing_deployment_takes_a_failed_csv_back_to_pending_and_to_a_new_install() {
     let mut env = installed();
     env.log.clear();
     env.delete("Deployment", "ns", "demo");
@@ -65,7 +72,7 @@ fn a_missing_deployment_takes_a_failed_csv_back_to_pending_and_to_a_new_install(
 }
 
 #[test]
-fn an_unhealthy_operator_is_told_and_recovers_with_its_deployment() {
+fn csv_010_an_unhealthy_operator_is_told_and_recovers_with_its_deployment() {
     let mut env = installed();
     env.log.clear();
     env.sick.insert(
@@ -240,20 +247,6 @@ fn an_unrecognized_strategy_fails_once_and_recovers_when_it_is_fixed() {
     env.install_plan(&csv_key("a"));
     env.settle_for(3);
     succeeded(&env, "a");
-}
-
-#[test]
-fn webhooks_and_owned_api_services_fail_with_a_message_that_says_what_is_missing() {
-    let mut env = prepared();
-    rests(
-        &mut env,
-        changed("a", |spec| {
-            spec["webhookdefinitions"] =
-                json!([{"generateName": "v.example.com", "type": "ValidatingAdmissionWebhook"}]);
-        }),
-        "Failed InvalidInstallStrategy: install strategy invalid: webhookdefinitions (v.example.com): this build does not install webhooks yet",
-    );
-    assert!(env.names("Deployment").is_empty());
 }
 
 #[test]

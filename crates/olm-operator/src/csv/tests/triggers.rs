@@ -174,7 +174,7 @@ fn the_account_in_a_groups_status_wakes_its_members() {
 }
 
 #[test]
-fn a_group_wakes_its_members_and_providers_of_what_it_lists() {
+fn ogx_012_a_group_wakes_its_members_and_providers_of_what_it_lists() {
     let mut elsewhere = csv("far", "");
     elsewhere["metadata"]["namespace"] = json!("elsewhere");
     let mut unconcerned = unrelated();

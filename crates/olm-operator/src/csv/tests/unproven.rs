@@ -29,7 +29,7 @@ fn nothing_is_granted_without_a_proof_whatever_the_phase() {
 fn without_a_group_nothing_is_taken_back_by_an_install() {
     let mut env = prepared_for(&[]).with(csv("a", ""));
     env.settle_for(5);
-    assert!(!env.names("ClusterRole").is_empty());
+    assert!(!env.cluster_roles().is_empty());
     let mut observed = env.observe(&NamespacedName::new("ns", "a")).unwrap();
     assert_eq!(rbac::revocations(&observed), []);
     observed.groups.clear();
@@ -37,7 +37,7 @@ fn without_a_group_nothing_is_taken_back_by_an_install() {
 }
 
 #[test]
-fn a_group_lists_what_all_its_members_provide() {
+fn ogx_006_a_group_lists_what_all_its_members_provide() {
     let mut env = installed();
     let mut other = csv("b", "");
     other["spec"]["customresourcedefinitions"] =

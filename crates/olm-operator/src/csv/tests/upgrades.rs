@@ -31,7 +31,7 @@ fn an_upgrade_walks_the_recorded_states() {
     let owner = &env.get("Deployment", "ns", "demo").unwrap()["metadata"]["labels"]["olm.owner"];
     assert_eq!(owner, "b");
     let left: Vec<String> = env
-        .names("ClusterRole")
+        .cluster_roles()
         .into_iter()
         .filter(|name| name.starts_with("/a-"))
         .collect();
@@ -39,6 +39,46 @@ fn an_upgrade_walks_the_recorded_states() {
     let writes = env.writes.len();
     env.settle_for(10);
     assert_eq!(env.writes.len(), writes, "the new one is not touched again");
+}
+
+#[test]
+fn csv_001_each_version_is_a_csv_of_its_own_whatever_its_name() {
+    let version = |name: &str, version: &str, replaces: &str| {
+        let mut csv = csv(name, replaces);
+        csv["spec"]["version"] = json!(version);
+        csv
+    };
+    let found = |env: &TestEnv| -> Vec<(String, Value)> {
+        let names = env.names("ClusterServiceVersion").into_iter();
+        names
+            .map(|name| name.trim_start_matches("ns/").to_owned())
+            .map(|name| {
+                let spec = &env.get("ClusterServiceVersion", "ns", &name).unwrap()["spec"];
+                (name, spec["version"].clone())
+            })
+            .collect()
+    };
+    let (old, new) = ("my-operator.v1.0.1", "my-operator.v1.0.2");
+    let mut env = prepared().with(version(old, "1.0.1", ""));
+    env.settle_for(5);
+    succeeded(&env, old);
+    let mut waiting = version(new, "1.0.2", old);
+    waiting["spec"]["minKubeVersion"] = json!("99.0.0");
+    env.put(waiting);
+    env.settle_for(5);
+    assert_eq!(
+        found(&env),
+        [(old.into(), json!("1.0.1")), (new.into(), json!("1.0.2"))]
+    );
+    let met = json!({"spec": {"minKubeVersion": "1.0.0"}});
+    env.edit("ClusterServiceVersion", "ns", new, met);
+    env.settle_for(10);
+    assert_eq!(found(&env), [(new.into(), json!("1.0.2"))]);
+    succeeded(&env, new);
+
+    let mut env = prepared().with(version("without-convention", "7.0.0", ""));
+    env.settle_for(5);
+    succeeded(&env, "without-convention");
 }
 
 #[test]
@@ -98,6 +138,7 @@ fn only_the_oldest_of_a_chain_is_marked_when_the_newest_has_succeeded() {
     ] {
         let mut csv = csv(name, replaces);
         csv["status"] = json!({"phase": phase, "reason": "X"});
+        csv["metadata"]["finalizers"] = json!(["operators.coreos.com/csv-cleanup"]);
         env.put(csv);
     }
     env.round_of_csv(&csv_key("b"));
@@ -116,7 +157,7 @@ fn only_the_oldest_of_a_chain_is_marked_when_the_newest_has_succeeded() {
 }
 
 #[test]
-fn an_operator_that_is_not_upgradeable_holds_its_successor_back() {
+fn oc_005_an_operator_that_is_not_upgradeable_holds_its_successor_back() {
     let mut env = installed();
     condition_of(&mut env, "a", "False");
     env.settle();
@@ -129,6 +170,27 @@ fn an_operator_that_is_not_upgradeable_holds_its_successor_back() {
     let writes = env.writes.len();
     env.settle_for(30);
     assert_eq!(env.writes.len(), writes, "waiting costs nothing");
+    assert_eq!(
+        env.status("a"),
+        "Replacing BeingReplaced: being replaced by csv: b"
+    );
+    let deployment = env.get("Deployment", "ns", "demo").expect("the old one runs");
+    assert_eq!(deployment["metadata"]["labels"]["olm.owner"], "a");
+}
+
+#[test]
+fn oc_006_a_successor_goes_on_once_the_operator_is_upgradeable() {
+    let mut env = installed();
+    condition_of(&mut env, "a", "False");
+    env.settle();
+    env.put(csv("b", "a"));
+    env.settle_for(6);
+    assert!(
+        env.status("b")
+            .starts_with("Pending OperatorConditionNotUpgradeable"),
+        "{}",
+        env.status("b")
+    );
     condition_of(&mut env, "a", "True");
     env.settle_for(20);
     succeeded(&env, "b");
@@ -182,7 +244,7 @@ fn without_a_group_an_operator_that_is_given_back_writes_nothing() {
     env.settle_for(3);
     assert_eq!(
         env.status("a"),
-        "Failed NoOperatorGroup: csv in namespace with no operatorgroups"
+        "Failed NoOperatorGroup: csv in namespace with no operatorgroups: namespace ns has none"
     );
     assert!(
         env.get("Deployment", "ns", "demo").is_none(),

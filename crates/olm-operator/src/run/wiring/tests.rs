@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::connect;
 use crate::{
+    csv_sketch::Sketch,
     run::Queues,
     stores::Stores,
     test_env::{crd, csv, decode, group, subscription},
@@ -17,10 +18,15 @@ struct Rig {
     queues: Queues,
 }
 
-async fn drain(name: &str, queue: &Queue<NamespacedName>, into: &mut BTreeSet<String>) {
+async fn drain<T: Clone + Ord>(
+    name: &str,
+    queue: &Queue<T>,
+    shown: impl Fn(&T) -> String,
+    into: &mut BTreeSet<String>,
+) {
     while let Ok(key) = tokio::time::timeout(Duration::from_millis(1), queue.next()).await {
         queue.done(&key);
-        into.insert(format!("{name} {}", key.name));
+        into.insert(format!("{name} {}", shown(&key)));
     }
 }
 
@@ -33,25 +39,57 @@ impl Rig {
         let mut needing = csv("a", "");
         needing["spec"]["apiservicedefinitions"] =
             json!({"required": [{"name": "x", "group": "example.org", "version": "v1", "kind": "X"}]});
-        rig.stores.csvs.put(decode(needing));
+        rig.put_csv(&needing);
         let mut successor = csv("b", "a");
         successor["spec"]["customresourcedefinitions"] = json!({});
         successor["spec"]["install"]["spec"] = json!({"deployments": []});
-        rig.stores.csvs.put(decode(successor));
+        rig.put_csv(&successor);
         rig.stores.groups.put(decode(og(&["ns"], "one")));
         rig.woken().await;
         rig
     }
 
+    /// As both watches tell of it.
+    fn put_csv(&self, csv: &Value) {
+        self.stores.csvs.put(decode(csv.clone()));
+        self.stores
+            .csv_sketches
+            .put(Sketch::from_object(decode(csv.clone())));
+    }
+
     /// Who was woken since the last time, as `queue key`.
     async fn woken(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
-        drain("csv", &self.queues.csvs, &mut woken).await;
-        drain("group", &self.queues.groups, &mut woken).await;
-        drain("condition", &self.queues.conditions, &mut woken).await;
-        drain("namespace", &self.queues.namespaces, &mut woken).await;
-        drain("mislabelled csv", &self.queues.mislabelled_csvs, &mut woken).await;
+        let queues = &self.queues;
+        let name = |key: &NamespacedName| key.name.clone();
+        drain("csv", &queues.csvs, name, &mut woken).await;
+        drain("group", &queues.groups, name, &mut woken).await;
+        drain("condition", &queues.conditions, name, &mut woken).await;
+        drain("namespace", &queues.namespaces, name, &mut woken).await;
+        drain("mislabelled csv", &queues.mislabelled_csvs, name, &mut woken).await;
+        drain(
+            "orphan",
+            &queues.orphaned_callers,
+            ToString::to_string,
+            &mut woken,
+        )
+        .await;
+        drain("copy", &queues.copies, ToString::to_string, &mut woken).await;
         woken
+    }
+
+    /// The same, of the controllers of ClusterRoles for users.
+    async fn woken_for_users(&self) -> BTreeSet<String> {
+        let mut woken = BTreeSet::new();
+        let queues = &self.queues;
+        drain("group role", &queues.group_roles, ToString::to_string, &mut woken).await;
+        drain("api role", &queues.api_roles, ToString::to_string, &mut woken).await;
+        woken
+    }
+
+    async fn check_for_users(&self, expected: &[&str]) {
+        let expected: BTreeSet<String> = expected.iter().map(|key| (*key).to_owned()).collect();
+        assert_eq!(self.woken_for_users().await, expected);
     }
 
     async fn check(&self, expected: &[&str]) {
@@ -105,6 +143,16 @@ async fn what_was_made_for_a_csv_wakes_it() {
         .cluster_role_bindings
         .put(decode(with(made_for_a(), "roleRef", role_ref())));
     rig.check(&["csv a"]).await;
+    stores.services.put(decode(made_for_a()));
+    rig.check(&["csv a"]).await;
+    stores.secrets.put(decode(made_for_a()));
+    rig.check(&["csv a"]).await;
+    stores.validating_webhooks.put(decode(made_for_a()));
+    rig.check(&["csv a", "orphan ValidatingWebhookConfiguration x"])
+        .await;
+    stores.mutating_webhooks.put(decode(made_for_a()));
+    rig.check(&["csv a", "orphan MutatingWebhookConfiguration x"])
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,8 +184,16 @@ async fn a_csv_wakes_itself_its_chain_its_group_and_its_condition() {
 async fn a_group_wakes_its_members_itself_and_its_targets() {
     let rig = Rig::new().await;
     rig.stores.groups.put(decode(og(&["ns", "more"], "one")));
-    rig.check(&["csv a", "csv b", "group og", "namespace more", "namespace ns"])
-        .await;
+    rig.check(&[
+        "copy ns/a in more",
+        "copy ns/b in more",
+        "csv a",
+        "csv b",
+        "group og",
+        "namespace more",
+        "namespace ns",
+    ])
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,6 +204,38 @@ async fn a_namespace_wakes_itself_who_selects_it_and_who_works_in_it() {
     rig.check(&["csv a", "csv b", "group og", "namespace ns"]).await;
     rig.stores.namespaces.put(namespace(json!({"a": "b"})));
     rig.check(&["group og", "namespace ns"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_hear_of_their_original_of_its_group_of_their_namespace_and_of_settings() {
+    let rig = Rig::new().await;
+    let stores = &rig.stores;
+    let namespace = |name: &str| decode(json!({"metadata": {"name": name}}));
+    stores.namespaces.put(namespace("far"));
+    rig.woken().await;
+    stores.groups.put(decode(og(&[""], "one")));
+    let of_both = ["copy ns/a in far", "copy ns/b in far"];
+    let copies = async || {
+        let woken = rig.woken().await.into_iter();
+        woken.filter(|key| key.starts_with("copy")).collect::<Vec<_>>()
+    };
+    assert_eq!(copies().await, of_both);
+    stores.namespaces.put(namespace("farther"));
+    assert_eq!(copies().await, ["copy ns/a in farther", "copy ns/b in farther"]);
+    let mut original = csv("a", "");
+    original["status"] = json!({"phase": "Succeeded"});
+    stores.csv_sketches.put(Sketch::from_object(decode(original)));
+    assert_eq!(copies().await, ["copy ns/a in far", "copy ns/a in farther"]);
+    let config = |is_off: bool| {
+        decode(
+            json!({"apiVersion": "operators.coreos.com/v1", "kind": "OLMConfig", "metadata": {"name": "cluster"},
+            "spec": {"features": {"disableCopiedCSVs": is_off}}}),
+        )
+    };
+    stores.olm_configs.put(config(true));
+    assert_eq!(copies().await.len(), 4);
+    stores.olm_configs.put(config(true));
+    assert_eq!(copies().await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,6 +273,84 @@ async fn what_a_csv_needs_wakes_it() {
 #[tokio::test(start_paused = true)]
 async fn what_passes_for_a_copy_is_looked_at() {
     let rig = Rig::new().await;
-    rig.stores.mislabelled_csvs.put(decode(made_for_a()));
+    let mut labelled = csv("x", "");
+    labelled["metadata"]["labels"] = json!({"olm.copiedFrom": "elsewhere"});
+    labelled["metadata"]["finalizers"] = json!(["operators.coreos.com/csv-cleanup"]);
+    let put = |object: &Value| {
+        rig.stores
+            .csv_sketches
+            .put(Sketch::from_object(decode(object.clone())));
+    };
+    put(&labelled);
     rig.check(&["mislabelled csv x"]).await;
+    labelled["metadata"]["finalizers"] = json!([]);
+    put(&labelled);
+    rig.check(&["copy elsewhere/x in ns"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_roles_for_users_follow_from_wakes_their_controllers() {
+    let rig = Rig::new().await;
+    let stores = &rig.stores;
+    rig.woken_for_users().await;
+    let mut running = csv("a", "");
+    running["spec"]["apiservicedefinitions"] =
+        json!({"owned": [{"name": "x", "group": "example.org", "version": "v1", "kind": "X"}]});
+    running["status"] = json!({"phase": "Succeeded"});
+    stores.csvs.put(decode(running.clone()));
+    rig.check_for_users(&[
+        "api role APIService v1.example.org",
+        "api role CustomResourceDefinition demos.example.com",
+        "group role ns/og",
+    ])
+    .await;
+    running["metadata"]["generation"] = json!(2);
+    stores.csvs.put(decode(running));
+    rig.check_for_users(&[]).await;
+
+    let definition = crd("demos.example.com");
+    stores.crds.put(decode(definition.clone()));
+    rig.check_for_users(&["api role CustomResourceDefinition demos.example.com"])
+        .await;
+    stores
+        .crds
+        .put(decode(with(definition.clone(), "status", json!({}))));
+    rig.check_for_users(&[]).await;
+    let mut versions = definition["spec"].clone();
+    versions["versions"] = json!([{"name": "v2", "served": true}]);
+    stores.crds.put(decode(with(definition, "spec", versions)));
+    rig.check_for_users(&["api role CustomResourceDefinition demos.example.com"])
+        .await;
+
+    let service = |name: &str, labels: Value| decode(json!({"metadata": {"name": name, "labels": labels}}));
+    let owner =
+        json!({"olm.owner": "a", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"});
+    stores.api_services.put(service("v1.example.org", owner));
+    rig.check_for_users(&["api role APIService v1.example.org"]).await;
+    stores.api_services.put(service("v2.example.org", json!({})));
+    rig.check_for_users(&["api role APIService v1.example.org"]).await;
+    stores.api_services.put(service("v2.example.com", json!({})));
+    rig.check_for_users(&[]).await;
+
+    let labels = json!({"olm.owner": "gone", "olm.owner.namespace": "ns", "olm.owner.kind": "OperatorGroup"});
+    let owners = json!([
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "customresourcedefinition", "name": "c", "uid": "u"},
+        {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "name": "s", "uid": "u"},
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "uid": "u"}]);
+    stores.cluster_roles.put(decode(
+        json!({"metadata": {"name": "x", "labels": labels, "ownerReferences": owners}}),
+    ));
+    rig.check_for_users(&[
+        "api role APIService s",
+        "api role CustomResourceDefinition c",
+        "group role ns/gone",
+    ])
+    .await;
+
+    let mut listing = og(&["ns"], "one");
+    stores.groups.put(decode(listing.clone()));
+    rig.check_for_users(&[]).await;
+    listing["metadata"]["annotations"] = json!({"olm.providedAPIs": "Demo.v1.example.com"});
+    stores.groups.put(decode(listing));
+    rig.check_for_users(&["group role ns/og"]).await;
 }

@@ -12,6 +12,12 @@ use crate::test_env::{crd, service_account};
 
 /// What another round of the demo reads, by verb and kind. Watches are none.
 fn reads_of_a_round(env: &mut TestEnv) -> BTreeMap<String, usize> {
+    let touch = json!({"metadata": {"labels": {"touched": env.now.to_string()}}});
+    reads_after(env, |env| env.edit("ClusterServiceVersion", "ns", "a", touch))
+}
+
+/// What is read after a change.
+fn reads_after(env: &mut TestEnv, change: impl FnOnce(&mut TestEnv)) -> BTreeMap<String, usize> {
     let reads = Arc::<Mutex<BTreeMap<String, usize>>>::default();
     let seen = Arc::clone(&reads);
     env.cluster.on_request(move |request| {
@@ -21,8 +27,7 @@ fn reads_of_a_round(env: &mut TestEnv) -> BTreeMap<String, usize> {
         }
         None
     });
-    let touch = json!({"metadata": {"labels": {"touched": env.now.to_string()}}});
-    env.edit("ClusterServiceVersion", "ns", "a", touch);
+    change(env);
     env.settle_for(1);
     env.cluster.clear_hooks();
     std::mem::take(&mut *reads.lock().unwrap())
@@ -59,9 +64,8 @@ fn an_account_that_olm_did_not_make_is_read_once_until_it_changes() {
     assert_eq!(reads_of_a_round(&mut env), counted(&[]));
 
     let edit = json!({"metadata": {"labels": {"edited": "true"}}});
-    env.edit("ServiceAccount", "ns", "default", edit);
-    env.settle_for(1);
-    assert_eq!(reads_of_a_round(&mut env), counted(&[("get ServiceAccount", 1)]));
+    let read = reads_after(&mut env, |env| env.edit("ServiceAccount", "ns", "default", edit));
+    assert_eq!(read, counted(&[("get ServiceAccount", 1)]));
     assert_eq!(reads_of_a_round(&mut env), counted(&[]));
 
     // After a list that it is not in, it is gone.

@@ -38,7 +38,7 @@ fn rights_are_taken_back_only_after_those_that_replace_them_are_there() {
     for made in ["apply RoleBinding one/", "apply RoleBinding two/"] {
         assert!(at(&env, made) < taken, "{:#?}", env.writes);
     }
-    assert!(env.names("ClusterRole").is_empty());
+    assert!(env.cluster_roles().is_empty());
     env.writes.clear();
     retarget(&mut env, json!(null));
     assert!(at(&env, "apply ClusterRoleBinding") < at(&env, "delete RoleBinding one/"));
@@ -76,10 +76,7 @@ fn changed_permissions_leave_no_old_cluster_role_behind() {
     env.install_plan(&csv_key("a"));
     env.settle_for(5);
     succeeded(&env, "a");
-    assert_eq!(
-        env.names("ClusterRole"),
-        [format!("/{}", promoted_name("secrets"))]
-    );
+    assert_eq!(env.cluster_roles(), [format!("/{}", promoted_name("secrets"))]);
     assert_eq!(
         env.names("ClusterRoleBinding"),
         [format!("/{}", promoted_name("secrets"))]
@@ -131,7 +128,7 @@ fn without_a_group_rights_beyond_the_namespace_go_after_a_while_and_come_back_wi
         env.settle_for(20);
         assert!(!has_reach(&env), "{:?}", env.names("ClusterRoleBinding"));
         assert_eq!(
-            env.names("ClusterRole").len(),
+            env.cluster_roles().len(),
             1,
             "what its plan made for the cluster stays"
         );

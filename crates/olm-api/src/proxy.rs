@@ -1,0 +1,40 @@
+//! The proxy of a whole cluster, as OpenShift has it: `proxies.config.openshift.io`, object `cluster`.
+
+use serde::Deserialize;
+
+/// Group of the kind.
+pub const GROUP: &str = "config.openshift.io";
+/// Version of the kind.
+pub const VERSION: &str = "v1";
+/// The kind.
+pub const KIND: &str = "Proxy";
+/// Name of the CustomResourceDefinition.
+pub const DEFINITION: &str = "proxies.config.openshift.io";
+/// Name of the one object that counts.
+pub const NAME: &str = "cluster";
+
+/// Environment variables of containers, in the order of [`ProxyStatus::values`].
+pub const VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
+
+/// What holds of the proxy: the cluster fills it in from what its spec asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProxyStatus {
+    /// URL for HTTP; empty for none.
+    pub http_proxy: Option<String>,
+    /// URL for HTTPS; empty for none.
+    pub https_proxy: Option<String>,
+    /// Hosts that are asked without it, separated by commas.
+    pub no_proxy: Option<String>,
+}
+
+impl ProxyStatus {
+    /// The values of [`VARIABLES`] that are set.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let values = [&self.http_proxy, &self.https_proxy, &self.no_proxy];
+        VARIABLES
+            .into_iter()
+            .zip(values)
+            .filter_map(|(name, value)| Some((name, value.as_deref().filter(|value| !value.is_empty())?)))
+    }
+}

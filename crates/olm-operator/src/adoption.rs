@@ -1,0 +1,110 @@
+//! Adoption: what belongs to the operators of a namespace gets the labels that make it a component of theirs
+//! (`docs/reference/operators.md`).
+//!
+//! What OLM makes bears them from the beginning; this controller sees to what was there before, and puts back what was taken off.
+//!
+//! # Expected flow
+//! A round is about a namespace: `observe` finds the objects that its ClusterServiceVersions own, [`decide`] says which labels are
+//! missing. Changes are gathered for a while ([`triggers::GATHER`]).
+
+pub(crate) mod decide;
+mod observe;
+pub(crate) mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
+use olm_api::{
+    labels,
+    v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
+};
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    driver::{Reconciler, StatusUpdate},
+    error::ObserveError,
+    event::regarding,
+    outcome::Outcomes,
+    plan::{Plan, Target},
+};
+
+use crate::stores::Stores;
+
+pub(crate) struct Adoptions {
+    pub(crate) stores: Stores,
+}
+
+/// What is installed in a namespace.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Observed {
+    pub(crate) namespace: String,
+    pub(crate) subscriptions: Vec<Arc<Subscription>>,
+    pub(crate) plans: Vec<Arc<InstallPlan>>,
+    /// ClusterServiceVersions, copies left out.
+    pub(crate) csvs: Vec<Arc<ClusterServiceVersion>>,
+    /// What belongs to these: the name of one, and an object.
+    pub(crate) owned: Vec<(String, Labelled)>,
+}
+
+/// An object that may be a component.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Labelled {
+    pub(crate) target: Target,
+    pub(crate) uid: Option<String>,
+    /// Its labels of components.
+    pub(crate) labels: BTreeSet<String>,
+}
+
+impl Labelled {
+    /// `object` as it is in a store; `None` when it is on its way out.
+    pub(crate) fn of<K: Resource<DynamicType = ()>>(object: &K) -> Option<Self> {
+        let metadata = object.meta();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        metadata.deletion_timestamp.is_none().then(|| Self {
+            target: match &metadata.namespace {
+                Some(namespace) => Target::of::<K>(namespace, name),
+                None => Target::cluster::<K>(name),
+            },
+            uid: metadata.uid.clone(),
+            // All of them: what is there is not to be written again.
+            labels: metadata
+                .labels
+                .iter()
+                .flatten()
+                .map(|(key, _)| key.clone())
+                .filter(|key| labels::operator_of_component(key).is_some())
+                .collect(),
+        })
+    }
+}
+
+#[async_trait]
+impl Reconciler for Adoptions {
+    /// Name of a namespace.
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = ();
+    type Memory = ();
+
+    const NAME: &'static str = "adoption";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.stores.namespaces, key)
+    }
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        Ok(observe::observe(&self.stores, &key.name))
+    }
+
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
+        (decide::decide(observed), ())
+    }
+
+    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+        StatusUpdate::default()
+    }
+}

@@ -1,0 +1,127 @@
+//! What belongs to the ClusterServiceVersions of a namespace. Reads stores; nothing else.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::{Resource, ResourceExt};
+use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_runtime::{NamespacedName, store::Store};
+
+use crate::{
+    adoption::{Labelled, Observed},
+    component, owner,
+    stores::Stores,
+};
+
+/// `None` where nothing is installed.
+pub(super) fn observe(stores: &Stores, namespace: &str) -> Option<Observed> {
+    let mut csvs = stores.csvs.list_in(namespace);
+    csvs.retain(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none());
+    let subscriptions = stores.subscriptions.list_in(namespace);
+    if csvs.is_empty() && subscriptions.is_empty() {
+        return None;
+    }
+    let owned = Owned::of(namespace, &csvs).found_in(stores);
+    Some(Observed {
+        namespace: namespace.to_owned(),
+        subscriptions,
+        plans: stores.install_plans.list_in(namespace),
+        csvs,
+        owned,
+    })
+}
+
+/// Objects of ClusterServiceVersions in the making.
+struct Owned<'a> {
+    namespace: &'a str,
+    /// Those that have something to give, by name.
+    csvs: BTreeMap<String, &'a ClusterServiceVersion>,
+    found: Vec<(String, Labelled)>,
+}
+
+impl<'a> Owned<'a> {
+    fn of(namespace: &'a str, csvs: &'a [Arc<ClusterServiceVersion>]) -> Self {
+        let giving = csvs
+            .iter()
+            .filter(|csv| component::labels_of(&csv.metadata).next().is_some());
+        Self {
+            namespace,
+            csvs: giving.map(|csv| (csv.name_any(), csv.as_ref())).collect(),
+            found: Vec::new(),
+        }
+    }
+
+    fn found_in(mut self, stores: &Stores) -> Vec<(String, Labelled)> {
+        if self.csvs.is_empty() {
+            return self.found;
+        }
+        self.add_referring(&stores.deployments);
+        self.add_referring(&stores.services);
+        self.add_referring(&stores.secrets);
+        self.add_referring(&stores.roles);
+        self.add_referring(&stores.role_bindings);
+        self.add_referring(&stores.conditions);
+        self.add_labelled(&stores.cluster_roles);
+        self.add_labelled(&stores.cluster_role_bindings);
+        self.add_labelled(&stores.api_services);
+        self.add_crds(stores);
+        self.found
+    }
+
+    /// In the namespace belongs what refers to its owner. ServiceAccounts do, too, but this program may not write them; they have
+    /// the label from their plan.
+    fn add_referring<K: Resource<DynamicType = ()>>(&mut self, store: &Store<K>) {
+        for object in store.list_in(self.namespace) {
+            for owner in owner::references(object.meta()) {
+                let csv = self.csvs.get(&owner.name);
+                if csv.is_some_and(|csv| csv.metadata.uid.as_ref() == Some(&owner.uid)) {
+                    self.add(&owner.name, object.as_ref());
+                }
+            }
+        }
+    }
+
+    /// What has no namespace bears the owner labels.
+    fn add_labelled<K: Resource<DynamicType = ()>>(&mut self, store: &Store<K>) {
+        let owner_of = |object: &K| {
+            let owner = owner::labelled(object.meta());
+            owner.filter(|owner| owner.namespace == self.namespace && self.csvs.contains_key(&owner.name))
+        };
+        for object in store.list_where(|object| owner_of(object).is_some()) {
+            if let Some(owner) = owner::labelled(object.meta()) {
+                self.add(&owner.name, object.as_ref());
+            }
+        }
+    }
+
+    /// A definition says with which ClusterServiceVersions it came: these alone have something to say about it, whatever others
+    /// claim to own.
+    fn add_crds(&mut self, stores: &Stores) {
+        let owned: Vec<(String, String)> = self
+            .csvs
+            .iter()
+            .flat_map(|(name, csv)| {
+                csv.spec
+                    .owned_crds()
+                    .iter()
+                    .map(|crd| (name.clone(), crd.name.clone()))
+            })
+            .collect();
+        for (csv, crd) in owned {
+            let Some(found) = stores.crds.get_key(&NamespacedName::cluster(crd)) else {
+                continue;
+            };
+            let noted = format!("{}/{csv}", self.namespace);
+            let mut notes = found.annotations().iter();
+            if notes
+                .any(|(key, value)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX) && *value == noted)
+            {
+                self.add(&csv, found.as_ref());
+            }
+        }
+    }
+
+    fn add<K: Resource<DynamicType = ()>>(&mut self, csv: &str, object: &K) {
+        let object = Labelled::of(object);
+        self.found.extend(object.map(|object| (csv.to_owned(), object)));
+    }
+}

@@ -1,0 +1,195 @@
+//! Labels of components that are missing, on the cluster in memory.
+
+use serde_json::{Value, json};
+
+use crate::test_env::{TestEnv, api_service, crd, csv, group, subscription};
+
+const LABEL: &str = "operators.coreos.com/demo.ns";
+
+/// The demo as it was before anything bore a label.
+fn unlabelled() -> TestEnv {
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &["ns"]));
+    let mut crd = crd("demos.example.com");
+    crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "ns/a"});
+    env.put(crd);
+    env.put(csv("a", ""));
+    env.settle();
+    env
+}
+
+fn subscribe(env: &mut TestEnv, plan: &str) {
+    let mut subscription = subscription("a", json!({}));
+    subscription["status"]["installedCSV"] = json!("a");
+    subscription["status"]["installPlanRef"] = json!({"namespace": "ns", "name": plan});
+    env.put(subscription);
+}
+
+fn adopted() -> TestEnv {
+    let mut env = unlabelled();
+    subscribe(&mut env, "install-a");
+    env.settle_for(10);
+    env
+}
+
+/// `Kind namespace/name` of everything that bears a label.
+fn bearing(env: &TestEnv, label: &str) -> Vec<String> {
+    let all = env.objects.iter();
+    all.filter(|(_, object)| !object["metadata"]["labels"][label].is_null())
+        .map(|((kind, namespace, _), _)| format!("{kind} {namespace}"))
+        .collect()
+}
+
+#[test]
+fn what_was_there_before_is_adopted_and_labels_that_are_taken_off_come_back() {
+    let mut env = adopted();
+    let all = bearing(&env, LABEL);
+    insta::assert_snapshot!(all.join("\n"), @r"
+    ClusterRole 
+    ClusterRoleBinding 
+    ClusterServiceVersion ns
+    CustomResourceDefinition 
+    Deployment ns
+    InstallPlan ns
+    OperatorCondition ns
+    Role ns
+    RoleBinding ns
+    Subscription ns
+    ");
+    let keys: Vec<_> = env.objects.keys().cloned().collect();
+    for (kind, namespace, name) in keys {
+        let labelled = env
+            .get(&kind, &namespace, &name)
+            .is_some_and(|found| !found["metadata"]["labels"][LABEL].is_null());
+        if labelled {
+            env.edit(
+                &kind,
+                &namespace,
+                &name,
+                json!({"metadata": {"labels": {LABEL: null}}}),
+            );
+        }
+    }
+    assert_eq!(bearing(&env, LABEL), [""; 0]);
+    env.settle_for(10);
+    assert_eq!(bearing(&env, LABEL), all);
+    for (kind, namespace, name) in env.objects.clone().into_keys() {
+        let found = env.get(&kind, &namespace, &name).unwrap();
+        if found["metadata"]["labels"][LABEL].is_null() {
+            continue;
+        }
+        env.edit(
+            &kind,
+            &namespace,
+            &name,
+            json!({"metadata": {"labels": {LABEL: null}}}),
+        );
+        env.settle_for(3);
+        assert_eq!(bearing(&env, LABEL), all, "{kind} alone");
+    }
+    assert!(
+        !env.log.iter().any(|line| line.contains("Failed")),
+        "{:#?}",
+        env.log
+    );
+}
+
+#[test]
+fn each_object_costs_one_write_and_at_rest_there_is_none() {
+    let mut env = unlabelled();
+    env.writes.clear();
+    subscribe(&mut env, "install-a");
+    env.settle_for(10);
+    let adopting = env.writes.iter().filter(|write| !write.contains(" Operator "));
+    assert_eq!(adopting.count(), bearing(&env, LABEL).len(), "{:#?}", env.writes);
+    env.writes.clear();
+    env.settle_for(60);
+    env.kill();
+    env.settle_for(60);
+    assert_eq!(env.writes, [""; 0]);
+}
+
+fn plan(name: &str, generation: i64, labels: Value) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"namespace": "ns", "name": name, "labels": labels},
+        "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": true, "generation": generation},
+        "status": {"phase": "Complete", "catalogSources": [], "plan": []}})
+}
+
+#[test]
+fn an_older_plan_is_no_component_any_more_and_a_later_one_stays() {
+    let mut env = unlabelled();
+    env.put(plan("older", 2, json!({LABEL: "", "mine": "1"})));
+    env.put(plan(
+        "of-another",
+        2,
+        json!({"operators.coreos.com/other.ns": ""}),
+    ));
+    env.put(plan("current", 3, json!({})));
+    env.put(plan("later", 4, json!({LABEL: ""})));
+    subscribe(&mut env, "current");
+    env.settle_for(10);
+    let labels = |name: &str| env.get("InstallPlan", "ns", name).unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels("older"), json!({"mine": "1"}));
+    assert_eq!(labels("of-another"), json!({"operators.coreos.com/other.ns": ""}));
+    assert_eq!(labels("current"), json!({LABEL: ""}));
+    assert_eq!(labels("later"), json!({LABEL: ""}));
+}
+
+#[test]
+fn without_a_package_or_with_one_that_no_label_can_name_nothing_is_labelled() {
+    for package in ["", "a/b"] {
+        let mut env = unlabelled();
+        let mut subscription = subscription("a", json!({}));
+        subscription["spec"]["name"] = json!(package);
+        subscription["status"]["installedCSV"] = json!("a");
+        env.writes.clear();
+        env.put(subscription);
+        env.settle_for(10);
+        assert_eq!(env.writes, [""; 0], "{package}");
+    }
+}
+
+/// Whoever may make a ClusterServiceVersion in a namespace says nothing about what is not its own.
+#[test]
+fn what_is_claimed_is_not_adopted() {
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &["ns"]));
+    let mut other = crd("demos.example.com");
+    other["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "far/a"});
+    env.put(other);
+    env.put(api_service("v1.other.example.com", "True"));
+    let mut csv = csv("a", "");
+    csv["metadata"]["labels"] = json!({LABEL: ""});
+    csv["spec"]["apiservicedefinitions"] = json!({});
+    env.put(csv);
+    // One of its owners has the name of the ClusterServiceVersion, but not its uid.
+    let living = env.get("OperatorGroup", "ns", "og").unwrap()["metadata"]["uid"].clone();
+    env.put(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "ns", "name": "foreign",
+        "labels": {"olm.managed": "true"}, "ownerReferences": [
+            {"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": "of-another"},
+            {"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "name": "og", "uid": living}]}}));
+    env.settle_for(10);
+    let bearing = bearing(&env, LABEL);
+    assert!(
+        !bearing
+            .iter()
+            .any(|found| found.starts_with("CustomResourceDefinition")),
+        "{bearing:?}"
+    );
+    let foreign = env.get("Service", "ns", "foreign").unwrap();
+    assert_eq!(foreign["metadata"]["labels"][LABEL], Value::Null);
+}
+
+#[test]
+fn a_refused_label_holds_no_other_up() {
+    let mut env = unlabelled();
+    env.refused
+        .insert("Deployment".into(), olm_runtime::outcome::FailureClass::Forbidden);
+    subscribe(&mut env, "install-a");
+    env.settle_for(10);
+    let found = bearing(&env, LABEL);
+    assert_eq!(found.len(), 9, "{found:?}");
+    env.refused.clear();
+    env.settle_for(61);
+    assert_eq!(bearing(&env, LABEL).len(), 10);
+}

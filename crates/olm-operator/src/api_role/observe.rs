@@ -1,0 +1,171 @@
+//! Everything one decision about the ClusterRoles of APIs reads, as values. Stores alone answer.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::{Resource, ResourceExt};
+use olm_api::{
+    api_key::ApiKey,
+    user_role::{Level, crd_view_name},
+    v1alpha1::{ApiServiceDescription, ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
+};
+
+use crate::{
+    api_role::{Observed, ProvidedApi, ServedBy},
+    owner,
+    stores::{CustomResourceDefinition, Stores},
+};
+
+/// How many kinds that APIServices of one ClusterServiceVersion serve get ClusterRoles, the first it names. What they serve is only what
+/// it says, and each kind makes three objects of the cluster.
+pub(crate) const KINDS_OF_AN_OPERATOR: usize = 100;
+
+/// What serves the APIs, and which ClusterServiceVersions provide them; `None` when nobody does.
+pub(crate) fn observe(stores: &Stores, key: &ServedBy) -> Option<Observed> {
+    let (uid, provider, apis) = match key {
+        ServedBy::CustomResourceDefinition(name) => defined(stores, key, name)?,
+        ServedBy::ApiService(name) => aggregated(stores, key, name)?,
+    };
+    let names = apis.iter().flat_map(|api| {
+        let version = &api.key.version;
+        let levels = Level::ALL.map(|level| level.api_role_name(&api.name, version));
+        levels.into_iter().chain([crd_view_name(&api.name, version)])
+    });
+    Some(Observed {
+        served_by: key.clone(),
+        uid,
+        found: stores.cluster_roles_called(names),
+        apis,
+        provider: provider.object_ref(&()),
+    })
+}
+
+type Provided = (String, Arc<ClusterServiceVersion>, Vec<ProvidedApi>);
+
+/// True for a ClusterServiceVersion whose APIs users are to work with.
+pub(super) fn is_provider(csv: &ClusterServiceVersion) -> bool {
+    *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none() && !csv.is_copied()
+}
+
+/// The versions of a definition that somebody provides. Kind, plural and group are the definition's.
+fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
+    let crd = stores.crds.get_key(&key.stored())?;
+    if crd.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let (plural, group) = name.split_once('.')?;
+    // Who may write these acts with OLM's rights (`docs/security.md`); no ClusterServiceVersion opens them.
+    if group == olm_api::GROUP {
+        return None;
+    }
+    let owns = |csv: &ClusterServiceVersion| is_provider(csv) && owned_versions(csv, name).next().is_some();
+    let mut providers = stores.csvs.list_where(owns);
+    providers.sort_by_key(|csv| (csv.namespace(), csv.name_any()));
+    let has = |version: &str| crd.spec.versions.iter().any(|known| known.name == version);
+    let by_version: BTreeMap<&str, ProvidedApi> = providers
+        .iter()
+        .flat_map(|csv| owned_versions(csv, name))
+        .filter(|version| has(version))
+        .map(|version| {
+            let api = ProvidedApi {
+                name: name.to_owned(),
+                resource: plural.to_owned(),
+                key: ApiKey::new(group, version, &crd.spec.names.kind),
+            };
+            (version, api)
+        })
+        .collect();
+    let apis: Vec<ProvidedApi> = by_version
+        .into_values()
+        .filter(|api| api.key.is_well_formed())
+        .collect();
+    if apis.is_empty() {
+        return None;
+    }
+    Some((crd.uid()?, Arc::clone(providers.first()?), apis))
+}
+
+fn owned_versions<'a>(csv: &'a ClusterServiceVersion, crd: &str) -> impl Iterator<Item = &'a str> {
+    let owned = csv.spec.owned_crds().iter();
+    owned
+        .filter(move |owned| owned.name == crd)
+        .map(|owned| owned.version.as_str())
+}
+
+/// What an APIService of OLM's serves, by the word of the ClusterServiceVersion it belongs to. Rights are given by group and plural,
+/// whatever the version: a group that somebody else serves, too, is not for a ClusterServiceVersion to give rights on.
+fn aggregated(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
+    let service = stores.api_services.get_key(&key.stored())?;
+    let (_, group) = name.split_once('.')?;
+    let csv_key = owner::labelled(&service.metadata)?;
+    if service.metadata.deletion_timestamp.is_some() || is_shared(stores, group, &csv_key.namespace) {
+        return None;
+    }
+    let csv = stores.csvs.get_key(&csv_key).filter(|csv| is_provider(csv))?;
+    let by_name: BTreeMap<&str, ApiKey> = served(&csv, name)
+        .map(|description| (description.name.as_str(), ApiKey::from(description)))
+        .filter(|(resource, api)| is_resource(resource) && api.is_well_formed())
+        .collect();
+    let apis: Vec<ProvidedApi> = by_name
+        .into_iter()
+        .map(|(resource, key)| ProvidedApi {
+            name: resource.to_owned(),
+            resource: resource.to_owned(),
+            key,
+        })
+        .collect();
+    let uid = service.uid()?;
+    (!apis.is_empty()).then_some((uid, csv, apis))
+}
+
+fn served<'a>(
+    csv: &'a ClusterServiceVersion,
+    api_service: &str,
+) -> impl Iterator<Item = &'a ApiServiceDescription> {
+    let owned = csv.spec.owned_api_services().iter().take(KINDS_OF_AN_OPERATOR);
+    owned.filter(move |description| description.api_service_name() == api_service)
+}
+
+/// A plural, as objects are called in paths: neither all nor a part of one.
+fn is_resource(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+/// True when a version of the group is served by others than the operators of `namespace`: Kubernetes has an APIService for each
+/// group and version it serves itself, those of CustomResourceDefinitions included.
+fn is_shared(stores: &Stores, group: &str, namespace: &str) -> bool {
+    let foreign = stores.api_services.list_where(|service| {
+        service
+            .name_any()
+            .split_once('.')
+            .is_some_and(|(_, found)| found == group)
+            && owner::labelled(&service.metadata).is_none_or(|owner| owner.namespace != namespace)
+    });
+    !foreign.is_empty()
+}
+
+/// What serves the APIs that a ClusterServiceVersion provides to users, with what decides about their ClusterRoles.
+pub(super) fn provided(csv: &ClusterServiceVersion) -> BTreeMap<ServedBy, Vec<String>> {
+    let mut all = BTreeMap::<ServedBy, Vec<String>>::new();
+    if !is_provider(csv) {
+        return all;
+    }
+    for crd in csv.spec.owned_crds() {
+        let key = ServedBy::CustomResourceDefinition(crd.name.clone());
+        all.entry(key).or_default().push(crd.version.clone());
+    }
+    for description in csv.spec.owned_api_services() {
+        let key = ServedBy::ApiService(description.api_service_name());
+        let kind = format!("{} {}", description.name, description.kind);
+        all.entry(key).or_default().push(kind);
+    }
+    all
+}
+
+/// What is read of a definition.
+pub(super) fn read_crd(crd: &CustomResourceDefinition) -> (Option<String>, &str, Vec<&str>) {
+    let versions = crd.spec.versions.iter().map(|version| version.name.as_str());
+    (crd.uid(), crd.spec.names.kind.as_str(), versions.collect())
+}

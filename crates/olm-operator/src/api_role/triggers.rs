@@ -1,0 +1,67 @@
+//! Changed object → what serves APIs whose ClusterRoles are to be looked at again. Pure.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::{api::rbac::v1::ClusterRole, kube_aggregator::pkg::apis::apiregistration::v1::APIService};
+use kube::ResourceExt;
+use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_runtime::store::Change;
+
+use crate::{
+    api_role::{
+        ServedBy,
+        observe::{provided, read_crd},
+    },
+    owner,
+    stores::CustomResourceDefinition,
+};
+
+/// A ClusterServiceVersion that comes to provide APIs, or others than before.
+pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> BTreeSet<ServedBy> {
+    let Change::Applied { old, new } = change else {
+        return BTreeSet::new();
+    };
+    let before = old.as_ref().map(|old| provided(old)).unwrap_or_default();
+    let now = provided(new).into_iter();
+    now.filter(|(key, apis)| before.get(key) != Some(apis))
+        .map(|(key, _)| key)
+        .collect()
+}
+
+/// A definition that is new or names other versions.
+pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> Option<ServedBy> {
+    match change {
+        Change::Applied { old: Some(old), new } if read_crd(old) == read_crd(new) => None,
+        Change::Applied { new, .. } => Some(ServedBy::CustomResourceDefinition(new.name_any())),
+        // Garbage collection takes its ClusterRoles.
+        Change::Deleted { .. } => None,
+    }
+}
+
+/// An APIService that comes, goes, or belongs to another: it and those of the same group that OLM made, of `all`.
+pub(crate) fn by_api_service(change: &Change<APIService>, all: &[Arc<APIService>]) -> BTreeSet<ServedBy> {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.metadata.uid == new.metadata.uid
+        && owner::labelled(&old.metadata) == owner::labelled(&new.metadata)
+    {
+        return BTreeSet::new();
+    }
+    let group = |service: &APIService| {
+        let name = service.name_any();
+        name.split_once('.').map(|(_, group)| group.to_owned())
+    };
+    let changed = group(change.object());
+    all.iter()
+        .filter(|service| owner::labelled(&service.metadata).is_some() && group(service) == changed)
+        .map(|service| ServedBy::ApiService(service.name_any()))
+        .collect()
+}
+
+/// A ClusterRole: what its owner references point or pointed to.
+pub(crate) fn by_cluster_role(change: &Change<ClusterRole>) -> BTreeSet<ServedBy> {
+    change
+        .versions()
+        .flat_map(|role| role.owner_references())
+        .filter_map(ServedBy::referred_to)
+        .collect()
+}

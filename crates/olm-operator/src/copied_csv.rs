@@ -1,0 +1,129 @@
+//! Copies of ClusterServiceVersions: users see in each namespace which operators work there (`docs/reference/operator-groups.md`).
+//!
+//! # Expected flow
+//! A key is one copy: of which original, in which namespace. `observe` reads stores, and what the original holds only when a copy
+//! is to be written; [`decide`] compares hashes and makes at most one write.
+//!
+//! # Guarantees
+//! A new copy costs two requests, a change of the original one for each copy, nothing else any. What one namespace refuses holds up
+//! no other, and a namespace with many copies no other's. A copy that is deleted says by more than its label that it is one. Copies
+//! wake nobody but this controller.
+
+pub(crate) mod content;
+pub(crate) mod decide;
+pub(crate) mod observe;
+pub(crate) mod status;
+pub(crate) mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ObjectReference;
+use olm_api::{v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    driver::{Reconciler, StatusUpdate},
+    error::ObserveError,
+    key::reference,
+    outcome::Outcomes,
+    plan::Plan,
+};
+
+use crate::{
+    copied_csv::content::{Content, Contents},
+    csv_sketch::Sketch,
+    stores::Stores,
+};
+
+/// One copy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CopyKey {
+    /// Namespace of the original; namespaces take turns by it.
+    pub(crate) from: String,
+    /// Name of both.
+    pub(crate) name: String,
+    /// Namespace of the copy, another one.
+    pub(crate) to: String,
+}
+
+impl CopyKey {
+    /// Key of the original.
+    pub(crate) fn original(&self) -> NamespacedName {
+        NamespacedName::new(self.from.as_str(), self.name.as_str())
+    }
+
+    /// Key of the copy.
+    pub(crate) fn copy(&self) -> NamespacedName {
+        NamespacedName::new(self.to.as_str(), self.name.as_str())
+    }
+}
+
+impl fmt::Display for CopyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} in {}", self.from, self.name, self.to)
+    }
+}
+
+/// One copy and what decides about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Observed {
+    pub(crate) key: CopyKey,
+    /// What has the name in the namespace the copy is of.
+    pub(crate) original: Option<Arc<Sketch>>,
+    /// The OperatorGroups beside the original.
+    pub(crate) groups: Vec<Arc<OperatorGroup>>,
+    /// The namespace of the copy exists and is not on its way out.
+    pub(crate) namespace_takes: bool,
+    /// What has the name in the namespace of the copy.
+    pub(crate) there: Option<Arc<Sketch>>,
+    /// Operators for all namespaces have no copy here: OLMConfig says so, and the namespace is not protected.
+    pub(crate) is_switched_off: bool,
+    /// When the original will have been in its phase for long enough; `None` when copies may show it.
+    pub(crate) settles_in: Option<Duration>,
+    /// What a copy is to hold; only where one is to be written.
+    pub(crate) content: Option<Arc<Content>>,
+}
+
+pub(crate) struct CopiedCsvs {
+    pub(crate) stores: Stores,
+    pub(crate) contents: Contents,
+    /// Namespaces that keep copies of operators for all namespaces where these are switched off.
+    pub(crate) protected: Arc<BTreeSet<String>>,
+}
+
+#[async_trait]
+impl Reconciler for CopiedCsvs {
+    type Key = CopyKey;
+    type Observed = Observed;
+    type Verdict = Option<u16>;
+    /// Code of the refusal that was told last: its text may count something.
+    type Memory = u16;
+
+    const NAME: &'static str = "copied-csv";
+
+    fn regarding(&self, key: &CopyKey) -> Option<ObjectReference> {
+        let original = self.stores.csv_sketches.get_key(&key.original())?;
+        let uid = original.uid().map(str::to_owned);
+        Some(reference::<ClusterServiceVersion>(&key.original(), uid))
+    }
+
+    async fn observe(&self, key: &CopyKey) -> Result<Option<Observed>, ObserveError> {
+        observe::observe(self, key).await
+    }
+
+    fn decide(observed: &Observed, told: Option<&u16>, _now: Timestamp) -> (Plan, Option<u16>) {
+        (decide::decide(observed), told.copied())
+    }
+
+    fn status(
+        observed: &Observed,
+        told: Option<u16>,
+        outcomes: &Outcomes,
+        _now: Timestamp,
+    ) -> StatusUpdate<u16> {
+        status::status(observed, told, outcomes)
+    }
+}

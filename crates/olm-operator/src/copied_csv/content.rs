@@ -1,0 +1,205 @@
+//! What an original holds, read when copies of it are to be written: stores keep none of it.
+
+use std::{
+    collections::BTreeMap,
+    ptr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use kube::{
+    Api, Client,
+    core::{ApiResource, DynamicObject},
+};
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersion};
+use olm_runtime::{
+    NamespacedName,
+    discovery::deadline,
+    error::ObserveError,
+    plan::{Action, Exists, Identity, Target},
+};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::csv_sketch::{Sketch, copied_annotations, copied_labels, message};
+
+/// How long what an original holds is remembered, so that it is read once for all of its copies.
+const REMEMBERED: Duration = Duration::from_secs(30);
+
+/// What copies of one version of an original hold.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// The original.
+    pub(crate) sketch: Arc<Sketch>,
+    labels: Value,
+    annotations: Value,
+    spec: Value,
+    status: Value,
+}
+
+impl Content {
+    /// # Errors
+    /// When the object does not fit its type.
+    pub(crate) fn read(mut original: DynamicObject) -> Result<Self, serde_json::Error> {
+        let metadata = &original.metadata;
+        let labels = json!(copied_labels(metadata));
+        let annotations = json!(copied_annotations(metadata));
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let typed: ClusterServiceVersion = serde_json::from_value(serde_json::to_value(&original)?)?;
+        let mut status = original.data["status"].take();
+        if status.is_object() {
+            status["reason"] = json!(reason::COPIED);
+            status["message"] = json!(message(&namespace));
+        }
+        Ok(Self {
+            sketch: Arc::new(Sketch::from_object(typed)),
+            labels,
+            annotations,
+            spec: original.data["spec"].take(),
+            status,
+        })
+    }
+
+    /// Makes the copy in namespace `to`, without its status. Whatever has the name already stays.
+    pub(crate) fn create(&self, to: &str) -> Action {
+        let target = self.target(to);
+        let mut object = self.object(&target);
+        object["spec"] = self.spec.clone();
+        Action::Create {
+            target,
+            object,
+            exists: Exists::Keep,
+            identity: Identity::Operator,
+        }
+    }
+
+    /// Makes everything of `copy` but its status as it should be.
+    pub(crate) fn replace(&self, copy: &Sketch) -> Action {
+        let target = self.target(&copy.key().namespace);
+        let mut object = bound_to(copy, self.object(&target));
+        object["spec"] = self.spec.clone();
+        replace(target, object, None)
+    }
+
+    /// Makes the status of `copy` as it should be.
+    pub(crate) fn replace_status(&self, copy: &Sketch) -> Action {
+        let target = self.target(&copy.key().namespace);
+        let mut object = bound_to(copy, self.object(&target));
+        object["status"] = self.status.clone();
+        replace(target, object, Some("status"))
+    }
+
+    fn target(&self, namespace: &str) -> Target {
+        Target::of::<ClusterServiceVersion>(namespace, &self.sketch.key().name)
+    }
+
+    fn object(&self, target: &Target) -> Value {
+        json!({
+            "apiVersion": target.api.api_version,
+            "kind": target.api.kind,
+            "metadata": {
+                "namespace": target.namespace,
+                "name": target.name,
+                "labels": self.labels,
+                "annotations": self.annotations,
+            },
+        })
+    }
+}
+
+fn bound_to(copy: &Sketch, mut object: Value) -> Value {
+    object["metadata"]["uid"] = json!(copy.uid());
+    object["metadata"]["resourceVersion"] = json!(copy.resource_version());
+    object
+}
+
+fn replace(target: Target, object: Value, subresource: Option<&'static str>) -> Action {
+    Action::Replace {
+        target,
+        object,
+        subresource,
+        identity: Identity::Operator,
+    }
+}
+
+/// Reads what originals hold, each version once.
+#[derive(Clone)]
+pub(crate) struct Contents {
+    client: Client,
+    known: Arc<Mutex<BTreeMap<NamespacedName, Arc<Known>>>>,
+}
+
+/// One version of an original.
+struct Known {
+    version: Option<String>,
+    /// `None` when the original is gone. Empty while it is being read, and after a read that failed.
+    content: OnceCell<Option<Arc<Content>>>,
+}
+
+impl Contents {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            known: Arc::default(),
+        }
+    }
+
+    /// What this version of an original holds, or a newer one; `None` when it is gone. Who asks while it is being read waits for
+    /// that read.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) async fn of(&self, original: &Sketch) -> Result<Option<Arc<Content>>, ObserveError> {
+        let known = self.known(original);
+        let read = known.content.get_or_try_init(|| self.read(original.key()));
+        Ok(read.await?.clone())
+    }
+
+    fn known(&self, original: &Sketch) -> Arc<Known> {
+        let version = original.resource_version();
+        let mut all = self.lock();
+        if let Some(known) = all.get(original.key()).filter(|known| known.version == version) {
+            return Arc::clone(known);
+        }
+        let known = Arc::new(Known {
+            version,
+            content: OnceCell::new(),
+        });
+        all.insert(original.key().clone(), Arc::clone(&known));
+        tokio::spawn(
+            self.clone()
+                .forget(original.key().clone(), Arc::downgrade(&known)),
+        );
+        known
+    }
+
+    /// Holds nothing while it waits: of an original that changes often only the newest version is to be in memory.
+    async fn forget(self, key: NamespacedName, known: Weak<Known>) {
+        tokio::time::sleep(REMEMBERED).await;
+        let mut all = self.lock();
+        if all
+            .get(&key)
+            .is_some_and(|newest| ptr::eq(Arc::as_ptr(newest), known.as_ptr()))
+        {
+            all.remove(&key);
+        }
+    }
+
+    async fn read(&self, key: &NamespacedName) -> Result<Option<Arc<Content>>, ObserveError> {
+        let kind = ApiResource::erase::<ClusterServiceVersion>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, &kind);
+        let what = format!("ClusterServiceVersion {key}");
+        let Some(original) = deadline(&what, api.get_opt(&key.name)).await? else {
+            return Ok(None);
+        };
+        let content = Content::read(original);
+        content
+            .map(|content| Some(Arc::new(content)))
+            .map_err(|error| ObserveError::read(&what, error))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Arc<Known>>> {
+        // Every critical section leaves the map consistent, so a panic elsewhere cannot spoil it.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

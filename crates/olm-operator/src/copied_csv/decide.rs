@@ -1,0 +1,166 @@
+//! What is to happen to a copy. Pure.
+
+use olm_api::{install_mode::NAMESPACE_ALL, v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
+use olm_runtime::plan::{Action, Plan, Requeue, Target};
+
+use crate::{
+    copied_csv::Observed,
+    csv_sketch::{Original, Sketch, Stage},
+    operator_group::targets::Selection,
+};
+
+/// Whether the operators of a namespace work in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It is not known (yet): there is no OperatorGroup or several, or the one has not said what it targets.
+    Unknown,
+    /// They do, as in all.
+    Everywhere,
+    /// They do.
+    Named,
+    /// They do not.
+    Outside,
+}
+
+/// What an original wants of its copy in a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// It is there and like the original.
+    Make,
+    /// If it is there it is like the original.
+    Follow,
+    /// Nothing for now.
+    Rest,
+    /// It is not there.
+    Collect,
+}
+
+/// The one write, if any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Nothing,
+    Create,
+    /// Labels, annotations and spec.
+    Content,
+    Status,
+    Delete,
+}
+
+/// At most one write. One that makes or changes the copy calls for another round by itself, which writes the status.
+pub(crate) fn decide(observed: &Observed) -> Plan {
+    let deed = deed(observed);
+    let mut plan = Plan::default();
+    match (deed, &observed.there, observed.settles_in) {
+        (Deed::Nothing, ..) => {}
+        (Deed::Delete, Some(copy), _) => plan.actions.push(delete(copy)),
+        (_, _, Some(delay)) => {
+            plan.requeue = Requeue::After {
+                delay,
+                reason: "the original should soon be in another phase",
+            };
+        }
+        (deed, there, None) => {
+            let write = observed.content.as_ref().and_then(|content| match (deed, there) {
+                (Deed::Create, _) => Some(content.create(&observed.key.to)),
+                (Deed::Content, Some(copy)) => Some(content.replace(copy)),
+                (Deed::Status, Some(copy)) => Some(content.replace_status(copy)),
+                _ => None,
+            });
+            plan.actions.extend(write);
+        }
+    }
+    plan
+}
+
+/// What is to be done, however long the original is in its phase.
+pub(crate) fn deed(observed: &Observed) -> Deed {
+    if !observed.namespace_takes {
+        // With its namespace it goes by itself.
+        return Deed::Nothing;
+    }
+    let wish = wish(observed);
+    let Some(there) = &observed.there else {
+        return if wish == Wish::Make {
+            Deed::Create
+        } else {
+            Deed::Nothing
+        };
+    };
+    let Some(copied) = there.copied().filter(|copied| *copied.from == *observed.key.from) else {
+        // The name is taken: by an operator that is installed there, or by the copy of another.
+        return Deed::Nothing;
+    };
+    match (wish, &observed.original) {
+        _ if there.is_deleting() => Deed::Nothing,
+        (Wish::Collect, _) if copied.is_proven => Deed::Delete,
+        (Wish::Make | Wish::Follow, Some(original)) => difference(original, there),
+        _ => Deed::Nothing,
+    }
+}
+
+fn difference(original: &Sketch, copy: &Sketch) -> Deed {
+    // A webhook of the cluster may change what is written, so that the content never agrees; the status is shown all the same.
+    if original.status != copy.status {
+        Deed::Status
+    } else if original.content != copy.content {
+        Deed::Content
+    } else {
+        Deed::Nothing
+    }
+}
+
+fn wish(observed: &Observed) -> Wish {
+    let found = observed.original.as_ref();
+    let Some((sketch, original)) = found.and_then(|sketch| Some((sketch, sketch.original()?))) else {
+        return Wish::Collect;
+    };
+    let reach = reach(&observed.groups, &observed.key.to);
+    match (reach, original.stage) {
+        (Reach::Outside, _) | (_, Stage::Rival) => Wish::Collect,
+        (Reach::Everywhere, _) if observed.is_switched_off => Wish::Collect,
+        (_, Stage::Unseen) => Wish::Rest,
+        (Reach::Unknown, _) | (_, Stage::Unfit) => Wish::Follow,
+        // What is on its way out is shown for as long as it is there, and nowhere else.
+        _ if sketch.is_deleting() => Wish::Follow,
+        _ if is_member(original, &observed.groups, &observed.key.from) => Wish::Make,
+        _ => Wish::Rest,
+    }
+}
+
+/// Whether the annotations that a copy takes over say of which group the original is.
+fn is_member(original: &Original, groups: &[impl AsRef<OperatorGroup>], namespace: &str) -> bool {
+    let names = groups.iter().map(|group| group.as_ref().metadata.name.as_ref());
+    names.eq([original.group.as_ref()]) && original.group_namespace.as_deref() == Some(namespace)
+}
+
+/// Whether operators under these groups, which are all of their namespace, work in namespace `to`.
+pub(crate) fn reach(groups: &[impl AsRef<OperatorGroup>], to: &str) -> Reach {
+    let group = match groups {
+        [group] => group.as_ref(),
+        // One may be made anew at any moment, and with a copy goes what belongs to it.
+        _ => return Reach::Unknown,
+    };
+    let selects_by_label = match Selection::read(&group.spec) {
+        Ok(selection) => matches!(selection, Selection::Labels(_)),
+        Err(_) => return Reach::Unknown,
+    };
+    match targets(group).next() {
+        Some(NAMESPACE_ALL) => Reach::Everywhere,
+        Some(_) if targets(group).any(|target| target == to) => Reach::Named,
+        // A selector may select nothing; what else there is selects something as soon as somebody has looked.
+        None if !selects_by_label => Reach::Unknown,
+        _ => Reach::Outside,
+    }
+}
+
+/// Namespaces that a group targets; `""` for all.
+pub(crate) fn targets(group: &OperatorGroup) -> impl Iterator<Item = &str> {
+    let namespaces = group.status.iter().flat_map(|status| &status.namespaces);
+    namespaces.map(String::as_str)
+}
+
+fn delete(copy: &Sketch) -> Action {
+    let key = copy.key();
+    let target = Target::of::<ClusterServiceVersion>(&key.namespace, &key.name);
+    Action::delete(target, copy.uid().map(str::to_owned))
+}

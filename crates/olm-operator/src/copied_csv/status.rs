@@ -1,0 +1,44 @@
+//! What is told of copies that are refused. Pure: a copy's own status is written by its plan.
+
+use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersion};
+use olm_runtime::{
+    driver::StatusUpdate,
+    key::reference,
+    outcome::{Failure, FailureClass, Outcomes},
+    plan::EventDraft,
+};
+
+use crate::copied_csv::Observed;
+
+/// A warning on the original when its copy is refused, and for each other code of the API server; `told` is the last one.
+pub(crate) fn status(observed: &Observed, told: Option<u16>, outcomes: &Outcomes) -> StatusUpdate<u16> {
+    let Some((_, failure)) = outcomes.failure() else {
+        return StatusUpdate::default();
+    };
+    let is_news = is_refusal(failure) && told != Some(failure.code);
+    let event = is_news.then(|| refused(observed, failure));
+    StatusUpdate {
+        events: event.into_iter().collect(),
+        memory: if is_news { Some(failure.code) } else { told },
+        ..StatusUpdate::default()
+    }
+}
+
+/// Admission, a quota or a missing right: nothing that passes within a moment, nor with the namespace.
+fn is_refusal(failure: &Failure) -> bool {
+    let class = failure.class;
+    matches!(class, FailureClass::Forbidden | FailureClass::Invalid)
+        || failure.code == 403 && class != FailureClass::Terminating
+}
+
+fn refused(observed: &Observed, failure: &Failure) -> EventDraft {
+    let key = &observed.key;
+    let uid = observed.original.as_ref().and_then(|original| original.uid());
+    let regarding = reference::<ClusterServiceVersion>(&key.original(), uid.map(str::to_owned));
+    let message = format!(
+        "The copy in namespace {} could not be written: {}. Look at the quotas of that namespace and at the admission webhooks that \
+         judge ClusterServiceVersions; it is tried again.",
+        key.to, failure.message
+    );
+    EventDraft::warning(regarding, reason::COPY_REFUSED, message)
+}

@@ -1,0 +1,228 @@
+//! Changed object → copies to look at again. Pure.
+//!
+//! Where an original is copied to stands in the status of its OperatorGroup. Every change of that names what was a target and what is
+//! one, so copies in other namespaces are never to be looked for, but for those of originals without one group.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{ResourceExt, core::PartialObjectMeta};
+use olm_api::{
+    install_mode::NAMESPACE_ALL,
+    v1::{OLMConfig, OperatorGroup},
+};
+use olm_runtime::{NamespacedName, store::Change};
+
+use crate::{
+    copied_csv::{CopyKey, decide::targets, observe::settles_in},
+    csv_sketch::Sketch,
+    stores::Stores,
+};
+
+/// A set of copies.
+pub(crate) type Keys = BTreeSet<CopyKey>;
+
+fn copy(from: &str, name: &str, to: &str) -> Option<CopyKey> {
+    (from != to).then(|| CopyKey {
+        from: from.to_owned(),
+        name: name.to_owned(),
+        to: to.to_owned(),
+    })
+}
+
+/// A ClusterServiceVersion that is, was or takes the place of a copy: that copy; when it goes, those of all who want its name.
+///
+/// `originals` finds the namespaces with one of a name.
+pub(crate) fn by_copy(change: &Change<Sketch>, originals: impl FnOnce(&str) -> Vec<String>) -> Keys {
+    let key = change.object().key();
+    let sources = |sketch: &Sketch| sketch.copied().map(|copied| copied.from.clone());
+    let mut keys: Keys = change
+        .versions()
+        .filter_map(|sketch| copy(&sources(sketch)?, &key.name, &key.namespace))
+        .collect();
+    let frees_the_name = match change {
+        Change::Applied { old, new } => old.as_ref().is_some_and(|old| sources(old) != sources(new)),
+        Change::Deleted { .. } => true,
+    };
+    if frees_the_name {
+        let wanting = originals(&key.name).into_iter();
+        keys.extend(wanting.filter_map(|from| copy(&from, &key.name, &key.namespace)));
+    }
+    keys
+}
+
+/// What `by_original` asks for.
+pub(crate) trait Places {
+    /// The OperatorGroups of a namespace.
+    fn groups_in(&self, namespace: &str) -> Vec<Arc<OperatorGroup>>;
+    /// Names of all namespaces.
+    fn namespaces(&self) -> Vec<String>;
+    /// Namespaces that hold something that passes for a copy of this original.
+    fn copies_of(&self, original: &NamespacedName) -> Vec<String>;
+}
+
+/// Names of the ClusterServiceVersions of a namespace that are no copies. By the store that tells of originals, so that whatever is
+/// told last finds the rest.
+pub(crate) fn originals_in(stores: &Stores, namespace: &str) -> Vec<String> {
+    let all = stores.csv_sketches.list_in(namespace);
+    let originals = all.iter().filter(|sketch| sketch.original().is_some());
+    originals.map(|sketch| sketch.key().name.clone()).collect()
+}
+
+/// Namespaces with a ClusterServiceVersion of this name that is no copy.
+pub(crate) fn originals_called(stores: &Stores, name: &str) -> Vec<String> {
+    let is_original = |sketch: &Sketch| sketch.key().name == name && sketch.original().is_some();
+    let originals = stores.csv_sketches.list_where(is_original);
+    originals
+        .iter()
+        .map(|sketch| sketch.key().namespace.clone())
+        .collect()
+}
+
+impl Places for Stores {
+    fn groups_in(&self, namespace: &str) -> Vec<Arc<OperatorGroup>> {
+        self.groups.list_in(namespace)
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        let all = self.namespaces.list();
+        all.iter().map(|namespace| namespace.name_any()).collect()
+    }
+
+    fn copies_of(&self, original: &NamespacedName) -> Vec<String> {
+        let is_copy = |sketch: &Sketch| {
+            let copied = sketch
+                .copied()
+                .filter(|copied| *copied.from == *original.namespace);
+            copied.is_some() && sketch.key().name == original.name
+        };
+        let copies = self.csv_sketches.list_where(is_copy);
+        copies
+            .iter()
+            .map(|sketch| sketch.key().namespace.clone())
+            .collect()
+    }
+}
+
+/// An original that came, went or changed in what its copies show: all its copies.
+pub(crate) fn by_original(change: &Change<Sketch>, places: &impl Places) -> Keys {
+    let is_original = change.versions().any(|sketch| sketch.original().is_some());
+    if !is_original {
+        return Keys::new();
+    }
+    if let Change::Applied { old: Some(old), new } = change
+        && ***old == ***new
+        && old.uid() == new.uid()
+        && old.is_deleting() == new.is_deleting()
+    {
+        return Keys::new();
+    }
+    let original = change.object().key();
+    let found = match places.groups_in(&original.namespace).as_slice() {
+        [group] => expanded(targets(group), places),
+        _ => places.copies_of(original).into_iter().collect(),
+    };
+    keys_of(&original.namespace, &original.name, &found)
+}
+
+/// How long the copies that [`by_original`] wakes may wait, so that an install does not wake all of them in each of its phases.
+pub(crate) fn delay(change: &Change<Sketch>, now: Timestamp) -> Duration {
+    match change {
+        Change::Applied { new, .. } => settles_in(new, now).unwrap_or_default(),
+        Change::Deleted { .. } => Duration::ZERO,
+    }
+}
+
+fn expanded<'a>(targets: impl Iterator<Item = &'a str>, places: &impl Places) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for target in targets {
+        if target == NAMESPACE_ALL {
+            return places.namespaces().into_iter().collect();
+        }
+        names.insert(target.to_owned());
+    }
+    names
+}
+
+fn keys_of(from: &str, name: &str, namespaces: &BTreeSet<String>) -> Keys {
+    let keys = namespaces.iter();
+    keys.filter_map(|to| copy(from, name, to)).collect()
+}
+
+/// An OperatorGroup: the copies of its members wherever it targets or targeted namespaces.
+pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], places: &impl Places) -> Keys {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.spec == new.spec
+        && targets(old).eq(targets(new))
+        && old.metadata.uid == new.metadata.uid
+    {
+        return Keys::new();
+    }
+    let namespaces = expanded(change.versions().flat_map(|group| targets(group)), places);
+    let from = change.object().namespace().unwrap_or_default();
+    // A group that says for the first time what it targets may follow one that targeted more, whose copies were kept.
+    let is_first = matches!(change, Change::Applied { old: Some(old), .. } if targets(old).next().is_none());
+    let keys = members.iter().flat_map(|name| {
+        let mut keys = keys_of(&from, name, &namespaces);
+        if is_first {
+            let kept = places.copies_of(&NamespacedName::new(from.as_str(), name.as_str()));
+            keys.extend(keys_of(&from, name, &kept.into_iter().collect()));
+        }
+        keys
+    });
+    keys.collect()
+}
+
+/// A namespace that came, went or is on its way out: the copies in it.
+pub(crate) fn by_namespace(
+    change: &Change<PartialObjectMeta<Namespace>>,
+    groups: &[Arc<OperatorGroup>],
+    members: impl Fn(&str) -> Vec<String>,
+) -> Keys {
+    if let Change::Applied { old: Some(old), new } = change
+        && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        && old.metadata.uid == new.metadata.uid
+    {
+        return Keys::new();
+    }
+    let name = change.object().name_any();
+    let is_target =
+        |group: &OperatorGroup| targets(group).any(|target| target == NAMESPACE_ALL || target == name);
+    let sources: BTreeSet<String> = groups
+        .iter()
+        .filter(|group| is_target(group))
+        .filter_map(|group| group.namespace())
+        .collect();
+    let keys = sources.iter().flat_map(|from| {
+        let members = members(from);
+        let keys = members.iter().filter_map(|member| copy(from, member, &name));
+        keys.collect::<Vec<_>>()
+    });
+    keys.collect()
+}
+
+/// Copying was switched on or off: all copies of operators for all namespaces.
+pub(crate) fn by_config(
+    change: &Change<OLMConfig>,
+    groups: &[Arc<OperatorGroup>],
+    members: impl Fn(&str) -> Vec<String>,
+    places: &impl Places,
+) -> Keys {
+    let is_off = |config: &Arc<OLMConfig>| config.spec.copied_csvs_are_disabled();
+    if let Change::Applied { old: Some(old), new } = change
+        && is_off(old) == is_off(new)
+    {
+        return Keys::new();
+    }
+    let namespaces = expanded([NAMESPACE_ALL].into_iter(), places);
+    let global = groups
+        .iter()
+        .filter(|group| targets(group).any(|target| target == NAMESPACE_ALL));
+    let keys = global.filter_map(|group| group.namespace()).flat_map(|from| {
+        let members = members(&from);
+        let keys = members.iter().map(|member| keys_of(&from, member, &namespaces));
+        keys.flatten().collect::<Vec<_>>()
+    });
+    keys.collect()
+}

@@ -1,0 +1,335 @@
+//! What a ClusterServiceVersion serves with: certificates, Services, and the webhooks and APIServices that lead there.
+//!
+//! # Expected flow
+//! `observe` reads Secrets and what stands around them; where a certificate does not serve it has a new pair made, whose key
+//! goes into the plan's [`Action::ApplySecret`] and nowhere else. Everything else here is pure.
+//!
+//! # Guarantees
+//! - Trust comes before what is to be trusted: webhooks and APIServices trust a new CA before its certificate is written, and the CA of the old
+//!   one until the pods that serve with it are gone. Nothing is refused for a certificate while it is replaced.
+//! - A certificate that serves is never replaced, whatever ClusterServiceVersion made it.
+//! - Every object is told from the wanted one by what the wanted one says, so what somebody changes by hand comes back.
+
+pub(crate) mod availability;
+mod callers;
+mod definitions;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::Resource;
+use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_runtime::plan::{Action, Guard, Target, to_value};
+use serde_json::{Value, json};
+
+use crate::{
+    csv::{
+        FIELD_MANAGER,
+        install::serving::callers::{Caller, callers, callers_with, write},
+        observed::Observed,
+        rbac::objects::identity,
+        serving::{
+            api_service,
+            certificate::{self, Unfit, Validity},
+            component::Component,
+            conversion, delegation,
+            endpoint::{self, Endpoint},
+            objects,
+            pod::ServingCertificate,
+            rules, webhook,
+        },
+        strategy::Strategy,
+    },
+    owner,
+    stores::ServingSecret,
+};
+
+/// How long a certificate's time is waited for at most: clocks are set, and timers do not know.
+const MAX_WAIT: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// Why the webhooks of a ClusterServiceVersion cannot be installed as they are described; for people.
+pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strategy) -> Option<String> {
+    rules::check(csv)
+        .and_then(|()| endpoint::check(csv, strategy))
+        .err()
+}
+
+/// The certificate that the pods of a Deployment are to serve with; `None` when they do not serve.
+pub(crate) fn certificate_of(observed: &Observed, deployment: &str) -> Option<ServingCertificate> {
+    let serving = &observed.serving;
+    let endpoint = serving
+        .endpoints
+        .iter()
+        .find(|one| one.deployment == deployment)?;
+    Some(ServingCertificate {
+        secret: endpoint.secret(),
+        ca_hash: serving
+            .ca(deployment)
+            .map(certificate::ca_hash)
+            .unwrap_or_default(),
+    })
+}
+
+/// A stored certificate is about to end; why, for people.
+pub(crate) fn needs_rotation(observed: &Observed) -> Option<&str> {
+    observed
+        .serving
+        .issued
+        .values()
+        .find_map(|(unfit, _)| match unfit {
+            Unfit::Due(text) => Some(text.as_str()),
+            Unfit::Broken(_) => None,
+        })
+}
+
+/// How long until a certificate has to be looked at again; `None` without certificates.
+pub(crate) fn wait(observed: &Observed, now: Timestamp) -> Option<Duration> {
+    let left = validity(observed)?.rotate_at.duration_since(now);
+    Some(Duration::try_from(left).unwrap_or_default().min(MAX_WAIT))
+}
+
+/// When the newest of the certificates was made, and when the first of them is to be replaced; `None` unless all serve.
+pub(crate) fn validity(observed: &Observed) -> Option<Validity> {
+    let serving = &observed.serving;
+    let all = serving
+        .endpoints
+        .iter()
+        .map(|endpoint| serving.valid.get(&endpoint.deployment).copied());
+    all.reduce(|one, other| {
+        let (one, other) = (one?, other?);
+        Some(Validity {
+            from: one.from.max(other.from),
+            rotate_at: one.rotate_at.min(other.rotate_at),
+        })
+    })
+    .flatten()
+}
+
+/// What an install writes before and after the Deployments.
+#[derive(Debug, Default)]
+pub(crate) struct ServingWrites {
+    pub(crate) before: Vec<Action>,
+    pub(crate) after: Vec<Action>,
+}
+
+/// What differs from what is wanted, as writes.
+pub(crate) fn writes(observed: &Observed) -> ServingWrites {
+    let serving = &observed.serving;
+    let mut writes = ServingWrites::default();
+    for component in around(observed).filter(|component| problem_of(observed, component).is_some()) {
+        writes.before.push(write(observed, component));
+    }
+    for Caller {
+        deployment,
+        component,
+        ..
+    } in callers(observed)
+    {
+        if problem_of(observed, &component).is_none() {
+            continue;
+        }
+        let is_trusted_first =
+            serving.issued.contains_key(deployment) && serving.live(&component.target).is_some();
+        let list = if is_trusted_first {
+            &mut writes.before
+        } else {
+            &mut writes.after
+        };
+        list.push(write(observed, component));
+    }
+    writes.before.extend(
+        serving
+            .endpoints
+            .iter()
+            .filter_map(|endpoint| write_secret(observed, endpoint)),
+    );
+    // Before the Secrets by whose CA it is known that they are ours.
+    let reset = |crd| definitions::patch(observed, crd, conversion::reset(), identity(observed));
+    writes.after.extend(definitions::stale(observed).map(reset));
+    writes
+        .after
+        .extend(leftovers(observed).map(|(target, uid)| delete(observed, target, uid)));
+    writes
+}
+
+/// The first thing that is not as it should be: the Deployment it belongs to, and what, for people.
+pub(crate) fn problem(observed: &Observed) -> Option<(String, String)> {
+    let serving = &observed.serving;
+    let of_endpoint = |endpoint: &Endpoint| {
+        let text = secret_problem(observed, endpoint).or_else(|| {
+            let mut around = around_of(observed, endpoint).into_iter();
+            around.find_map(|component| problem_of(observed, &component))
+        })?;
+        Some((endpoint.deployment.clone(), text))
+    };
+    let of_caller = |caller: Caller<'_>| {
+        let text = problem_of(observed, &caller.component)?;
+        Some((caller.deployment.to_owned(), format!("{}: {text}", caller.what)))
+    };
+    let of_definition = |crd: &str| {
+        let target = conversion::target(crd);
+        let text = format!("{target} is not converted by this ClusterServiceVersion any more");
+        (String::new(), text)
+    };
+    let of_leftover = |(target, _): (&Target, _)| {
+        let text = format!("{target} is not part of the ClusterServiceVersion any more");
+        (String::new(), text)
+    };
+    let mut endpoints = serving.endpoints.iter();
+    endpoints
+        .find_map(of_endpoint)
+        .or_else(|| callers(observed).into_iter().find_map(of_caller))
+        .or_else(|| leftovers(observed).next().map(of_leftover))
+        .or_else(|| definitions::stale(observed).next().map(of_definition))
+}
+
+/// Why the conversion webhooks cannot be installed; for people.
+pub(crate) fn refused_conversion(observed: &Observed) -> Option<String> {
+    definitions::refused(observed)
+}
+
+/// Writes by which one that goes leaves what it converted readable.
+pub(crate) fn end_conversions(observed: &Observed) -> Vec<Action> {
+    definitions::end(observed)
+}
+
+/// Writes that take back trust in CAs nobody serves with any more, of Deployments that `is_rolled_out`.
+pub(crate) fn tidy(observed: &Observed, is_rolled_out: impl Fn(&str) -> bool) -> Vec<Action> {
+    let exact = |deployment: &str, _: Option<&str>| {
+        is_rolled_out(deployment)
+            .then(|| observed.serving.ca(deployment).map(str::to_owned))
+            .flatten()
+    };
+    let all = callers_with(observed, &exact)
+        .into_iter()
+        .map(|caller| caller.component);
+    all.filter(|component| problem_of(observed, component).is_some())
+        .map(|component| write(observed, component))
+        .collect()
+}
+
+/// Nobody is to be called any more: the operator must not run here. Conversions stay: without one, objects of other versions lose
+/// what the stored version does not know.
+pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
+    let all = observed.serving.labelled.iter();
+    all.map(|(target, uid)| Action::delete(target.clone(), uid.clone()))
+        .collect()
+}
+
+/// Kind, namespace and name of an object, where it has them.
+type Place = [Option<String>; 3];
+
+fn place(object: &Value) -> Place {
+    ["/kind", "/metadata/namespace", "/metadata/name"]
+        .map(|pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned))
+}
+
+/// Everything as it should be, by its place. Of a definition nobody hands back what it says.
+pub(crate) fn components(observed: &Observed) -> BTreeMap<Place, Component> {
+    let secrets = observed.serving.endpoints.iter().filter_map(|endpoint| {
+        let (_, issued) = observed.serving.issued.get(&endpoint.deployment)?;
+        Some(objects::secret(
+            &observed.csv,
+            endpoint,
+            &certificate::ca_hash(&issued.ca),
+        ))
+    });
+    let all = around(observed)
+        .chain(secrets)
+        .chain(callers(observed).into_iter().map(|caller| caller.component));
+    all.map(|component| (place(&component.object), component))
+        .collect()
+}
+
+/// How what the API server stored differs from what was applied; `None` for objects that are none of `components`.
+pub(crate) fn undone(components: &BTreeMap<Place, Component>, stored: &Value) -> Option<String> {
+    components.get(&place(stored))?.problem(Some(stored))
+}
+
+fn around(observed: &Observed) -> impl Iterator<Item = Component> {
+    let endpoints = observed.serving.endpoints.iter();
+    endpoints.flat_map(|endpoint| around_of(observed, endpoint))
+}
+
+fn around_of(observed: &Observed, endpoint: &Endpoint) -> Vec<Component> {
+    let mut components = objects::around(&observed.csv, endpoint);
+    if let Some(names) = observed.serving.delegations.get(&endpoint.deployment) {
+        components.extend(delegation::bindings(&observed.csv, endpoint, names));
+    }
+    components
+}
+
+fn problem_of(observed: &Observed, component: &Component) -> Option<String> {
+    component.problem(observed.serving.live(&component.target))
+}
+
+fn secret_problem(observed: &Observed, endpoint: &Endpoint) -> Option<String> {
+    let name = endpoint.secret();
+    if let Some((unfit, _)) = observed.serving.issued.get(&endpoint.deployment) {
+        return Some(format!(
+            "the certificate in Secret {name} does not serve: {}",
+            unfit.reason()
+        ));
+    }
+    let secret = observed.serving.secrets.get(&endpoint.deployment)?;
+    (!is_owned(observed, secret)).then(|| format!("Secret {name} is not owned by this ClusterServiceVersion"))
+}
+
+fn is_owned(observed: &Observed, secret: &ServingSecret) -> bool {
+    owner::references(secret.meta()).any(|owner| owner.uid == observed.uid())
+}
+
+/// A new certificate; or, for one that serves, the mark that it is this ClusterServiceVersion's, too. It keeps its other owners:
+/// whichever of them stays has it.
+fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
+    if let Some((_, issued)) = observed.serving.issued.get(&endpoint.deployment) {
+        let Component { target, object } =
+            objects::secret(&observed.csv, endpoint, &certificate::ca_hash(&issued.ca));
+        return Some(Action::ApplySecret {
+            target,
+            object,
+            data: issued.data.clone(),
+            manager: FIELD_MANAGER,
+            identity: identity(observed),
+        });
+    }
+    let secret = observed.serving.secrets.get(&endpoint.deployment)?;
+    if is_owned(observed, secret) {
+        return None;
+    }
+    let mut owners = secret.metadata.owner_references.clone().unwrap_or_default();
+    owners.push(owner::reference(&observed.csv));
+    let target = Target::of::<ServingSecret>(observed.namespace(), &endpoint.secret());
+    let guard = Guard {
+        uid: secret.metadata.uid.clone(),
+        resource_version: secret.metadata.resource_version.clone(),
+    };
+    let patch = json!({"metadata": {"ownerReferences": to_value(&owners)}});
+    Some(Action::patch(target, patch, guard).by(identity(observed)))
+}
+
+/// Objects of this ClusterServiceVersion that it no longer describes.
+fn leftovers(observed: &Observed) -> impl Iterator<Item = (&Target, &Option<String>)> {
+    let webhooks =
+        webhook::descriptions(&observed.csv).map(|description| webhook::target(&observed.csv, description));
+    let apis = api_service::served(&observed.csv)
+        .into_iter()
+        .map(api_service::target);
+    let wanted: BTreeSet<String> = webhooks
+        .chain(apis)
+        .chain(around(observed).map(|component| component.target))
+        .map(|target| target.to_string())
+        .collect();
+    let labelled = observed.serving.labelled.iter();
+    labelled
+        .filter(move |(target, _)| !wanted.contains(&target.to_string()))
+        .chain(&observed.serving.unused)
+        .map(|(target, uid)| (target, uid))
+}
+
+fn delete(observed: &Observed, target: &Target, uid: &Option<String>) -> Action {
+    Action::delete(target.clone(), uid.clone()).by(identity(observed))
+}

@@ -1,0 +1,112 @@
+//! Everything that leads to the Deployments that serve, with the CAs it is to trust.
+
+use kube::Resource;
+use olm_runtime::plan::{Action, Guard, Target};
+use serde_json::Value;
+
+use crate::{
+    csv::{
+        install::serving::definitions,
+        observed::Observed,
+        rbac::objects::{apply, identity},
+        serving::{api_service, bundle, certificate, component::Component, conversion, webhook},
+    },
+    stores::CustomResourceDefinition,
+};
+
+/// An object that leads to a Deployment.
+pub(super) struct Caller<'a> {
+    pub(super) deployment: &'a str,
+    /// What is so when it is not as it should be, for people.
+    pub(super) what: &'static str,
+    pub(super) component: Component,
+}
+
+/// Everything that leads to the Deployments, with the CAs to trust until their pods have settled.
+pub(super) fn callers(observed: &Observed) -> Vec<Caller<'_>> {
+    callers_with(observed, &|deployment, trusted| {
+        overlapping_trust(observed, deployment, trusted)
+    })
+}
+
+/// Of the certificate they are to serve with, and of those they did serve with; `trusted` are those of today.
+fn overlapping_trust(observed: &Observed, deployment: &str, trusted: Option<&str>) -> Option<String> {
+    let current = observed.serving.ca(deployment)?;
+    let trusted = trusted.unwrap_or_default();
+    if bundle::trusts(trusted, current) {
+        return Some(trusted.to_owned());
+    }
+    let stored = observed.serving.stored_ca(deployment);
+    let stored = stored.filter(|ca| certificate::is_readable(ca));
+    // The stored one last, where none drops out.
+    Some(bundle::overlapping(current, [trusted].into_iter().chain(stored)))
+}
+
+/// The same with the CAs that `trust` says, given Deployment and CAs of today; where it says none, the object is left out.
+pub(super) fn callers_with<'a>(
+    observed: &'a Observed,
+    trust: &dyn Fn(&str, Option<&str>) -> Option<String>,
+) -> Vec<Caller<'a>> {
+    let bundle = |deployment: &str, target: &Target, read: fn(&Value) -> Option<String>| {
+        let trusted = observed.serving.live(target).and_then(read);
+        trust(deployment, trusted.as_deref())
+    };
+    let csv = observed.csv.as_ref();
+    let annotations = observed.overrides().map(|overrides| &overrides.annotations);
+    let api_services = api_service::served(csv).into_iter().filter_map(|api| {
+        let deployment = api.deployment_name.as_deref()?;
+        if observed
+            .serving
+            .foreign_apis
+            .contains_key(&api.api_service_name())
+        {
+            return None;
+        }
+        let target = api_service::target(api);
+        let bundle = bundle(deployment, &target, api_service::bundle_of)?;
+        let live = observed.serving.live(&target);
+        Some(Caller {
+            deployment,
+            what: "apiServices not installed",
+            component: api_service::api_service(csv, api, annotations, &bundle, live),
+        })
+    });
+    let webhooks = webhook::descriptions(csv).filter_map(|description| {
+        let deployment = description.deployment_name.as_deref()?;
+        let bundle = bundle(deployment, &webhook::target(csv, description), webhook::bundle_of)?;
+        Some(Caller {
+            deployment,
+            what: "webhooks not installed",
+            component: webhook::configuration(csv, observed.group()?, description, &bundle),
+        })
+    });
+    let conversions = conversion::conversions(csv).filter_map(|(description, crd)| {
+        let deployment = description.deployment_name.as_deref()?;
+        let bundle = bundle(deployment, &conversion::target(crd), conversion::bundle_of)?;
+        Some(Caller {
+            deployment,
+            what: "conversionWebhook not ready",
+            component: conversion::conversion(csv, description, crd, &bundle),
+        })
+    });
+    api_services.chain(webhooks).chain(conversions).collect()
+}
+
+/// Makes a component what it should be; one that has entries of others in lists loses these first, and the rest comes a round later.
+pub(super) fn write(observed: &Observed, component: Component) -> Action {
+    if component.target.api.kind == CustomResourceDefinition::kind(&()) {
+        let (crd, patch) = (component.target.name.as_str(), component.object);
+        return definitions::patch(observed, crd, patch, identity(observed));
+    }
+    let live = observed.serving.live(&component.target);
+    if let Some(live) = live
+        && let Some(patch) = component.shortening(live)
+    {
+        let guard = Guard {
+            uid: live["metadata"]["uid"].as_str().map(str::to_owned),
+            resource_version: None,
+        };
+        return Action::patch(component.target, patch, guard).by(identity(observed));
+    }
+    apply(observed, component.target, &component.object)
+}

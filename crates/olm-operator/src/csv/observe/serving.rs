@@ -1,0 +1,345 @@
+//! What the stores tell of certificates and of what leads to them, and the making of certificates that are lacking.
+
+use std::{collections::BTreeMap, fmt::Debug};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        core::v1::Service,
+        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Api, Client, Resource, ResourceExt};
+use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
+use olm_runtime::{
+    NamespacedName,
+    discovery::deadline,
+    error::ObserveError,
+    plan::{Target, to_value},
+    store::{Store, Stored},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::{
+    csv::{
+        observed::Observed,
+        serving::{
+            api_service,
+            certificate::{self, CertificateMaker, Unfit},
+            conversion, delegation,
+            endpoint::{self, Endpoint},
+            found::Serving,
+            webhook,
+        },
+        strategy::Strategy,
+    },
+    owner,
+    stores::{ServingSecret, Stores},
+};
+
+/// What the stores know.
+pub(super) fn from_stores(
+    stores: &Stores,
+    csv: &ClusterServiceVersion,
+    strategy: Option<&Strategy>,
+) -> Serving {
+    let key = NamespacedName::from_object(csv);
+    let endpoints = strategy
+        .map(|strategy| endpoint::endpoints(csv, strategy))
+        .unwrap_or_default();
+    let mut live = BTreeMap::new();
+    let mut secrets = BTreeMap::new();
+    for endpoint in &endpoints {
+        let (service, secret) = (endpoint.service(), endpoint.secret());
+        keep(
+            &mut live,
+            &stores.services,
+            &NamespacedName::new(&key.namespace, service),
+        );
+        let named = NamespacedName::new(&key.namespace, secret);
+        keep(&mut live, &stores.roles, &named);
+        keep(&mut live, &stores.role_bindings, &named);
+        if let Some(found) = stores.secrets.get_key(&named) {
+            secrets.insert(endpoint.deployment.clone(), found);
+        }
+    }
+    for (_, crd) in conversion::conversions(csv) {
+        let found = stores.crds.get_key(&NamespacedName::cluster(crd));
+        if let Some(conversion) = found.and_then(|found| found.spec.conversion.clone()) {
+            let text = conversion::target(crd).to_string();
+            live.insert(text, json!({"spec": {"conversion": conversion}}));
+        }
+    }
+    for description in webhook::descriptions(csv) {
+        let named = NamespacedName::cluster(webhook::target(csv, description).name);
+        keep(&mut live, &stores.validating_webhooks, &named);
+        keep(&mut live, &stores.mutating_webhooks, &named);
+    }
+    let mut foreign_apis = BTreeMap::new();
+    for api in api_service::served(csv) {
+        let named = NamespacedName::cluster(api.api_service_name());
+        keep(&mut live, &stores.api_services, &named);
+        let found = stores.api_services.get_key(&named);
+        if let Some(why) = found.and_then(|found| why_foreign(stores, csv, found.meta())) {
+            foreign_apis.insert(named.name, why);
+        }
+    }
+    let mut delegations = BTreeMap::new();
+    for endpoint in endpoints.iter().filter(|endpoint| endpoint.serves_apis) {
+        let names = delegation_names(stores, &key.namespace, endpoint);
+        keep(
+            &mut live,
+            &stores.cluster_role_bindings,
+            &NamespacedName::cluster(&names.delegator),
+        );
+        let reader = NamespacedName::new(delegation::READER_NAMESPACE, &names.reader);
+        keep(&mut live, &stores.role_bindings, &reader);
+        delegations.insert(endpoint.deployment.clone(), names);
+    }
+    Serving {
+        unused: strategy
+            .map(|_| unused(stores, csv, &endpoints))
+            .unwrap_or_default(),
+        live,
+        secrets,
+        own_cas: own_cas(stores, csv),
+        labelled: all_labelled(stores, &key),
+        delegations,
+        foreign_apis,
+        endpoints,
+        ..Serving::default()
+    }
+}
+
+fn keep<K: Stored + Serialize>(live: &mut BTreeMap<String, Value>, store: &Store<K>, key: &NamespacedName) {
+    if let Some(found) = store.get_key(key) {
+        live.insert(target_of(found.as_ref()).to_string(), to_value(found.as_ref()));
+    }
+}
+
+fn target_of<K: Stored>(object: &K) -> Target {
+    match object.namespace() {
+        Some(namespace) => Target::of::<K>(&namespace, &object.name_any()),
+        None => Target::cluster::<K>(&object.name_any()),
+    }
+}
+
+/// Why an APIService is not this ClusterServiceVersion's to take; `None` when it is.
+fn why_foreign(stores: &Stores, csv: &ClusterServiceVersion, api_service: &ObjectMeta) -> Option<String> {
+    let Some(owner) = owner::labelled(api_service) else {
+        return Some("it has no owner that OLM knows".to_owned());
+    };
+    let is_near = Some(owner.namespace.as_str()) == csv.metadata.namespace.as_deref();
+    let is_own = is_near
+        && (Some(owner.name.as_str()) == csv.metadata.name.as_deref()
+            || Some(owner.name.as_str()) == csv.spec.replaces());
+    if is_own {
+        return None;
+    }
+    match stores.csvs.get_key(&owner) {
+        // In another namespace it goes to the successor there.
+        Some(other) if is_near && matches!(other.phase(), Phase::Replacing | Phase::Deleting) => None,
+        Some(_) => Some(format!("it belongs to ClusterServiceVersion {owner}")),
+        None => Some(format!(
+            "it belongs to ClusterServiceVersion {owner}, which does not exist"
+        )),
+    }
+}
+
+fn delegation_names(stores: &Stores, namespace: &str, endpoint: &Endpoint) -> delegation::Names {
+    let is_delegator_taken = |name: &str| {
+        let found = stores
+            .cluster_role_bindings
+            .get_key(&NamespacedName::cluster(name));
+        let ours = NamespacedName::cluster(delegation::within(namespace, name));
+        // The other name is in use already: the first choice was taken, by whom the stores may not know.
+        stores.cluster_role_bindings.get_key(&ours).is_some()
+            || found.is_some_and(|found| delegation::is_of_another(found.subjects.as_deref(), namespace))
+    };
+    let is_reader_taken = |name: &str| {
+        let found = stores.role_bindings.get(delegation::READER_NAMESPACE, name);
+        let ours = delegation::within(namespace, name);
+        let used = stores.role_bindings.get(delegation::READER_NAMESPACE, &ours);
+        used.is_some()
+            || found.is_some_and(|found| delegation::is_of_another(found.subjects.as_deref(), namespace))
+    };
+    delegation::Names::choose(endpoint, namespace, is_delegator_taken, is_reader_taken)
+}
+
+/// Leaves bindings alone that are not OLM's: the stores do not know them, so those that are about to be made are looked for.
+///
+/// # Errors
+/// When a read fails.
+pub(super) async fn avoid_strangers(observed: &mut Observed, client: &Client) -> Result<(), ObserveError> {
+    let namespace = observed.namespace().to_owned();
+    let cluster: Api<ClusterRoleBinding> = Api::all(client.clone());
+    let readers: Api<RoleBinding> = Api::namespaced(client.clone(), delegation::READER_NAMESPACE);
+    let Serving {
+        live, delegations, ..
+    } = &mut observed.serving;
+    for names in delegations.values_mut() {
+        let target = Target::cluster::<ClusterRoleBinding>(&names.delegator);
+        avoid_stranger(live, &namespace, &cluster, &target, &mut names.delegator).await?;
+        let target = Target::of::<RoleBinding>(delegation::READER_NAMESPACE, &names.reader);
+        avoid_stranger(live, &namespace, &readers, &target, &mut names.reader).await?;
+    }
+    Ok(())
+}
+
+async fn avoid_stranger<K>(
+    live: &BTreeMap<String, Value>,
+    namespace: &str,
+    api: &Api<K>,
+    target: &Target,
+    name: &mut String,
+) -> Result<(), ObserveError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    if live.contains_key(&target.to_string()) {
+        return Ok(());
+    }
+    let found = deadline(&target.to_string(), api.get_metadata_opt(name)).await?;
+    let owner = found.map(|found| owner::labelled(&found.metadata));
+    if owner.is_some_and(|owner| owner.is_none_or(|owner| owner.namespace != namespace)) {
+        *name = delegation::within(namespace, name);
+    }
+    Ok(())
+}
+
+/// What stands outside of the namespace for a ClusterServiceVersion, its RBAC for what it does left out.
+fn all_labelled(stores: &Stores, key: &NamespacedName) -> Vec<(Target, Option<String>)> {
+    let mut all = labelled(&stores.validating_webhooks, key);
+    all.extend(labelled(&stores.mutating_webhooks, key));
+    all.extend(labelled(&stores.api_services, key));
+    let delegators = labelled(&stores.cluster_role_bindings, key).into_iter();
+    all.extend(delegators.filter(|(target, _)| target.name.ends_with(delegation::DELEGATOR_SUFFIX)));
+    let readers = labelled(&stores.role_bindings, key).into_iter();
+    all.extend(readers.filter(|(target, _)| {
+        target.namespace.as_deref() == Some(delegation::READER_NAMESPACE)
+            && target.name.ends_with(delegation::READER_SUFFIX)
+    }));
+    all
+}
+
+fn labelled<K: Stored>(store: &Store<K>, key: &NamespacedName) -> Vec<(Target, Option<String>)> {
+    let own = store.list_where(|found| owner::is_labelled(found.meta(), &key.namespace, &key.name));
+    let stays = own
+        .iter()
+        .filter(|found| found.meta().deletion_timestamp.is_none());
+    stays
+        .map(|found| (target_of(found.as_ref()), found.uid()))
+        .collect()
+}
+
+fn own_cas(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<String> {
+    let uid = csv.metadata.uid.as_deref().unwrap_or_default();
+    let secrets = stores
+        .secrets
+        .list_in(csv.metadata.namespace.as_deref().unwrap_or_default());
+    let own = secrets
+        .iter()
+        .filter(|secret| secret.ca_hash().is_some() && !secret.ca().is_empty())
+        .filter(|secret| owner::references(&secret.metadata).any(|owner| owner.uid == uid));
+    own.map(|secret| secret.ca().to_owned()).collect()
+}
+
+/// Secrets that this ClusterServiceVersion alone owns and no longer needs, and the objects around them that are its own.
+fn unused(
+    stores: &Stores,
+    csv: &ClusterServiceVersion,
+    endpoints: &[Endpoint],
+) -> Vec<(Target, Option<String>)> {
+    let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
+    let uid = csv.metadata.uid.as_deref().unwrap_or_default();
+    let mut unused = Vec::new();
+    for secret in stores.secrets.list_in(namespace) {
+        let name = secret.name_any();
+        let is_wanted = endpoints.iter().any(|endpoint| endpoint.secret() == name);
+        if is_wanted || secret.ca_hash().is_none() || !is_owned_alone(secret.as_ref(), uid) {
+            continue;
+        }
+        let service = endpoint::service_of_secret(&name);
+        let around = [
+            own::<ServingSecret>(&stores.secrets, namespace, &name, uid),
+            own::<Role>(&stores.roles, namespace, &name, uid),
+            own::<RoleBinding>(&stores.role_bindings, namespace, &name, uid),
+            service.and_then(|service| own::<Service>(&stores.services, namespace, service, uid)),
+        ];
+        unused.extend(around.into_iter().flatten());
+    }
+    unused
+}
+
+fn own<K: Stored>(
+    store: &Store<K>,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> Option<(Target, Option<String>)> {
+    let found = store
+        .get(namespace, name)
+        .filter(|found| is_owned_alone(found.as_ref(), uid))?;
+    Some((target_of(found.as_ref()), found.uid()))
+}
+
+fn is_owned_alone<K: Resource>(object: &K, uid: &str) -> bool {
+    let mut owners = owner::references(object.meta()).peekable();
+    object.meta().deletion_timestamp.is_none()
+        && owners.peek().is_some()
+        && owners.all(|owner| owner.uid == uid)
+}
+
+/// Looks at the certificates, and has those made that are lacking.
+///
+/// # Errors
+/// When none can be made.
+pub(super) fn inspect(
+    observed: &mut Observed,
+    maker: &CertificateMaker,
+    now: Timestamp,
+) -> Result<(), ObserveError> {
+    if matches!(observed.csv.phase(), Phase::Replacing | Phase::Deleting) {
+        // Its successor sees to them.
+        return Ok(());
+    }
+    let namespace = observed.namespace().to_owned();
+    let Serving {
+        endpoints,
+        secrets,
+        valid,
+        issued,
+        ..
+    } = &mut observed.serving;
+    for endpoint in endpoints {
+        let hosts = endpoint.hosts(&namespace);
+        let deployment = endpoint.deployment.clone();
+        match inspect_secret(secrets.get(&deployment).map(AsRef::as_ref), &hosts, now) {
+            Ok(validity) => {
+                valid.insert(deployment, validity);
+            }
+            Err(unfit) => {
+                let made = maker.issue(&hosts, now).map_err(|error| {
+                    ObserveError::read(format!("a new certificate for {}", endpoint.service()), error)
+                })?;
+                issued.insert(deployment, (unfit, made));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn inspect_secret(
+    secret: Option<&ServingSecret>,
+    hosts: &[String],
+    now: Timestamp,
+) -> Result<certificate::Validity, Unfit> {
+    let secret = secret.ok_or_else(|| Unfit::Broken("it does not exist".to_owned()))?;
+    let validity = certificate::inspect(secret.ca(), secret.certificate(), hosts, now)?;
+    if secret.ca_hash() != Some(certificate::ca_hash(secret.ca()).as_str()) {
+        return Err(Unfit::Broken("its hash is not that of its CA".to_owned()));
+    }
+    Ok(validity)
+}

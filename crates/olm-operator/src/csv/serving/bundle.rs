@@ -1,0 +1,71 @@
+//! The CAs a webhook or an APIService trusts: two while pods change their certificate, else one.
+
+/// CAs that are kept beside a new one at most. One is what a rotation needs; more only come of rotations that were cut short.
+const MAX_PREVIOUS: usize = 3;
+
+const END: &str = "-----END CERTIFICATE-----";
+
+/// `current` first, then those of `previous` that are others, as PEM. Of too many the last stay: new ones are put before them, so
+/// the last is what pods served with when there was no other, and one before it may never have come into its Secret.
+pub(crate) fn overlapping<'a>(current: &str, previous: impl IntoIterator<Item = &'a str>) -> String {
+    let mut kept = vec![current.trim()];
+    let all = previous.into_iter().flat_map(certificates);
+    for other in all {
+        if !kept.contains(&other) {
+            kept.push(other);
+        }
+    }
+    let surplus = kept.len().saturating_sub(1 + MAX_PREVIOUS);
+    kept.drain(1..=surplus);
+    match kept.as_slice() {
+        [_] => current.to_owned(),
+        _ => kept.join("\n") + "\n",
+    }
+}
+
+/// True when `bundle` trusts `ca`.
+pub(crate) fn trusts(bundle: &str, ca: &str) -> bool {
+    certificates(bundle).any(|found| found == ca.trim())
+}
+
+/// Each certificate of a bundle, without the space around it.
+fn certificates(bundle: &str) -> impl Iterator<Item = &str> {
+    bundle
+        .split_inclusive(END)
+        .map(str::trim)
+        .filter(|text| text.ends_with(END))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(text: &str) -> String {
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n{END}\n")
+    }
+
+    #[test]
+    fn the_new_ca_comes_first_and_each_once() {
+        let (old, new) = (pem("old"), pem("new"));
+        assert_eq!(overlapping(&new, []), new);
+        assert_eq!(overlapping(&new, [new.as_str(), "nonsense"]), new);
+        let both = overlapping(&new, [old.as_str(), old.as_str()]);
+        assert_eq!(both, new.clone() + &old);
+        assert!(trusts(&both, &old) && trusts(&both, &new) && !trusts(&new, &old));
+        assert_eq!(overlapping(&new, [both.as_str()]), both);
+    }
+
+    #[test]
+    fn a_bundle_does_not_grow_without_end() {
+        let mut bundle = pem("0");
+        for index in 1..20 {
+            bundle = overlapping(&pem(&index.to_string()), [bundle.as_str()]);
+        }
+        assert_eq!(bundle.matches(END).count(), 1 + MAX_PREVIOUS);
+        assert!(bundle.starts_with(&pem("19")), "{bundle}");
+        assert!(
+            bundle.ends_with(&pem("0")),
+            "what pods serve with stays: {bundle}"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! An object as it should be, and what tells it from the one that is there.
+
+use std::fmt;
+
+use olm_api::labels;
+use olm_runtime::plan::Target;
+use serde_json::{Map, Value};
+
+/// The one list of which others may have entries, too.
+const OWNER_REFERENCES: &str = "ownerReferences";
+/// Maps that mean something else with one more key.
+const SELECTORS: [&str; 3] = ["selector", "namespaceSelector", "objectSelector"];
+
+/// An object as it should be; fields that are not in it are the API server's or somebody else's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Component {
+    pub(crate) target: Target,
+    pub(crate) object: Value,
+}
+
+impl Component {
+    /// The object `object` in its place; what is `null` in it counts as not said.
+    pub(crate) fn new(target: Target, mut object: Value) -> Self {
+        drop_nulls(&mut object);
+        Self { target, object }
+    }
+
+    /// What is wrong with what is there, for people; `None` when it is as it should be.
+    pub(crate) fn problem(&self, live: Option<&Value>) -> Option<String> {
+        let Some(live) = live else {
+            return Some(format!("{self} is missing"));
+        };
+        difference(&self.object, live).map(|field| format!("{self} was changed at {field}"))
+    }
+
+    /// A merge patch that sets the lists somebody put entries into: an apply leaves these, as they are not ours. `None` where there
+    /// are none.
+    pub(crate) fn shortening(&self, live: &Value) -> Option<Value> {
+        shortening(&self.object, live)
+    }
+}
+
+fn shortening(wanted: &Value, live: &Value) -> Option<Value> {
+    match (wanted, live) {
+        (Value::Object(wanted), Value::Object(live)) => {
+            let fields = wanted.iter().filter(|(key, _)| *key != OWNER_REFERENCES);
+            let changed: Map<String, Value> = fields
+                .filter_map(|(key, value)| Some((key.clone(), shortening(value, live.get(key)?)?)))
+                .collect();
+            (!changed.is_empty()).then_some(Value::Object(changed))
+        }
+        (Value::Array(wanted), Value::Array(live)) if live.len() > wanted.len() => {
+            Some(Value::Array(wanted.clone()))
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.target.fmt(f)
+    }
+}
+
+/// The first field of `wanted` that `live` does not have like that, as a path; an owner counts wherever it stands.
+fn difference(wanted: &Value, live: &Value) -> Option<String> {
+    match (wanted, live) {
+        (Value::Object(wanted), _) => wanted.iter().find_map(|(key, value)| {
+            if labels::operator_of_component(key).is_some() {
+                // Who takes such a label off changes nothing of what the object does; adoption puts it back.
+                return None;
+            }
+            let found = live.get(key).unwrap_or(&Value::Null);
+            let rest = if key == OWNER_REFERENCES {
+                (!is_owned(value, found)).then(String::new)
+            } else if matches!(key.as_str(), "apiVersion" | "kind") && found.is_null() {
+                // Items of a list do not repeat their type.
+                None
+            } else if SELECTORS.contains(&key.as_str()) {
+                (normal(value) != normal(found)).then(String::new)
+            } else {
+                difference(value, found)
+            }?;
+            Some(if rest.is_empty() {
+                key.clone()
+            } else {
+                format!("{key}.{rest}")
+            })
+        }),
+        (Value::Array(wanted), Value::Array(live)) if wanted.len() == live.len() => {
+            let mut pairs = wanted.iter().zip(live).enumerate();
+            pairs.find_map(|(index, (wanted, live))| {
+                let rest = difference(wanted, live)?;
+                Some(if rest.is_empty() {
+                    index.to_string()
+                } else {
+                    format!("{index}.{rest}")
+                })
+            })
+        }
+        (Value::Array(wanted), Value::Null) if wanted.is_empty() => None,
+        _ => (wanted != live).then(String::new),
+    }
+}
+
+/// Without lists and maps that are empty, which say what no list and no map does.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(key, value)| (key.clone(), normal(value)));
+            let fields: Map<String, Value> = fields.filter(|(_, value)| !value.is_null()).collect();
+            if fields.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(fields)
+            }
+        }
+        Value::Array(items) if items.is_empty() => Value::Null,
+        other => other.clone(),
+    }
+}
+
+fn is_owned(wanted: &Value, live: &Value) -> bool {
+    let uids = |list: &Value| -> Vec<Value> {
+        let all = list.as_array().into_iter().flatten();
+        all.map(|owner| owner["uid"].clone()).collect()
+    };
+    let found = uids(live);
+    uids(wanted).iter().all(|uid| found.contains(uid))
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_somebody_put_something_into_is_set_whole() {
+        let wanted = json!({"metadata": {"ownerReferences": []}, "webhooks": [{"name": "a"}], "spec": {"ports": [1], "other": [1, 2]}});
+        let more = json!({"metadata": {"ownerReferences": [1]}, "webhooks": [{"name": "a", "x": 1}, {"name": "b"}],
+            "spec": {"ports": [1, 2], "other": [3]}});
+        let expected = json!({"webhooks": [{"name": "a"}], "spec": {"ports": [1]}});
+        assert_eq!(shortening(&wanted, &more), Some(expected));
+        assert_eq!(shortening(&wanted, &wanted), None);
+        assert_eq!(shortening(&wanted, &json!({})), None);
+    }
+
+    #[test]
+    fn only_what_is_said_counts() {
+        let wanted = json!({"kind": "K", "metadata": {"labels": {"a": "1", "operators.coreos.com/demo.ns": ""}, "ownerReferences": [{"uid": "u"}]},
+            "list": [{"x": 1}], "none": [], "empty": {}, "spec": {"selector": {"a": "1"}, "objectSelector": {}}});
+        let cases = [
+            (
+                json!({"metadata": {"labels": {"a": "1", "b": "2"}, "ownerReferences": [{"uid": "t"}, {"uid": "u", "name": "n"}]},
+                "list": [{"x": 1, "default": true}], "more": 1, "spec": {"selector": {"a": "1"}}}),
+                None,
+            ),
+            (
+                json!({"list": [{"x": 1}], "metadata": {"labels": {"a": "1"}, "ownerReferences": [{"uid": "u"}]},
+                "spec": {"selector": {"a": "1", "b": "2"}}}),
+                Some("spec.selector"),
+            ),
+            (json!({}), Some("list")),
+            (json!({"list": [{"x": 2}]}), Some("list.0.x")),
+            (json!({"list": [{"x": 1}, {"x": 2}]}), Some("list")),
+            (json!({"list": [{"x": 1}]}), Some("metadata.labels.a")),
+            (
+                json!({"list": [{"x": 1}], "metadata": {"labels": {"a": "2"}}}),
+                Some("metadata.labels.a"),
+            ),
+            (
+                json!({"list": [{"x": 1}], "metadata": {"labels": {"a": "1"}, "ownerReferences": [{"uid": "t"}]}}),
+                Some("metadata.ownerReferences"),
+            ),
+        ];
+        for (live, expected) in cases {
+            assert_eq!(difference(&wanted, &live).as_deref(), expected, "{live}");
+        }
+    }
+}

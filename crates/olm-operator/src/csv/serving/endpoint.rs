@@ -1,0 +1,176 @@
+//! What serves: a Deployment that webhooks or APIs are bound to, and the names of what stands in front of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use olm_api::v1alpha1::ClusterServiceVersion;
+
+use crate::csv::strategy::{Strategy, StrategyDeployment};
+
+/// Port of a Service where the description names none.
+pub(crate) const DEFAULT_PORT: i32 = 443;
+/// Account of pods that name none.
+const DEFAULT_ACCOUNT: &str = "default";
+/// Longest name of a Service.
+const MAX_SERVICE_NAME: usize = 63;
+
+/// A Deployment that serves, and its Service.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Endpoint {
+    /// Its Deployment.
+    pub(crate) deployment: String,
+    /// Account of its pods.
+    pub(crate) account: String,
+    /// Labels of its pods.
+    pub(crate) selector: BTreeMap<String, String>,
+    /// Port of the Service, and of the container.
+    pub(crate) ports: BTreeMap<i32, IntOrString>,
+    /// APIs are among what it serves, so its account has to ask who calls.
+    pub(crate) serves_apis: bool,
+}
+
+impl Endpoint {
+    /// Name of the Service.
+    pub(crate) fn service(&self) -> String {
+        service_name(&self.deployment)
+    }
+
+    /// Name of the Secret with the certificate, and of the Role that lets the pods' account read it.
+    pub(crate) fn secret(&self) -> String {
+        secret_name(&self.deployment)
+    }
+
+    /// The names the API server calls it by, in this namespace.
+    pub(crate) fn hosts(&self, namespace: &str) -> Vec<String> {
+        let host = format!("{}.{namespace}", self.service());
+        ["", ".svc", ".svc.cluster.local"]
+            .iter()
+            .map(|suffix| format!("{host}{suffix}"))
+            .collect()
+    }
+}
+
+/// Name of the Service in front of a Deployment. A Service's name has no dots.
+pub(crate) fn service_name(deployment: &str) -> String {
+    format!("{}-service", deployment.replace('.', "-"))
+}
+
+/// Name of the Secret with the certificate of a Deployment.
+pub(crate) fn secret_name(deployment: &str) -> String {
+    format!("{}-cert", service_name(deployment))
+}
+
+/// Name of the Service whose certificate is in a Secret of this name; `None` for other Secrets.
+pub(crate) fn service_of_secret(secret: &str) -> Option<&str> {
+    secret
+        .strip_suffix("-cert")
+        .filter(|service| service.ends_with("-service"))
+}
+
+/// What serves of the install strategy, in its order.
+pub(crate) fn endpoints(csv: &ClusterServiceVersion, strategy: &Strategy) -> Vec<Endpoint> {
+    let mut served: BTreeMap<&str, (BTreeMap<i32, IntOrString>, bool)> = BTreeMap::new();
+    for binding in bindings(csv) {
+        let (ports, serves_apis) = served.entry(binding.deployment).or_default();
+        ports.insert(binding.port, binding.target);
+        *serves_apis |= binding.is_api;
+    }
+    let mut of_entry = |entry: &StrategyDeployment| {
+        let (ports, serves_apis) = served.remove(entry.name.as_str())?;
+        let pod = entry.spec.template.spec.as_ref();
+        let account = pod.and_then(|pod| pod.service_account_name.clone());
+        Some(Endpoint {
+            deployment: entry.name.clone(),
+            account: account
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned()),
+            selector: entry.spec.selector.match_labels.clone().unwrap_or_default(),
+            ports,
+            serves_apis,
+        })
+    };
+    strategy.deployments.iter().filter_map(&mut of_entry).collect()
+}
+
+/// A webhook or an API, and where it is served.
+struct Binding<'a> {
+    /// What it is, for people.
+    what: String,
+    deployment: &'a str,
+    is_api: bool,
+    /// Port of the Service.
+    port: i32,
+    /// Port of the container.
+    target: IntOrString,
+}
+
+/// What Deployments serve; what names none is left to the requirements.
+fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
+    let webhooks = csv.spec.webhook_definitions.iter().map(|webhook| {
+        let port = webhook.container_port.unwrap_or(DEFAULT_PORT);
+        Binding {
+            what: format!("webhook {}", webhook.generate_name),
+            deployment: webhook.deployment_name.as_deref().unwrap_or_default(),
+            is_api: false,
+            port,
+            target: webhook.target_port.clone().unwrap_or(IntOrString::Int(port)),
+        }
+    });
+    let apis = csv.spec.owned_api_services().iter().filter_map(|api| {
+        let port = api.container_port.unwrap_or(DEFAULT_PORT);
+        Some(Binding {
+            what: format!("APIService {}", api.api_service_name()),
+            deployment: api.deployment_name.as_deref()?,
+            is_api: true,
+            port,
+            target: IntOrString::Int(port),
+        })
+    });
+    webhooks.chain(apis)
+}
+
+/// Why nothing can stand in front of the Deployments that descriptions name; for people.
+pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<(), String> {
+    let names = strategy.deployments.iter().map(|entry| entry.name.as_str());
+    let names: BTreeSet<&str> = names.collect();
+    for webhook in &csv.spec.webhook_definitions {
+        let deployment = webhook.deployment_name.as_deref().unwrap_or_default();
+        if !names.contains(deployment) {
+            return Err(format!(
+                "strategyDetailsDeployment is missing deployment {deployment} for WebhookDescription {}",
+                webhook.generate_name
+            ));
+        }
+    }
+    // By Service: what it is for, and by its ports: where they lead.
+    let mut services: BTreeMap<String, Binding<'_>> = BTreeMap::new();
+    let mut ports: BTreeMap<(&str, i32), (String, IntOrString)> = BTreeMap::new();
+    for binding in bindings(csv).filter(|binding| names.contains(binding.deployment)) {
+        let Binding { what, deployment, .. } = &binding;
+        let service = service_name(deployment);
+        if service.len() > MAX_SERVICE_NAME {
+            return Err(format!(
+                "{what}: the Service of its deployment would be called {service}, which is longer than {MAX_SERVICE_NAME} characters"
+            ));
+        }
+        let port = binding.port;
+        let (first, target) = ports
+            .entry((*deployment, port))
+            .or_insert_with(|| (what.clone(), binding.target.clone()));
+        if *target != binding.target {
+            return Err(format!(
+                "{first} and {what}: port {port} of Service {service} cannot lead to two ports"
+            ));
+        }
+        if let Some(first) = services.get(&service)
+            && first.deployment != *deployment
+        {
+            return Err(format!(
+                "{} and {what}: the Services of their deployments would both be called {service}",
+                first.what
+            ));
+        }
+        services.entry(service).or_insert(binding);
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! What the stores tell of certificates, Services, APIServices and webhooks, as values.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use olm_runtime::plan::Target;
+use serde_json::Value;
+
+use crate::{
+    csv::serving::{
+        certificate::{Issued, Unfit, Validity},
+        delegation,
+        endpoint::Endpoint,
+    },
+    stores::ServingSecret,
+};
+
+/// What serves for a ClusterServiceVersion.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Serving {
+    /// Its Deployments that serve, in the order of the strategy.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// The objects that are wanted and exist, by the text of their [`Target`].
+    pub(crate) live: BTreeMap<String, Value>,
+    /// Secrets with certificates, by Deployment.
+    pub(crate) secrets: BTreeMap<String, Arc<ServingSecret>>,
+    /// CAs of all Secrets with certificates that the ClusterServiceVersion owns, as PEM.
+    pub(crate) own_cas: Vec<String>,
+    /// Secrets with certificates that no Deployment serves with any more, what stands around them, and their uids.
+    pub(crate) unused: Vec<(Target, Option<String>)>,
+    /// When the certificates that serve were made and when they end, by Deployment.
+    pub(crate) valid: BTreeMap<String, Validity>,
+    /// Why other certificates do not serve, and what is to take their place, by Deployment.
+    pub(crate) issued: BTreeMap<String, (Unfit, Issued)>,
+    /// Webhook configurations, APIServices and bindings for their servers with the owner labels of the ClusterServiceVersion, and
+    /// their uid.
+    pub(crate) labelled: Vec<(Target, Option<String>)>,
+    /// Names of the bindings of what serves APIs, by Deployment.
+    pub(crate) delegations: BTreeMap<String, delegation::Names>,
+    /// APIServices that are wanted and belong to others, by name, and why they stay so; for people.
+    pub(crate) foreign_apis: BTreeMap<String, String>,
+}
+
+impl Serving {
+    /// The CA that pods of a Deployment are to serve with, as PEM; `None` when nobody has made one yet.
+    pub(crate) fn ca(&self, deployment: &str) -> Option<&str> {
+        match self.issued.get(deployment) {
+            Some((_, issued)) => Some(&issued.ca),
+            None if self.valid.contains_key(deployment) => self.stored_ca(deployment),
+            None => None,
+        }
+    }
+
+    /// The CA of the Secret, whether its certificate serves or not.
+    pub(crate) fn stored_ca(&self, deployment: &str) -> Option<&str> {
+        self.secrets.get(deployment).map(|secret| secret.ca())
+    }
+
+    /// The stored form of what `target` names.
+    pub(crate) fn live(&self, target: &Target) -> Option<&Value> {
+        self.live.get(&target.to_string())
+    }
+}

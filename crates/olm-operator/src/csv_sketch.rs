@@ -1,0 +1,231 @@
+//! What is kept of each ClusterServiceVersion for the sake of copies, and what a copy takes over from its original.
+//!
+//! A cluster can have tens of thousands of copies, so nothing of them stays in memory but where they come from and two hashes,
+//! taken while they are decoded: one of labels, annotations and spec, one of the status. Of an original the hashes are those that
+//! a copy of it is to have, so that copy and original agree when their hashes do.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hasher},
+    io,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use olm_api::{
+    condition::csv as reason,
+    labels,
+    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
+};
+use olm_runtime::store::{Projected, Projection};
+use serde::Serialize;
+
+/// A ClusterServiceVersion as its store keeps it.
+pub(crate) type Sketch = Projected<CsvSketch>;
+
+/// What is kept of a ClusterServiceVersion, besides names, uid and version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CsvSketch {
+    /// Hash of the labels, annotations and spec that a copy has or is to have.
+    pub(crate) content: u64,
+    /// Hash of the status that a copy has or is to have.
+    pub(crate) status: u64,
+    pub(crate) role: Role,
+}
+
+/// What a ClusterServiceVersion passes for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A copy.
+    Copy(Copied),
+    /// None.
+    Original(Box<Original>),
+}
+
+/// The marks of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// Namespace of the original.
+    pub(crate) from: Box<str>,
+    /// It bears more than the label, which whoever may update the object can write: its status says so, which only OLM writes, or it
+    /// has no status yet and all that OLM makes a copy with. Only such a one is ever deleted.
+    pub(crate) is_proven: bool,
+}
+
+/// What decides about the copies of an original.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Original {
+    /// It bears the label of copies and the finalizer that no copy has.
+    pub(crate) is_mislabelled: bool,
+    /// Its annotation `olm.operatorGroup`.
+    pub(crate) group: Option<String>,
+    /// Its annotation `olm.operatorNamespace`.
+    pub(crate) group_namespace: Option<String>,
+    pub(crate) stage: Stage,
+    /// Since when it is in its phase.
+    pub(crate) since: Option<Timestamp>,
+}
+
+/// How far an original is, as far as its copies depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nobody has looked at it yet.
+    Unseen,
+    /// It provides an API that another group provides already.
+    Rival,
+    /// It does not fit its OperatorGroup.
+    Unfit,
+    /// It is in a phase that it should soon leave.
+    Moving,
+    /// It has succeeded or failed.
+    Resting,
+}
+
+/// The API server leaves out a map without entries.
+static NONE: BTreeMap<String, String> = BTreeMap::new();
+
+impl Projection for CsvSketch {
+    type Object = ClusterServiceVersion;
+
+    fn of(csv: ClusterServiceVersion) -> Self {
+        let metadata = &csv.metadata;
+        if let Some(copied) = copied(&csv) {
+            return Self {
+                content: hash(&(
+                    metadata.labels.as_ref().unwrap_or(&NONE),
+                    metadata.annotations.as_ref().unwrap_or(&NONE),
+                    &csv.spec,
+                )),
+                status: hash(&csv.status),
+                role: Role::Copy(copied),
+            };
+        }
+        let mut status = csv.status.clone();
+        if let Some(status) = &mut status {
+            status.reason = Some(reason::COPIED.to_owned());
+            status.message = Some(message(&csv.namespace().unwrap_or_default()));
+        }
+        Self {
+            content: hash(&(copied_labels(metadata), copied_annotations(metadata), &csv.spec)),
+            status: hash(&status),
+            role: Role::Original(Box::new(original(&csv))),
+        }
+    }
+}
+
+impl CsvSketch {
+    /// What it says as an original; `None` when it passes for a copy.
+    pub(crate) fn original(&self) -> Option<&Original> {
+        match &self.role {
+            Role::Original(original) => Some(original),
+            Role::Copy(_) => None,
+        }
+    }
+
+    /// Its marks as a copy; `None` when it passes for none.
+    pub(crate) fn copied(&self) -> Option<&Copied> {
+        match &self.role {
+            Role::Copy(copied) => Some(copied),
+            Role::Original(_) => None,
+        }
+    }
+}
+
+/// Copies have the label and never OLM's finalizer. One whose label was taken off is known by its status and its annotation.
+fn copied(csv: &ClusterServiceVersion) -> Option<Copied> {
+    if has_finalizer(csv) {
+        return None;
+    }
+    let says_copied = csv.reason() == reason::COPIED;
+    let annotated = csv.annotations().get(labels::OPERATOR_NAMESPACE);
+    let annotated = annotated.filter(|from| csv.metadata.namespace.as_ref() != Some(*from));
+    match csv.labels().get(labels::COPIED_FROM) {
+        Some(from) => Some(Copied {
+            from: from.as_str().into(),
+            is_proven: says_copied || *csv.phase() == Phase::None && annotated == Some(from),
+        }),
+        None => Some(Copied {
+            from: annotated.filter(|_| says_copied)?.as_str().into(),
+            is_proven: true,
+        }),
+    }
+}
+
+fn has_finalizer(csv: &ClusterServiceVersion) -> bool {
+    let mut finalizers = csv.finalizers().iter();
+    finalizers.any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
+}
+
+fn original(csv: &ClusterServiceVersion) -> Original {
+    let annotation = |key: &str| csv.annotations().get(key).cloned();
+    let since = csv
+        .status
+        .as_ref()
+        .and_then(|status| status.last_transition_time.as_ref());
+    Original {
+        is_mislabelled: csv.labels().contains_key(labels::COPIED_FROM),
+        group: annotation(labels::OPERATOR_GROUP),
+        group_namespace: annotation(labels::OPERATOR_NAMESPACE),
+        stage: stage(csv),
+        since: since.map(|time| time.0),
+    }
+}
+
+fn stage(csv: &ClusterServiceVersion) -> Stage {
+    match csv.phase() {
+        Phase::None => Stage::Unseen,
+        _ if csv.reason() == reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT => Stage::Rival,
+        _ if csv.is_uncopiable() => Stage::Unfit,
+        Phase::Succeeded | Phase::Failed => Stage::Resting,
+        _ => Stage::Moving,
+    }
+}
+
+/// Labels of a copy: those of the original but for components of Operators, and where it comes from.
+pub(crate) fn copied_labels(original: &ObjectMeta) -> BTreeMap<String, String> {
+    let own = original.labels.clone().unwrap_or_default();
+    let mut kept: BTreeMap<String, String> = own
+        .into_iter()
+        .filter(|(key, _)| !key.starts_with(labels::COMPONENT_PREFIX))
+        .collect();
+    let from = original.namespace.clone().unwrap_or_default();
+    kept.insert(labels::COPIED_FROM.to_owned(), from);
+    kept
+}
+
+/// Annotations of a copy. Which namespaces are targets is nothing that all of them are to read.
+pub(crate) fn copied_annotations(original: &ObjectMeta) -> BTreeMap<String, String> {
+    let mut kept = original.annotations.clone().unwrap_or_default();
+    kept.remove(labels::TARGET_NAMESPACES);
+    kept.remove(labels::LAST_APPLIED_CONFIGURATION);
+    kept
+}
+
+/// What the status of a copy of an original in this namespace says.
+pub(crate) fn message(namespace: &str) -> String {
+    format!("The operator is running in {namespace} but is managing this namespace")
+}
+
+/// A hash of the JSON form, which is the same for as long as a process runs. What does not serialize, as nothing of an API does,
+/// agrees with its like.
+pub(crate) fn hash(value: &impl Serialize) -> u64 {
+    struct Digest(DefaultHasher);
+    impl io::Write for Digest {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut digest = Digest(DefaultHasher::new());
+    // Where it fails, what came before counts.
+    let _ = serde_json::to_writer(&mut digest, value);
+    digest.0.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! What is to happen to the ClusterRoles of an OperatorGroup. Pure.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use k8s_openapi::{
+    api::rbac::v1::{AggregationRule, ClusterRole},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use kube::{Resource, ResourceExt};
+use olm_api::{condition::operator_group::NAME_TOO_LONG, labels, user_role::Level, v1::OperatorGroup};
+use olm_runtime::{
+    Timestamp,
+    plan::{Action, EventDraft, Plan, Requeue, Target},
+};
+
+use crate::{
+    group_role::Observed,
+    owner,
+    user_role::{self, TakenNames, Verdict},
+};
+
+/// How long a new group without any API goes without ClusterRoles: an operator is mostly installed right after its group, and each of
+/// them is then written once instead of twice.
+pub(crate) const FIRST_API_DEBOUNCE: Duration = Duration::from_secs(30);
+
+/// Writes for ClusterRoles that are missing or not as they should be; deletions when the group is gone.
+pub(crate) fn decide(observed: &Observed, before: Option<&TakenNames>, now: Timestamp) -> (Plan, Verdict) {
+    let none = || user_role::plan(Vec::new(), BTreeSet::new(), before);
+    let Some(group) = &observed.group else {
+        let left = observed.found.values();
+        let deletions =
+            left.map(|role| Action::delete(Target::cluster::<ClusterRole>(&role.name_any()), role.uid()));
+        return user_role::plan(deletions.collect(), BTreeSet::new(), before);
+    };
+    if group.metadata.deletion_timestamp.is_some() {
+        return none();
+    }
+    if is_too_long(observed) {
+        let (mut plan, verdict) = none();
+        plan.events.extend(before.is_none().then(|| too_long(group)));
+        return (plan, verdict);
+    }
+    let delay = first_api_due_in(group, now);
+    if observed.apis.is_empty() && observed.found.is_empty() && !delay.is_zero() {
+        let (mut plan, verdict) = none();
+        plan.requeue = Requeue::After {
+            delay,
+            reason: "a first operator of the group",
+        };
+        return (plan, verdict);
+    }
+    let wanted = Level::ALL.map(|level| cluster_role(observed, level));
+    let writes = wanted.iter().filter_map(|wanted| {
+        let found = observed.found.get(&wanted.name_any());
+        user_role::upkeep(wanted, found.map(AsRef::as_ref))
+    });
+    user_role::plan(writes.collect(), BTreeSet::new(), before)
+}
+
+/// How much longer a group is new. A creation in the future, by a clock that is ahead, is no reason to wait.
+fn first_api_due_in(group: &OperatorGroup, now: Timestamp) -> Duration {
+    let created = group.metadata.creation_timestamp.as_ref();
+    let age = created.and_then(|time| Duration::try_from(now.duration_since(time.0)).ok());
+    age.map_or(Duration::ZERO, |age| FIRST_API_DEBOUNCE.saturating_sub(age))
+}
+
+/// A ClusterRole takes up those that Kubernetes' own of the same level takes up for these APIs.
+fn cluster_role(observed: &Observed, level: Level) -> ClusterRole {
+    let keys: BTreeSet<String> = observed.apis.iter().map(|api| level.api_label(api)).collect();
+    let selectors: Vec<LabelSelector> = keys
+        .into_iter()
+        .map(|key| LabelSelector {
+            match_labels: Some([(key, labels::TRUE.to_owned())].into()),
+            match_expressions: None,
+        })
+        .collect();
+    ClusterRole {
+        metadata: ObjectMeta {
+            name: Some(level.group_role_name(&observed.key.namespace, &observed.key.name)),
+            labels: Some(owner::group_labels(&observed.key)),
+            ..ObjectMeta::default()
+        },
+        aggregation_rule: (!selectors.is_empty()).then_some(AggregationRule {
+            cluster_role_selectors: Some(selectors),
+        }),
+        rules: None,
+    }
+}
+
+/// True when the group's name fits no label: by a shortened one nobody could tell whose the ClusterRoles are.
+pub(crate) fn is_too_long(observed: &Observed) -> bool {
+    observed.key.name.len() > owner::MAX_LABEL_BYTES
+}
+
+fn too_long(group: &OperatorGroup) -> EventDraft {
+    let message = format!(
+        "The ClusterRoles of this group are not made: its name has {} characters, and they would bear it in a label, which takes {}. \
+         Give the group a shorter name.",
+        group.name_any().len(),
+        owner::MAX_LABEL_BYTES
+    );
+    EventDraft::warning(group.object_ref(&()), NAME_TOO_LONG, message)
+}

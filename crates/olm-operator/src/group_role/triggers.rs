@@ -1,0 +1,57 @@
+//! Changed object → OperatorGroups whose ClusterRoles are to be looked at again. Pure.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use olm_api::{
+    v1::OperatorGroup,
+    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
+};
+use olm_runtime::{NamespacedName, store::Change};
+
+use crate::{
+    operator_group::{observe::Member, provided_apis},
+    owner,
+};
+
+/// A group that comes, goes, or lists other APIs.
+pub(crate) fn by_group(change: &Change<OperatorGroup>) -> Option<NamespacedName> {
+    let key = NamespacedName::from_object(change.object().as_ref());
+    match change {
+        Change::Applied { old: Some(old), new } => {
+            let same = provided_apis(old) == provided_apis(new)
+                && old.metadata.uid == new.metadata.uid
+                && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp;
+            (!same).then_some(key)
+        }
+        Change::Applied { .. } | Change::Deleted { .. } => Some(key),
+    }
+}
+
+/// A ClusterServiceVersion that comes, goes, or owns other APIs: the groups of its namespace.
+pub(crate) fn by_csv(
+    change: &Change<ClusterServiceVersion>,
+    in_namespace: &[Arc<OperatorGroup>],
+) -> BTreeSet<NamespacedName> {
+    let provider = |csv: &ClusterServiceVersion| Member {
+        phase: Phase::None,
+        ..Member::read(csv)
+    };
+    if let Change::Applied { old: Some(old), new } = change
+        && provider(old) == provider(new)
+    {
+        return BTreeSet::new();
+    }
+    in_namespace
+        .iter()
+        .map(|group| NamespacedName::from_object(group.as_ref()))
+        .collect()
+}
+
+/// A ClusterRole: the groups that its owner labels name or named.
+pub(crate) fn by_cluster_role(change: &Change<ClusterRole>) -> BTreeSet<NamespacedName> {
+    let versions = change.versions();
+    versions
+        .filter_map(|role| owner::labelled_group(&role.metadata))
+        .collect()
+}

@@ -1,0 +1,192 @@
+//! The OLMConfig controller: what has become of the setting `disableCopiedCSVs` (`docs/reference/operator-groups.md`).
+//!
+//! # Expected flow
+//! `observe` looks whether the copies of operators for all namespaces are as the setting asks; [`status`] says so in a condition, and
+//! tells each operator that is not copied. Copies are made and deleted by their own controller, which reads the setting itself.
+
+pub(crate) mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use async_trait::async_trait;
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
+use kube::ResourceExt;
+use olm_api::{
+    condition::{FALSE, TRUE, olm_config as words},
+    v1::{OLM_CONFIG_NAME, OLMConfig},
+    v1alpha1::ClusterServiceVersion,
+};
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    condition::{set_condition, stored_time},
+    driver::{Reconciler, StatusUpdate},
+    error::ObserveError,
+    event::regarding,
+    key::reference,
+    outcome::Outcomes,
+    plan::{EventDraft, Plan, Target, status_patch},
+};
+
+use crate::{
+    copied_csv::decide::{Reach, reach},
+    csv_sketch::{Sketch, Stage},
+    stores::Stores,
+};
+
+/// The one key of this controller.
+pub(crate) fn key() -> NamespacedName {
+    NamespacedName::cluster(OLM_CONFIG_NAME)
+}
+
+pub(crate) struct OlmConfigs {
+    pub(crate) stores: Stores,
+    /// Namespaces that keep copies where these are switched off.
+    pub(crate) protected: Arc<BTreeSet<String>>,
+}
+
+/// The setting and what decides about its status.
+#[derive(Debug, Clone)]
+pub(crate) struct Observed {
+    pub(crate) config: Arc<OLMConfig>,
+    /// Operators for all namespaces that can be copied.
+    pub(crate) operators: Vec<Arc<Sketch>>,
+    /// Their copies are where the setting wants them, and nowhere else.
+    pub(crate) is_in_force: bool,
+}
+
+/// Operators that are told that they are not copied.
+type Told = BTreeSet<NamespacedName>;
+
+#[async_trait]
+impl Reconciler for OlmConfigs {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = Option<Told>;
+    type Memory = Told;
+
+    const NAME: &'static str = "olm-config";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.stores.olm_configs, key)
+    }
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        let Some(config) = self.stores.olm_configs.get_key(key) else {
+            return Ok(None);
+        };
+        let operators = operators(&self.stores);
+        let is_off = config.spec.copied_csvs_are_disabled();
+        Ok(Some(Observed {
+            is_in_force: self.is_in_force(&operators, is_off),
+            operators,
+            config,
+        }))
+    }
+
+    fn decide(_: &Observed, told: Option<&Told>, _now: Timestamp) -> (Plan, Option<Told>) {
+        (Plan::default(), told.cloned())
+    }
+
+    fn status(observed: &Observed, told: Option<Told>, _: &Outcomes, now: Timestamp) -> StatusUpdate<Told> {
+        status(observed, told, now)
+    }
+}
+
+fn can_be_copied(sketch: &Sketch) -> bool {
+    let stage = sketch.original().map(|original| original.stage);
+    matches!(stage, Some(Stage::Moving | Stage::Resting)) && !sketch.is_deleting()
+}
+
+/// Operators for all namespaces that can be copied.
+fn operators(stores: &Stores) -> Vec<Arc<Sketch>> {
+    let namespaces: BTreeSet<String> = stores
+        .groups
+        .list()
+        .iter()
+        .filter_map(|group| group.namespace())
+        .collect();
+    let is_global = |namespace: &&String| reach(&stores.groups.list_in(namespace), "") == Reach::Everywhere;
+    let members = namespaces.iter().filter(is_global).flat_map(|namespace| {
+        let all = stores.csv_sketches.list_in(namespace);
+        all.into_iter().filter(|sketch| can_be_copied(sketch))
+    });
+    members.collect()
+}
+
+impl OlmConfigs {
+    /// Names that are taken by others count neither way, nor do namespaces on their way out.
+    fn is_in_force(&self, operators: &[Arc<Sketch>], is_off: bool) -> bool {
+        let namespaces = self.stores.namespaces.list();
+        let namespaces = namespaces
+            .iter()
+            .filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
+        let names: Vec<String> = namespaces.map(|namespace| namespace.name_any()).collect();
+        operators.iter().all(|operator| {
+            let own = operator.key();
+            names.iter().filter(|name| **name != own.namespace).all(|name| {
+                let there = self.stores.csv_sketches.get(name, &own.name);
+                let is_copy = |sketch: &Arc<Sketch>| {
+                    let copied = sketch.copied();
+                    copied.is_some_and(|copied| *copied.from == *own.namespace)
+                };
+                if is_off && !self.protected.contains(name) {
+                    !there.as_ref().is_some_and(is_copy)
+                } else {
+                    there.is_some()
+                }
+            })
+        })
+    }
+}
+
+/// The condition, if it changes, and a warning on each operator that is not copied any more. After a restart, those that are there
+/// count as told where the condition says that copies are off.
+pub(crate) fn status(observed: &Observed, told: Option<Told>, now: Timestamp) -> StatusUpdate<Told> {
+    let config = &observed.config;
+    let old = config.status.clone().unwrap_or_default();
+    let mut new = old.clone();
+    set_condition(&mut new.conditions, condition(observed, now));
+    let target = Target::cluster::<OLMConfig>(&config.name_any());
+    let patch = status_patch(target, config.uid().as_deref(), &old, &new);
+    let is_off = config.spec.copied_csvs_are_disabled();
+    let was_off = old.conditions.iter().any(|known| known.reason == words::DISABLED);
+    let present = || observed.operators.iter().filter(|_| is_off);
+    let told = told.unwrap_or_else(|| {
+        let counted = present().filter(|_| was_off);
+        counted.map(|operator| operator.key().clone()).collect()
+    });
+    let events = present().filter(|operator| !told.contains(operator.key()));
+    StatusUpdate {
+        patches: Vec::from_iter(patch),
+        events: events.map(|operator| not_copied(operator)).collect(),
+        memory: Some(present().map(|operator| operator.key().clone()).collect()),
+        ..StatusUpdate::default()
+    }
+}
+
+fn condition(observed: &Observed, now: Timestamp) -> Condition {
+    let config = &observed.config;
+    let (status, reason, message) = match (config.spec.copied_csvs_are_disabled(), observed.is_in_force) {
+        (false, true) => (FALSE, words::ENABLED, words::ENABLED_MESSAGE),
+        (false, false) => (FALSE, words::ENABLED, words::MISSING_MESSAGE),
+        (true, true) => (TRUE, words::DISABLED, words::DISABLED_MESSAGE),
+        (true, false) => (FALSE, words::DISABLED, words::UNEXPECTED_MESSAGE),
+    };
+    Condition {
+        type_: words::DISABLED_COPIED_CSVS.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time: stored_time(now),
+        observed_generation: config.metadata.generation,
+    }
+}
+
+fn not_copied(operator: &Sketch) -> EventDraft {
+    let regarding = reference::<ClusterServiceVersion>(operator.key(), operator.uid().map(str::to_owned));
+    let message = format!("CSV copying disabled for {}", operator.key());
+    EventDraft::warning(regarding, words::DISABLED_COPIED_CSVS, message)
+}

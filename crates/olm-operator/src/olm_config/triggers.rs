@@ -1,0 +1,15 @@
+//! Changed object → whether the setting's status is to be looked at again, and how soon. Pure.
+
+use std::time::Duration;
+
+use olm_api::v1::{OLM_CONFIG_NAME, OLMConfig};
+use olm_runtime::store::Change;
+
+/// How long changes of copies, operators, groups and namespaces are gathered: they come by the thousand, and each look goes through
+/// all copies.
+pub(crate) const GATHER: Duration = Duration::from_secs(1);
+
+/// Whether it is the object that counts.
+pub(crate) fn is_about(change: &Change<OLMConfig>) -> bool {
+    change.object().metadata.name.as_deref() == Some(OLM_CONFIG_NAME)
+}

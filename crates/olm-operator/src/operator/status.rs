@@ -1,0 +1,111 @@
+//! The status of an Operator. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use olm_api::{
+    condition::operator::TOO_MANY_COMPONENTS,
+    v1::{Components, Operator, RichReference},
+};
+use olm_runtime::{
+    NamespacedName,
+    driver::StatusUpdate,
+    key::reference,
+    plan::{Action, EventDraft, Guard, Identity, Target, to_value},
+};
+use serde_json::{Value, json};
+
+use super::components::order;
+use crate::{
+    operator::{Observed, Told},
+    operator_sketch::{OperatorSketch, StatusHash},
+};
+
+/// Components that a status lists at most.
+pub(crate) const MAX_COMPONENTS: usize = 1000;
+/// Bytes of JSON that the list takes at most; etcd takes objects of 1.5 MiB.
+const MAX_BYTES: usize = 512 * 1024;
+
+/// The status write, if the status says something else, and a warning where it cannot list everything.
+pub(crate) fn status(observed: &Observed, told: Option<Told>) -> StatusUpdate<Told> {
+    let alive = observed
+        .operator
+        .as_ref()
+        .filter(|operator| !operator.is_deleting());
+    let Some(operator) = alive else {
+        return StatusUpdate::default();
+    };
+    let refs = listed(&observed.name, &observed.components);
+    let is_cut = refs.len() < observed.components.len();
+    let warning = (is_cut && told.is_none()).then(|| too_many(observed, operator, refs.len()));
+    StatusUpdate {
+        patches: Vec::from_iter(write(observed, operator, refs)),
+        events: Vec::from_iter(warning),
+        memory: is_cut.then_some(Told),
+        ..StatusUpdate::default()
+    }
+}
+
+fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference>) -> Option<Action> {
+    let exists = LabelSelectorRequirement {
+        key: observed.label.clone(),
+        operator: "Exists".to_owned(),
+        values: None,
+    };
+    let components = Components {
+        label_selector: LabelSelector {
+            match_expressions: Some(vec![exists]),
+            match_labels: None,
+        },
+        refs: refs.into(),
+        ..Components::default()
+    };
+    if StatusHash::of_components(&components) == **operator {
+        return None;
+    }
+    // Of what is there only the hash is known, so all that counts is said, also what is not to be.
+    let mut wanted = to_value(&components);
+    wanted["labelSelector"]["matchLabels"] = Value::Null;
+    if components.refs.is_empty() {
+        wanted["refs"] = Value::Null;
+    }
+    Some(Action::Patch {
+        target: Target::cluster::<Operator>(&observed.name),
+        patch: json!({"status": {"components": wanted}}),
+        subresource: Some("status"),
+        guard: Guard {
+            uid: operator.uid().map(str::to_owned),
+            resource_version: None,
+        },
+        identity: Identity::Operator,
+    })
+}
+
+/// As many of the components as a status takes. What others labelled in their namespaces does not displace what is in the
+/// Operator's own or in none.
+fn listed(name: &str, components: &[RichReference]) -> Vec<RichReference> {
+    let is_elsewhere = |found: &RichReference| {
+        let namespace = found.namespace.as_ref();
+        namespace.is_some_and(|namespace| !name.ends_with(&format!(".{namespace}")))
+    };
+    let mut refs = components.to_vec();
+    refs.sort_by_key(is_elsewhere);
+    refs.truncate(MAX_COMPONENTS);
+    let mut bytes = 0;
+    refs.retain(|found| {
+        bytes += to_value(found).to_string().len();
+        bytes <= MAX_BYTES
+    });
+    refs.sort_by(|a, b| order(a).cmp(&order(b)));
+    refs
+}
+
+fn too_many(observed: &Observed, operator: &OperatorSketch, listed: usize) -> EventDraft {
+    let key = NamespacedName::cluster(&observed.name);
+    let regarding = reference::<Operator>(&key, operator.uid().map(str::to_owned));
+    let message = format!(
+        "{} objects bear the label {}, more than a status takes: it lists {listed} of them, those without namespace and of the \
+         operator's own first. Remove the label from what does not belong to the operator.",
+        observed.components.len(),
+        observed.label
+    );
+    EventDraft::warning(regarding, TOO_MANY_COMPONENTS, message)
+}

@@ -1,0 +1,390 @@
+//! Operators and what they list, on the cluster in memory.
+
+use serde_json::{Value, json};
+
+use super::status::MAX_COMPONENTS;
+use crate::test_env::{TestEnv, crd, csv, group, namespace_object, service_account, subscription};
+
+const LABEL: &str = "operators.coreos.com/demo.ns";
+
+fn operator(name: &str) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": name}})
+}
+
+/// A ServiceAccount of `ns` that OLM looks after, with these labels besides.
+fn account(name: &str, labels: &[&str]) -> Value {
+    let mut account = service_account(name);
+    account["metadata"]["labels"] = json!({"olm.managed": "true"});
+    for label in labels {
+        account["metadata"]["labels"][label] = json!("");
+    }
+    account
+}
+
+/// The demo as catalog-operator makes it: with the label from the beginning.
+fn installed() -> TestEnv {
+    let mut env = TestEnv::new();
+    env.put(group("ns", "og", &["ns"]));
+    let mut crd = crd("demos.example.com");
+    crd["metadata"]["labels"] = json!({LABEL: ""});
+    crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "ns/a"});
+    env.put(crd);
+    let mut csv = csv("a", "");
+    csv["metadata"]["labels"] = json!({LABEL: ""});
+    env.put(csv);
+    let mut subscription = subscription("a", json!({}));
+    subscription["metadata"]["labels"] = json!({LABEL: ""});
+    subscription["status"]["installedCSV"] = json!("a");
+    subscription["status"]["installPlanRef"] = json!({"namespace": "ns", "name": "install-a"});
+    env.put(subscription);
+    env.edit(
+        "InstallPlan",
+        "ns",
+        "install-a",
+        json!({"metadata": {"labels": {LABEL: ""}}}),
+    );
+    env.settle_for(10);
+    env
+}
+
+/// `Kind namespace/name` of all refs of an Operator, in their order.
+fn refs(env: &TestEnv, name: &str) -> Vec<String> {
+    let found = env.get("Operator", "", name).unwrap();
+    let refs = found["status"]["components"]["refs"].as_array();
+    let text = |found: &Value, field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    refs.into_iter()
+        .flatten()
+        .map(|found| {
+            format!(
+                "{} {}/{}",
+                text(found, "kind"),
+                text(found, "namespace"),
+                text(found, "name")
+            )
+        })
+        .collect()
+}
+
+fn writes_to_operators(env: &TestEnv) -> Vec<&String> {
+    env.writes
+        .iter()
+        .filter(|write| write.contains(" Operator "))
+        .collect()
+}
+
+/// The kinds, their order and their conditions are those that upstream's Operator has for the same operator.
+#[test]
+fn all_parts_of_an_install_are_listed_with_their_conditions_in_two_writes() {
+    let env = installed();
+    assert_eq!(
+        writes_to_operators(&env),
+        ["create Operator demo.ns", "patch Operator demo.ns status"]
+    );
+    let status = &env.get("Operator", "", "demo.ns").unwrap()["status"]["components"];
+    assert_eq!(
+        status["labelSelector"],
+        json!({"matchExpressions": [{"key": LABEL, "operator": "Exists"}]})
+    );
+    let mut kinds = Vec::new();
+    for found in status["refs"].as_array().unwrap() {
+        let conditions = found["conditions"].as_array().into_iter().flatten();
+        let types: Vec<&str> = conditions.map(|found| found["type"].as_str().unwrap()).collect();
+        let text = |field: &str| found[field].as_str().unwrap_or("-").to_owned();
+        kinds.push(format!(
+            "{} {} {} {}",
+            text("apiVersion"),
+            text("kind"),
+            text("namespace"),
+            types.join(",")
+        ));
+    }
+    insta::assert_snapshot!(kinds.join("\n"), @r"
+    rbac.authorization.k8s.io/v1 ClusterRole - 
+    rbac.authorization.k8s.io/v1 ClusterRoleBinding - 
+    operators.coreos.com/v1alpha1 ClusterServiceVersion ns Succeeded
+    apiextensions.k8s.io/v1 CustomResourceDefinition - Established,NamesAccepted
+    apps/v1 Deployment ns Available
+    operators.coreos.com/v1alpha1 InstallPlan ns Installed
+    operators.coreos.com/v2 OperatorCondition ns 
+    rbac.authorization.k8s.io/v1 Role ns 
+    rbac.authorization.k8s.io/v1 RoleBinding ns 
+    v1 ServiceAccount ns 
+    operators.coreos.com/v1alpha1 Subscription ns 
+    ");
+    let csv = &env.get("ClusterServiceVersion", "ns", "a").unwrap()["status"];
+    let told = status["refs"][2]["conditions"][0].clone();
+    for field in ["reason", "message", "lastUpdateTime", "lastTransitionTime"] {
+        assert_eq!(told[field], csv[field], "{field}");
+    }
+    assert_eq!(told["status"], "True");
+}
+
+#[test]
+fn what_olm_makes_bears_the_label_from_the_beginning() {
+    let env = installed();
+    let later = env.writes.iter().filter(|write| write.contains(LABEL));
+    assert_eq!(later.count(), 0, "{:#?}", env.writes);
+    assert_eq!(refs(&env, "demo.ns").len(), 11);
+}
+
+#[test]
+fn without_components_there_is_only_the_selector_and_refs_follow_the_labels() {
+    let mut env = TestEnv::new().with(operator("demo.ns"));
+    env.settle_for(5);
+    let status = |env: &TestEnv| env.get("Operator", "", "demo.ns").unwrap()["status"].clone();
+    assert_eq!(
+        status(&env),
+        json!({"components": {"labelSelector": {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}}})
+    );
+    env.put(account("b", &[LABEL]));
+    env.put(account("a", &[LABEL, "operators.example.com/other"]));
+    env.edit(
+        "Namespace",
+        "",
+        "ns",
+        json!({"metadata": {"labels": {LABEL: "x"}}}),
+    );
+    env.settle_for(5);
+    assert_eq!(
+        refs(&env, "demo.ns"),
+        ["Namespace /ns", "ServiceAccount ns/a", "ServiceAccount ns/b"]
+    );
+    env.edit(
+        "ServiceAccount",
+        "ns",
+        "b",
+        json!({"metadata": {"labels": {LABEL: null}}}),
+    );
+    env.delete("ServiceAccount", "ns", "a");
+    env.settle_for(5);
+    assert_eq!(refs(&env, "demo.ns"), ["Namespace /ns"]);
+    env.edit(
+        "Namespace",
+        "",
+        "ns",
+        json!({"metadata": {"labels": {LABEL: null}}}),
+    );
+    env.settle_for(5);
+    assert_eq!(status(&env)["components"]["refs"], Value::Null);
+    assert_eq!(env.names("Operator"), ["/demo.ns"]);
+}
+
+/// Each alone: nothing else wakes its Operator.
+#[test]
+fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
+    const KINDS: [(&str, &str, &str); 15] = [
+        ("apiregistration.k8s.io/v1", "APIService", ""),
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", ""),
+        ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", ""),
+        ("operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", ""),
+        ("apps/v1", "Deployment", "ns"),
+        ("operators.coreos.com/v1alpha1", "InstallPlan", "ns"),
+        ("v1", "Namespace", ""),
+        ("operators.coreos.com/v2", "OperatorCondition", "ns"),
+        ("rbac.authorization.k8s.io/v1", "Role", "ns"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", "ns"),
+        ("v1", "Secret", "ns"),
+        ("v1", "Service", "ns"),
+        ("v1", "ServiceAccount", "ns"),
+        ("operators.coreos.com/v1alpha1", "Subscription", "ns"),
+    ];
+    let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"});
+    let mut env = TestEnv::new();
+    env.by_hand = true;
+    for (api_version, kind, namespace) in KINDS {
+        let name = kind.to_lowercase();
+        let label = format!("operators.coreos.com/{name}");
+        let mut object = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": name, "labels": {"olm.managed": "true", label: ""}}});
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        match kind {
+            "ClusterServiceVersion" => object["spec"] = csv("a", "")["spec"].clone(),
+            "CustomResourceDefinition" => object["spec"] = json!({"versions": []}),
+            "Deployment" => object["spec"] = json!({"selector": {}, "template": {}}),
+            "InstallPlan" => {
+                object["spec"] = json!({"clusterServiceVersionNames": [], "approval": "", "approved": true});
+            }
+            "OperatorCondition" => object["spec"] = json!({}),
+            "RoleBinding" | "ClusterRoleBinding" => object["roleRef"] = role_ref.clone(),
+            "Subscription" => object["spec"] = json!({"source": "cat", "sourceNamespace": "ns", "name": ""}),
+            _ => {}
+        }
+        env.put(object);
+    }
+    env.settle_for(10);
+    for (_, kind, namespace) in KINDS {
+        let name = kind.to_lowercase();
+        let listed = refs(&env, &name);
+        assert!(
+            listed.contains(&format!("{kind} {namespace}/{name}")),
+            "{listed:?}"
+        );
+        if kind != "Namespace" {
+            env.edit(kind, namespace, &name, json!({"metadata": {"finalizers": null}}));
+            env.delete(kind, namespace, &name);
+            env.settle_for(10);
+            assert_eq!(refs(&env, &name), [""; 0], "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_deleted_operator_comes_back_while_something_bears_its_label() {
+    let mut env = installed();
+    let uid = |env: &TestEnv| env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"].clone();
+    let (before, listed) = (uid(&env), refs(&env, "demo.ns"));
+    env.delete("Operator", "", "demo.ns");
+    env.settle_for(5);
+    assert_ne!(uid(&env), before);
+    assert_eq!(refs(&env, "demo.ns"), listed);
+
+    env.delete("Subscription", "ns", "sub");
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.delete("InstallPlan", "ns", "install-a");
+    env.settle_for(10);
+    assert_eq!(
+        refs(&env, "demo.ns"),
+        ["CustomResourceDefinition /demos.example.com"]
+    );
+    env.delete("CustomResourceDefinition", "", "demos.example.com");
+    env.settle_for(5);
+    assert_eq!(refs(&env, "demo.ns"), [""; 0]);
+    env.delete("Operator", "", "demo.ns");
+    env.settle_for(60);
+    assert_eq!(env.names("Operator"), [""; 0]);
+}
+
+#[test]
+fn labels_of_another_prefix_and_names_that_no_object_has_make_no_operator() {
+    let mut env = TestEnv::new();
+    env.put(account(
+        "a",
+        &["operators.example.com/demo.ns", "operators.coreos.com/Demo.ns"],
+    ));
+    env.put(account(
+        "b",
+        &["operators.coreos.com/demo_x.ns", "operators.coreos.com/demo..ns"],
+    ));
+    env.settle_for(60);
+    assert_eq!(env.names("Operator"), [""; 0]);
+    assert_eq!(env.writes, [""; 0]);
+}
+
+#[test]
+fn copies_are_no_components() {
+    let mut env = TestEnv::new();
+    for namespace in ["one", "two"] {
+        env.put(namespace_object(namespace));
+    }
+    env.put(group("ns", "og", &[]));
+    env.put(crd("demos.example.com"));
+    let mut csv = csv("a", "");
+    csv["metadata"]["labels"] = json!({LABEL: ""});
+    env.put(csv);
+    env.settle_for(10);
+    assert_eq!(env.names("ClusterServiceVersion"), ["ns/a", "one/a", "two/a"]);
+    env.edit(
+        "ClusterServiceVersion",
+        "one",
+        "a",
+        json!({"metadata": {"labels": {LABEL: ""}}}),
+    );
+    env.settle_for(10);
+    let listed = refs(&env, "demo.ns");
+    let csvs: Vec<&String> = listed
+        .iter()
+        .filter(|found| found.contains("ClusterServiceVersion"))
+        .collect();
+    assert_eq!(csvs, ["ClusterServiceVersion ns/a"]);
+    let copy = env.get("ClusterServiceVersion", "one", "a").unwrap();
+    assert_eq!(
+        copy["metadata"]["labels"][LABEL],
+        Value::Null,
+        "it comes off again"
+    );
+}
+
+#[test]
+fn very_many_components_are_cut_and_told_once_and_strangers_go_first() {
+    let mut env = TestEnv::new().with(namespace_object("far"));
+    for index in 0..MAX_COMPONENTS {
+        let mut stranger = account(&format!("a{index:04}"), &[LABEL]);
+        stranger["metadata"]["namespace"] = json!("far");
+        env.put(stranger);
+    }
+    env.put(account("own", &[LABEL]));
+    env.settle_for(5);
+    let listed = refs(&env, "demo.ns");
+    assert_eq!(listed.len(), MAX_COMPONENTS);
+    assert!(listed.contains(&"ServiceAccount ns/own".to_owned()));
+    let told = |env: &TestEnv| {
+        env.events
+            .iter()
+            .filter(|event| event.contains("TooManyComponents"))
+            .count()
+    };
+    assert_eq!(told(&env), 1, "{:?}", env.events);
+    env.put(account("other", &[LABEL]));
+    env.settle_for(5);
+    assert_eq!(told(&env), 1);
+}
+
+#[test]
+fn conditions_that_are_too_long_for_a_status_are_left_out_with_their_component() {
+    let mut env = TestEnv::new();
+    for index in 0..200 {
+        env.put(
+            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": {"namespace": "ns", "name": format!("plan-{index}"), "labels": {LABEL: ""}},
+            "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": true},
+            "status": {"phase": "Failed", "catalogSources": [], "plan": [],
+                "conditions": [{"type": "Installed", "status": "False", "message": "m".repeat(4096)}]}}),
+        );
+    }
+    env.settle_for(5);
+    let found = env.get("Operator", "", "demo.ns").unwrap();
+    assert!(found.to_string().len() < 600 * 1024);
+    assert!(refs(&env, "demo.ns").len() > 100);
+}
+
+#[test]
+fn changes_that_come_together_are_one_write_and_at_rest_there_is_none() {
+    let mut env = installed();
+    env.writes.clear();
+    env.settle_for(60);
+    env.kill();
+    env.settle_for(60);
+    assert_eq!(env.writes, [""; 0]);
+    for index in 0..20 {
+        env.put(account(&format!("a{index}"), &[LABEL]));
+    }
+    env.settle_for(5);
+    assert_eq!(env.writes, ["patch Operator demo.ns status"]);
+}
+
+/// What somebody else wrote into the status goes, and what nobody knows is not fought over.
+#[test]
+fn a_status_of_somebody_elses_is_put_right() {
+    let mut env = installed();
+    let before = env.get("Operator", "", "demo.ns").unwrap()["status"].clone();
+    env.edit(
+        "Operator",
+        "",
+        "demo.ns",
+        json!({"status": {"components": {"labelSelector": {"matchLabels": {"a": "b"}}, "refs": [{"kind": "X"}]}}}),
+    );
+    env.settle_for(5);
+    assert_eq!(env.get("Operator", "", "demo.ns").unwrap()["status"], before);
+    env.writes.clear();
+    env.edit(
+        "Operator",
+        "",
+        "demo.ns",
+        json!({"status": {"components": {"unknown": 1}}}),
+    );
+    env.settle_for(60);
+    assert_eq!(env.writes, [""; 0]);
+}

@@ -1,0 +1,34 @@
+//! What is kept of an Operator: nothing but a hash of its status, which may be long and is written here alone.
+
+use olm_api::v1::{Components, Operator};
+use olm_runtime::store::{Projected, Projection};
+
+use crate::csv_sketch::hash;
+
+/// An Operator as its store keeps it.
+pub(crate) type OperatorSketch = Projected<StatusHash>;
+
+/// Hash of what the status lists, and of how it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StatusHash(u64);
+
+impl StatusHash {
+    /// The hash of a status with these components. Fields that this version does not know do not count: they would never go.
+    pub(crate) fn of_components(components: &Components) -> Self {
+        let selector = &components.label_selector;
+        Self(hash(&(
+            &selector.match_expressions,
+            &selector.match_labels,
+            components.refs.as_slice(),
+        )))
+    }
+}
+
+impl Projection for StatusHash {
+    type Object = Operator;
+
+    fn of(operator: Operator) -> Self {
+        let components = operator.status.and_then(|status| status.components);
+        Self::of_components(&components.unwrap_or_default())
+    }
+}

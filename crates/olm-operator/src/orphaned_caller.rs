@@ -1,0 +1,152 @@
+//! APIServices and configurations of webhooks whose ClusterServiceVersion is gone without having taken them along: nobody answers
+//! behind them any more, and the API server goes on asking.
+//!
+//! Only what carries all three owner labels is OLM's. That the owner is gone is read from the API server before anything goes.
+
+pub(crate) mod triggers;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        core::v1::ObjectReference,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{Api, Client};
+use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_runtime::{
+    NamespacedName, Timestamp,
+    discovery::deadline,
+    driver::{Reconciler, StatusUpdate},
+    error::ObserveError,
+    event::regarding,
+    key::is_path_segment,
+    outcome::Outcomes,
+    plan::{Action, Plan, Target},
+};
+
+use crate::{owner, stores::Stores};
+
+/// What the API server calls an operator by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CallerKind {
+    ApiService,
+    ValidatingWebhook,
+    MutatingWebhook,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CallerKey {
+    pub(crate) kind: CallerKind,
+    pub(crate) name: String,
+}
+
+impl CallerKey {
+    fn target(&self) -> Target {
+        match self.kind {
+            CallerKind::ApiService => Target::cluster::<APIService>(&self.name),
+            CallerKind::ValidatingWebhook => Target::cluster::<ValidatingWebhookConfiguration>(&self.name),
+            CallerKind::MutatingWebhook => Target::cluster::<MutatingWebhookConfiguration>(&self.name),
+        }
+    }
+
+    fn stored(&self) -> NamespacedName {
+        NamespacedName::cluster(self.name.as_str())
+    }
+}
+
+impl fmt::Display for CallerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.target().fmt(f)
+    }
+}
+
+/// One whose owner is gone.
+#[derive(Debug, Clone)]
+pub(crate) struct Observed {
+    key: CallerKey,
+    uid: Option<String>,
+}
+
+pub(crate) struct OrphanedCallers {
+    pub(crate) stores: Stores,
+    /// For the last look.
+    pub(crate) client: Client,
+}
+
+impl OrphanedCallers {
+    fn metadata(&self, key: &CallerKey) -> Option<ObjectMeta> {
+        let name = key.stored();
+        match key.kind {
+            CallerKind::ApiService => {
+                let found = self.stores.api_services.get_key(&name)?;
+                Some(found.metadata.clone())
+            }
+            CallerKind::ValidatingWebhook => {
+                let found = self.stores.validating_webhooks.get_key(&name)?;
+                Some(found.metadata.clone())
+            }
+            CallerKind::MutatingWebhook => {
+                let found = self.stores.mutating_webhooks.get_key(&name)?;
+                Some(found.metadata.clone())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Reconciler for OrphanedCallers {
+    type Key = CallerKey;
+    type Observed = Observed;
+    type Verdict = ();
+    type Memory = ();
+
+    const NAME: &'static str = "orphaned-caller";
+
+    fn regarding(&self, key: &CallerKey) -> Option<ObjectReference> {
+        let name = key.stored();
+        match key.kind {
+            CallerKind::ApiService => regarding(&self.stores.api_services, &name),
+            CallerKind::ValidatingWebhook => regarding(&self.stores.validating_webhooks, &name),
+            CallerKind::MutatingWebhook => regarding(&self.stores.mutating_webhooks, &name),
+        }
+    }
+
+    /// The object, if its owner is gone.
+    async fn observe(&self, key: &CallerKey) -> Result<Option<Observed>, ObserveError> {
+        let Some(found) = self.metadata(key).filter(|it| it.deletion_timestamp.is_none()) else {
+            return Ok(None);
+        };
+        let Some(owner) = owner::labelled(&found) else {
+            return Ok(None);
+        };
+        let is_name = is_path_segment(&owner.namespace) && is_path_segment(&owner.name);
+        if !is_name || self.stores.csv_sketches.get_key(&owner).is_some() {
+            return Ok(None);
+        }
+        let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), &owner.namespace);
+        let what = format!("ClusterServiceVersion {owner}");
+        let owner = deadline(&what, api.get_metadata_opt(&owner.name)).await?;
+        Ok(owner.is_none().then(|| Observed {
+            key: key.clone(),
+            uid: found.uid,
+        }))
+    }
+
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
+        let plan = Plan {
+            actions: vec![Action::delete(observed.key.target(), observed.uid.clone())],
+            ..Plan::default()
+        };
+        (plan, ())
+    }
+
+    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+        StatusUpdate::default()
+    }
+}

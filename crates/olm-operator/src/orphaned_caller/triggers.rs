@@ -1,0 +1,46 @@
+//! Changed object → APIServices and configurations of webhooks whose owner may be gone. Pure.
+
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt};
+use olm_runtime::store::Change;
+
+use crate::{
+    csv_sketch::Sketch,
+    orphaned_caller::{CallerKey, CallerKind},
+    owner,
+};
+
+/// One that says whose it is.
+pub(crate) fn by_caller<K: Resource<DynamicType = ()>>(
+    kind: CallerKind,
+    change: &Change<K>,
+) -> Option<CallerKey> {
+    match change {
+        Change::Applied { new, .. } => owner::labelled(new.meta()).map(|_| CallerKey {
+            kind,
+            name: new.name_any(),
+        }),
+        Change::Deleted { .. } => None,
+    }
+}
+
+/// A ClusterServiceVersion that has gone, whatever it passed for: those that name it.
+pub(crate) fn by_csv<K: Resource<DynamicType = ()>>(
+    change: &Change<Sketch>,
+    kind: CallerKind,
+    all: &[Arc<K>],
+) -> Vec<CallerKey> {
+    let Change::Deleted { old } = change else {
+        return Vec::new();
+    };
+    let key = old.key();
+    let own = all
+        .iter()
+        .filter(|found| owner::is_labelled(found.meta(), &key.namespace, &key.name));
+    own.map(|found| CallerKey {
+        kind,
+        name: found.name_any(),
+    })
+    .collect()
+}

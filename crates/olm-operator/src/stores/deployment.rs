@@ -1,0 +1,253 @@
+//! A Deployment without its pods, and whether somebody else changed its spec.
+//!
+//! The spec itself is not kept: what was applied is known by the hash label, and that others changed it since by the
+//! `managedFields` of the API server, which say who set what and when.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::apps::v1::Deployment,
+    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
+};
+use kube::ResourceExt;
+use olm_api::labels;
+use serde_json::Value;
+
+/// Stands in the annotations of a pruned Deployment alone, and is a key that no annotation can have: when others last changed its
+/// spec, and who.
+const CHANGED: &str = "//changed";
+
+/// Stands in the annotations of a pruned Deployment alone: patches set parts of its spec, so that an apply that leaves them out does
+/// not take them away.
+const CO_OWNED: &str = "//co-owned";
+
+/// What others may set without being undone, as path from the spec: replicas are an autoscaler's, and the annotation is how
+/// `kubectl rollout restart` rolls the pods.
+const OF_OTHERS: [&[&str]; 3] = [
+    &["f:replicas"],
+    &["f:paused"],
+    &[
+        "f:template",
+        "f:metadata",
+        "f:annotations",
+        "f:kubectl.kubernetes.io/restartedAt",
+    ],
+];
+
+/// A change of the spec by somebody else that was not undone yet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ForeignChange<'a> {
+    pub(crate) time: &'a str,
+    /// The field manager, as it calls itself.
+    pub(crate) manager: &'a str,
+}
+
+/// Of the spec only the annotations of the pods and the selector are read; what the rest should be is in the hash.
+pub(crate) fn prune(deployment: &mut Deployment) {
+    let changed = last_change(&deployment.metadata);
+    let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
+    let mut kept = BTreeMap::new();
+    if let Some((time, manager)) = changed
+        && undone
+            .as_deref()
+            .and_then(parse)
+            .is_none_or(|undone| undone < time)
+    {
+        kept.insert(CHANGED.to_owned(), format!("{time} {manager}"));
+    }
+    if entries(&deployment.metadata).any(is_patched) {
+        kept.insert(CO_OWNED.to_owned(), String::new());
+    }
+    if let Some(undone) = undone {
+        kept.insert(labels::UNDONE_CHANGE.to_owned(), undone);
+    }
+    deployment.metadata.annotations = (!kept.is_empty()).then_some(kept);
+    if let Some(spec) = &mut deployment.spec {
+        spec.template.spec = None;
+        if let Some(metadata) = &mut spec.template.metadata {
+            metadata.labels = None;
+        }
+    }
+}
+
+/// The change of a pruned Deployment's spec that is to be undone.
+pub(crate) fn foreign_change(deployment: &Deployment) -> Option<ForeignChange<'_>> {
+    let (time, manager) = deployment.annotations().get(CHANGED)?.split_once(' ')?;
+    Some(ForeignChange { time, manager })
+}
+
+/// What the annotation about undone changes is to say once a pruned Deployment is applied; `None` when nobody ever changed it.
+pub(crate) fn undone_change(deployment: &Deployment) -> Option<&str> {
+    let change = foreign_change(deployment).map(|change| change.time);
+    change.or_else(|| {
+        let noted = deployment.annotations().get(labels::UNDONE_CHANGE);
+        noted.map(String::as_str)
+    })
+}
+
+/// Whether patches, or upstream's programs, own parts of a pruned Deployment's spec.
+pub(crate) fn is_co_owned(deployment: &Deployment) -> bool {
+    deployment.annotations().contains_key(CO_OWNED)
+}
+
+fn entries(metadata: &ObjectMeta) -> impl Iterator<Item = &ManagedFieldsEntry> {
+    metadata.managed_fields.iter().flatten()
+}
+
+/// When others last set something in the spec that is not theirs to set, and who.
+fn last_change(metadata: &ObjectMeta) -> Option<(Timestamp, String)> {
+    entries(metadata)
+        .filter(|entry| is_foreign(entry))
+        .filter_map(|entry| {
+            let time = entry.time.as_ref()?.0;
+            Some((time, entry.manager.clone().unwrap_or_default()))
+        })
+        .max()
+}
+
+fn is_foreign(entry: &ManagedFieldsEntry) -> bool {
+    let own = [labels::FIELD_MANAGER_CSV, labels::FIELD_MANAGER_PATCH];
+    let is_ours = entry
+        .manager
+        .as_deref()
+        .is_some_and(|manager| own.contains(&manager));
+    !is_ours && sets_spec(entry)
+}
+
+fn is_patched(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(labels::FIELD_MANAGER_PATCH) && sets_spec(entry)
+}
+
+fn sets_spec(entry: &ManagedFieldsEntry) -> bool {
+    let is_whole = entry.subresource.as_deref().unwrap_or_default().is_empty();
+    let spec = entry.fields_v1.as_ref().and_then(|fields| fields.0.get("f:spec"));
+    is_whole && spec.is_some_and(|spec| sets(spec, &mut Vec::new()))
+}
+
+/// True when these fields have one that is not for others to set; `path` is where they are.
+fn sets<'a>(fields: &'a Value, path: &mut Vec<&'a str>) -> bool {
+    if OF_OTHERS.contains(&path.as_slice()) {
+        return false;
+    }
+    let Some(fields) = fields.as_object() else {
+        return false;
+    };
+    let mut children = fields.iter().filter(|(key, _)| *key != ".").peekable();
+    if children.peek().is_none() {
+        // The mark of a map that exists says nothing of what is in it.
+        return !fields.contains_key(".") && !path.is_empty();
+    }
+    children.any(|(key, value)| {
+        path.push(key);
+        let found = sets(value, path);
+        path.pop();
+        found
+    })
+}
+
+fn parse(time: &str) -> Option<Timestamp> {
+    time.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const EARLY: &str = "2026-01-01T00:00:00Z";
+    const LATE: &str = "2026-01-01T00:00:09Z";
+
+    fn entry(manager: &str, time: &str, subresource: &str, spec: Value) -> Value {
+        json!({"manager": manager, "operation": "Update", "time": time, "subresource": subresource,
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": spec}})
+    }
+
+    fn pruned(entries: Value, annotations: Value) -> Deployment {
+        let mut deployment: Deployment =
+            serde_json::from_value(json!({"metadata": {"name": "d", "managedFields": entries,
+            "annotations": annotations}, "spec": {"selector": {}, "template": {}}}))
+            .unwrap();
+        prune(&mut deployment);
+        deployment
+    }
+
+    fn image() -> Value {
+        json!({"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {"f:image": {}}}}}})
+    }
+
+    #[test]
+    fn a_change_of_the_spec_by_others_is_seen_and_what_is_theirs_is_not() {
+        let restarted = json!({"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}}}}});
+        let cases = [
+            ("an image", entry("kubectl-set", EARLY, "", image()), true),
+            (
+                "a list as a whole",
+                entry(
+                    "x",
+                    EARLY,
+                    "",
+                    json!({"f:template": {"f:spec": {"f:tolerations": {}}}}),
+                ),
+                true,
+            ),
+            ("a patch of ours", entry("olm", EARLY, "", image()), false),
+            ("our own", entry("olm-operator/csv", EARLY, "", image()), false),
+            (
+                "an autoscaler",
+                entry("hpa", EARLY, "scale", json!({"f:replicas": {}})),
+                false,
+            ),
+            (
+                "replicas",
+                entry("kubectl", EARLY, "", json!({"f:replicas": {}})),
+                false,
+            ),
+            ("a status", entry("kcm", EARLY, "status", image()), false),
+            ("a restart", entry("kubectl-rollout", EARLY, "", restarted), false),
+            (
+                "a pause",
+                entry("kubectl-rollout", EARLY, "", json!({"f:paused": {}})),
+                false,
+            ),
+            (
+                "metadata",
+                json!({"manager": "x", "time": EARLY, "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}}}),
+                false,
+            ),
+        ];
+        for (what, entry, expected) in cases {
+            let found = pruned(json!([entry]), Value::Null);
+            assert_eq!(foreign_change(&found).is_some(), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_was_undone_is_over_until_the_next() {
+        let entries = json!([
+            entry("first", EARLY, "", image()),
+            entry("last", LATE, "", image())
+        ]);
+        let found = pruned(entries.clone(), Value::Null);
+        let change = ForeignChange {
+            time: LATE,
+            manager: "last",
+        };
+        assert_eq!(foreign_change(&found), Some(change));
+        assert_eq!(undone_change(&found), Some(LATE));
+
+        let found = pruned(
+            entries.clone(),
+            json!({labels::UNDONE_CHANGE: EARLY, "other": "x"}),
+        );
+        assert!(foreign_change(&found).is_some());
+        let found = pruned(entries.clone(), json!({labels::UNDONE_CHANGE: LATE}));
+        assert_eq!(foreign_change(&found), None);
+        assert_eq!(undone_change(&found), Some(LATE));
+        let found = pruned(entries, json!({labels::UNDONE_CHANGE: "nonsense"}));
+        assert!(foreign_change(&found).is_some());
+        let found = pruned(json!([]), json!({"other": "x"}));
+        assert_eq!(found.metadata.annotations, None);
+    }
+}

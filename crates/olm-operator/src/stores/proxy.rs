@@ -1,0 +1,147 @@
+//! The proxy of the cluster, watched where the cluster knows such a thing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::EnvVar;
+use kube::{
+    Client,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use olm_api::proxy;
+use olm_runtime::{
+    NamespacedName,
+    store::{Change, OnDemand, Projection, Scope, StoreSet, WatchUser},
+};
+
+use tokio::time::{Duration, Instant};
+
+use crate::stores::CustomResourceDefinition;
+
+/// How long the first look may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The variables that a Proxy object gives to containers.
+#[derive(Debug, Clone, PartialEq)]
+struct Variables(Vec<EnvVar>);
+
+impl Projection for Variables {
+    type Object = DynamicObject;
+
+    fn of(mut object: DynamicObject) -> Self {
+        // One that does not fit says nothing.
+        let status = serde_json::from_value(object.data["status"].take());
+        let status: proxy::ProxyStatus = status.unwrap_or_default();
+        let variables = status.values().map(|(name, value)| EnvVar {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            value_from: None,
+        });
+        Self(variables.collect())
+    }
+}
+
+/// The cluster's proxy. Without the kind there is no watch, and no variable.
+#[derive(Clone)]
+pub(crate) struct ClusterProxy {
+    watches: Option<OnDemand<Variables>>,
+    watched: Arc<Mutex<Option<Watched>>>,
+}
+
+/// A watch of it.
+#[derive(Clone)]
+struct Watched {
+    user: Arc<WatchUser<Variables>>,
+    since: Instant,
+}
+
+impl ClusterProxy {
+    pub(crate) fn register(set: &StoreSet, client: &Client) -> Self {
+        Self {
+            watches: Some(set.on_demand(client)),
+            watched: Arc::default(),
+        }
+    }
+
+    /// Of a cluster that never has one.
+    pub(crate) fn none() -> Self {
+        Self {
+            watches: None,
+            watched: Arc::default(),
+        }
+    }
+
+    /// Begins to watch when the kind has come, and ends when it goes.
+    pub(crate) fn follow(&self, change: &Change<CustomResourceDefinition>) {
+        let Some(watches) = &self.watches else {
+            return;
+        };
+        if change.object().metadata.name.as_deref() != Some(proxy::DEFINITION) {
+            return;
+        }
+        let is_there = match change {
+            Change::Applied { new, .. } => is_the_kind(new),
+            Change::Deleted { .. } => false,
+        };
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        match (is_there, watched.is_some()) {
+            (true, false) => {
+                *watched = Some(Watched {
+                    user: Arc::new(watches.user(&scope())),
+                    since: Instant::now(),
+                });
+            }
+            (false, true) => *watched = None,
+            _ => {}
+        }
+    }
+
+    /// Calls `listener` when the proxy changes.
+    pub(crate) fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
+        if let Some(watches) = &self.watches {
+            watches.on_change(move |_, _| listener());
+        }
+    }
+
+    /// The variables for containers; none where there is no proxy.
+    ///
+    /// The first look is waited for: a Deployment without these variables would roll its pods for nothing. But not for long, for
+    /// definitions are whoever's that may install operators, and one whose objects cannot be read must not stop the others.
+    pub(crate) async fn variables(&self) -> Vec<EnvVar> {
+        let watched = self
+            .watched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let Some(Watched { user, since }) = watched else {
+            return Vec::new();
+        };
+        // Where that time is over this is a look and no wait.
+        if tokio::time::timeout_at(since + PATIENCE, user.ready())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the cluster's Proxy cannot be read; operators go without");
+        }
+        let found = user.store().get_key(&NamespacedName::cluster(proxy::NAME));
+        found.map(|found| found.0.clone()).unwrap_or_default()
+    }
+}
+
+/// The definition can be OpenShift's own: anybody's of the name may be another.
+fn is_the_kind(definition: &CustomResourceDefinition) -> bool {
+    let spec = &definition.spec;
+    let mut versions = spec.versions.iter();
+    definition.is_true("Established")
+        && spec.scope == "Cluster"
+        && versions.any(|version| version.served && version.name == proxy::VERSION)
+}
+
+fn scope() -> Scope {
+    let kind = GroupVersionKind::gvk(proxy::GROUP, proxy::VERSION, proxy::KIND);
+    let plural = proxy::DEFINITION.split('.').next().unwrap_or_default();
+    Scope {
+        api: ApiResource::from_gvk_with_plural(&kind, plural),
+        namespace: None,
+        name: Some(proxy::NAME.to_owned()),
+    }
+}

@@ -1,0 +1,205 @@
+//! What the ClusterRoles for users have in common, those of OperatorGroups ([`crate::group_role`]) and those of APIs
+//! ([`crate::api_role`]): how one is kept as it should be, and what is told when its name belongs to somebody else. Pure.
+//!
+//! Only what bears OLM's mark is in the store of ClusterRoles. One that is not there is created, never applied: what somebody else
+//! has under the name stays as it is.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use k8s_openapi::api::{core::v1::ObjectReference, rbac::v1::ClusterRole};
+use kube::ResourceExt;
+use olm_api::condition::user_role::NAME_TAKEN;
+use olm_runtime::{
+    driver::StatusUpdate,
+    outcome::{Outcome, Outcomes},
+    plan::{Action, EventDraft, Guard, Plan, Requeue, Target, to_value},
+};
+use serde_json::{Value, json};
+
+use crate::csv::rbac::same_rules;
+
+/// How long a name counts as taken before that is told: what was created in a round whose answer was lost is heard of meanwhile.
+const TAKEN_DEBOUNCE: Duration = Duration::from_secs(10);
+/// How often a name that is taken is tried: nobody tells when it is free.
+const TAKEN_INTERVAL: Duration = Duration::from_secs(10 * 60);
+
+/// What has to be written so that a ClusterRole is as `wanted`; `found` is what has its name and is OLM's. Labels of others stay.
+pub(crate) fn upkeep(wanted: &ClusterRole, found: Option<&ClusterRole>) -> Option<Action> {
+    let target = Target::cluster::<ClusterRole>(&wanted.name_any());
+    let Some(found) = found else {
+        return Some(Action::create_or_keep(target, to_value(wanted)));
+    };
+    let guard = Guard {
+        uid: found.uid(),
+        resource_version: None,
+    };
+    (!is_kept(wanted, found)).then(|| Action::patch(target, repair(wanted), guard))
+}
+
+/// Rules of a ClusterRole that aggregates others are Kubernetes' to write.
+fn is_kept(wanted: &ClusterRole, found: &ClusterRole) -> bool {
+    let has = |(key, value): (&String, &String)| found.labels().get(key) == Some(value);
+    let aggregates = wanted.aggregation_rule.is_some();
+    wanted.labels().iter().all(has)
+        && wanted.owner_references() == found.owner_references()
+        && wanted.aggregation_rule == found.aggregation_rule
+        && (aggregates
+            || same_rules(
+                found.rules.as_deref(),
+                wanted.rules.as_deref().unwrap_or_default(),
+            ))
+}
+
+fn repair(wanted: &ClusterRole) -> Value {
+    let mut patch = json!({
+        "metadata": {"labels": wanted.labels(), "ownerReferences": wanted.owner_references()},
+        "aggregationRule": wanted.aggregation_rule,
+    });
+    if wanted.aggregation_rule.is_none() {
+        patch["rules"] = json!(wanted.rules.as_deref().unwrap_or_default());
+    }
+    patch
+}
+
+/// Names of ClusterRoles that are somebody else's, as of a key's last round.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TakenNames {
+    pub(crate) names: BTreeSet<String>,
+    pub(crate) is_told: bool,
+}
+
+/// What a round hands to [`status`].
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// Names that what OLM keeps shows to be somebody else's.
+    pub(crate) taken: BTreeSet<String>,
+    /// Names of what the plan writes, in its order.
+    pub(crate) written: Vec<String>,
+    /// What the last round left.
+    pub(crate) before: TakenNames,
+}
+
+/// The plan for these writes, each of which stands for itself.
+pub(crate) fn plan(
+    actions: Vec<Action>,
+    taken: BTreeSet<String>,
+    before: Option<&TakenNames>,
+) -> (Plan, Verdict) {
+    let verdict = Verdict {
+        taken,
+        written: actions
+            .iter()
+            .map(|action| action.target().name.clone())
+            .collect(),
+        before: before.cloned().unwrap_or_default(),
+    };
+    let plan = Plan {
+        independent: actions.len(),
+        actions,
+        ..Plan::default()
+    };
+    (plan, verdict)
+}
+
+/// A warning about `regarding`, once for each set of names that are somebody else's.
+pub(crate) fn status(
+    regarding: ObjectReference,
+    verdict: Verdict,
+    outcomes: &Outcomes,
+) -> StatusUpdate<TakenNames> {
+    let Verdict {
+        taken,
+        written,
+        before,
+    } = verdict;
+    let kept = written.into_iter().zip(outcomes.iter());
+    let kept = kept.filter(|(_, outcome)| matches!(outcome, Outcome::Kept));
+    let names: BTreeSet<String> = taken.into_iter().chain(kept.map(|(name, _)| name)).collect();
+    if names.is_empty() {
+        return StatusUpdate::default();
+    }
+    let is_confirmed = names == before.names;
+    let is_news = is_confirmed && !before.is_told;
+    let event = is_news.then(|| EventDraft::warning(regarding, NAME_TAKEN, message(&names)));
+    StatusUpdate {
+        events: event.into_iter().collect(),
+        requeue: Requeue::After {
+            delay: if is_confirmed {
+                TAKEN_INTERVAL
+            } else {
+                TAKEN_DEBOUNCE
+            },
+            reason: "what others made under these names is not watched",
+        },
+        memory: Some(TakenNames {
+            names,
+            is_told: is_confirmed,
+        }),
+        ..StatusUpdate::default()
+    }
+}
+
+/// How many names a message has at most.
+const NAMES_TOLD: usize = 5;
+
+fn message(names: &BTreeSet<String>) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMES_TOLD).map(String::as_str).collect();
+    let more = match names.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "ClusterRoles for users cannot be made, as somebody else has their names: {}{more}. Users have no rights through them until what \
+         is there is deleted or renamed.",
+        shown.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_runtime::outcome::outcomes_for_tests;
+
+    use super::*;
+
+    #[track_caller]
+    fn told(before: Option<&TakenNames>, outcome: Outcome) -> StatusUpdate<TakenNames> {
+        let target = Target::cluster::<ClusterRole>("x");
+        let (_, verdict) = plan(
+            vec![Action::create_or_keep(target, json!({}))],
+            BTreeSet::new(),
+            before,
+        );
+        status(
+            ObjectReference::default(),
+            verdict,
+            &outcomes_for_tests(vec![outcome]),
+        )
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_told_once_and_only_when_it_still_is_after_a_while() {
+        let first = told(None, Outcome::Kept);
+        assert!(first.events.is_empty());
+        assert_ne!(first.requeue, Requeue::AwaitChange);
+        let second = told(first.memory.as_ref(), Outcome::Kept);
+        assert_eq!(second.events.len(), 1);
+        let later = |update: &StatusUpdate<TakenNames>| match update.requeue {
+            Requeue::After { delay, .. } => Some(delay),
+            _ => None,
+        };
+        assert_eq!(later(&second), Some(TAKEN_INTERVAL));
+        let third = told(second.memory.as_ref(), Outcome::Kept);
+        assert!(third.events.is_empty());
+        assert_eq!(later(&third), Some(TAKEN_INTERVAL));
+        let made = told(third.memory.as_ref(), Outcome::Gone);
+        assert_eq!((made.events.len(), made.memory), (0, None));
+    }
+
+    #[test]
+    fn a_message_names_a_few_and_counts_the_rest() {
+        let names: BTreeSet<String> = (0..8).map(|number| format!("role-{number}")).collect();
+        let message = message(&names);
+        assert!(message.contains("role-4 and 3 more."), "{message}");
+        assert!(!message.contains("role-5"), "{message}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Operators that the API server calls: webhooks that refuse and change, versions that they convert, an API that they serve.
+//! Certificates, Services and the way back are OLM's.
+
+use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, operator_group, subscription};
+use e2e::variant::{CSV_FILE, DEFINITION_FILE, Variant};
+use serde_json::{Value, json};
+use xtask::kubectl::text;
+
+/// Installs a variant of the demo operator whose ClusterServiceVersion has `more` in its spec.
+fn install(
+    name: &str,
+    namespace: &Namespace<'_>,
+    targets: &[&str],
+    more: &str,
+    change: impl FnOnce(&Variant) -> anyhow::Result<()>,
+) -> anyhow::Result<Variant> {
+    let lab = Lab::shared()?;
+    lab.demo_catalog()?;
+    let variant = Variant::new(name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
+    variant.edit(CSV_FILE, |text| {
+        text.replace("  install:\n", &format!("{more}  install:\n"))
+    })?;
+    change(&variant)?;
+    let catalog = format!("olm.local/{name}-catalog:v1");
+    lab.publish(name, &[variant.package(&variant.image("v1"))], &catalog)?;
+    namespace.apply(&[
+        catalog_source("catalog", &catalog),
+        operator_group("group", targets),
+        subscription("wanted", name, "stable", "catalog", namespace.name()),
+    ])?;
+    namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
+    Ok(variant)
+}
+
+fn greeting(name: &str, version: &str, greeted: &str) -> Value {
+    json!({"apiVersion": format!("{name}.example.com/{version}"), "kind": "Greeting", "metadata": {"name": greeted},
+        "spec": {"name": greeted}})
+}
+
+/// A webhook of the operator for its own kind.
+fn webhook(name: &str, kind: &str, path: &str) -> String {
+    format!(
+        "    - type: {kind}
+      generateName: {path}.{name}.example.com
+      deploymentName: {name}
+      containerPort: 443
+      targetPort: 8443
+      admissionReviewVersions: [v1]
+      sideEffects: None
+      failurePolicy: Fail
+      webhookPath: /{path}
+      rules:
+        - apiGroups: [{name}.example.com]
+          apiVersions: [v1]
+          operations: [CREATE]
+          resources: [greetings]
+"
+    )
+}
+
+#[test]
+fn wh_002_webhooks_refuse_and_change_what_is_in_the_groups_namespaces() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let name = "serving-webhooks";
+    let (namespace, elsewhere) = (lab.namespace(name)?, lab.namespace("serving-elsewhere")?);
+    let more = format!(
+        "  webhookdefinitions:\n{}{}",
+        webhook(name, "ValidatingAdmissionWebhook", "validate"),
+        webhook(name, "MutatingAdmissionWebhook", "mutate")
+    );
+    let variant = install(name, &namespace, &[namespace.name()], &more, |_| Ok(()))?;
+    let definition = variant.definition();
+    lab.kubectl().wait("the webhooks to be asked", PATIENCE, |_| {
+        // The API server hears of a new configuration a moment later than its writer.
+        let refused = namespace.apply(&[greeting(name, "v1", "nobody")]);
+        Ok(match refused {
+            Err(error) if format!("{error:#}").contains("nobody cannot be greeted") => Ok(()),
+            Err(error) => Err(format!("{error:#}")),
+            Ok(()) => {
+                lab.kubectl()
+                    .run(&["delete", &definition, "nobody", "-n", namespace.name()])?;
+                Err("it was not refused".to_owned())
+            }
+        })
+    })?;
+    namespace.apply(&[greeting(name, "v1", "ada")])?;
+    let found = namespace.get(&definition, "ada")?.unwrap_or_default();
+    assert_eq!(text(&found, "/metadata/labels/greeted"), "politely");
+    elsewhere.apply(&[greeting(name, "v1", "nobody")])?;
+    let found = elsewhere.get(&definition, "nobody")?.unwrap_or_default();
+    assert!(found["metadata"]["labels"].is_null(), "{found}");
+
+    lab.kubectl()
+        .run(&["delete", "csv", &variant.csv(), "-n", namespace.name()])?;
+    namespace.apply(&[greeting(name, "v1", "nobody")])
+}
+
+#[test]
+fn versions_are_converted_by_the_operator_and_stay_readable_when_it_goes() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let name = "serving-versions";
+    let namespace = lab.namespace(name)?;
+    let more = format!(
+        "  webhookdefinitions:
+    - type: ConversionWebhook
+      generateName: convert.{name}.example.com
+      deploymentName: {name}
+      containerPort: 443
+      targetPort: 8443
+      admissionReviewVersions: [v1]
+      sideEffects: None
+      webhookPath: /convert
+      conversionCRDs: [greetings.{name}.example.com]
+"
+    );
+    let variant = install(name, &namespace, &[], &more, |variant| {
+        variant.edit(CSV_FILE, |text| {
+            ["OwnNamespace", "SingleNamespace", "MultiNamespace"].iter().fold(
+                text.to_owned(),
+                |text, mode| {
+                    text.replace(
+                        &format!("{mode}\n      supported: true"),
+                        &format!("{mode}\n      supported: false"),
+                    )
+                },
+            )
+        })?;
+        // The same once more, as a version that is not stored.
+        variant.edit(DEFINITION_FILE, |text| {
+            let (head, version) = text.split_once("    - name: v1\n").unwrap_or_default();
+            let older = version.replace("storage: true", "storage: false");
+            format!("{head}    - name: v1\n{version}    - name: v1beta1\n{older}")
+        })
+    })?;
+    namespace.apply(&[greeting(name, "v1", "ada")])?;
+    let older = format!("greetings.v1beta1.{name}.example.com");
+    let read = || namespace.get(&older, "ada").map(Option::unwrap_or_default);
+    lab.kubectl().wait("the conversion", PATIENCE, |_| {
+        let found = read();
+        Ok(match found {
+            Ok(found) if found["metadata"]["annotations"]["converted"] == "by the operator" => Ok(()),
+            Ok(found) => Err(found.to_string()),
+            Err(error) => Err(format!("{error:#}")),
+        })
+    })?;
+    lab.kubectl()
+        .run(&["delete", "csv", &variant.csv(), "-n", namespace.name()])?;
+    lab.kubectl().wait("the end of the conversion", PATIENCE, |_| {
+        Ok(match read() {
+            Ok(found) if found["metadata"]["annotations"]["converted"].is_null() => Ok(()),
+            Ok(found) => Err(found.to_string()),
+            Err(error) => Err(format!("{error:#}")),
+        })
+    })?;
+    assert_eq!(
+        text(&read()?, "/apiVersion"),
+        format!("{name}.example.com/v1beta1")
+    );
+    Ok(())
+}
+
+#[test]
+fn an_api_is_served_by_its_operator_and_gone_with_it() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let name = "serving-api";
+    let namespace = lab.namespace(name)?;
+    let more = format!(
+        "  apiservicedefinitions:
+    owned:
+      - name: salutes
+        group: salutes.{name}.example.com
+        version: v1
+        kind: Salute
+        deploymentName: {name}
+        containerPort: 8443
+"
+    );
+    let variant = install(name, &namespace, &[namespace.name()], &more, |_| Ok(()))?;
+    let list = format!("/apis/salutes.{name}.example.com/v1/namespaces/{name}/salutes");
+    let salutes = lab.kubectl().run(&["get", "--raw", &list])?;
+    assert!(salutes.contains("SaluteList"), "{salutes}");
+    let service = format!("v1.salutes.{name}.example.com");
+    assert!(lab.kubectl().get(&["apiservice", &service])?.is_some());
+    lab.kubectl()
+        .run(&["delete", "csv", &variant.csv(), "-n", namespace.name()])?;
+    assert!(lab.kubectl().get(&["apiservice", &service])?.is_none());
+    Ok(())
+}
