@@ -18,6 +18,7 @@ pub mod for_tests;
 mod grpc_catalog_reader;
 mod install_plan;
 mod manifest;
+mod metrics;
 mod object;
 mod pruning;
 mod resolution;

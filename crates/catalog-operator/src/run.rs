@@ -23,6 +23,7 @@ use crate::catalog_source::pod::PodSettings;
 use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
+use crate::metrics::{self, Figures};
 use crate::resolution::ResolutionReconciler;
 use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
@@ -81,7 +82,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let client = client::connect(args.kubeconfig.as_deref(), &metrics).await?;
     let health_addr = args.health_addr;
-    let (set, start) = controllers(args, &client, Outside::default());
+    let (set, start) = controllers(args, &client, Outside::default(), &metrics);
     process::run(client, set, health_addr, metrics, start).await?;
     Ok(())
 }
@@ -107,13 +108,15 @@ impl Default for Outside {
     }
 }
 
-/// The stores, wired to the queues, and what starts the controllers once the stores are ready.
+/// The stores, wired to the queues and to `metrics`, and what starts the controllers once the stores are ready.
 pub fn controllers(
     args: Args,
     client: &Client,
     outside: Outside,
+    metrics: &Metrics,
 ) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
-    let (set, parts) = build(args, client, outside);
+    let (set, parts) = build(args, client, outside, Figures::register(metrics));
+    metrics::register(metrics, &parts.stores, &parts.services.snapshots);
     (set, move |runner: &Runner| parts.start(runner))
 }
 
@@ -124,16 +127,17 @@ pub(crate) struct Parts {
     stores: Stores,
     pub(crate) queues: Queues,
     pub(crate) services: Services,
+    figures: Figures,
     /// One for all, as what it has learnt from the API server is worth the same to each.
     discovery: Discovery,
 }
 
 /// Makes the parts and connects them.
-pub(crate) fn build(args: Args, client: &Client, outside: Outside) -> (StoreSet, Parts) {
+pub(crate) fn build(args: Args, client: &Client, outside: Outside, figures: Figures) -> (StoreSet, Parts) {
     let mut set = StoreSet::new();
     let stores = Stores::register(&mut set, client);
     let queues = Queues::default();
-    let services = build_services(&args, client, &stores, &queues, outside);
+    let services = build_services(&args, client, &stores, &queues, outside, &figures);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
     let parts = Parts {
         args,
@@ -141,6 +145,7 @@ pub(crate) fn build(args: Args, client: &Client, outside: Outside) -> (StoreSet,
         stores,
         queues,
         services,
+        figures,
         discovery: Discovery::new(client.clone()),
     };
     (set, parts)
@@ -152,6 +157,7 @@ fn build_services(
     stores: &Stores,
     queues: &Queues,
     outside: Outside,
+    figures: &Figures,
 ) -> Services {
     let connections = Connections::new(wiring::connection_changed(
         stores,
@@ -178,7 +184,7 @@ fn build_services(
         deadline: args.bundle_unpack_timeout,
     };
     let woken = queues.clone();
-    let unpacker = Unpacker::new(bundles, config, move |waiter| {
+    let unpacker = Unpacker::new(bundles, config, figures.clone(), move |waiter| {
         wiring::wake(&woken, waiter);
     });
     Services {
@@ -216,7 +222,8 @@ impl Parts {
             self.services.unpacker.clone(),
             self.args.global_namespace(),
         )
-        .with_discovery(self.discovery.clone());
+        .with_discovery(self.discovery.clone())
+        .with_durations(self.figures.resolution_seconds.clone());
         runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
     }
 

@@ -102,6 +102,8 @@ struct Shared {
     namespace_bytes: usize,
     ids: AtomicU64,
     wake: Wake,
+    /// How often each catalog was read.
+    counts: Mutex<BTreeMap<NamespacedName, u64>>,
 }
 
 #[derive(Default)]
@@ -160,6 +162,7 @@ impl Snapshots {
                 namespace_bytes: NAMESPACE_BYTES,
                 ids: AtomicU64::new(1),
                 wake: Arc::new(wake),
+                counts: Mutex::default(),
             }),
         }
     }
@@ -225,12 +228,37 @@ impl Snapshots {
     /// Forgets a catalog that is no more, so that one made anew under its name is not mistaken for it.
     pub fn forget(&self, key: &NamespacedName) {
         self.shared.lock().remove(key);
+        self.shared.lock_counts().remove(key);
+    }
+
+    /// How often each catalog was read, of those that there still are as `exists` says.
+    pub(crate) fn counts(&self, exists: impl Fn(&NamespacedName) -> bool) -> Vec<(NamespacedName, u64)> {
+        let mut counts = self.shared.lock_counts();
+        counts.retain(|source, _| exists(source));
+        counts
+            .iter()
+            .map(|(source, count)| (source.clone(), *count))
+            .collect()
+    }
+
+    /// For how long the contents in use have been known.
+    pub(crate) fn ages(&self) -> Vec<(NamespacedName, Duration)> {
+        let entries = self.shared.lock();
+        let age = |(source, entry): (&NamespacedName, &Entry)| {
+            let read_at = entry.read_at.filter(|_| entry.id.is_some())?;
+            Some((source.clone(), read_at.elapsed()))
+        };
+        entries.iter().filter_map(age).collect()
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_counts(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, u64>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, users: &BTreeSet<String>) {
@@ -255,6 +283,7 @@ impl Shared {
             generation: link.generation,
             since: Instant::now(),
         });
+        *self.lock_counts().entry(key.clone()).or_default() += 1;
         let read = Read {
             shared: Arc::clone(self),
             key: key.clone(),

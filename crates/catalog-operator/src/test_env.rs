@@ -6,11 +6,12 @@
 mod catalog;
 mod outside;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Parser;
 use kube::Client;
+use olm_runtime::metrics::Metrics;
 use olm_runtime::process;
 use olm_testing::cluster::FakeCluster;
 use olm_testing::stage::Stage;
@@ -27,6 +28,8 @@ pub struct TestEnv {
     pub stage: Stage,
     pub cluster: FakeCluster,
     pub outside: Arc<Shared>,
+    /// Those of the operator as it last started.
+    metrics: Arc<Mutex<Metrics>>,
     /// Every write, in order.
     pub writes: Vec<String>,
 }
@@ -35,14 +38,17 @@ impl TestEnv {
     /// Namespaces `ns` and `olm`, and an OperatorGroup in `ns` that olm-operator has seen.
     pub fn new() -> Self {
         let outside = Arc::<Shared>::default();
-        let of_operator = Arc::clone(&outside);
+        let metrics = Arc::<Mutex<Metrics>>::default();
+        let of_operator = (Arc::clone(&outside), Arc::clone(&metrics));
         let stage = Stage::new(Box::new(move |client| {
-            Box::pin(operate(client, Arc::clone(&of_operator)))
+            let (outside, metrics) = of_operator.clone();
+            Box::pin(operate(client, outside, metrics))
         }));
         let env = Self {
             cluster: stage.cluster.clone(),
             stage,
             outside,
+            metrics,
             writes: Vec::new(),
         };
         for name in ["ns", "olm"] {
@@ -136,6 +142,14 @@ impl TestEnv {
         }
     }
 
+    /// The series of the metrics whose names begin with `prefix`.
+    pub fn metrics(&self, prefix: &str) -> Vec<String> {
+        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = metrics.text().unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(prefix));
+        lines.map(str::to_owned).collect()
+    }
+
     /// Everything that outlives a run: what two runs are compared by.
     pub fn normalised(&self) -> Normal {
         normal::normalised(&self.cluster.objects())
@@ -143,14 +157,16 @@ impl TestEnv {
 }
 
 /// The operator, until it is dropped.
-async fn operate(client: Client, outside: Arc<Shared>) {
+async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metrics>>) {
+    let registered = Metrics::registered().unwrap();
+    *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
     let args = Args::parse_from(["catalog-operator"]);
     let outside = run::Outside {
         dial: Arc::<Shared>::clone(&outside),
         catalogs: Arc::<Shared>::clone(&outside),
         bundles: Some(outside),
     };
-    let (set, start) = run::controllers(args, &client, outside);
+    let (set, start) = run::controllers(args, &client, outside, &registered);
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
     let ended = process::controllers(client, watches, readiness, start, std::future::pending()).await;

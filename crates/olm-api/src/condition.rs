@@ -195,6 +195,8 @@ pub mod install_plan {
     pub const UNKNOWN: &str = "Unknown";
     /// Reason of the warning event about accounts or RBAC of a completed plan that are missing and cannot be made again.
     pub const RESTORATION_FAILED: &str = "RestorationFailed";
+    /// Reason of the warning event about a step whose object the API server took with warnings.
+    pub const APPLIED_WITH_WARNINGS: &str = "AppliedWithWarnings";
 }
 
 /// Condition types and reasons of a bundle lookup in an InstallPlan's status.

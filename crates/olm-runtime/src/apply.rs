@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the one writer")]
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
 use kube::{
@@ -14,7 +14,7 @@ use olm_api::labels;
 use serde_json::{Value, json};
 
 use crate::{
-    client::REQUEST_DEADLINE,
+    client::{REQUEST_DEADLINE, with_warnings},
     gate::WriteGate,
     key::is_path_segment,
     metrics::Metrics,
@@ -64,15 +64,20 @@ impl Executor {
     /// Carries out the actions of `plan`.
     pub async fn act(&self, plan: &Plan) -> Outcomes {
         let mut results = Vec::with_capacity(plan.actions.len());
-        for action in &plan.actions {
+        let mut warnings = BTreeMap::new();
+        for (index, action) in plan.actions.iter().enumerate() {
             let outcome = if plan.goes_on_after(&results) {
-                self.perform(action).await
+                let (outcome, warned) = with_warnings(self.perform(action)).await;
+                if !warned.is_empty() {
+                    warnings.insert(index, warned);
+                }
+                outcome
             } else {
                 Outcome::NotAttempted
             };
             results.push(outcome);
         }
-        Outcomes::new(results)
+        Outcomes::new(results).with_warnings(warnings)
     }
 
     /// Carries out one action.

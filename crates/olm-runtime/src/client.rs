@@ -3,12 +3,15 @@
 pub mod bounded;
 mod counted;
 mod transport;
+mod warnings;
 
 use std::time::Duration;
 
 use kube::{Client, Config};
 use thiserror::Error;
 
+pub use self::warnings::CollectWarnings;
+pub(crate) use self::warnings::with_warnings;
 use crate::metrics::Metrics;
 
 /// Deadline of every single request that is not a watch.
@@ -37,8 +40,8 @@ pub enum ClientError {
 /// Connects with the kubeconfig at `path`, or else by `KUBECONFIG`, the in-cluster environment.
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could be made
-/// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`], and requests counted in
-/// `metrics`.
+/// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`], requests counted in
+/// `metrics`, and warnings about writes collected for the executor.
 ///
 /// # Errors
 /// When no usable configuration is found; the text says what was tried.
@@ -62,5 +65,6 @@ pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, Cl
     Ok(builder
         .with_layer(&bounded::BoundAnswers)
         .with_layer(&counted)
+        .with_layer(&CollectWarnings)
         .build())
 }

@@ -313,6 +313,7 @@ impl<R: Reconciler> Worker<R> {
         let is_told = |event: &EventDraft| !untold.iter().any(|target| is_about(event, target));
         events.extend(update.events.into_iter().filter(is_told));
         for event in events {
+            self.runner.metrics.told(&event.reason);
             self.runner.recorder.publish(event);
         }
         tracing::debug!(

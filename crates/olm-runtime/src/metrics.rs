@@ -3,20 +3,25 @@
 //! Where controller-runtime and client-go have a name for a thing it is theirs, so that dashboards made for other operators
 //! fit; the others begin with `olm_`. `docs/reference/metrics.md` lists them.
 
+mod handles;
+mod read;
+mod summary;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus::core::{Collector, Desc, Describer as _};
-use prometheus::proto::MetricFamily;
+use prometheus::core::Collector;
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TEXT_FORMAT,
-    TextEncoder,
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, TEXT_FORMAT, TextEncoder,
 };
+
+pub use self::handles::{Counter, Counters, Durations};
+use self::read::{Figure, ReadFigures, Samples};
+pub use self::summary::Summary;
 
 use crate::outcome::Outcome;
 use crate::plan::Action;
@@ -47,82 +52,8 @@ struct Registered {
     writes: IntCounterVec,
     watch_restarts: IntCounterVec,
     objects: Arc<Samples>,
-}
-
-/// The figures of one gauge with one label, which come and go with what they are asked of.
-#[derive(Default)]
-struct Samples(Mutex<Vec<Sample>>);
-
-struct Sample {
-    label: String,
-    /// `None` when there is nothing to ask any more; the figure is then left out for ever.
-    read: Box<dyn Fn() -> Option<usize> + Send>,
-}
-
-impl Samples {
-    fn add(&self, label: &str, read: impl Fn() -> Option<usize> + Send + 'static) {
-        let mut all = self.lock();
-        // Those that ended: nobody may ever ask for the figures, and watches come and go.
-        all.retain(|earlier| (earlier.read)().is_some());
-        all.push(Sample {
-            label: label.to_owned(),
-            read: Box::new(read),
-        });
-    }
-
-    /// Several of one label, as two stores of one kind, are told as their sum.
-    fn read(&self) -> Vec<([String; 1], i64)> {
-        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-        self.lock().retain(|sample| {
-            let Some(figure) = (sample.read)() else {
-                return false;
-            };
-            let sum = sums.entry(sample.label.clone()).or_default();
-            *sum = sum.saturating_add(i64::try_from(figure).unwrap_or(i64::MAX));
-            true
-        });
-        sums.into_iter().map(|(label, sum)| ([label], sum)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A gauge whose series are made when the metrics are read.
-struct ReadGauge<R> {
-    options: Opts,
-    desc: Desc,
-    read: R,
-}
-
-impl<R> ReadGauge<R> {
-    fn new<const N: usize>(name: &str, help: &str, labels: [&str; N], read: R) -> prometheus::Result<Self> {
-        let options = Opts::new(name, help).variable_labels(labels.map(str::to_owned).to_vec());
-        let desc = options.describe()?;
-        Ok(Self { options, desc, read })
-    }
-}
-
-impl<R, const N: usize> Collector for ReadGauge<R>
-where
-    R: Fn() -> Vec<([String; N], i64)> + Send + Sync,
-{
-    fn desc(&self) -> Vec<&Desc> {
-        vec![&self.desc]
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let labels: Vec<&str> = self.desc.variable_labels.iter().map(String::as_str).collect();
-        let Ok(gauges) = IntGaugeVec::new(self.options.clone(), &labels) else {
-            return Vec::new();
-        };
-        for (values, figure) in (self.read)() {
-            let values: Vec<&str> = values.iter().map(String::as_str).collect();
-            gauges.with_label_values(&values).set(figure);
-        }
-        gauges.collect()
-    }
+    /// By reason, those that are told.
+    events: Mutex<BTreeMap<&'static str, IntCounter>>,
 }
 
 /// How a round ended; the values of the label `result` of controller-runtime.
@@ -141,19 +72,6 @@ impl RoundResult {
             Self::Success => "success",
             Self::RequeueAfter => "requeue_after",
             Self::Error => "error",
-        }
-    }
-}
-
-/// Counts what a program wants to be known; a clone is another handle to the same figure.
-#[derive(Debug, Clone, Default)]
-pub struct Counter(Option<IntCounter>);
-
-impl Counter {
-    /// One more.
-    pub fn increment(&self) {
-        if let Some(counter) = &self.0 {
-            counter.inc();
         }
     }
 }
@@ -182,9 +100,8 @@ impl Metrics {
         let samples = |name: &str, help: &str, label: &str| {
             let samples = Arc::<Samples>::default();
             let asked = Arc::clone(&samples);
-            registry.register(Box::new(ReadGauge::new(name, help, [label], move || {
-                asked.read()
-            })?))?;
+            let read = ReadFigures::new(Figure::Gauge, name, help, [label], move || asked.read());
+            registry.register(Box::new(read?))?;
             prometheus::Result::Ok(samples)
         };
         let seconds = HistogramOpts::new(
@@ -241,6 +158,7 @@ impl Metrics {
                 &["resource"],
             )?,
             objects: samples("olm_store_objects", "Objects in stores, by resource", "resource")?,
+            events: Mutex::default(),
             registry,
         };
         Ok(Self {
@@ -258,7 +176,18 @@ impl Metrics {
         labels: [&str; N],
         read: impl Fn() -> Vec<([String; N], i64)> + Send + Sync + 'static,
     ) {
-        self.register(name, ReadGauge::new(name, help, labels, read));
+        self.register(name, ReadFigures::new(Figure::Gauge, name, help, labels, read));
+    }
+
+    /// As [`gauges`](Self::gauges), of figures that only grow for as long as they are there.
+    pub fn read_counters<const N: usize>(
+        &self,
+        name: &str,
+        help: &str,
+        labels: [&str; N],
+        read: impl Fn() -> Vec<([String; N], i64)> + Send + Sync + 'static,
+    ) {
+        self.register(name, ReadFigures::new(Figure::Counter, name, help, labels, read));
     }
 
     /// A counter of a program's own, without labels, that begins with 0. `name` as for [`gauges`](Self::gauges).
@@ -267,6 +196,45 @@ impl Metrics {
         let handle = counter.as_ref().ok().cloned();
         self.register(name, counter);
         Counter(handle)
+    }
+
+    /// Counters of a program's own, one for each combination of `labels` that was counted. `name` as for
+    /// [`gauges`](Self::gauges).
+    pub fn counters<const N: usize>(&self, name: &str, help: &str, labels: [&str; N]) -> Counters<N> {
+        let counters = IntCounterVec::new(Opts::new(name, help), &labels);
+        let handle = counters.as_ref().ok().cloned();
+        self.register(name, counters);
+        Counters(handle)
+    }
+
+    /// A counter of the events with `reason` that controllers tell. `name` as for [`gauges`](Self::gauges).
+    pub fn counter_of_events(&self, name: &str, help: &str, reason: &'static str) {
+        if let (Some(registered), Counter(Some(counter))) = (&self.registered, self.counter(name, help)) {
+            let mut events = registered.events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.insert(reason, counter);
+        }
+    }
+
+    /// A histogram of durations, with its upper `bounds` in seconds. `name` as for [`gauges`](Self::gauges).
+    pub fn durations<const N: usize>(
+        &self,
+        name: &str,
+        help: &str,
+        labels: [&str; N],
+        bounds: &[f64],
+    ) -> Durations<N> {
+        let options = HistogramOpts::new(name, help).buckets(bounds.to_vec());
+        let histograms = HistogramVec::new(options, &labels);
+        let handle = histograms.as_ref().ok().cloned();
+        self.register(name, histograms);
+        Durations(handle)
+    }
+
+    /// A summary of durations with one label. `name` as for [`gauges`](Self::gauges).
+    pub fn summary(&self, name: &str, help: &str, label: &'static str) -> Summary {
+        let summary = Summary::default();
+        self.register(name, summary.collector(name, help, label));
+        summary
     }
 
     fn register(&self, name: &str, collector: prometheus::Result<impl Collector + 'static>) {
@@ -348,6 +316,15 @@ impl Metrics {
     /// A write, or an Event, that the gate did not let through.
     pub(crate) fn held_back(&self, verb: &str) {
         self.count(|registered| &registered.writes, &[verb, "held_back"]);
+    }
+
+    pub(crate) fn told(&self, reason: &str) {
+        if let Some(registered) = &self.registered {
+            let events = registered.events.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(counter) = events.get(reason) {
+                counter.inc();
+            }
+        }
     }
 
     pub(crate) fn watch_restarted(&self, resource: &str) {

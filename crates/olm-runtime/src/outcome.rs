@@ -1,6 +1,7 @@
 //! What became of a plan. Only the executor constructs these, so a status computed from them
 //! describes what really happened.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -71,11 +72,29 @@ pub enum Outcome {
 #[derive(Debug, Clone, Default)]
 pub struct Outcomes {
     results: Vec<Outcome>,
+    /// By action.
+    warnings: BTreeMap<usize, Vec<String>>,
 }
 
 impl Outcomes {
     pub(crate) fn new(results: Vec<Outcome>) -> Self {
-        Self { results }
+        Self {
+            results,
+            warnings: BTreeMap::new(),
+        }
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_warnings(self, warnings: BTreeMap<usize, Vec<String>>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// The actions that went through with warnings of the API server, and its words.
+    pub fn warnings(&self) -> impl Iterator<Item = (usize, &[String])> {
+        let done = |(index, _): &(&usize, _)| matches!(self.get(**index), Outcome::Done(_));
+        let warnings = self.warnings.iter().filter(done);
+        warnings.map(|(index, texts)| (*index, texts.as_slice()))
     }
 
     /// The result of action `index`; an index beyond the plan was not attempted.

@@ -29,6 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use kube::Client;
+use kube::client::ClientBuilder;
+use olm_runtime::client::CollectWarnings;
 use serde_json::Value;
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
@@ -117,7 +119,8 @@ impl FakeCluster {
     pub fn connect_doomed(&self, doom: &Doom) -> (Client, Link) {
         let link = Link::new(doom);
         let service = service::Endpoint::new(self.clone(), link.clone());
-        (Client::new(service, "default"), link)
+        let client = ClientBuilder::new(service, "default").with_layer(&CollectWarnings);
+        (client.build(), link)
     }
 
     // === What users do ===

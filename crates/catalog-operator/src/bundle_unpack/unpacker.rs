@@ -19,6 +19,7 @@ use super::error::UnpackError;
 use super::packed::PackedBundle;
 use super::retry;
 use crate::fair_permits::{FairPermits, Place};
+use crate::metrics::Figures;
 
 /// Where bundles come from.
 #[async_trait]
@@ -83,7 +84,7 @@ pub enum UnpackState {
 
 /// Bounds of all unpacks together.
 #[derive(Debug, Clone, Copy)]
-pub struct UnpackerConfig {
+pub(crate) struct UnpackerConfig {
     /// Unpacks that run at once.
     pub parallel: usize,
     /// Deadline of an unpack when the OperatorGroup names none; zero means none.
@@ -110,6 +111,7 @@ pub struct Unpacker {
 struct Shared {
     source: Arc<dyn BundleSource>,
     config: UnpackerConfig,
+    figures: Figures,
     permits: FairPermits,
     /// For attempts that take long, see [`unpack`].
     slow: FairPermits,
@@ -192,10 +194,11 @@ impl fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// An unpacker that fetches from `source` and calls `wake` whenever an answer it gave has changed. `wake` must be quick.
-    pub fn new(
+    /// An unpacker that fetches from `source`, counts in `figures` and calls `wake` whenever an answer it gave has changed. `wake` must be quick.
+    pub(crate) fn new(
         source: Arc<dyn BundleSource>,
         config: UnpackerConfig,
+        figures: Figures,
         wake: impl Fn(&Waiter) + Send + Sync + 'static,
     ) -> Self {
         let permits = FairPermits::new(config.parallel);
@@ -203,6 +206,7 @@ impl Unpacker {
             shared: Arc::new(Shared {
                 source,
                 config,
+                figures,
                 permits,
                 slow: FairPermits::with_share(unpack::SLOW, unpack::SLOW_OF_A_NAMESPACE),
                 wake: Arc::new(wake),

@@ -26,6 +26,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         return StatusUpdate::default();
     };
     let mut new = old.clone();
+    let mut events = Vec::new();
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
         Verdict::Restoring { round } => return restoring(observed, &round, outcomes),
@@ -60,6 +61,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             }
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
+            events = warnings(observed, &round, outcomes);
             installing(observed, &round, outcomes, &mut new, now)
         }
     };
@@ -69,8 +71,36 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
     StatusUpdate {
         patches: Vec::from_iter(patch),
         requeue,
+        events,
         ..StatusUpdate::default()
     }
+}
+
+/// An event for each step whose object was taken with warnings, in upstream's words.
+fn warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
+    let event = |(action, texts): (usize, &[String])| {
+        let change = round
+            .changes
+            .iter()
+            .find(|change| change.action == Some(action))?;
+        let step = super::observe::steps(&observed.install_plan).get(change.step)?;
+        let mut regarding = observed.install_plan.object_ref(&());
+        regarding.field_path = Some(format!("status.plan[{}]", change.step));
+        let message = format!(
+            "{} warning(s) generated during installation of operator \"{}\" ({} \"{}\"): {}",
+            texts.len(),
+            step.resolving,
+            step.resource.kind,
+            step.resource.name,
+            texts.join(", ")
+        );
+        Some(EventDraft::warning(
+            regarding,
+            reasons::APPLIED_WITH_WARNINGS,
+            message,
+        ))
+    };
+    outcomes.warnings().filter_map(event).collect()
 }
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the

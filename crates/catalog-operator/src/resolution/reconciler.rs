@@ -15,6 +15,7 @@ use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
+use olm_runtime::metrics::Summary;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{EventDraft, Plan};
 use olm_runtime::{NamespacedName, clock};
@@ -45,6 +46,8 @@ pub(crate) struct ResolutionReconciler {
     /// Tells the cluster's version, if asked for.
     discovery: Option<Discovery>,
     cache: ResolutionCache,
+    /// Of resolutions that were not remembered.
+    durations: Summary,
 }
 
 impl ResolutionReconciler {
@@ -63,7 +66,14 @@ impl ResolutionReconciler {
             runtime_constraints: runtime_constraints::from_environment(),
             discovery: None,
             cache: ResolutionCache::default(),
+            durations: Summary::default(),
         }
+    }
+
+    /// With somebody who is told how long resolutions take.
+    #[must_use]
+    pub(crate) fn with_durations(self, durations: Summary) -> Self {
+        Self { durations, ..self }
     }
 
     /// With a way to know the cluster's version, so that bundles that need a newer one are told in time.

@@ -20,6 +20,8 @@ pub enum Fault {
     LoseAnswer,
     /// Nobody ever answers, and nothing is done.
     Hang,
+    /// It is carried out, and answered with a warning.
+    Warn(&'static str),
     /// It is carried out after a while.
     Delay(Duration),
 }

@@ -128,7 +128,13 @@ impl FakeCluster {
             return Err(Broken);
         }
         link.while_alive().await;
-        Ok(response(answer))
+        let mut answer = response(answer);
+        if let Some(Fault::Warn(text)) = fault
+            && let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{text}\""))
+        {
+            answer.headers_mut().insert(http::header::WARNING, value);
+        }
+        Ok(answer)
     }
 
     fn note(&self, request: &Request, answer: &Result<(u16, Value), Refusal>) {

@@ -52,7 +52,8 @@ impl TestEnv {
         let catalog_operator = move |client: Client| {
             let outside = of_catalogs.of_operator();
             let args = Args::parse_from(["catalog-operator", "--namespace", "olm"]);
-            let (set, start) = catalog_operator::run::controllers(args, &client, outside);
+            let (set, start) =
+                catalog_operator::run::controllers(args, &client, outside, &Metrics::default());
             operate(client, set, start, Arc::clone(&known))
         };
         let known = Arc::clone(&stats);

@@ -50,7 +50,12 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
         let woken = Arc::clone(&woken);
         move |waiter: &Waiter| woken.lock().unwrap().push(waiter.clone())
     };
-    let unpacker = Unpacker::new(script.clone(), UnpackerConfig::default(), wake);
+    let unpacker = Unpacker::new(
+        script.clone(),
+        UnpackerConfig::default(),
+        Figures::default(),
+        wake,
+    );
     Rig {
         unpacker,
         script,

@@ -59,9 +59,13 @@ impl Unpack {
                 error = self.make_room(permit) => Err(error),
             };
             let error = match result.and_then(|bundle| self.admit(bundle)) {
-                Ok(bundle) => return self.finish(bundle).await,
+                Ok(bundle) => {
+                    self.shared.figures.unpacked(elapsed(), true);
+                    return self.finish(bundle).await;
+                }
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
+            self.shared.figures.unpack_failed(error.class);
             tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "bundle not unpacked");
             match retry::next(error.class, attempt, elapsed(), self.deadline()) {
                 Next::GoOn(pause) => {
@@ -73,7 +77,10 @@ impl Unpack {
                     tokio::time::sleep(pause).await;
                     attempt = attempt.saturating_add(1);
                 }
-                Next::GiveUp => return self.give_up(error).await,
+                Next::GiveUp => {
+                    self.shared.figures.unpacked(elapsed(), false);
+                    return self.give_up(error).await;
+                }
             }
         }
     }

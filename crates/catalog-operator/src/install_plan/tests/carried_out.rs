@@ -1,5 +1,7 @@
 //! What a plan that may go on writes, how often, and in whose name.
 
+use olm_testing::cluster::Fault;
+
 use super::*;
 
 /// Two rounds of writes, three writes of the status.
@@ -227,4 +229,25 @@ fn old_version_of_a_known_kind_is_written_as_the_served_one() {
         "rbac.authorization.k8s.io/v1"
     );
     env.assert_summary(PLAN, "Complete");
+}
+
+/// Upstream's case 66: one event for the step, at its place in the plan, however many rounds follow.
+#[test]
+fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
+    let mut env = TestEnv::with_plan(&[rich()]);
+    env.cluster.on_request(|request| {
+        let text = request.text();
+        (text.starts_with("apply PodDisruptionBudget") && request.verb.writes())
+            .then_some(Fault::Warn("policy/v1 is old"))
+    });
+    env.converge();
+    env.settle_for(600);
+    env.assert_summary(PLAN, "Complete");
+    assert_eq!(
+        env.events,
+        [
+            r#"AppliedWithWarnings: 1 warning(s) generated during installation of operator "demo.v1" (PodDisruptionBudget "pdb"): policy/v1 is old"#
+        ]
+    );
+    assert_eq!(env.sent_events[0]["regarding"]["fieldPath"], "status.plan[5]");
 }

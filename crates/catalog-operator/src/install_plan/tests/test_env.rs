@@ -23,6 +23,7 @@ use crate::args::Args;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::BundleSource;
+use crate::metrics::Figures;
 use crate::object;
 use crate::run;
 
@@ -42,6 +43,8 @@ pub struct TestEnv {
     pub refused: Vec<String>,
     /// Events, `reason: note`.
     pub events: Vec<String>,
+    /// The same as they were sent.
+    pub sent_events: Vec<Value>,
 }
 
 /// Bundle images.
@@ -97,6 +100,7 @@ impl TestEnv {
             writes: Vec::new(),
             refused: Vec::new(),
             events: Vec::new(),
+            sent_events: Vec::new(),
         };
         for name in [NAMESPACE, GLOBAL] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -195,6 +199,7 @@ impl TestEnv {
             written.push(text.split(' ').map(short_word).collect::<Vec<_>>().join(" "));
         }
         self.events.extend(log.events);
+        self.sent_events.extend(log.sent_events);
     }
 
     /// The same after a while.
@@ -312,7 +317,7 @@ async fn operate(client: Client, images: Arc<Images>) {
         bundles: Some(images),
         ..run::Outside::default()
     };
-    let (set, parts) = run::build(args, &client, outside);
+    let (set, parts) = run::build(args, &client, outside, Figures::default());
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
     let start = |runner: &olm_runtime::driver::Runner| {

@@ -10,12 +10,14 @@ use olm_resolver::{Catalog, CatalogKey, Problem};
 use olm_runtime::NamespacedName;
 use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
+use tokio::time::Instant;
 
 use super::super::group_settings::GroupSettings;
 use super::super::input::{ResolutionInput, installed_csv, mark_replaced, resolver_subscription};
 use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
 use crate::debounce::debounce_left;
+use crate::metrics;
 use crate::snapshots::{Content, ContentState};
 use crate::subscription::catalog_health;
 
@@ -160,8 +162,18 @@ impl ResolutionReconciler {
             runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         };
         let of = input.clone();
+        let began = Instant::now();
         let (resolved, excluded) =
             isolation::blocking_in_round(move || resolved::resolve(&of, &problem)).await;
+        if input.resolve {
+            let failed = resolved.error.is_some() || !resolved.failures.is_empty();
+            let outcome = if failed {
+                metrics::FAILED
+            } else {
+                metrics::SUCCEEDED
+            };
+            self.durations.observe(outcome, began.elapsed());
+        }
         for text in excluded {
             tracing::warn!(namespace, "{text}");
         }

@@ -20,6 +20,7 @@ use self::contents::Images;
 use crate::args::Args;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::catalog_source::connection::Endpoint;
+use crate::metrics::Figures;
 use crate::run::{self, Queues, Services};
 use crate::test_env::Shared;
 pub use crate::test_env::{BundleRow, bundle};
@@ -360,7 +361,7 @@ async fn operate(client: Client, outside: Arc<Shared>, images: Arc<Images>, serv
         catalogs: outside,
         bundles: Some(images),
     };
-    let (set, parts) = run::build(args, &client, outside);
+    let (set, parts) = run::build(args, &client, outside, Figures::default());
     let mut watches = JoinSet::new();
     let readiness = set.start(&mut watches);
     let (catalogs, epoch) = {

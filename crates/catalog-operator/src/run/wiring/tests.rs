@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::Args;
 use crate::bundle_unpack::Waiter;
+use crate::metrics::Figures;
 use crate::pruning::prune_role;
 use crate::run::{Outside, Parts, build};
 
@@ -82,7 +83,7 @@ impl Rig {
         let cluster = FakeCluster::new();
         let (client, _link) = cluster.connect();
         let args = Args::parse_from(["catalog-operator"]);
-        let (_, parts) = build(args, &client, Outside::default());
+        let (_, parts) = build(args, &client, Outside::default(), Figures::default());
         let rig = Self {
             parts,
             _cluster: cluster,

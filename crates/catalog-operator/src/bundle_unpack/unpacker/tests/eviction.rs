@@ -47,7 +47,7 @@ impl Room {
             deadline: Duration::ZERO,
             ..UnpackerConfig::default()
         };
-        let unpacker = Unpacker::new(fetching, config, move |waiter| {
+        let unpacker = Unpacker::new(fetching, config, Figures::default(), move |waiter| {
             told.lock().unwrap().push(waiter.clone());
         });
         Self {

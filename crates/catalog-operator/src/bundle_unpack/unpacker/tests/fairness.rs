@@ -26,7 +26,7 @@ fn unpacker() -> (Unpacker, Arc<Registries>) {
     let registries = Arc::new(Registries::default());
     let source: Arc<dyn BundleSource> = Arc::<Registries>::clone(&registries);
     (
-        Unpacker::new(source, UnpackerConfig::default(), |_| {}),
+        Unpacker::new(source, UnpackerConfig::default(), Figures::default(), |_| {}),
         registries,
     )
 }

@@ -112,7 +112,12 @@ impl BundleSource for Faulty {
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_in_reading_a_bundle_is_a_failure_of_that_bundle() {
-    let unpacker = Unpacker::new(Arc::new(Faulty), UnpackerConfig::default(), |_| {});
+    let unpacker = Unpacker::new(
+        Arc::new(Faulty),
+        UnpackerConfig::default(),
+        Figures::default(),
+        |_| {},
+    );
     for _ in 0..8 {
         unpacker.request(&request("one"));
         wait(1).await;

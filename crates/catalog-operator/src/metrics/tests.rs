@@ -1,0 +1,173 @@
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use olm_api::v1alpha1::{ClusterServiceVersionPhase as Phase, InstallPlan};
+use serde_json::{Value, json};
+
+use crate::test_env::{TestEnv, bundle};
+
+fn catalog(name: &str) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"namespace": "ns", "name": name},
+        "spec": {"sourceType": "grpc", "image": "reg/cat:1"}})
+}
+
+fn subscription(name: &str, approval: &str) -> Value {
+    let approval = Some(approval).filter(|approval| !approval.is_empty());
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"namespace": "ns", "name": name},
+        "spec": {"source": "cat", "sourceNamespace": "ns", "name": name, "channel": "stable",
+            "installPlanApproval": approval}})
+}
+
+/// A catalog with the demo.
+fn served() -> TestEnv {
+    let mut env = TestEnv::new();
+    env.outside.serve([bundle("demo.v1")]);
+    env.put(catalog("cat"));
+    env.settle();
+    env
+}
+
+fn figure(env: &TestEnv, series: &str) -> f64 {
+    let told = env.metrics(series);
+    assert_eq!(told.len(), 1, "{series}: {told:?}");
+    told[0].rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn met_002_003_009_012_objects_and_ready_catalogs_are_counted() {
+    let mut env = served();
+    env.put(subscription("demo", ""));
+    let mut unreachable = catalog("later");
+    unreachable["spec"] = json!({"sourceType": "grpc"});
+    env.put(unreachable);
+    env.settle_for(10);
+    assert_eq!(figure(&env, "catalog_source_count"), 2.0);
+    assert_eq!(figure(&env, "subscription_count"), 1.0);
+    assert_eq!(figure(&env, "install_plan_count"), 1.0);
+    assert_eq!(
+        env.metrics("catalogsource_ready"),
+        [
+            r#"catalogsource_ready{name="cat",namespace="ns"} 1"#,
+            r#"catalogsource_ready{name="later",namespace="ns"} 0"#
+        ]
+    );
+    env.delete("CatalogSource", "later");
+    env.settle();
+    assert_eq!(env.metrics("catalogsource_ready").len(), 1);
+    assert_eq!(figure(&env, "catalog_source_count"), 1.0);
+}
+
+#[test]
+fn reads_of_a_catalog_are_counted_until_it_goes() {
+    let mut env = served();
+    env.put(subscription("demo", ""));
+    env.settle_for(10);
+    let series = r#"catalog_source_snapshots_total{name="cat",namespace="ns"}"#;
+    assert_eq!(figure(&env, series), 1.0);
+    assert_eq!(env.metrics("olm_catalogsource_content_age_seconds{").len(), 1);
+    env.delete("CatalogSource", "cat");
+    env.settle_for(10);
+    assert!(env.metrics("catalog_source_snapshots_total{").is_empty());
+    assert!(env.metrics("olm_catalogsource_content_age_seconds{").is_empty());
+}
+
+#[test]
+fn met_011_resolutions_are_timed_by_outcome() {
+    let mut env = served();
+    env.put(subscription("demo", ""));
+    env.settle_for(10);
+    let count = |outcome: &str| format!(r#"olm_resolution_duration_seconds_count{{outcome="{outcome}"}}"#);
+    let succeeded = figure(&env, &count("succeeded"));
+    assert!(succeeded >= 1.0);
+    // Before the catalog was read.
+    let failed = figure(&env, &count("failed"));
+    env.put(subscription("missing", ""));
+    env.settle_for(10);
+    assert!(figure(&env, &count("failed")) > failed);
+    let of = r#"olm_resolution_duration_seconds{outcome="failed",quantile="0.95"}"#;
+    assert!(figure(&env, of) >= 0.0);
+    assert_eq!(
+        env.metrics("olm_subscriptions_unresolved"),
+        [r#"olm_subscriptions_unresolved{reason="ConstraintsNotSatisfiable"} 1"#]
+    );
+    let tried = figure(&env, &count("failed"));
+    env.settle_for(600);
+    assert_eq!(
+        figure(&env, &count("failed")),
+        tried,
+        "nothing is resolved at rest"
+    );
+}
+
+#[test]
+fn met_013_syncs_are_counted_under_what_a_subscription_says_now() {
+    let mut env = served();
+    env.put(subscription("demo", "Manual"));
+    env.settle_for(10);
+    let manual = r#"subscription_sync_total{approval="Manual",channel="stable",installed="",name="demo",package="demo"}"#;
+    assert!(figure(&env, manual) >= 1.0);
+    env.edit(
+        "Subscription",
+        "demo",
+        &json!({"spec": {"installPlanApproval": "Automatic"}}),
+    );
+    env.settle_for(10);
+    assert!(env.metrics(manual).is_empty(), "what it said before is dropped");
+    assert_eq!(env.metrics("subscription_sync_total").len(), 1);
+    env.delete("Subscription", "demo");
+    env.settle_for(10);
+    assert!(env.metrics("subscription_sync_total").is_empty());
+}
+
+#[test]
+fn plans_that_wait_for_approval_are_told_with_how_long() {
+    let mut env = served();
+    env.put(subscription("demo", "Manual"));
+    env.settle_for(10);
+    let plan = env.only("InstallPlan");
+    let name = plan["metadata"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(env.metrics("olm_installplan_waiting_seconds{").len(), 1);
+    let plan: Arc<InstallPlan> = Arc::new(serde_json::from_value(plan).unwrap());
+    let Time(made) = plan.creation_timestamp().unwrap();
+    let (_, seconds) = super::waiting(&plan, made + std::time::Duration::from_secs(3600)).unwrap();
+    assert_eq!(seconds, 3600);
+    env.edit("InstallPlan", &name, &json!({"spec": {"approved": true}}));
+    env.settle_for(10);
+    assert!(env.metrics("olm_installplan_waiting_seconds{").is_empty());
+}
+
+#[test]
+fn unpacks_are_timed_and_their_failures_counted_by_reason() {
+    let mut env = served();
+    env.outside.break_image("reg/demo:v1");
+    env.put(subscription("demo", ""));
+    env.settle_for(10);
+    assert!(!env.metrics("olm_bundle_unpack_failures_total{").is_empty());
+    env.outside.mend_images();
+    env.settle_for(600);
+    let done = r#"olm_bundle_unpack_duration_seconds_count{outcome="succeeded"}"#;
+    assert_eq!(figure(&env, done), 1.0);
+}
+
+/// The first Succeeded counts, from the Subscription on; an upgrade's, from its ClusterServiceVersion on; what comes back does not.
+#[test]
+fn installs_and_upgrades_are_timed_once() {
+    let mut env = served();
+    env.put(subscription("demo", ""));
+    env.rest();
+    let count = |kind: &str| format!(r#"olm_subscription_succeeded_seconds_count{{kind="{kind}"}}"#);
+    assert_eq!(figure(&env, &count("install")), 1.0);
+    for phase in [Phase::Failed, Phase::Succeeded] {
+        let patch = json!({"status": {"phase": phase.to_string()}});
+        env.edit("ClusterServiceVersion", "demo.v1", &patch);
+        env.settle_for(60);
+    }
+    assert_eq!(figure(&env, &count("install")), 1.0);
+    env.outside
+        .serve([bundle("demo.v1"), bundle("demo.v2").replaces("demo.v1")]);
+    env.edit("CatalogSource", "cat", &json!({"spec": {"image": "reg/cat:2"}}));
+    env.rest();
+    assert_eq!(figure(&env, &count("upgrade")), 1.0);
+    assert_eq!(figure(&env, &count("install")), 1.0);
+}

@@ -1,0 +1,118 @@
+//! Figures that are asked for when the metrics are read, so that nothing has to be kept in step.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prometheus::core::{Collector, Desc, Describer as _};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+
+/// The figures of one gauge with one label, which come and go with what they are asked of.
+#[derive(Default)]
+pub(super) struct Samples(Mutex<Vec<Sample>>);
+
+struct Sample {
+    label: String,
+    /// `None` when there is nothing to ask any more; the figure is then left out for ever.
+    read: Box<dyn Fn() -> Option<usize> + Send>,
+}
+
+impl Samples {
+    pub(super) fn add(&self, label: &str, read: impl Fn() -> Option<usize> + Send + 'static) {
+        let mut all = self.lock();
+        // Those that ended: nobody may ever ask for the figures, and watches come and go.
+        all.retain(|earlier| (earlier.read)().is_some());
+        all.push(Sample {
+            label: label.to_owned(),
+            read: Box::new(read),
+        });
+    }
+
+    /// Several of one label, as two stores of one kind, are told as their sum.
+    pub(super) fn read(&self) -> Vec<([String; 1], i64)> {
+        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+        self.lock().retain(|sample| {
+            let Some(figure) = (sample.read)() else {
+                return false;
+            };
+            let sum = sums.entry(sample.label.clone()).or_default();
+            *sum = sum.saturating_add(i64::try_from(figure).unwrap_or(i64::MAX));
+            true
+        });
+        sums.into_iter().map(|(label, sum)| ([label], sum)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is read is told as.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Figure {
+    Gauge,
+    Counter,
+}
+
+/// Figures whose series are made when the metrics are read.
+pub(super) struct ReadFigures<R> {
+    figure: Figure,
+    options: Opts,
+    desc: Desc,
+    read: R,
+}
+
+impl<R> ReadFigures<R> {
+    pub(super) fn new<const N: usize>(
+        figure: Figure,
+        name: &str,
+        help: &str,
+        labels: [&str; N],
+        read: R,
+    ) -> prometheus::Result<Self> {
+        let options = Opts::new(name, help).variable_labels(labels.map(str::to_owned).to_vec());
+        let desc = options.describe()?;
+        Ok(Self {
+            figure,
+            options,
+            desc,
+            read,
+        })
+    }
+}
+
+impl<R, const N: usize> Collector for ReadFigures<R>
+where
+    R: Fn() -> Vec<([String; N], i64)> + Send + Sync,
+{
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let labels: Vec<&str> = self.desc.variable_labels.iter().map(String::as_str).collect();
+        let figures = (self.read)();
+        let figures = figures
+            .iter()
+            .map(|(values, figure)| (values.each_ref().map(String::as_str), *figure));
+        match self.figure {
+            Figure::Gauge => {
+                let Ok(gauges) = IntGaugeVec::new(self.options.clone(), &labels) else {
+                    return Vec::new();
+                };
+                figures.for_each(|(values, figure)| gauges.with_label_values(&values).set(figure));
+                gauges.collect()
+            }
+            Figure::Counter => {
+                let Ok(counters) = IntCounterVec::new(self.options.clone(), &labels) else {
+                    return Vec::new();
+                };
+                figures.for_each(|(values, figure)| {
+                    let figure = u64::try_from(figure).unwrap_or_default();
+                    counters.with_label_values(&values).inc_by(figure);
+                });
+                counters.collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A summary of durations: count, sum and quantiles. The library has none.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::Opts;
+use prometheus::core::{Collector, Desc, Describer as _};
+use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType, Quantile, Summary as Told};
+use tokio::time::Instant;
+
+/// The quantiles that are told, as upstream's.
+const QUANTILES: [f64; 3] = [0.9, 0.95, 0.99];
+/// How far back quantiles look, as those of Prometheus' library for Go.
+const WINDOW: Duration = Duration::from_secs(600);
+/// Durations of one series that quantiles are made of: the latest.
+const KEPT: usize = 1000;
+
+/// Durations of the last minutes by quantiles, and all of them by count and sum. A clone is another handle to the same figures; the
+/// default is told nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    series: Arc<Mutex<BTreeMap<&'static str, Series>>>,
+}
+
+#[derive(Debug, Default)]
+struct Series {
+    count: u64,
+    sum: f64,
+    latest: VecDeque<(Instant, f64)>,
+}
+
+impl Summary {
+    /// One more of the series with this value of the label.
+    pub fn observe(&self, value: &'static str, duration: Duration) {
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let series = series.entry(value).or_default();
+        let seconds = duration.as_secs_f64();
+        series.count = series.count.saturating_add(1);
+        series.sum += seconds;
+        if series.latest.len() == KEPT {
+            series.latest.pop_front();
+        }
+        series.latest.push_back((Instant::now(), seconds));
+    }
+
+    /// What tells it under `name`.
+    pub(super) fn collector(
+        &self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+    ) -> prometheus::Result<impl Collector + use<>> {
+        let options = Opts::new(name, help).variable_label(label);
+        Ok(ToldSummary {
+            desc: options.describe()?,
+            summary: self.clone(),
+        })
+    }
+}
+
+impl Series {
+    fn told(&mut self) -> Told {
+        let now = Instant::now();
+        self.latest
+            .retain(|(at, _)| now.saturating_duration_since(*at) < WINDOW);
+        let mut sorted: Vec<f64> = self.latest.iter().map(|(_, seconds)| *seconds).collect();
+        sorted.sort_by(f64::total_cmp);
+        let quantile = |of: f64| {
+            let mut quantile = Quantile::default();
+            quantile.set_quantile(of);
+            quantile.set_value(at_quantile(&sorted, of));
+            quantile
+        };
+        let mut told = Told::default();
+        told.set_sample_count(self.count);
+        told.set_sample_sum(self.sum);
+        told.set_quantile(QUANTILES.map(quantile).to_vec());
+        told
+    }
+}
+
+/// The value below or at which that share of `sorted` lies; no number when there are none, as upstream tells it.
+fn at_quantile(sorted: &[f64], of: f64) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not more than KEPT, and not below 0"
+    )]
+    let rank = (of * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+struct ToldSummary {
+    desc: Desc,
+    summary: Summary,
+}
+
+impl Collector for ToldSummary {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let label = self.desc.variable_labels.first().cloned().unwrap_or_default();
+        let mut series = self.summary.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = series.iter_mut().map(|(value, series)| {
+            let mut pair = LabelPair::default();
+            pair.set_name(label.clone());
+            pair.set_value((*value).to_owned());
+            let mut metric = Metric::from_label(vec![pair]);
+            metric.set_summary(series.told());
+            metric
+        });
+        let mut family = MetricFamily::default();
+        family.set_metric(told.collect());
+        family.set_name(self.desc.fq_name.clone());
+        family.set_help(self.desc.help.clone());
+        family.set_field_type(MetricType::SUMMARY);
+        vec![family]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_a_value_that_was_there() {
+        let sorted: Vec<f64> = (1..=100).map(f64::from).collect();
+        let told = QUANTILES.map(|of| at_quantile(&sorted, of));
+        assert_eq!(told, [90.0, 95.0, 99.0]);
+        assert_eq!(at_quantile(&[7.0], 0.9), 7.0);
+        assert!(at_quantile(&[], 0.9).is_nan());
+    }
+
+    /// Ten minutes later quantiles know nothing of it; count and sum do. And what is kept is bounded.
+    #[tokio::test(start_paused = true)]
+    async fn quantiles_are_of_the_last_minutes_and_bounded() {
+        let summary = Summary::default();
+        summary.observe("failed", Duration::from_secs(9));
+        tokio::time::advance(WINDOW).await;
+        for _ in 0..KEPT + 5 {
+            summary.observe("failed", Duration::from_secs(1));
+        }
+        let mut series = summary.series.lock().unwrap();
+        let series = series.get_mut("failed").unwrap();
+        let told = series.told();
+        assert_eq!(told.sample_count(), 1006);
+        assert_eq!(told.sample_sum(), 1014.0);
+        assert_eq!(told.get_quantile()[2].value(), 1.0);
+        assert_eq!(series.latest.len(), KEPT);
+        tokio::time::advance(WINDOW).await;
+        assert!(series.told().get_quantile()[0].value().is_nan());
+    }
+}
