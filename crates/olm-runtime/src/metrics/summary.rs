@@ -144,14 +144,13 @@ mod tests {
         for _ in 0..KEPT + 5 {
             summary.observe("failed", Duration::from_secs(1));
         }
-        let mut series = summary.series.lock().unwrap();
-        let series = series.get_mut("failed").unwrap();
-        let told = series.told();
-        assert_eq!(told.sample_count(), 1006);
-        assert_eq!(told.sample_sum(), 1014.0);
-        assert_eq!(told.get_quantile()[2].value(), 1.0);
-        assert_eq!(series.latest.len(), KEPT);
+        let told = |summary: &Summary| summary.series.lock().unwrap().get_mut("failed").unwrap().told();
+        let now = told(&summary);
+        assert_eq!(now.sample_count(), 1006);
+        assert_eq!(now.sample_sum(), 1014.0);
+        assert_eq!(now.get_quantile()[2].value(), 1.0);
+        assert_eq!(summary.series.lock().unwrap()["failed"].latest.len(), KEPT);
         tokio::time::advance(WINDOW).await;
-        assert!(series.told().get_quantile()[0].value().is_nan());
+        assert!(told(&summary).get_quantile()[0].value().is_nan());
     }
 }
