@@ -46,6 +46,9 @@ pub enum Command {
         /// Only one in so many of each crate, always the same
         #[arg(long, value_name = "N", default_value_t = 1)]
         share: usize,
+        /// Leave out those that have to be compiled one by one, as every share but the whole does
+        #[arg(long)]
+        quick: bool,
     },
     /// Check what holds for all of the code: dependencies, circles, formatting, lints, generated files, licences
     ///

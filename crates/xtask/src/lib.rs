@@ -42,7 +42,7 @@ pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
         args::Command::Images(options) => target::images(&options),
         args::Command::Deploy(options) => target::deploy(&options),
         args::Command::Bench(options) => bench::run(&options),
-        args::Command::Mutants { rule, share } => mutants::run(share, rule.as_deref()),
+        args::Command::Mutants { rule, share, quick } => mutants::run(share, quick, rule.as_deref()),
         args::Command::Gen { check } => r#gen::run(check),
         args::Command::Check => check::run(),
     }

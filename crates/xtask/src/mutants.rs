@@ -144,12 +144,12 @@ impl fmt::Display for Score {
 }
 
 /// Tries one in `share` of the mutations of each crate, always the same, of those whose rule, test or crate contains `only`.
-/// Those that are compiled for themselves are tried only if all are.
+/// Those that are compiled for themselves are tried only if all are, and it need not be `quick`.
 ///
 /// # Errors
 /// The workspace cannot be copied, cargo not be run, or the tests fail without any mutation.
-pub(crate) fn run(share: usize, only: Option<&str>) -> anyhow::Result<ExitCode> {
-    let score = every(share.max(1), only)?;
+pub(crate) fn run(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<ExitCode> {
+    let score = every(share.max(1), quick || share > 1, only)?;
     println!("{score}");
     Ok(if score.is_good() {
         ExitCode::SUCCESS
@@ -158,7 +158,7 @@ pub(crate) fn run(share: usize, only: Option<&str>) -> anyhow::Result<ExitCode> 
     })
 }
 
-fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
+fn every(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<Score> {
     let root = workspace::root();
     let lists: Vec<Vec<Mutation>> = SUITES
         .iter()
@@ -203,7 +203,7 @@ fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
             let outcome = trial.judge(Some(&switches::id(suite.package, number)), mutation)?;
             score.note(suite, mutation, &outcome);
         }
-        if share > 1 && !alone.is_empty() {
+        if quick && !alone.is_empty() {
             println!(
                 "{:<17} {}: {} that are compiled one by one; `cargo xtask mutants` tries them",
                 "LEFT OUT",
@@ -211,7 +211,7 @@ fn every(share: usize, only: Option<&str>) -> anyhow::Result<Score> {
                 alone.len()
             );
         }
-        for (_, mutation) in alone.into_iter().filter(|_| share == 1) {
+        for (_, mutation) in alone.into_iter().filter(|_| !quick) {
             crate::interrupt::check()?;
             let outcome = try_alone(&workshop, &root, suite, mutation, &mut trial)?;
             score.note(suite, mutation, &outcome);
