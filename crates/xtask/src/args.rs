@@ -46,7 +46,8 @@ pub enum Command {
         /// Only one in so many of each crate, always the same
         #[arg(long, value_name = "N", default_value_t = 1)]
         share: usize,
-        /// Leave out those that have to be compiled one by one, as every share but the whole does
+        /// Leave out those that have to be compiled one by one and those with no known test, and ask no test but the one
+        /// that should notice
         #[arg(long)]
         quick: bool,
     },

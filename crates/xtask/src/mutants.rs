@@ -89,6 +89,8 @@ enum Outcome {
     Noticed(String),
     /// A test failed, but not the one that should.
     ByOthersOnly(String),
+    /// The one that should does not; no other was asked.
+    NotByItsTest,
     Unnoticed,
     DoesNotCompile(String),
     NotFound,
@@ -99,6 +101,7 @@ impl fmt::Display for Outcome {
         f.pad(match self {
             Self::Noticed(_) => "noticed",
             Self::ByOthersOnly(_) => "BY OTHERS ONLY",
+            Self::NotByItsTest => "NOT BY ITS TEST",
             Self::Unnoticed => "UNNOTICED",
             Self::DoesNotCompile(_) => "DOES NOT COMPILE",
             Self::NotFound => "NOT FOUND",
@@ -149,7 +152,7 @@ impl fmt::Display for Score {
 /// # Errors
 /// The workspace cannot be copied, cargo not be run, or the tests fail without any mutation.
 pub(crate) fn run(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<ExitCode> {
-    let score = every(share.max(1), quick || share > 1, only)?;
+    let score = every(share.max(1), quick, only)?;
     println!("{score}");
     Ok(if score.is_good() {
         ExitCode::SUCCESS
@@ -164,6 +167,7 @@ fn every(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<Score>
         .iter()
         .map(|suite| list::read(&root, suite.package))
         .collect::<Result<_, _>>()?;
+    let without_alone = quick || share > 1;
     let began = Instant::now();
     let (workshop, switches, binaries) = prepare(&root, &lists)?;
     println!("compiled in {} s", began.elapsed().as_secs());
@@ -179,7 +183,7 @@ fn every(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<Score>
         let wanted: Vec<(usize, &Mutation)> = mutations.iter().enumerate().filter(wanted).collect();
         let (open, wanted): (Vec<_>, Vec<_>) = wanted
             .into_iter()
-            .partition(|(_, mutation)| mutation.open && only.is_none());
+            .partition(|(_, mutation)| mutation.open && (quick || only.is_none()));
         score.open += open.len();
         score.known += wanted.len();
         if wanted.is_empty() {
@@ -198,12 +202,13 @@ fn every(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<Score>
             tests.clear();
         }
         let mut trial = Trial::of(suite, binaries.clone(), &tests)?;
+        trial.others = !quick;
         for (number, mutation) in switched {
             crate::interrupt::check()?;
             let outcome = trial.judge(Some(&switches::id(suite.package, number)), mutation)?;
             score.note(suite, mutation, &outcome);
         }
-        if quick && !alone.is_empty() {
+        if without_alone && !alone.is_empty() {
             println!(
                 "{:<17} {}: {} that are compiled one by one; `cargo xtask mutants` tries them",
                 "LEFT OUT",
@@ -211,7 +216,7 @@ fn every(share: usize, quick: bool, only: Option<&str>) -> anyhow::Result<Score>
                 alone.len()
             );
         }
-        for (_, mutation) in alone.into_iter().filter(|_| !quick) {
+        for (_, mutation) in alone.into_iter().filter(|_| !without_alone) {
             crate::interrupt::check()?;
             let outcome = try_alone(&workshop, &root, suite, mutation, &mut trial)?;
             score.note(suite, mutation, &outcome);
@@ -275,6 +280,8 @@ struct Trial<'a> {
     suite: &'a Suite,
     binaries: Vec<TestBinary>,
     limit: Duration,
+    /// Whether others are asked when the test that should does not notice.
+    others: bool,
 }
 
 impl<'a> Trial<'a> {
@@ -284,6 +291,7 @@ impl<'a> Trial<'a> {
             suite,
             binaries,
             limit: Duration::from_secs(1200),
+            others: true,
         };
         let began = Instant::now();
         match trial.run(None, tests)? {
@@ -322,6 +330,7 @@ impl<'a> Trial<'a> {
                     return Ok(Outcome::Noticed(failed));
                 }
                 Ran::Endlessly => return Ok(Outcome::Noticed(NO_END.to_owned())),
+                _ if !self.others => return Ok(Outcome::NotByItsTest),
                 _ => {}
             }
         }

@@ -237,6 +237,8 @@ fn a_changed_chain_is_told_in_both_directions() {
     let all = [typed(unrelated()), typed(csv("a", "")), typed(csv("c", "b"))];
     let mut old = csv("b", "");
     old["spec"]["customresourcedefinitions"] = json!({});
+    // Those that name one Deployment are told, too.
+    old["spec"]["install"]["spec"]["deployments"] = json!([]);
     let replaces = edited::<ClusterServiceVersion>(&old, "/spec/replaces", json!("a"));
     assert_eq!(names(triggers::by_csv(&replaces, &all)), set(&["a", "b", "c"]));
     let owned = json!({"owned": [{"name": "demos.example.com", "version": "v1", "kind": "Demo"}]});
@@ -250,6 +252,7 @@ fn a_changed_chain_is_told_in_both_directions() {
     assert_eq!(names(triggers::by_csv(&phase, &chain)), set(&["b", "n"]));
     let mut last = csv("l", "p");
     last["spec"]["customresourcedefinitions"] = json!({});
+    last["spec"]["install"]["spec"]["deployments"] = json!([]);
     let phase = edited::<ClusterServiceVersion>(&last, "/status", json!({"phase": "Succeeded"}));
     let chain = [typed(csv("p", "")), typed(unrelated())];
     assert_eq!(names(triggers::by_csv(&phase, &chain)), set(&["l", "p"]));
