@@ -43,7 +43,7 @@ fn arch_001_a_catalog_a_group_and_a_subscription_are_enough() -> anyhow::Result<
 }
 
 #[test]
-fn an_image_set_by_hand_is_put_back_and_replicas_are_not() -> anyhow::Result<()> {
+fn what_is_changed_or_taken_away_by_hand_is_put_back_and_replicas_are_not() -> anyhow::Result<()> {
     let namespace = Lab::shared()?.namespace("main-by-hand")?;
     install(&namespace, &[namespace.name()], |_| {})?;
     namespace.wait_for_phase(SECOND, "Succeeded")?;
@@ -55,6 +55,14 @@ fn an_image_set_by_hand_is_put_back_and_replicas_are_not() -> anyhow::Result<()>
         found.context("no Deployment")
     };
     let before = image(&get()?);
+    let installed = get()?;
+    let noted =
+        |object: &Value| object["metadata"]["annotations"]["operatorframework.io/undone-change"].clone();
+    assert!(
+        noted(&installed).is_null(),
+        "nothing was undone yet: {}",
+        noted(&installed)
+    );
     let name = get()?["spec"]["template"]["spec"]["containers"][0]["name"].clone();
     let other = format!("{}=example.invalid/other:1", name.as_str().unwrap_or_default());
     kubectl.run(&["set", "image", within[2], &other, within[0], within[1]])?;
@@ -67,6 +75,27 @@ fn an_image_set_by_hand_is_put_back_and_replicas_are_not() -> anyhow::Result<()>
             .is_empty()
     })?;
     namespace.wait_for_phase(SECOND, "Succeeded")?;
+    let image_back = get()?;
+    assert_eq!(image_back["spec"], installed["spec"]);
+
+    // Nobody owns what is not there.
+    for path in ["resources", "env/0", "securityContext/capabilities"] {
+        let before = noted(&get()?);
+        let patch = format!(r#"[{{"op": "remove", "path": "/spec/template/spec/containers/0/{path}"}}]"#);
+        kubectl.run(&[
+            "patch",
+            within[2],
+            "--type=json",
+            "-p",
+            &patch,
+            within[0],
+            within[1],
+        ])?;
+        namespace.wait_for("deployment", "demo-operator", "what was taken away", |object| {
+            object["spec"] == installed["spec"] && noted(object) != before
+        })?;
+        namespace.wait_for_phase(SECOND, "Succeeded")?;
+    }
     let restored = get()?;
 
     kubectl.run(&["rollout", "restart", within[2], within[0], within[1]])?;
@@ -80,8 +109,6 @@ fn an_image_set_by_hand_is_put_back_and_replicas_are_not() -> anyhow::Result<()>
     assert_eq!(found["spec"], scaled["spec"]);
     let restarted = "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt";
     assert!(!text(&found, restarted).is_empty());
-    let noted =
-        |object: &Value| object["metadata"]["annotations"]["operatorframework.io/undone-change"].clone();
     assert_eq!(noted(&found), noted(&restored));
     Ok(())
 }

@@ -124,6 +124,13 @@ impl TestEnv {
         assert!(found, "{kind} {namespace}/{name} exists");
     }
 
+    /// The same, by a program that calls itself `manager`.
+    #[track_caller]
+    pub(crate) fn edit_as(&mut self, manager: &str, kind: &str, namespace: &str, name: &str, patch: Value) {
+        let found = self.as_user(|cluster| cluster.edit_as(manager, kind, namespace, name, &patch));
+        assert!(found, "{kind} {namespace}/{name} exists");
+    }
+
     /// Deployments have ReplicaSets from now on.
     pub(crate) fn make_replica_sets(&mut self) {
         self.as_user(|cluster| cluster.set_controllers(|controllers| controllers.replica_sets = true));
@@ -194,6 +201,15 @@ impl TestEnv {
         self.hand_in();
         self.stage.advance(Duration::from_secs(seconds));
         self.take_out();
+    }
+
+    /// Goes on to where the clock shows another second.
+    pub(crate) fn begin_second(&mut self) {
+        self.run(async {
+            let gone = olm_runtime::clock::now().subsec_nanosecond();
+            let gone = u64::try_from(gone).unwrap_or_default();
+            tokio::time::sleep(Duration::from_nanos(1_000_000_000 - gone)).await;
+        });
     }
 
     /// Kills the operator; what settles next starts a new one.

@@ -13,6 +13,7 @@ mod apply;
 mod controllers;
 mod faults;
 mod kinds;
+mod managed_fields;
 mod read;
 mod request;
 mod selector;
@@ -153,6 +154,11 @@ impl FakeCluster {
 
     /// Changes an object, status included, by a merge patch. False if it is not there.
     pub fn edit(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> bool {
+        self.edit_as("a user", kind, namespace, name, patch)
+    }
+
+    /// The same, of a user whose program calls itself `manager`.
+    pub fn edit_as(&self, manager: &str, kind: &str, namespace: &str, name: &str, patch: &Value) -> bool {
         self.mutate(|state| {
             let Some(key) = state.key(kind, namespace, name) else {
                 return false;
@@ -163,7 +169,8 @@ impl FakeCluster {
             let mut new = Value::clone(&old);
             crate::patch::merge(&mut new, patch);
             let managers = state.managers.entry(key.clone()).or_default();
-            apply::updated(&old, &new, "a user", managers);
+            apply::updated(&old, &new, manager, managers, write::is_by_item(&key));
+            state.wrote(&key, format!("update:{manager}"));
             let goes = new["metadata"]["deletionTimestamp"].is_string()
                 && old["metadata"]["deletionTimestamp"].is_string();
             let held = state::is_held(&new);
@@ -212,6 +219,11 @@ impl FakeCluster {
     }
 
     // === What goes wrong ===
+
+    /// Changes every object that a request stores from now on, as a mutating webhook does.
+    pub fn set_webhook(&self, webhook: impl Fn(&mut Value) + Send + 'static) {
+        self.lock().webhook = Some(Box::new(webhook));
+    }
 
     /// Asks `hook` about every later request but those for Events; the first that has an answer decides.
     pub fn on_request(&self, hook: impl FnMut(&Request) -> Option<Fault> + Send + 'static) {

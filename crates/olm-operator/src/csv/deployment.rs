@@ -14,6 +14,7 @@ use k8s_openapi::{
 use olm_api::{labels, v1alpha1::ClusterServiceVersion};
 
 use olm_runtime::plan::to_value;
+use serde_json::Value;
 
 use crate::{
     csv::{
@@ -47,7 +48,8 @@ pub(crate) fn build(
 ) -> Built {
     let mut annotations = projected_annotations(csv);
     let mut spec = build_spec(csv, entry, overrides, proxy, certificate, &annotations);
-    let hash = spec_hash(&spec);
+    let wanted_spec = to_value(&spec);
+    let hash = spec_hash(&wanted_spec);
     if let Some(certificate) = certificate {
         // No part of the hash: another certificate rolls the pods, and is no other Deployment.
         annotations.insert(labels::CA_HASH.to_owned(), certificate.ca_hash.clone());
@@ -67,6 +69,7 @@ pub(crate) fn build(
     let wanted = WantedDeployment {
         name: entry.name.clone(),
         hash,
+        spec: wanted_spec,
         annotations,
         labels: entry
             .label
@@ -137,9 +140,9 @@ fn build_spec(
 ///
 /// Upstream hashes the fields in the order of its own source; taking over a Deployment costs one apply that changes
 /// nothing in its pods.
-fn spec_hash(spec: &DeploymentSpec) -> String {
+fn spec_hash(spec: &Value) -> String {
     // A JSON value always has a JSON form.
-    olm_api::hash::hash_with_newline(&to_value(spec)).unwrap_or_default()
+    olm_api::hash::hash_with_newline(spec).unwrap_or_default()
 }
 
 /// The annotations every pod of the operator gets. Operators read their target namespaces from them.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use olm_api::labels;
+use serde_json::Value;
 
 use crate::{owner, stores, stores::deployment::ForeignChange};
 
@@ -30,6 +31,8 @@ pub(crate) struct WantedDeployment {
     pub(crate) name: String,
     /// Hash of the wanted spec.
     pub(crate) hash: String,
+    /// The wanted spec.
+    pub(crate) spec: Value,
     /// Annotations its pods must carry.
     pub(crate) annotations: BTreeMap<String, String>,
     /// Labels the author gives it; they are no part of the hash.
@@ -98,6 +101,9 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
     }
     if let Some(ForeignChange { time, manager }) = stores::deployment::foreign_change(live) {
         return Some(format!("deployment {name} was changed by {manager} at {time}"));
+    }
+    if let Some(field) = stores::deployment::lost_field(live, &wanted.spec) {
+        return Some(format!("deployment {name} was changed at {field}"));
     }
     let annotations = live
         .spec
@@ -180,7 +186,7 @@ fn condition<'a>(conditions: &'a [DeploymentCondition], kind: &str) -> Option<&'
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -188,6 +194,7 @@ mod tests {
         WantedDeployment {
             name: "d".into(),
             hash: "h1".into(),
+            spec: Value::Null,
             annotations: BTreeMap::from([("a".to_owned(), "1".to_owned())]),
             labels: BTreeMap::from([("l".to_owned(), "1".to_owned())]),
             owner_uid: "u".into(),

@@ -2,6 +2,9 @@
 
 pub(crate) mod serving;
 
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use olm_api::labels;
 use olm_runtime::plan::{Action, Guard, Propagation, Target, to_value};
@@ -26,6 +29,12 @@ use crate::{
 
 /// How long a Deployment that fell out of the strategy may take to stop.
 const ORPHAN_GRACE_SECONDS: u32 = 1;
+
+/// In what steps the API server tells the time of an edit.
+const EDIT_RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
+
+/// How much the API server's clock may be ahead of ours.
+const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// The first problem found, and the Deployment that has it.
 #[derive(Debug, PartialEq)]
@@ -147,6 +156,21 @@ pub(crate) fn tidy(observed: &Observed) -> Vec<Action> {
     })
 }
 
+/// How much longer a Deployment may be edited in the very second of the last edit; `None` when that is over. An edit is known by its
+/// time, which the API server tells in seconds, and undone once: what came later in the same second would stay.
+pub(crate) fn edited_for(observed: &Observed, deployment: &str, now: Timestamp) -> Option<Duration> {
+    let live = observed.deployments.get(deployment)?;
+    let time: Timestamp = stores::deployment::foreign_change(live)?.time.parse().ok()?;
+    let since = now.duration_since(time);
+    // A time far ahead tells of a clock that is wrong.
+    if since < -MAX_CLOCK_SKEW {
+        return None;
+    }
+    Duration::try_from(EDIT_RESOLUTION - since)
+        .ok()
+        .filter(|left| !left.is_zero())
+}
+
 /// True while the Deployment controller has not answered to the last change of this Deployment.
 pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
     observed
@@ -199,11 +223,18 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
         let live = observed.deployments.get(&wanted.name);
         if live.is_none_or(|live| health::drift(&wanted, live).is_some()) {
             let before = live.or_else(|| observed.inherited.get(&wanted.name));
-            if let Some(time) = before.and_then(|before| stores::deployment::undone_change(before)) {
-                let annotations = deployment.metadata.annotations.get_or_insert_default();
-                annotations.insert(labels::UNDONE_CHANGE.to_owned(), time.to_owned());
-            }
             let edited = live.filter(|live| is_only_edited(&wanted, live));
+            let undone = match edited {
+                Some(live) => stores::deployment::undone_change(live, &wanted.spec),
+                None => before.and_then(|before| {
+                    let time = stores::deployment::undone_time(before)?;
+                    Some(time.to_owned())
+                }),
+            };
+            if let Some(undone) = undone {
+                let annotations = deployment.metadata.annotations.get_or_insert_default();
+                annotations.insert(labels::UNDONE_CHANGE.to_owned(), undone);
+            }
             if let Some(live) = edited {
                 keep_replicas(&mut deployment, live);
             }
@@ -232,7 +263,9 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
 /// It was made of what is wanted now, and others changed it since.
 fn is_only_edited(wanted: &health::WantedDeployment, live: &Deployment) -> bool {
     let label = live.labels().get(labels::DEPLOYMENT_SPEC_HASH);
-    stores::deployment::foreign_change(live).is_some() && label == Some(&wanted.hash)
+    let is_edited = stores::deployment::foreign_change(live).is_some()
+        || stores::deployment::lost_field(live, &wanted.spec).is_some();
+    is_edited && label == Some(&wanted.hash)
 }
 
 /// How many there are to be is others' to say, until the next install.

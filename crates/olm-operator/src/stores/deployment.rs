@@ -1,7 +1,10 @@
 //! A Deployment without its pods, and whether somebody else changed its spec.
 //!
 //! The spec itself is not kept: what was applied is known by the hash label, and that others changed it since by the
-//! `managedFields` of the API server, which say who set what and when.
+//! `managedFields` of the API server, which say who set what and when. Who only takes something away sets nothing; but then it is
+//! no longer among what we set (`owned_fields`).
+
+mod owned_fields;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +24,10 @@ const CHANGED: &str = "//changed";
 /// Stands in the annotations of a pruned Deployment alone: patches set parts of its spec, so that an apply that leaves them out does
 /// not take them away.
 const CO_OWNED: &str = "//co-owned";
+
+/// Stands in the annotations of a pruned Deployment alone: a sketch of the fields that are ours. Not there where the API server says
+/// nothing of fields.
+const OWNED: &str = "//owned";
 
 /// What others may set without being undone, as path from the spec: replicas are an autoscaler's, and the annotation is how
 /// `kubectl rollout restart` rolls the pods.
@@ -48,13 +55,16 @@ pub(crate) fn prune(deployment: &mut Deployment) {
     let changed = last_change(&deployment.metadata);
     let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
     let mut kept = BTreeMap::new();
+    let noted = undone.as_deref().and_then(|undone| Undone::parse(undone).time);
     if let Some((time, manager)) = changed
-        && undone
-            .as_deref()
-            .and_then(parse)
-            .is_none_or(|undone| undone < time)
+        && noted.is_none_or(|undone| undone < time)
     {
         kept.insert(CHANGED.to_owned(), format!("{time} {manager}"));
+    }
+    if entries(&deployment.metadata).next().is_some() {
+        let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
+        let spec = own.and_then(spec_of).unwrap_or(&Value::Null);
+        kept.insert(OWNED.to_owned(), owned_fields::sketch(spec));
     }
     if entries(&deployment.metadata).any(is_patched) {
         kept.insert(CO_OWNED.to_owned(), String::new());
@@ -77,13 +87,76 @@ pub(crate) fn foreign_change(deployment: &Deployment) -> Option<ForeignChange<'_
     Some(ForeignChange { time, manager })
 }
 
-/// What the annotation about undone changes is to say once a pruned Deployment is applied; `None` when nobody ever changed it.
-pub(crate) fn undone_change(deployment: &Deployment) -> Option<&str> {
+/// The first field of the applied `spec` that others took away or made theirs, as a path; `None` also when applying it again was
+/// tried and nothing came of it.
+///
+/// Whoever takes a field away each time it is set (a webhook, or an API server that does not know it) leaves the generation as it
+/// is, so that one attempt is all it costs; an edit makes another, and the same edit a second time counts anew.
+pub(crate) fn lost_field(deployment: &Deployment, spec: &Value) -> Option<String> {
+    let mut lost = lost_fields(deployment, spec);
+    let noted = Undone::noted(deployment).lost;
+    if lost.is_empty() || noted == Some(lost_mark(deployment, &lost).as_str()) {
+        return None;
+    }
+    Some(lost.swap_remove(0))
+}
+
+/// What the annotation about undone changes is to say once `spec`, which was applied before, is applied again; `None` when nobody ever
+/// changed it.
+pub(crate) fn undone_change(deployment: &Deployment, spec: &Value) -> Option<String> {
+    let time = undone_time(deployment);
+    let lost = lost_fields(deployment, spec);
+    if lost.is_empty() {
+        return time.map(str::to_owned);
+    }
+    let mark = lost_mark(deployment, &lost);
+    Some(format!("{} {mark}", time.unwrap_or(NEVER)))
+}
+
+/// When others last changed what is now applied over, as the annotation about undone changes says it; `None` when nobody ever did.
+pub(crate) fn undone_time(deployment: &Deployment) -> Option<&str> {
     let change = foreign_change(deployment).map(|change| change.time);
     change.or_else(|| {
-        let noted = deployment.annotations().get(labels::UNDONE_CHANGE);
-        noted.map(String::as_str)
+        let noted = deployment.annotations().get(labels::UNDONE_CHANGE)?;
+        noted.split(' ').next().filter(|time| *time != NEVER)
     })
+}
+
+/// Stands in the annotation about undone changes for a time, where nobody set anything.
+const NEVER: &str = "-";
+
+/// What the annotation about undone changes says: the time of the last change by others, and behind it the mark of the
+/// fields that were lost then, if some were.
+struct Undone<'a> {
+    time: Option<Timestamp>,
+    lost: Option<&'a str>,
+}
+
+impl<'a> Undone<'a> {
+    fn parse(text: &'a str) -> Self {
+        let mut words = text.split(' ');
+        Self {
+            time: words.next().and_then(|time| time.parse().ok()),
+            lost: words.next(),
+        }
+    }
+
+    fn noted(deployment: &'a Deployment) -> Self {
+        let text = deployment.annotations().get(labels::UNDONE_CHANGE);
+        Self::parse(text.map_or("", String::as_str))
+    }
+}
+
+fn lost_fields(deployment: &Deployment, spec: &Value) -> Vec<String> {
+    let owned = deployment.annotations().get(OWNED);
+    owned.map_or_else(Vec::new, |owned| owned_fields::lost(spec, owned))
+}
+
+/// These fields, and the spec that lacks them.
+fn lost_mark(deployment: &Deployment, lost: &[String]) -> String {
+    // A list of texts always has a JSON form.
+    let fields = olm_api::hash::hash_with_newline(&lost).unwrap_or_default();
+    format!("{fields}@{}", deployment.metadata.generation.unwrap_or_default())
 }
 
 /// Whether patches, or upstream's programs, own parts of a pruned Deployment's spec.
@@ -119,10 +192,19 @@ fn is_patched(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(labels::FIELD_MANAGER_PATCH) && sets_spec(entry)
 }
 
+fn is_own_apply(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(labels::FIELD_MANAGER_CSV) && entry.operation.as_deref() == Some("Apply")
+}
+
 fn sets_spec(entry: &ManagedFieldsEntry) -> bool {
+    spec_of(entry).is_some_and(|spec| sets(spec, &mut Vec::new()))
+}
+
+/// What the entry has of the spec; `None` for one of a subresource.
+fn spec_of(entry: &ManagedFieldsEntry) -> Option<&Value> {
     let is_whole = entry.subresource.as_deref().unwrap_or_default().is_empty();
-    let spec = entry.fields_v1.as_ref().and_then(|fields| fields.0.get("f:spec"));
-    is_whole && spec.is_some_and(|spec| sets(spec, &mut Vec::new()))
+    let fields = entry.fields_v1.as_ref().filter(|_| is_whole)?;
+    fields.0.get("f:spec")
 }
 
 /// True when these fields have one that is not for others to set; `path` is where they are.
@@ -144,10 +226,6 @@ fn sets<'a>(fields: &'a Value, path: &mut Vec<&'a str>) -> bool {
         path.pop();
         found
     })
-}
-
-fn parse(time: &str) -> Option<Timestamp> {
-    time.parse().ok()
 }
 
 #[cfg(test)]
@@ -235,7 +313,7 @@ mod tests {
             manager: "last",
         };
         assert_eq!(foreign_change(&found), Some(change));
-        assert_eq!(undone_change(&found), Some(LATE));
+        assert_eq!(undone_time(&found), Some(LATE));
 
         let found = pruned(
             entries.clone(),
@@ -244,10 +322,43 @@ mod tests {
         assert!(foreign_change(&found).is_some());
         let found = pruned(entries.clone(), json!({labels::UNDONE_CHANGE: LATE}));
         assert_eq!(foreign_change(&found), None);
-        assert_eq!(undone_change(&found), Some(LATE));
+        assert_eq!(undone_time(&found), Some(LATE));
         let found = pruned(entries, json!({labels::UNDONE_CHANGE: "nonsense"}));
         assert!(foreign_change(&found).is_some());
         let found = pruned(json!([]), json!({"other": "x"}));
         assert_eq!(found.metadata.annotations, None);
+    }
+
+    #[test]
+    fn a_loss_is_told_until_the_generation_that_has_it_was_applied_over() {
+        let own = json!([{"manager": "olm-operator/csv", "operation": "Apply", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}}}]);
+        let spec = json!({"minReadySeconds": 5, "progressDeadlineSeconds": 6});
+        let told = Some("progressDeadlineSeconds".to_owned());
+        let mut found = pruned(own.clone(), Value::Null);
+        assert_eq!(lost_field(&found, &json!({"minReadySeconds": 5})), None);
+        assert_eq!(lost_field(&found, &spec), told);
+        found.metadata.generation = Some(7);
+        let undone = undone_change(&found, &spec).unwrap();
+        assert!(undone.starts_with("- ") && undone.ends_with("@7"), "{undone}");
+
+        let mut tried = pruned(own, json!({labels::UNDONE_CHANGE: undone}));
+        tried.metadata.generation = Some(7);
+        assert_eq!(lost_field(&tried, &spec), None);
+        assert_eq!((undone_time(&tried), foreign_change(&tried)), (None, None));
+        let more = json!({"minReadySeconds": 5, "progressDeadlineSeconds": 6, "x": 1});
+        assert_eq!(lost_field(&tried, &more), told, "more is lost");
+        tried.metadata.generation = Some(8);
+        assert_eq!(lost_field(&tried, &spec), told, "somebody did something since");
+
+        let both = format!("{LATE} mark@7");
+        let found = pruned(
+            json!([entry("x", LATE, "", image())]),
+            json!({labels::UNDONE_CHANGE: both}),
+        );
+        assert_eq!((foreign_change(&found), undone_time(&found)), (None, Some(LATE)));
+        // Where the API server says nothing of fields, or says them of a subresource, nothing is known to be lost.
+        assert_eq!(lost_field(&pruned(json!([]), Value::Null), &spec), None);
+        let others = json!([{"manager": "x", "operation": "Apply", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}}}]);
+        assert!(lost_field(&pruned(others, Value::Null), &spec).is_some());
     }
 }

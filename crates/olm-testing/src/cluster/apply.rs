@@ -35,17 +35,18 @@ pub(super) fn applied(
     result
 }
 
-/// Notes that `manager` made `new` out of `old` by other means than applying.
-pub(super) fn updated(old: &Value, new: &Value, manager: &str, managers: &mut Managers) {
+/// Notes that `manager` made `new` out of `old` by other means than applying. With `by_item` it set of lists of named things only the
+/// items it changed.
+pub(super) fn updated(old: &Value, new: &Value, manager: &str, managers: &mut Managers, by_item: bool) {
     disown(managers, new);
-    if let Some(changed) = changed(old, new) {
+    if let Some(changed) = changed(old, new, "", by_item) {
         let owned = managers.entry(format!("update:{manager}")).or_insert(Value::Null);
         crate::patch::merge(owned, &changed);
     }
 }
 
 /// The part of `new` that is not so in `old`.
-fn changed(old: &Value, new: &Value) -> Option<Value> {
+fn changed(old: &Value, new: &Value, path: &str, by_item: bool) -> Option<Value> {
     if old == new {
         return None;
     }
@@ -54,10 +55,26 @@ fn changed(old: &Value, new: &Value) -> Option<Value> {
             let fields: Map<String, Value> = new
                 .iter()
                 .filter_map(|(key, value)| {
-                    Some((key.clone(), changed(old.get(key).unwrap_or(&Value::Null), value)?))
+                    let old = old.get(key).unwrap_or(&Value::Null);
+                    let path = format!("{path}.{key}");
+                    Some((key.clone(), changed(old, value, &path, by_item)?))
                 })
                 .collect();
             (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        (Value::Array(old), Value::Array(new)) if by_item => {
+            let lists = Lists { native: true };
+            let Some(key) = lists.key(path).filter(|key| !key.is_empty()) else {
+                return Some(Value::Array(new.clone()));
+            };
+            let of_item = |item: &Value| {
+                let before = old.iter().find(|other| other[key] == item[key]);
+                let mut fields = changed(before.unwrap_or(&Value::Null), item, path, by_item)?;
+                fields[key] = item[key].clone();
+                Some(fields)
+            };
+            let items: Vec<Value> = new.iter().filter_map(of_item).collect();
+            (!items.is_empty()).then_some(Value::Array(items))
         }
         _ => Some(new.clone()),
     }
@@ -92,14 +109,14 @@ fn same_item(one: &Value, other: &Value) -> bool {
 }
 
 /// How lists are merged.
-struct Lists {
+pub(super) struct Lists {
     /// Types of Kubernetes itself, whose lists of named things are merged by key.
-    native: bool,
+    pub(super) native: bool,
 }
 
 impl Lists {
     /// The key of a list's items; `None` for lists that are replaced whole, empty for sets.
-    fn key(&self, path: &str) -> Option<&'static str> {
+    pub(super) fn key(&self, path: &str) -> Option<&'static str> {
         match path {
             ".metadata.ownerReferences" => return Some("uid"),
             ".metadata.finalizers" => return Some(""),
@@ -241,7 +258,7 @@ mod tests {
         );
         let mut by_hand = first.clone();
         by_hand["metadata"]["labels"]["c"] = json!("1");
-        updated(&first, &by_hand, "kubectl", &mut managers);
+        updated(&first, &by_hand, "kubectl", &mut managers, false);
         let second = applied(
             &by_hand,
             &json!({"metadata": {"labels": {"b": "2"}}}),
@@ -272,7 +289,7 @@ mod tests {
         let mut managers = Managers::new();
         let first = applied(&json!({}), &json!({"rules": [1]}), "m", &mut managers, true);
         let by_hand = json!({"rules": [2]});
-        updated(&first, &by_hand, "kubectl", &mut managers);
+        updated(&first, &by_hand, "kubectl", &mut managers, false);
         assert_eq!(
             applied(&by_hand, &json!({"other": 1}), "m", &mut managers.clone(), true),
             json!({"rules": [2], "other": 1})

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::apply::Managers;
 use super::kinds::{self, Kind};
+use super::managed_fields::{self, Times};
 
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,10 +48,16 @@ pub(super) struct Change {
     pub new: Option<Arc<Value>>,
 }
 
+/// A mutating webhook.
+pub type Webhook = Box<dyn Fn(&mut Value) + Send>;
+
 pub(super) struct State {
     pub version: u64,
     pub objects: BTreeMap<Key, Arc<Value>>,
     pub managers: BTreeMap<Key, Managers>,
+    pub written_at: BTreeMap<Key, Times>,
+    /// Changes each object that a request stores.
+    pub webhook: Option<Webhook>,
     pub history: Vec<Change>,
     /// Changes up to this version are forgotten.
     pub compacted: u64,
@@ -71,6 +78,8 @@ impl State {
             version: 1,
             objects: BTreeMap::new(),
             managers: BTreeMap::new(),
+            written_at: BTreeMap::new(),
+            webhook: None,
             history: Vec::new(),
             compacted: 0,
             pages: BTreeMap::new(),
@@ -112,6 +121,9 @@ impl State {
             Some(old) => json!(old["metadata"]["generation"].as_i64().unwrap_or(0) + 1),
         };
         let version = self.version;
+        if key.kind == "Deployment" {
+            self.tell_managers(&key, &mut object);
+        }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata
                 .entry("uid")
@@ -133,10 +145,30 @@ impl State {
         new
     }
 
+    /// Notes when `manager`, named as in [`Managers`], wrote.
+    pub fn wrote(&mut self, key: &Key, manager: String) {
+        let times = self.written_at.entry(key.clone()).or_default();
+        times.insert(manager, now().to_string());
+    }
+
+    fn tell_managers(&self, key: &Key, object: &mut Value) {
+        let (managers, times) = (self.managers.get(key), self.written_at.get(key));
+        let entries = managers
+            .zip(times)
+            .map(|(managers, times)| managed_fields::entries(managers, times, object));
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+            if let Some(entries) = entries.filter(|entries| !entries.is_empty()) {
+                metadata.insert("managedFields".into(), json!(entries));
+            }
+        }
+    }
+
     /// Takes an object out.
     pub fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
         let old = self.objects.remove(key)?;
         self.managers.remove(key);
+        self.written_at.remove(key);
         self.version += 1;
         self.activity += 1;
         self.history.push(Change {

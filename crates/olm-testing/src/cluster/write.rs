@@ -67,14 +67,11 @@ impl State {
             }
         }
         self.complete(request, &key, &mut object);
-        let mut managers = Managers::new();
-        updated(
-            &Value::Null,
-            &object,
-            request.param("fieldManager"),
-            &mut managers,
-        );
+        let (manager, mut managers) = (request.param("fieldManager"), Managers::new());
+        updated(&Value::Null, &object, manager, &mut managers, is_by_item(&key));
         self.managers.insert(key.clone(), managers);
+        self.wrote(&key, format!("update:{manager}"));
+        self.mutate(&mut object);
         Ok((201, Value::clone(&self.store(key, object))))
     }
 
@@ -133,6 +130,12 @@ impl State {
         drop_nulls(&mut object["metadata"]);
     }
 
+    fn mutate(&self, object: &mut Value) {
+        if let Some(webhook) = &self.webhook {
+            webhook(object);
+        }
+    }
+
     pub fn update(&mut self, request: &Request) -> Answer {
         let (key, old) = self.existing(request)?;
         self.check_preconditions(request, &old, &request.body["metadata"])?;
@@ -146,7 +149,7 @@ impl State {
         ] {
             new["metadata"][field] = old["metadata"][field].clone();
         }
-        self.replace(request, &key, &old, new)
+        self.replace(request, &key, &old, new, None)
     }
 
     pub fn patch(&mut self, request: &Request, how: PatchType) -> Answer {
@@ -163,7 +166,7 @@ impl State {
             self.check_preconditions(request, &old, &request.body["metadata"])?;
             crate::patch::merge(&mut new, &request.body);
         }
-        self.replace(request, &key, &old, new)
+        self.replace(request, &key, &old, new, None)
     }
 
     fn apply(&mut self, request: &Request) -> Answer {
@@ -195,15 +198,13 @@ impl State {
             let mut object = applied(&json!({}), wanted, &manager, &mut managers, !request.kind.custom);
             self.complete(request, &key, &mut object);
             self.managers.insert(key.clone(), managers);
+            self.wrote(&key, format!("apply:{manager}"));
+            self.mutate(&mut object);
             return Ok((201, Value::clone(&self.store(key, object))));
         };
         self.check_preconditions(request, &old, &wanted["metadata"])?;
         let new = applied(&old, wanted, &manager, &mut managers, !request.kind.custom);
-        let answer = self.replace(request, &key, &old, new)?;
-        if self.objects.contains_key(&key) {
-            self.managers.insert(key, managers);
-        }
-        Ok(answer)
+        self.replace(request, &key, &old, new, Some(managers))
     }
 
     fn existing(&self, request: &Request) -> Result<(Key, Arc<Value>), Refusal> {
@@ -235,8 +236,15 @@ impl State {
         Ok(())
     }
 
-    /// Stores `new` in the place of `old`, as far as the subresource goes.
-    fn replace(&mut self, request: &Request, key: &Key, old: &Arc<Value>, mut new: Value) -> Answer {
+    /// Stores `new` in the place of `old`, as far as the subresource goes. An apply says who owns what from now on.
+    fn replace(
+        &mut self,
+        request: &Request,
+        key: &Key,
+        old: &Arc<Value>,
+        mut new: Value,
+        applied: Option<Managers>,
+    ) -> Answer {
         if request.subresource == "status" {
             let status = new["status"].clone();
             new = Value::clone(old);
@@ -254,6 +262,7 @@ impl State {
             "deletionGracePeriodSeconds",
             "resourceVersion",
             "generation",
+            "managedFields",
         ] {
             match old["metadata"].get(field) {
                 Some(value) => new["metadata"][field] = value.clone(),
@@ -267,11 +276,24 @@ impl State {
         // The stored form is that of one version, whatever version a request is in.
         new["apiVersion"] = old["apiVersion"].clone();
         immutable(request, old, &new)?;
+        let asked = new.clone();
+        self.mutate(&mut new);
+        let manager = request.param("fieldManager");
         if new == **old {
+            // Who owns what can change all the same.
+            if let Some(applied) = applied {
+                self.managers.insert(key.clone(), applied);
+            }
             return Ok((200, Value::clone(old)));
         }
-        let managers = self.managers.entry(key.clone()).or_default();
-        updated(old, &new, request.param("fieldManager"), managers);
+        if let Some(applied) = applied {
+            self.managers.insert(key.clone(), applied);
+            self.wrote(key, format!("apply:{manager}"));
+        } else {
+            let managers = self.managers.entry(key.clone()).or_default();
+            updated(old, &asked, manager, managers, is_by_item(key));
+            self.wrote(key, format!("update:{manager}"));
+        }
         let goes = new["metadata"]["deletionTimestamp"].is_string() && !is_held(&new);
         let stored = self.store(key.clone(), new);
         if goes {
@@ -347,6 +369,11 @@ impl Request {
             format!("{}.{}", self.kind.plural, self.kind.group)
         }
     }
+}
+
+/// Of which kind it is told who owns what, item by item.
+pub(super) fn is_by_item(key: &Key) -> bool {
+    key.kind == "Deployment"
 }
 
 /// Fields that never change once they are set.

@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 use crate::cluster::Key;
 
 /// Fields with times, versions, counts of writes, keys and certificates.
-const OF_RUNS: [&str; 23] = [
+const OF_RUNS: [&str; 24] = [
     "uid",
     "uuid",
     "resourceVersion",
+    "managedFields",
     "creationTimestamp",
     "generation",
     "observedGeneration",

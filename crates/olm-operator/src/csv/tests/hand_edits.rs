@@ -2,14 +2,33 @@
 
 use serde_json::{Value, json};
 
-use super::{prepared, succeeded};
-use crate::test_env::{TestEnv, csv};
+use super::{changed, prepared, succeeded};
+use crate::{
+    csv::install,
+    test_env::{TestEnv, csv_key},
+};
 
 fn installed() -> TestEnv {
-    let mut env = prepared().with(csv("a", ""));
+    installed_under(|_| {})
+}
+
+/// The demo with some more to take away, in a cluster with this webhook.
+fn installed_under(webhook: impl Fn(&mut Value) + Send + 'static) -> TestEnv {
+    let mut env = prepared();
+    env.cluster.set_webhook(webhook);
+    env.put(changed("a", |spec| {
+        let pod = &mut spec["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
+        pod["nodeSelector"] = json!({"os": "linux"});
+        pod["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+        pod["containers"] = json!([{"name": "c", "image": "demo:1", "env": [{"name": "A", "value": "1"}],
+            "livenessProbe": {"httpGet": {"path": "/", "port": 80}}, "ports": [{"containerPort": 80}],
+            "resources": {"limits": {"cpu": "1"}}, "volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+            {"name": "proxy", "image": "proxy:1"}]);
+    }));
     env.settle_for(5);
     succeeded(&env, "a");
     env.writes.clear();
+    env.log.clear();
     env
 }
 
@@ -18,18 +37,42 @@ fn deployment(env: &TestEnv) -> &Value {
         .expect("the Deployment exists")
 }
 
-/// Changes the spec as `manager`, which has set `fields` since.
-fn edit(env: &mut TestEnv, manager: &str, spec: Value, fields: Value) {
-    let entry = json!({"manager": manager, "operation": "Update", "apiVersion": "apps/v1", "time": env.now.to_string(),
-        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}});
-    env.edit(
-        "Deployment",
-        "ns",
-        "demo",
-        json!({"metadata": {"managedFields": [entry]}, "spec": spec}),
-    );
+/// Changes the spec as `manager`.
+fn edit(env: &mut TestEnv, manager: &str, spec: Value) {
+    edit_at_once(env, manager, spec);
     env.settle_for(10);
     succeeded(env, "a");
+}
+
+/// The same, and whoever looks does so in the same second.
+fn edit_at_once(env: &mut TestEnv, manager: &str, spec: Value) {
+    env.edit_as(manager, "Deployment", "ns", "demo", json!({"spec": spec}));
+    env.settle();
+}
+
+/// A patch that takes what `pointer` names out of the pods.
+fn without(env: &TestEnv, pointer: &str) -> Value {
+    let mut pod = deployment(env)["spec"]["template"]["spec"].clone();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    match pod.pointer_mut(parent).unwrap() {
+        Value::Object(fields) => drop(fields.insert(key.to_owned(), Value::Null).unwrap()),
+        Value::Array(items) => drop(items.remove(key.parse().unwrap())),
+        other => panic!("{other}"),
+    }
+    if parent.starts_with("/containers/") {
+        // Within a list a merge patch knows no null.
+        let container = pod["containers"][0].as_object_mut().unwrap();
+        container.retain(|_, value| !value.is_null());
+    }
+    json!({"template": {"spec": pod}})
+}
+
+fn applied(env: &TestEnv) -> usize {
+    let applied = env
+        .writes
+        .iter()
+        .filter(|write| write.starts_with("apply Deployment"));
+    applied.count()
 }
 
 #[test]
@@ -39,25 +82,130 @@ fn an_image_set_by_hand_is_put_back_once() {
     let mut containers = before["template"]["spec"]["containers"].clone();
     containers[0]["image"] = json!("example.com/other:1");
     let spec = json!({"template": {"spec": {"containers": containers}}});
-    let fields =
-        json!({"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"demo\"}": {"f:image": {}}}}}});
-    edit(&mut env, "kubectl-set", spec, fields);
+    edit(&mut env, "kubectl-set", spec.clone());
     assert_eq!(deployment(&env)["spec"], before);
     let told = env
         .log
         .iter()
         .filter(|line| line.contains("was changed by kubectl-set at"));
     assert_eq!(told.count(), 1, "{:#?}", env.log);
-    let applied = env
-        .writes
-        .iter()
-        .filter(|write| write.starts_with("apply Deployment"));
-    assert_eq!(applied.count(), 1, "{:#?}", env.writes);
-    // Whoever set it is still named by the API server, and nothing is written for that.
+    assert_eq!(applied(&env), 1, "{:#?}", env.writes);
+    rests(&mut env);
+    // The same once more is another edit.
+    edit(&mut env, "kubectl-set", spec);
+    assert_eq!((applied(&env), &deployment(&env)["spec"]), (1, &before));
+}
+
+/// Nothing is written any more, by no process.
+#[track_caller]
+fn rests(env: &mut TestEnv) {
     env.writes.clear();
     env.kill();
     env.settle_for(60);
     assert_eq!(env.writes, [""; 0]);
+}
+
+/// Who only takes away owns nothing afterwards, so that the API server names nobody.
+#[test]
+fn what_is_taken_away_by_hand_is_put_back_each_time() {
+    let cases = [
+        ("/containers/0/livenessProbe", "[c].livenessProbe.httpGet.path"),
+        ("/containers/0/resources", "[c].resources.limits.cpu"),
+        ("/containers/0/env/0", "[c].env[A]"),
+        ("/containers/0/ports", "[c].ports[0]"),
+        ("/containers/0/volumeMounts/0", "[c].volumeMounts[v]"),
+        ("/containers/1", "[proxy]"),
+    ];
+    let mut env = installed();
+    let before = deployment(&env)["spec"].clone();
+    for (pointer, told) in cases {
+        for time in ["first", "second"] {
+            env.log.clear();
+            let patch = without(&env, pointer);
+            edit(&mut env, "kubectl-patch", patch);
+            assert_eq!(deployment(&env)["spec"], before, "{pointer} the {time} time");
+            assert_eq!(applied(&env), 1, "{pointer} the {time} time: {:#?}", env.writes);
+            let told = format!("was changed at template.spec.containers{told}");
+            assert!(env.log.iter().any(|line| line.contains(&told)), "{:#?}", env.log);
+            rests(&mut env);
+        }
+    }
+}
+
+/// The API server tells the times of edits in seconds.
+#[test]
+fn two_edits_in_one_second_are_both_put_back() {
+    let mut env = installed();
+    let before = deployment(&env)["spec"].clone();
+    let pod = &before["template"]["spec"];
+    let mut images = pod["containers"].clone();
+    images[0]["image"] = json!("example.com/other:1");
+    let mut more = pod["containers"].clone();
+    let added = json!({"name": "more", "image": "example.com/more:1"});
+    more.as_array_mut().unwrap().push(added);
+    for second in [images.clone(), more] {
+        env.begin_second();
+        edit_at_once(
+            &mut env,
+            "kubectl-edit",
+            json!({"template": {"spec": {"containers": images}}}),
+        );
+        edit(
+            &mut env,
+            "kubectl-edit",
+            json!({"template": {"spec": {"containers": second}}}),
+        );
+        assert_eq!(deployment(&env)["spec"], before);
+        rests(&mut env);
+    }
+}
+
+#[test]
+fn an_edit_is_waited_for_as_long_as_its_second_lasts() {
+    let mut env = installed();
+    env.begin_second();
+    let edited = env.now;
+    env.kill();
+    env.edit_as(
+        "x",
+        "Deployment",
+        "ns",
+        "demo",
+        json!({"spec": {"minReadySeconds": 5}}),
+    );
+    let observed = env.observe(&csv_key("a")).unwrap();
+    let waits = |offset: i64| {
+        let now = edited + jiff::SignedDuration::from_millis(offset);
+        install::edited_for(&observed, "demo", now).map(|left| left.as_millis())
+    };
+    assert_eq!(waits(0), Some(1000));
+    assert_eq!(waits(999), Some(1));
+    assert_eq!(waits(1000), None);
+    assert_eq!(waits(-5000), Some(6000), "the clocks are not quite the same");
+    assert_eq!(waits(-5001), None, "one of the clocks is wrong");
+}
+
+/// Neither does what it takes away count as an edit again and again, nor does it hide real ones.
+#[test]
+fn a_webhook_that_takes_something_away_each_time_costs_one_attempt_an_edit() {
+    let mut env = installed_under(|object| {
+        if object["kind"] == "Deployment" {
+            let container = object["spec"]["template"]["spec"]["containers"][0].as_object_mut();
+            container.unwrap().remove("livenessProbe");
+        }
+    });
+    assert_eq!(applied(&env), 0, "the install was noted as it came to rest");
+    rests(&mut env);
+    edit(&mut env, "hpa", json!({"replicas": 3}));
+    assert!(applied(&env) <= 1, "{:#?}", env.writes);
+    assert_eq!(deployment(&env)["spec"]["replicas"], 3);
+    rests(&mut env);
+    let before = deployment(&env)["spec"].clone();
+    let patch = without(&env, "/containers/0/resources");
+    edit(&mut env, "kubectl-patch", patch);
+    assert_eq!(deployment(&env)["spec"], before);
+    assert!(applied(&env) <= 2, "{:#?}", env.writes);
+    rests(&mut env);
 }
 
 #[test]
@@ -65,14 +213,14 @@ fn what_was_put_into_the_place_of_something_goes_and_replicas_stay() {
     let mut env = installed();
     let before = deployment(&env)["spec"].clone();
     let mut containers = before["template"]["spec"]["containers"].clone();
-    containers[0]["livenessProbe"] = json!({"tcpSocket": {"port": 1}});
+    containers[1]["livenessProbe"] = json!({"tcpSocket": {"port": 1}});
     containers
         .as_array_mut()
         .unwrap()
         .push(json!({"name": "more", "image": "example.com/more:1"}));
-    let spec = json!({"replicas": 5, "template": {"spec": {"containers": containers, "volumes": [{"name": "more", "emptyDir": {}}]}}});
-    let fields = json!({"f:replicas": {}, "f:template": {"f:spec": {"f:volumes": {}}}});
-    edit(&mut env, "kubectl-edit", spec, fields);
+    let volumes = json!([{"name": "v", "emptyDir": {}}, {"name": "more", "emptyDir": {}}]);
+    let spec = json!({"replicas": 5, "template": {"spec": {"containers": containers, "volumes": volumes}}});
+    edit(&mut env, "kubectl-edit", spec);
     let mut expected = before.clone();
     expected["replicas"] = json!(5);
     let without_empty = |mut spec: Value| {
@@ -94,14 +242,11 @@ fn what_patches_own_goes_with_the_version_that_had_it() {
     containers
         .as_array_mut()
         .unwrap()
-        .push(json!({"name": "proxy", "image": "example.com/proxy:1"}));
-    let fields =
-        json!({"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"proxy\"}": {"f:image": {}}}}}});
+        .push(json!({"name": "more", "image": "example.com/more:1"}));
     edit(
         &mut env,
         "olm",
         json!({"template": {"spec": {"containers": containers}}}),
-        fields,
     );
     let names = |env: &TestEnv| {
         let all = deployment(env)["spec"]["template"]["spec"]["containers"]
@@ -112,7 +257,7 @@ fn what_patches_own_goes_with_the_version_that_had_it() {
             .map(|one| one["name"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(names(&env).len(), 2);
+    assert_eq!(names(&env).len(), 3);
     env.edit(
         "ClusterServiceVersion",
         "ns",
@@ -121,28 +266,21 @@ fn what_patches_own_goes_with_the_version_that_had_it() {
     );
     env.settle_for(10);
     succeeded(&env, "a");
-    assert_eq!(names(&env).len(), 1, "{:?}", names(&env));
+    assert_eq!(names(&env).len(), 2, "{:?}", names(&env));
 }
 
 #[test]
 fn replicas_and_restarts_are_left_alone() {
     let mut env = installed();
-    edit(&mut env, "hpa", json!({"replicas": 3}), json!({"f:replicas": {}}));
+    edit(&mut env, "hpa", json!({"replicas": 3}));
     assert_eq!(deployment(&env)["spec"]["replicas"], 3);
     let restarted = json!({"kubectl.kubernetes.io/restartedAt": "now"});
-    let fields =
-        json!({"f:template": {"f:metadata": {"f:annotations": {"f:kubectl.kubernetes.io/restartedAt": {}}}}});
     edit(
         &mut env,
         "kubectl-rollout",
         json!({"template": {"metadata": {"annotations": restarted}}}),
-        fields,
     );
     let annotations = &deployment(&env)["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(annotations["kubectl.kubernetes.io/restartedAt"], "now");
-    let applied = env
-        .writes
-        .iter()
-        .filter(|write| write.starts_with("apply Deployment"));
-    assert_eq!(applied.count(), 0, "{:#?}", env.writes);
+    assert_eq!(applied(&env), 0, "{:#?}", env.writes);
 }

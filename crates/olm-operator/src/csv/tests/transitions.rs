@@ -193,7 +193,7 @@ fn annotations_edited_on_the_pods_are_put_back() {
     let wrong =
         json!({"spec": {"template": {"metadata": {"annotations": {"capabilities": "Deep Insights"}}}}});
     env.edit("Deployment", "ns", "demo", wrong);
-    env.settle();
+    env.settle_for(2);
     let annotations =
         &env.get("Deployment", "ns", "demo").unwrap()["spec"]["template"]["metadata"]["annotations"];
     assert_eq!(annotations["capabilities"], "Basic Install");
