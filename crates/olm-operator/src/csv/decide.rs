@@ -22,6 +22,7 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
 
 use crate::csv::{
+    changeover,
     decide::{
         gates::Gate,
         transitions::{PhaseStep, Position, Stage, Transition, Verdict, single_step, walk},
@@ -87,6 +88,16 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             (plan, verdict)
         }
     }
+}
+
+/// True when a round that sees this installs: then what serves without a certificate gets one. That there is none yet changes nothing of
+/// the way there.
+pub(crate) fn installs(observed: &Observed, now: Timestamp) -> bool {
+    let (_, verdict) = decide(observed, now);
+    let is_install = |transition: &Transition| transition.phase == Phase::InstallReady;
+    let gets_there = verdict.stage == Stage::Install || verdict.transitions.iter().any(is_install);
+    // Until Deployments have made way for others nothing else is written.
+    gets_there && changeover::pending(observed).is_empty()
 }
 
 /// What becomes of rights beyond the namespace, webhooks and APIs while a gate is closed.

@@ -101,7 +101,7 @@ impl Reader {
         }
         observed.proxy = self.stores.proxy.variables().await;
         serving::avoid_strangers(observed, &self.client).await?;
-        serving::inspect(observed, &self.certificates, now)?;
+        serving::inspect(observed, now);
         self.read_served(observed).await?;
         if let Ok(strategy) = observed.strategy.clone() {
             self.read_accounts(observed, &strategy, observed.plan_grace(now).is_some())
@@ -123,7 +123,7 @@ impl Reader {
                 Err(error) => tracing::debug!(%error, "why pods do not run could not be read"),
             }
         }
-        Ok(())
+        serving::issue(observed, &self.certificates, now)
     }
 
     async fn read_served(&self, observed: &mut Observed) -> Result<(), ObserveError> {

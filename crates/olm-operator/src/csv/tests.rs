@@ -2,6 +2,7 @@
 
 mod any_csv;
 mod api_services;
+mod certificates;
 mod changeover;
 mod conversions;
 mod decisions;

@@ -75,14 +75,10 @@ pub(crate) fn certificate_of(observed: &Observed, deployment: &str) -> Option<Se
 
 /// A stored certificate is about to end; why, for people.
 pub(crate) fn needs_rotation(observed: &Observed) -> Option<&str> {
-    observed
-        .serving
-        .issued
-        .values()
-        .find_map(|(unfit, _)| match unfit {
-            Unfit::Due(text) => Some(text.as_str()),
-            Unfit::Broken(_) => None,
-        })
+    observed.serving.unfit.values().find_map(|unfit| match unfit {
+        Unfit::Due(text) => Some(text.as_str()),
+        Unfit::Broken(_) => None,
+    })
 }
 
 /// How long until a certificate has to be looked at again; `None` without certificates.
@@ -230,7 +226,7 @@ fn place(object: &Value) -> Place {
 /// Everything as it should be, by its place. Of a definition nobody hands back what it says.
 pub(crate) fn components(observed: &Observed) -> BTreeMap<Place, Component> {
     let secrets = observed.serving.endpoints.iter().filter_map(|endpoint| {
-        let (_, issued) = observed.serving.issued.get(&endpoint.deployment)?;
+        let issued = observed.serving.issued.get(&endpoint.deployment)?;
         Some(objects::secret(
             &observed.csv,
             endpoint,
@@ -268,7 +264,7 @@ fn problem_of(observed: &Observed, component: &Component) -> Option<String> {
 
 fn secret_problem(observed: &Observed, endpoint: &Endpoint) -> Option<String> {
     let name = endpoint.secret();
-    if let Some((unfit, _)) = observed.serving.issued.get(&endpoint.deployment) {
+    if let Some(unfit) = observed.serving.unfit.get(&endpoint.deployment) {
         return Some(format!(
             "the certificate in Secret {name} does not serve: {}",
             unfit.reason()
@@ -285,7 +281,7 @@ fn is_owned(observed: &Observed, secret: &ServingSecret) -> bool {
 /// A new certificate; or, for one that serves, the mark that it is this ClusterServiceVersion's, too. It keeps its other owners:
 /// whichever of them stays has it.
 fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
-    if let Some((_, issued)) = observed.serving.issued.get(&endpoint.deployment) {
+    if let Some(issued) = observed.serving.issued.get(&endpoint.deployment) {
         let Component { target, object } =
             objects::secret(&observed.csv, endpoint, &certificate::ca_hash(&issued.ca));
         return Some(Action::ApplySecret {

@@ -1,4 +1,4 @@
-//! What the stores tell of certificates and of what leads to them, and the making of certificates that are lacking.
+//! What the stores tell of certificates and of what leads to them, and the making of certificates that a round is going to write.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use crate::{
     csv::{
+        decide,
         observed::Observed,
         serving::{
             api_service,
@@ -292,41 +293,55 @@ fn is_owned_alone<K: Resource>(object: &K, uid: &str) -> bool {
         && owners.all(|owner| owner.uid == uid)
 }
 
-/// Looks at the certificates, and has those made that are lacking.
-///
-/// # Errors
-/// When none can be made.
-pub(super) fn inspect(
-    observed: &mut Observed,
-    maker: &CertificateMaker,
-    now: Timestamp,
-) -> Result<(), ObserveError> {
+/// Looks at the certificates.
+pub(super) fn inspect(observed: &mut Observed, now: Timestamp) {
     if matches!(observed.csv.phase(), Phase::Replacing | Phase::Deleting) {
         // Its successor sees to them.
-        return Ok(());
+        return;
     }
     let namespace = observed.namespace().to_owned();
     let Serving {
         endpoints,
         secrets,
         valid,
-        issued,
+        unfit,
         ..
     } = &mut observed.serving;
     for endpoint in endpoints {
-        let hosts = endpoint.hosts(&namespace);
         let deployment = endpoint.deployment.clone();
-        match inspect_secret(secrets.get(&deployment).map(AsRef::as_ref), &hosts, now) {
-            Ok(validity) => {
-                valid.insert(deployment, validity);
-            }
-            Err(unfit) => {
-                let made = maker.issue(&hosts, now).map_err(|error| {
-                    ObserveError::read(format!("a new certificate for {}", endpoint.service()), error)
-                })?;
-                issued.insert(deployment, (unfit, made));
-            }
+        let secret = secrets.get(&deployment).map(AsRef::as_ref);
+        match inspect_secret(secret, &endpoint.hosts(&namespace), now) {
+            Ok(validity) => drop(valid.insert(deployment, validity)),
+            Err(why) => drop(unfit.insert(deployment, why)),
         }
+    }
+}
+
+/// Has the certificates made that are lacking, if this round is going to write them; to be called when all else is observed. Keys cost
+/// more than the rest of a round, and a ClusterServiceVersion can wait for hours, with a round for everything that happens around it.
+///
+/// # Errors
+/// When none can be made.
+pub(super) fn issue(
+    observed: &mut Observed,
+    maker: &CertificateMaker,
+    now: Timestamp,
+) -> Result<(), ObserveError> {
+    if observed.serving.unfit.is_empty() || !decide::installs(observed, now) {
+        return Ok(());
+    }
+    let namespace = observed.namespace().to_owned();
+    let Serving {
+        endpoints,
+        unfit,
+        issued,
+        ..
+    } = &mut observed.serving;
+    for endpoint in endpoints.iter().filter(|one| unfit.contains_key(&one.deployment)) {
+        let made = maker.issue(&endpoint.hosts(&namespace), now).map_err(|error| {
+            ObserveError::read(format!("a new certificate for {}", endpoint.service()), error)
+        })?;
+        issued.insert(endpoint.deployment.clone(), made);
     }
     Ok(())
 }

@@ -29,8 +29,10 @@ pub(crate) struct Serving {
     pub(crate) unused: Vec<(Target, Option<String>)>,
     /// When the certificates that serve were made and when they end, by Deployment.
     pub(crate) valid: BTreeMap<String, Validity>,
-    /// Why other certificates do not serve, and what is to take their place, by Deployment.
-    pub(crate) issued: BTreeMap<String, (Unfit, Issued)>,
+    /// Why other certificates do not serve, by Deployment.
+    pub(crate) unfit: BTreeMap<String, Unfit>,
+    /// What is to take the place of these, by Deployment; made for a round that installs, and none for any other.
+    pub(crate) issued: BTreeMap<String, Issued>,
     /// Webhook configurations, APIServices and bindings for their servers with the owner labels of the ClusterServiceVersion, and
     /// their uid.
     pub(crate) labelled: Vec<(Target, Option<String>)>,
@@ -44,7 +46,7 @@ impl Serving {
     /// The CA that pods of a Deployment are to serve with, as PEM; `None` when nobody has made one yet.
     pub(crate) fn ca(&self, deployment: &str) -> Option<&str> {
         match self.issued.get(deployment) {
-            Some((_, issued)) => Some(&issued.ca),
+            Some(issued) => Some(&issued.ca),
             None if self.valid.contains_key(deployment) => self.stored_ca(deployment),
             None => None,
         }
