@@ -19,6 +19,8 @@ pub(crate) struct Sibling {
     pub(crate) owned_crds: BTreeSet<String>,
     /// Names of the CustomResourceDefinitions whose objects it converts.
     pub(crate) converted_crds: BTreeSet<String>,
+    /// Names of the Services in front of what it describes.
+    pub(crate) services: BTreeSet<String>,
     /// It is being deleted.
     pub(crate) is_deleting: bool,
     pub(crate) created: Option<Timestamp>,

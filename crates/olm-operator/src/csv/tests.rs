@@ -19,6 +19,7 @@ mod proxy;
 mod refusals;
 mod requirements;
 mod rights;
+mod service_names;
 mod serving;
 mod status;
 mod transitions;

@@ -24,7 +24,11 @@ use olm_runtime::{
     store::{Change, NewsItem},
 };
 
-use crate::{csv::requirements::api_service_name, operator_group, owner, stores::CustomResourceDefinition};
+use crate::{
+    csv::{requirements::api_service_name, serving::endpoint},
+    operator_group, owner,
+    stores::CustomResourceDefinition,
+};
 
 /// A set of keys.
 pub(crate) type Keys = BTreeSet<NamespacedName>;
@@ -40,7 +44,8 @@ fn select(csvs: &Csvs, test: impl Fn(&ClusterServiceVersion) -> bool) -> Keys {
 }
 
 /// A ClusterServiceVersion itself; its predecessor and successors, and those that own one of its
-/// CustomResourceDefinitions or name one of its Deployments, when its phase, its chain or its existence changed.
+/// CustomResourceDefinitions or name one of its Deployments or Services, when its phase, its chain, its Deployments or its existence
+/// changed.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>, in_namespace: &Csvs) -> Keys {
     let own = change.object();
     let mut keys = Keys::from([key(own)]);
@@ -49,19 +54,20 @@ pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>, in_namespace: &Csvs
         && old.spec.replaces == new.spec.replaces
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && owned_crds(old).eq(owned_crds(new))
+        && deployments(old).eq(deployments(new))
     {
         return keys;
     }
     let name = own.name_any();
     let owned: BTreeSet<&str> = change.versions().flat_map(|csv| owned_crds(csv)).collect();
-    let deployed: BTreeSet<&str> = change.versions().flat_map(|csv| deployments(csv)).collect();
+    let deployed: BTreeSet<String> = change.versions().flat_map(|csv| services(csv)).collect();
     keys.extend(select(in_namespace, |csv| {
         csv.spec.replaces() == Some(name.as_str())
             || change
                 .versions()
                 .any(|version| version.spec.replaces() == Some(csv.name_any().as_str()))
             || owned_crds(csv).any(|crd| owned.contains(crd))
-            || deployments(csv).any(|name| deployed.contains(name))
+            || services(csv).any(|name| deployed.contains(&name))
     }));
     keys
 }
@@ -76,6 +82,11 @@ fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
         .deployments()
         .iter()
         .map(|entry| entry.name.as_str())
+}
+
+/// Names of the Services its Deployments would have; those of two Deployments can be one.
+fn services(csv: &ClusterServiceVersion) -> impl Iterator<Item = String> {
+    deployments(csv).map(endpoint::service_name)
 }
 
 /// An object made for ClusterServiceVersions: those named by owner references and owner labels, before or now.

@@ -69,7 +69,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     {
         return PhaseStep::go(conflict).with_requirements(rows);
     }
-    if let Some(conflict) = super::pending::taken_deployment(observed) {
+    if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict).with_requirements(rows);
     }
     let step = components(observed, cause).with_requirements(rows);

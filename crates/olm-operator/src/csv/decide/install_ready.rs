@@ -16,7 +16,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
-    if let Some(conflict) = super::pending::taken_deployment(observed) {
+    if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);
     }
     if let Some(error) = super::unusable_config(observed) {

@@ -23,7 +23,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(step) = super::pending::unreadable_strategy(observed) {
         return step;
     }
-    if let Some(conflict) = super::pending::taken_deployment(observed) {
+    if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);
     }
     if super::unusable_config(observed).is_some() {

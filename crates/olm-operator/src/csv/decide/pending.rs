@@ -174,15 +174,16 @@ pub(super) fn invalid_strategy(error: &str) -> Transition {
     Transition::new(Phase::Failed, reason::INVALID_INSTALL_STRATEGY, message)
 }
 
-/// A Deployment of the strategy that belongs to another ClusterServiceVersion: nothing is written over it.
-pub(super) fn taken_deployment(observed: &Observed) -> Option<Transition> {
-    let (deployment, other) = install::taken(observed)?;
-    let message = format!("Deployment {deployment} belongs to ClusterServiceVersion {other}");
+/// A Deployment of the strategy, or a Service in front of one, that belongs to another ClusterServiceVersion: nothing is written over it.
+pub(super) fn taken(observed: &Observed) -> Option<Transition> {
+    let deployment = install::taken(observed)
+        .map(|(name, other)| format!("Deployment {name} belongs to ClusterServiceVersion {other}"));
+    let message = deployment.or_else(|| serving::taken(observed))?;
     Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
 }
 
 /// A ClusterServiceVersion of the namespace, outside this one's replacement chain, that owns one of its
-/// CustomResourceDefinitions or has one of its Deployments; or anybody who has one of its APIServices.
+/// CustomResourceDefinitions or has one of its Deployments or Services; or anybody who has one of its APIServices.
 pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
     if let Some(message) = serving::availability::conflict(observed) {
         return Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message));
@@ -198,5 +199,5 @@ pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
         );
         Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
     });
-    crds.or_else(|| taken_deployment(observed))
+    crds.or_else(|| taken(observed))
 }

@@ -22,7 +22,7 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(step) = super::pending::unreadable_strategy(observed) {
         return step;
     }
-    if let Some(conflict) = super::pending::taken_deployment(observed) {
+    if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);
     }
     let Requirements {

@@ -20,8 +20,9 @@ use std::{
 };
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
 use kube::Resource;
-use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::plan::{Action, Guard, Target, to_value};
 use serde_json::{Value, json};
 
@@ -31,6 +32,7 @@ use crate::{
         install::serving::callers::{Caller, callers, callers_with, write},
         observed::Observed,
         rbac::objects::identity,
+        replacement::{self, Sibling},
         serving::{
             api_service,
             certificate::{self, Unfit, Validity},
@@ -55,6 +57,45 @@ pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strate
     rules::check(csv)
         .and_then(|()| endpoint::check(csv, strategy))
         .err()
+}
+
+/// Why the first Service that is wanted is another ClusterServiceVersion's, for people: dots and dashes make one name of two Deployments'.
+/// Those of the replacement chain hand theirs over.
+///
+/// Whoever owns it has it; while there is none, whoever installs or runs already.
+pub(crate) fn taken(observed: &Observed) -> Option<String> {
+    let serving = &observed.serving;
+    let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
+    let rivals: Vec<&Sibling> = observed
+        .siblings
+        .iter()
+        .filter(|sibling| !sibling.is_deleting && !chain.contains(sibling.name.as_str()))
+        .collect();
+    serving.endpoints.iter().find_map(|endpoint| {
+        let service = endpoint.service();
+        let live = serving.live(&Target::of::<Service>(observed.namespace(), &service));
+        let has = |sibling: &&&Sibling| {
+            sibling.services.contains(&service)
+                && live.map_or_else(|| is_at_it(sibling), |live| is_owned_by(live, &sibling.uid))
+        };
+        let other = rivals.iter().find(has)?;
+        Some(format!(
+            "Service {service} of Deployment {} belongs to ClusterServiceVersion {}",
+            endpoint.deployment, other.name
+        ))
+    })
+}
+
+fn is_at_it(sibling: &Sibling) -> bool {
+    matches!(
+        sibling.phase,
+        Phase::InstallReady | Phase::Installing | Phase::Succeeded
+    )
+}
+
+fn is_owned_by(object: &Value, uid: &str) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
 }
 
 /// The certificate that the pods of a Deployment are to serve with; `None` when they do not serve.

@@ -24,7 +24,7 @@ use crate::{
         observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, PlannedRbac, Rbac},
         replacement::Sibling,
         requirements,
-        serving::conversion,
+        serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
@@ -217,6 +217,7 @@ pub(super) fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Si
             converted_crds: conversion::conversions(csv)
                 .map(|(_, crd)| crd.to_owned())
                 .collect(),
+            services: endpoint::services(csv),
             is_deleting: csv.metadata.deletion_timestamp.is_some(),
             created: csv.creation_timestamp().map(|time| time.0),
         })

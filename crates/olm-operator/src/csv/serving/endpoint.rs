@@ -129,6 +129,13 @@ fn bindings(csv: &ClusterServiceVersion) -> impl Iterator<Item = Binding<'_>> {
     webhooks.chain(apis)
 }
 
+/// Names of the Services in front of what a ClusterServiceVersion describes.
+pub(crate) fn services(csv: &ClusterServiceVersion) -> BTreeSet<String> {
+    bindings(csv)
+        .map(|binding| service_name(binding.deployment))
+        .collect()
+}
+
 /// Why nothing can stand in front of the Deployments that descriptions name; for people.
 pub(crate) fn check(csv: &ClusterServiceVersion, strategy: &Strategy) -> Result<(), String> {
     let names = strategy.deployments.iter().map(|entry| entry.name.as_str());
