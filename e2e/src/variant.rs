@@ -8,6 +8,8 @@ use xtask::catalog::{Bundle, Entry, Package};
 use xtask::oci_layout::{self, ImageConfig, LayerFile};
 use xtask::{manifest, workspace};
 
+use crate::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
+
 /// What the demo operator's bundle is a variant of.
 const ORIGINAL: &str = "e2e/demo-operator/bundles/1.0.0";
 /// File of the bundle with the ClusterServiceVersion.
@@ -35,6 +37,44 @@ impl Variant {
             name: name.to_owned(),
             folder: folder.to_owned(),
         })
+    }
+
+    /// Makes the variant `name`, after `change`, and publishes it in a catalog of its own. Returns the catalog's image, too.
+    ///
+    /// # Errors
+    /// When `change` fails, or opm or the registry refuses something.
+    pub fn publish(
+        name: &str,
+        change: impl FnOnce(&Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<(Self, String)> {
+        let lab = Lab::shared()?;
+        // Its operator's image comes with the demo.
+        lab.demo_catalog()?;
+        let variant = Self::new(name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
+        change(&variant)?;
+        let catalog = format!("olm.local/{name}-catalog:v1");
+        lab.publish(name, &[variant.package(&variant.image("v1"))], &catalog)?;
+        Ok((variant, catalog))
+    }
+
+    /// Publishes the variant `name`, after `change`, and writes catalog, group with these `targets` (none: all namespaces) and
+    /// Subscription into `namespace`.
+    ///
+    /// # Errors
+    /// Those of publishing it, and when the API server refuses an object.
+    pub fn install(
+        name: &str,
+        namespace: &Namespace<'_>,
+        targets: &[&str],
+        change: impl FnOnce(&Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let (variant, catalog) = Self::publish(name, change)?;
+        namespace.apply(&[
+            catalog_source("catalog", &catalog),
+            operator_group("group", targets),
+            subscription("wanted", name, "stable", "catalog", namespace.name()),
+        ])?;
+        Ok(variant)
     }
 
     /// A copy in `folder` to make faults in.

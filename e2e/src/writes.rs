@@ -4,64 +4,8 @@
 //! beside the work, and nothing depends on them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::Path;
 
-use anyhow::Context as _;
-use xtask::cluster::audit::AuditEvent;
-
-/// Start of the user names of OLM's programs.
-const ACCOUNTS: &str = "system:serviceaccount:olm:";
-
-/// The audit log from some moment on.
-#[derive(Debug)]
-pub struct AuditTail {
-    log: File,
-    /// The start of a line that is still being written.
-    partial: Vec<u8>,
-}
-
-impl AuditTail {
-    /// Begins at the log's end.
-    ///
-    /// # Errors
-    /// When the log cannot be read.
-    pub fn from_now(log: &Path) -> anyhow::Result<Self> {
-        let mut file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
-        file.seek(SeekFrom::End(0))?;
-        Ok(Self {
-            log: file,
-            partial: Vec::new(),
-        })
-    }
-
-    /// What OLM's programs asked since the last look.
-    ///
-    /// # Errors
-    /// When the log cannot be read or a line of it is not an event.
-    pub fn read(&mut self) -> anyhow::Result<Vec<AuditEvent>> {
-        self.log
-            .read_to_end(&mut self.partial)
-            .context("cannot read the audit log")?;
-        let complete = self
-            .partial
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        let rest = self.partial.split_off(complete);
-        let text = std::mem::replace(&mut self.partial, rest);
-        parse(&String::from_utf8_lossy(&text))
-    }
-}
-
-/// Lines of others are not even parsed: the reader is to be quick.
-fn parse(text: &str) -> anyhow::Result<Vec<AuditEvent>> {
-    text.lines()
-        .filter(|line| line.contains(ACCOUNTS))
-        .map(|line| serde_json::from_str(line).with_context(|| format!("not an audit event: {line}")))
-        .collect()
-}
+use xtask::cluster::audit::{AuditEvent, OLM_ACCOUNTS};
 
 /// Writes for one namespace, by program.
 #[derive(Debug, Clone)]
@@ -95,7 +39,7 @@ impl Writes {
 
     /// Takes notice of an event; returns the program when the event is one of its writes for the namespace.
     pub fn note(&mut self, event: &AuditEvent) -> Option<String> {
-        let program = event.user.username.strip_prefix(ACCOUNTS)?;
+        let program = event.user.username.strip_prefix(OLM_ACCOUNTS)?;
         let object = event
             .object_ref
             .as_ref()
@@ -131,36 +75,12 @@ impl Writes {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
 
     fn line(program: &str, verb: &str, resource: &str, namespace: &str, name: &str, code: u16) -> String {
         format!(
-            r#"{{"auditID":"1","stage":"ResponseComplete","requestURI":"/x/{namespace}","verb":"{verb}","user":{{"username":"{ACCOUNTS}{program}"}},"objectRef":{{"resource":"{resource}","namespace":"{namespace}","name":"{name}"}},"responseStatus":{{"code":{code}}},"requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z"}}"#
+            r#"{{"auditID":"1","stage":"ResponseComplete","requestURI":"/x/{namespace}","verb":"{verb}","user":{{"username":"{OLM_ACCOUNTS}{program}"}},"objectRef":{{"resource":"{resource}","namespace":"{namespace}","name":"{name}"}},"responseStatus":{{"code":{code}}},"requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z"}}"#
         ) + "\n"
-    }
-
-    #[test]
-    fn only_complete_lines_of_our_programs_are_read() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let mut log = file.reopen().unwrap();
-        log.write_all(line("a", "create", "pods", "n", "old", 201).as_bytes())
-            .unwrap();
-        let mut tail = AuditTail::from_now(file.path()).unwrap();
-        assert!(tail.read().unwrap().is_empty());
-
-        let next = line("a", "create", "pods", "n", "new", 201);
-        let (first, second) = next.split_at(40);
-        log.write_all(b"{\"user\":{\"username\":\"kubernetes-admin\"}}\n")
-            .unwrap();
-        log.write_all(first.as_bytes()).unwrap();
-        assert!(tail.read().unwrap().is_empty());
-        log.write_all(second.as_bytes()).unwrap();
-        let events = tail.read().unwrap();
-        assert_eq!(events.len(), 1);
-        assert_eq!(events[0].object_ref.as_ref().unwrap().name, "new");
-        assert!(tail.read().unwrap().is_empty());
     }
 
     #[test]
@@ -182,7 +102,7 @@ mod tests {
         ];
         let mut writes = Writes::of("n1");
         for (text, expected) in rows {
-            let event = parse(&text).unwrap().remove(0);
+            let event = serde_json::from_str(&text).unwrap();
             assert_eq!(writes.note(&event).is_some(), expected, "{text}");
         }
         assert_eq!(

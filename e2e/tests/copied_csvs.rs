@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use e2e::lab::{Lab, Namespace, operator_group};
-use e2e::writes::AuditTail;
 use serde_json::{Value, json};
+use xtask::cluster::audit::{AuditEvent, AuditTail};
 use xtask::kubectl::text;
 
 const COPIES: usize = 50;
@@ -57,11 +57,7 @@ impl Stage<'_> {
     /// namespaces are left out.
     fn writes(&mut self) -> anyhow::Result<Vec<String>> {
         std::thread::sleep(LOGGED);
-        let events = self
-            .log
-            .read()?
-            .into_iter()
-            .filter(xtask::cluster::audit::AuditEvent::is_write);
+        let events = self.log.read()?.into_iter().filter(AuditEvent::is_write);
         let of_copies = events.filter_map(|event| {
             let object = event.object_ref.as_ref()?;
             let is_copy = object.resource == "clusterserviceversions"
@@ -92,7 +88,7 @@ fn copies_are_made_kept_and_collected_at_two_requests_each() -> anyhow::Result<(
     let mut stage = Stage {
         lab,
         namespace: lab.namespace("copies")?,
-        log: AuditTail::from_now(&lab.cluster().audit_log())?,
+        log: AuditTail::of_olm(&lab.cluster().audit_log())?,
     };
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     let began = Instant::now();

@@ -18,9 +18,10 @@ use e2e::demo::{FIRST, SECOND, install};
 use e2e::lab::{Lab, Namespace};
 use e2e::normalise::{State, differences, normalise};
 use e2e::operator::Operator;
-use e2e::writes::{AuditTail, Writes};
+use e2e::writes::Writes;
 use olm_testing::long;
 use serde_json::{Value, json};
+use xtask::cluster::audit::AuditTail;
 use xtask::deploy::OPERATORS;
 use xtask::kubectl::text;
 
@@ -276,7 +277,7 @@ impl Bench {
             written: BTreeMap::new(),
             failed: None,
         });
-        let tail = AuditTail::from_now(&self.lab.cluster().audit_log())?;
+        let tail = AuditTail::of_olm(&self.lab.cluster().audit_log())?;
         let over = AtomicBool::new(false);
         let outcome = thread::scope(|scope| {
             scope.spawn(|| watch(tail, &operators, kills, &seen, &over));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
 use e2e::variant::Variant;
-use e2e::writes::AuditTail;
 use serde_json::{Value, json};
+use xtask::cluster::audit::AuditTail;
 use xtask::kubectl::text;
 
 /// How long nothing may happen before it counts as not happening: longer than any wait of OLM's that a trial could end.
@@ -249,19 +249,8 @@ fn a_user_who_only_creates_csvs_gets_no_rights_made() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs a variant of the demo operator from a catalog of its own.
 fn install(name: &str, namespace: &Namespace<'_>, targets: &[&str]) -> anyhow::Result<Variant> {
-    let lab = Lab::shared()?;
-    lab.demo_catalog()?;
-    let variant = Variant::new(name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
-    let catalog = format!("olm.local/{name}-catalog:v1");
-    lab.publish(name, &[variant.package(&variant.image("v1"))], &catalog)?;
-    namespace.apply(&[
-        catalog_source("catalog", &catalog),
-        operator_group("group", targets),
-        subscription("wanted", name, "stable", "catalog", namespace.name()),
-    ])?;
-    Ok(variant)
+    Variant::install(name, namespace, targets, |_| Ok(()))
 }
 
 #[test]
@@ -399,9 +388,7 @@ fn a_user_who_writes_catalogs_and_subscriptions_gets_no_more_than_the_groups_acc
         scoped(&namespace, targets)?;
         let before = grants(&namespace)?;
         // The user's own catalog: the operator asks for rights on namespaces in the whole cluster.
-        let variant = Variant::new(&name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
-        let catalog = format!("olm.local/{name}-catalog:v1");
-        lab.publish(&name, &[variant.package(&variant.image("v1"))], &catalog)?;
+        let (variant, catalog) = Variant::publish(&name, |_| Ok(()))?;
         let olm = rule(
             "operators.coreos.com",
             &["subscriptions", "catalogsources"],
@@ -555,7 +542,7 @@ fn a_global_group_that_is_narrowed_takes_rights_back_only_after_their_counterpar
         "configmaps",
         target.name()
     )?);
-    let mut tail = AuditTail::from_now(&lab.cluster().audit_log())?;
+    let mut tail = AuditTail::of_olm(&lab.cluster().audit_log())?;
     namespace.apply(&[operator_group("group", &[namespace.name(), target.name()])])?;
     lab.kubectl()
         .wait("the promoted rights to go", Duration::from_secs(60), |_| {

@@ -1,7 +1,7 @@
 //! Operators that the API server calls: webhooks that refuse and change, versions that they convert, an API that they serve.
 //! Certificates, Services and the way back are OLM's.
 
-use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, operator_group, subscription};
+use e2e::lab::{Lab, Namespace, PATIENCE};
 use e2e::variant::{CSV_FILE, DEFINITION_FILE, Variant};
 use serde_json::{Value, json};
 use xtask::kubectl::text;
@@ -14,20 +14,12 @@ fn install(
     more: &str,
     change: impl FnOnce(&Variant) -> anyhow::Result<()>,
 ) -> anyhow::Result<Variant> {
-    let lab = Lab::shared()?;
-    lab.demo_catalog()?;
-    let variant = Variant::new(name, &lab.folder(&format!("{name}-bundle"))?.join("bundle"))?;
-    variant.edit(CSV_FILE, |text| {
-        text.replace("  install:\n", &format!("{more}  install:\n"))
+    let variant = Variant::install(name, namespace, targets, |variant| {
+        variant.edit(CSV_FILE, |text| {
+            text.replace("  install:\n", &format!("{more}  install:\n"))
+        })?;
+        change(variant)
     })?;
-    change(&variant)?;
-    let catalog = format!("olm.local/{name}-catalog:v1");
-    lab.publish(name, &[variant.package(&variant.image("v1"))], &catalog)?;
-    namespace.apply(&[
-        catalog_source("catalog", &catalog),
-        operator_group("group", targets),
-        subscription("wanted", name, "stable", "catalog", namespace.name()),
-    ])?;
     namespace.wait_for_phase(&variant.csv(), "Succeeded")?;
     Ok(variant)
 }

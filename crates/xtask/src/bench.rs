@@ -4,6 +4,7 @@
 mod catalogs;
 mod churn;
 mod copies;
+mod deployed;
 mod fairness;
 mod main_job;
 mod memory;

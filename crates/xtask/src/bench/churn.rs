@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::deployed::Deployed;
 use super::memory::{Peak, field, process_of};
 use crate::args::ChurnOptions;
 use crate::catalog::{Bundle, Entry, Opm, Package};
-use crate::cluster::{Cluster, UpOptions};
+use crate::cluster::Cluster;
 use crate::deploy::OPERATORS;
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
-use crate::{deploy, images, manifest, workspace};
+use crate::{images, manifest, workspace};
 
 const NAMESPACE: &str = "bench-churn";
 const CATALOG: &str = "olm.local/churn-catalog:latest";
@@ -47,35 +48,34 @@ struct Row {
 pub(super) fn run(options: &ChurnOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
-    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
-    let built = images::given_or_built(&progress)?;
-    built.load(&cluster, &progress)?;
-    let destination = Destination::Embedded(cluster.clone());
-    deploy::deploy(&destination, &built, None, &progress)?;
+    let deployed = Deployed::on(&options.cluster.name, images::given_or_built, &progress)?;
+    let Deployed {
+        cluster,
+        destination,
+        built,
+    } = &deployed;
     let names: Vec<String> = (0..=options.packages)
         .map(|number| format!("churn-{number:03}"))
         .collect();
     progress.stage(&format!("{} packages published", names.len()), || {
         publish(
-            &cluster,
+            cluster,
             &Opm::new(built.opm_program()),
             &built.opm_image(),
             &names,
         )
     })?;
-    progress.stage("operators started anew", || {
-        restart(&destination, &built, &progress)
-    })?;
-    progress.stage("catalog READY", || subscribe_catalog(&destination))?;
+    progress.stage("operators started anew", || deployed.restart(&progress))?;
+    progress.stage("catalog READY", || subscribe_catalog(destination))?;
     // What is used once for all belongs to before: code that was mapped, connections, the catalog's content.
     progress.stage("one package installed and removed", || {
-        turn(&destination, &names[..1])
+        turn(destination, &names[..1])
     })?;
     std::thread::sleep(SETTLE);
 
     let mut watched = Vec::new();
     for program in OPERATORS {
-        let process = process_of(&destination, program, "olm", &format!("app={program}"))?;
+        let process = process_of(destination, program, "olm", &format!("app={program}"))?;
         watched.push((
             program,
             field(&process, "RssAnon")?,
@@ -86,7 +86,7 @@ pub(super) fn run(options: &ChurnOptions) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let (_, rest) = names.split_at(1);
     for (number, batch) in rest.chunks(options.at_once.max(1)).enumerate() {
-        turn(&destination, batch)?;
+        turn(destination, batch)?;
         let done = (number * options.at_once + batch.len()).min(rest.len());
         if number % 10 == 9 {
             progress.note(&format!("{done} of {} installed and removed", rest.len()));
@@ -137,12 +137,6 @@ fn print(rows: &[Row], packages: usize) {
             row.program, row.before, row.peak, row.after
         );
     }
-}
-
-/// Pods with memory that is new.
-fn restart(destination: &Destination, built: &images::Built, progress: &Progress) -> anyhow::Result<()> {
-    destination.run(&["delete", "pods", "-n", "olm", "--all", "--wait=true"])?;
-    deploy::deploy(destination, built, None, progress)
 }
 
 fn subscribe_catalog(destination: &Destination) -> anyhow::Result<()> {

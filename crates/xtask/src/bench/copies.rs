@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::deployed::Deployed;
 use super::memory::{field, process_of};
 use crate::args::CopiesOptions;
-use crate::cluster::audit::AuditEvent;
-use crate::cluster::{Cluster, UpOptions};
+use crate::cluster::Cluster;
+use crate::cluster::audit::{AuditEvent, AuditTail};
+use crate::images;
 use crate::kubectl::Destination;
 use crate::progress::Progress;
-use crate::{deploy, images};
 
 const HOME: &str = "bench-copies";
 const PROGRAM: &str = "olm-operator";
@@ -48,21 +49,19 @@ struct Cost {
 pub(super) fn run(options: &CopiesOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
-    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
-    let built = images::given_or_built(&progress)?;
-    built.load(&cluster, &progress)?;
-    let destination = Destination::Embedded(cluster.clone());
-    deploy::deploy(&destination, &built, None, &progress)?;
+    let deployed = Deployed::on(&options.cluster.name, images::given_or_built, &progress)?;
+    let Deployed {
+        cluster, destination, ..
+    } = &deployed;
     progress.stage(&format!("{} namespaces made", options.namespaces), || {
-        make_namespaces(&destination, options.namespaces)
+        make_namespaces(destination, options.namespaces)
     })?;
-    destination.run(&["delete", "pods", "-n", "olm", "--all", "--wait=true"])?;
-    deploy::deploy(&destination, &built, None, &progress)?;
+    deployed.restart(&progress)?;
     let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": {"name": "global", "namespace": HOME}, "spec": {}});
     destination.apply(&[group])?;
     std::thread::sleep(QUIET);
-    let process = process_of(&destination, PROGRAM, "olm", &format!("app={PROGRAM}"))?;
+    let process = process_of(destination, PROGRAM, "olm", &format!("app={PROGRAM}"))?;
     let before = field(&process, "RssAnon")?;
 
     let copies = options.namespaces * options.operators;
@@ -71,11 +70,11 @@ pub(super) fn run(options: &CopiesOptions) -> anyhow::Result<ExitCode> {
         .collect();
     let made = progress.stage(&format!("{copies} copies made"), || {
         let objects: Vec<Value> = names.iter().map(|name| operator(name)).collect();
-        measured(&cluster, || destination.apply(&objects))
+        measured(cluster, || destination.apply(&objects))
     })?;
     let after = field(&process, "RssAnon")?;
     let changed = progress.stage(&format!("{copies} copies changed"), || {
-        measured(&cluster, || {
+        measured(cluster, || {
             let patch = r#"{"spec":{"displayName":"changed"}}"#;
             names.iter().try_for_each(|name| {
                 destination.run(&["patch", "csv", name, "-n", HOME, "--type", "merge", "-p", patch])?;
@@ -88,7 +87,7 @@ pub(super) fn run(options: &CopiesOptions) -> anyhow::Result<ExitCode> {
     print(options, copies, &made, &changed, [before, after, rest, peak]);
     progress.stage("removed", || {
         destination.run(&["delete", "namespace", HOME, "--wait=true"])?;
-        remove_namespaces(&destination, options.namespaces)
+        remove_namespaces(destination, options.namespaces)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -179,37 +178,36 @@ fn operator(name: &str) -> Value {
 
 /// Makes a change and waits until the operator writes no more.
 fn measured(cluster: &Cluster, change: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Cost> {
-    let before = cluster.audit_events()?.len();
+    // Whoever asked for the change is in the log with the ClusterServiceVersions.
+    let mut log = AuditTail::from_now(&cluster.audit_log(), |line| {
+        line.contains(ACCOUNT) || line.contains("clusterserviceversions")
+    })?;
     let clock = Instant::now();
     change()?;
-    let mut known = 0;
+    let (mut asked, mut ours) = (None, Vec::new());
     let mut last_news = Instant::now();
-    let events = loop {
+    while last_news.elapsed() < QUIET {
         anyhow::ensure!(
             clock.elapsed() < PATIENCE,
             "the operator still writes after {PATIENCE:?}"
         );
         std::thread::sleep(Duration::from_secs(2));
-        let events = ours(cluster, before)?;
-        if events.len() != known {
-            known = events.len();
-            last_news = Instant::now();
-        } else if last_news.elapsed() >= QUIET {
-            break events;
+        for event in log.read()? {
+            if is_ours(&event) {
+                ours.push(event);
+                last_news = Instant::now();
+            } else if asked.is_none() && event.user.username != ACCOUNT && concerns(&event, HOME) {
+                asked = Some(event);
+            }
         }
-    };
-    let all = cluster.audit_events()?;
-    let asked = all
-        .iter()
-        .skip(before)
-        .find(|event| event.user.username != ACCOUNT && concerns(event, HOME));
-    let began = seconds(asked.context("the change is not in the audit log")?)?;
-    let last = events.iter().rfind(|event| event.is_write());
+    }
+    let began = seconds(&asked.context("the change is not in the audit log")?)?;
+    let last = ours.iter().rfind(|event| event.is_write());
     let last = seconds(last.context("nothing was written")?)?;
     Ok(Cost {
         took: Duration::from_secs_f64((last - began).rem_euclid(DAY)),
-        requests: events.len(),
-        writes: events.iter().filter(|event| event.is_write()).count(),
+        requests: ours.len(),
+        writes: ours.iter().filter(|event| event.is_write()).count(),
     })
 }
 
@@ -233,18 +231,14 @@ fn seconds(event: &AuditEvent) -> anyhow::Result<f64> {
     Ok((hours * 60.0 + minutes) * 60.0 + seconds)
 }
 
-/// What the operator asked since event `before`; watches and Events left out.
-fn ours(cluster: &Cluster, before: usize) -> anyhow::Result<Vec<AuditEvent>> {
-    let events = cluster.audit_events()?.into_iter().skip(before);
-    let ours = events.filter(|event| {
-        let resource = event
-            .object_ref
-            .as_ref()
-            .map_or("", |object| object.resource.as_str());
-        event.user.username == ACCOUNT
-            && event.stage == "ResponseComplete"
-            && event.verb != "watch"
-            && resource != "events"
-    });
-    Ok(ours.collect())
+/// Whether the operator asked it; watches and Events left out.
+fn is_ours(event: &AuditEvent) -> bool {
+    let resource = event
+        .object_ref
+        .as_ref()
+        .map_or("", |object| object.resource.as_str());
+    event.user.username == ACCOUNT
+        && event.stage == "ResponseComplete"
+        && event.verb != "watch"
+        && resource != "events"
 }

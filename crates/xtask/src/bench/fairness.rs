@@ -5,11 +5,11 @@ use std::process::{ExitCode, Output};
 
 use anyhow::{Context as _, bail};
 
+use super::deployed::Deployed;
 use crate::args::ClusterName;
-use crate::cluster::{CLUSTER_VARIABLE, Cluster, UpOptions};
-use crate::kubectl::Destination;
+use crate::cluster::CLUSTER_VARIABLE;
 use crate::progress::Progress;
-use crate::{deploy, images, workspace};
+use crate::{images, workspace};
 
 /// The test, and how the line begins that it prints.
 const TEST: &str = "fairness";
@@ -24,11 +24,8 @@ const GOAL: f64 = 2.0;
 pub(super) fn run(cluster: &ClusterName) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
-    let cluster = Cluster::up(&cluster.name, UpOptions::default(), &progress)?;
-    let built = images::given_or_built(&progress)?;
-    built.load(&cluster, &progress)?;
-    deploy::deploy(&Destination::Embedded(cluster.clone()), &built, None, &progress)?;
-    let images = built.note()?;
+    let deployed = Deployed::on(&cluster.name, images::given_or_built, &progress)?;
+    let images = deployed.built.note()?;
     let output = progress.stage("an install, and another beside a busy namespace", || {
         workspace::cargo()
             .args([
@@ -40,7 +37,7 @@ pub(super) fn run(cluster: &ClusterName) -> anyhow::Result<ExitCode> {
                 "--",
                 "--nocapture",
             ])
-            .env(CLUSTER_VARIABLE, cluster.name())
+            .env(CLUSTER_VARIABLE, deployed.cluster.name())
             .env(images::VARIABLE, images)
             .output()
             .context("cannot run cargo")

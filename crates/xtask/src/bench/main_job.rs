@@ -9,14 +9,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::deployed::Deployed;
 use super::memory::{field, process_of};
 use crate::args::BenchOptions;
 use crate::catalog::Opm;
-use crate::cluster::{Cluster, UpOptions};
+use crate::cluster::Cluster;
+use crate::cluster::audit::{AuditEvent, AuditTail};
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
 use crate::watch::{Sighting, Sightings};
-use crate::{demo, deploy, images};
+use crate::{demo, images};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Accounts whose requests count.
@@ -46,11 +48,12 @@ struct Run {
 pub(super) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
-    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
-    let built = images::build(images::Profile::Release, &progress)?;
-    built.load(&cluster, &progress)?;
-    let destination = Destination::Embedded(cluster.clone());
-    deploy::deploy(&destination, &built, None, &progress)?;
+    let shipped = |progress: &Progress| images::build(images::Profile::Release, progress);
+    let Deployed {
+        cluster,
+        destination,
+        built,
+    } = Deployed::on(&options.cluster.name, shipped, &progress)?;
     demo::publish(
         &Opm::new(built.opm_program()),
         &built.opm_image(),
@@ -86,7 +89,7 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
     let sightings = Sightings::start(destination, namespace, &kinds)?;
     // Watches need a moment to stand before what they are to see happens.
     std::thread::sleep(Duration::from_secs(2));
-    let before = cluster.audit_events()?.len();
+    let mut log = AuditTail::of_olm(&cluster.audit_log())?;
 
     let mut objects: Vec<Value> = demo::user_objects("Automatic")
         .into_iter()
@@ -135,20 +138,9 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
     })?;
     // What follows Succeeded (the Subscription's last status) belongs to the job.
     std::thread::sleep(Duration::from_secs(3));
-    let after = cluster.audit_events()?;
-    let settled = after.len();
-    let ours: Vec<_> = after
-        .into_iter()
-        .skip(before)
-        .filter(|event| ACCOUNTS.contains(&event.user.username.as_str()) && counts(event))
-        .collect();
+    let ours: Vec<_> = log.read()?.into_iter().filter(counts).collect();
     std::thread::sleep(Duration::from_secs(10));
-    let at_rest = cluster
-        .audit_events()?
-        .into_iter()
-        .skip(settled)
-        .filter(|event| ACCOUNTS.contains(&event.user.username.as_str()) && counts(event))
-        .count();
+    let at_rest = log.read()?.into_iter().filter(counts).count();
     Ok(Run {
         catalog_ready: ready.at - catalog,
         catalog_after_pod: ready.at.saturating_duration_since(catalog_pod.at),
@@ -173,13 +165,16 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
     })
 }
 
-/// Requests leave out Events, lease renewals and watches.
-fn counts(event: &crate::cluster::audit::AuditEvent) -> bool {
+/// Requests of other accounts, Events, lease renewals and watches are left out.
+fn counts(event: &AuditEvent) -> bool {
     let resource = event
         .object_ref
         .as_ref()
         .map_or("", |object| object.resource.as_str());
-    event.stage == "ResponseComplete" && event.verb != "watch" && !["events", "leases"].contains(&resource)
+    ACCOUNTS.contains(&event.user.username.as_str())
+        && event.stage == "ResponseComplete"
+        && event.verb != "watch"
+        && !["events", "leases"].contains(&resource)
 }
 
 fn is_ready_pod(sighting: &Sighting) -> bool {

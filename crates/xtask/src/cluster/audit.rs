@@ -1,10 +1,14 @@
 //! The API server's audit log, read as events.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
+
+/// Start of the user names of OLM's programs.
+pub const OLM_ACCOUNTS: &str = "system:serviceaccount:olm:";
 
 /// One finished request (or the start of a watch) as the API server logged it, reduced to what tests ask about.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -104,8 +108,66 @@ fn parse(text: &str) -> anyhow::Result<Vec<AuditEvent>> {
         .collect()
 }
 
+/// The log from some moment on, read while it grows.
+#[derive(Debug)]
+pub struct AuditTail {
+    log: File,
+    /// Lines without this are not even parsed: the reader is to be quick.
+    has: fn(&str) -> bool,
+    /// The start of a line that is still being written.
+    partial: Vec<u8>,
+}
+
+impl AuditTail {
+    /// Begins at the log's end; of the lines written from now on those count of which `has` is true.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn from_now(log: &Path, has: fn(&str) -> bool) -> anyhow::Result<Self> {
+        let mut file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self {
+            log: file,
+            has,
+            partial: Vec::new(),
+        })
+    }
+
+    /// Begins at the log's end, with what OLM's programs ask.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn of_olm(log: &Path) -> anyhow::Result<Self> {
+        Self::from_now(log, |line| line.contains(OLM_ACCOUNTS))
+    }
+
+    /// What was asked since the last look. A line that is still being written comes with the next.
+    ///
+    /// # Errors
+    /// When the log cannot be read or a line that counts is not an event.
+    pub fn read(&mut self) -> anyhow::Result<Vec<AuditEvent>> {
+        self.log
+            .read_to_end(&mut self.partial)
+            .context("cannot read the audit log")?;
+        let complete = self
+            .partial
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let rest = self.partial.split_off(complete);
+        let text = std::mem::replace(&mut self.partial, rest);
+        String::from_utf8_lossy(&text)
+            .lines()
+            .filter(|line| (self.has)(line))
+            .map(|line| serde_json::from_str(line).with_context(|| format!("not an audit event: {line}")))
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     const LINE: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces","verb":"create","user":{"username":"kubernetes-admin","groups":["system:masters"]},"sourceIPs":["192.168.77.1"],"userAgent":"kubectl","objectRef":{"resource":"namespaces","name":"a","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":201},"requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stageTimestamp":"2026-01-01T00:00:00.000000Z"}"#;
@@ -127,5 +189,30 @@ mod tests {
         assert_eq!(parse(&format!("{LINE}\n{{\"kind\":\"Ev")).unwrap().len(), 1);
         let error = parse(&format!("{LINE}\nnonsense\n")).unwrap_err();
         assert_eq!(error.to_string(), "line 2");
+    }
+
+    #[test]
+    fn a_tail_reads_complete_lines_that_count_and_each_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut log = file.reopen().unwrap();
+        let line = |name: &str| {
+            let ours = LINE.replace("kubernetes-admin", "system:serviceaccount:olm:olm-operator");
+            ours.replace(r#""name":"a""#, &format!(r#""name":"{name}""#)) + "\n"
+        };
+        log.write_all(line("old").as_bytes()).unwrap();
+        let mut tail = AuditTail::of_olm(file.path()).unwrap();
+        assert!(tail.read().unwrap().is_empty());
+
+        let next = line("new");
+        let (first, second) = next.split_at(40);
+        log.write_all(b"{\"user\":{\"username\":\"kubernetes-admin\"}}\n")
+            .unwrap();
+        log.write_all(first.as_bytes()).unwrap();
+        assert!(tail.read().unwrap().is_empty());
+        log.write_all(second.as_bytes()).unwrap();
+        let events = tail.read().unwrap();
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].object_ref.as_ref().unwrap().name, "new");
+        assert!(tail.read().unwrap().is_empty());
     }
 }

@@ -1,0 +1,49 @@
+//! A cluster with OLM on it, as benches begin.
+
+use crate::cluster::{Cluster, UpOptions};
+use crate::deploy;
+use crate::images::Built;
+use crate::kubectl::Destination;
+use crate::progress::Progress;
+
+/// The embedded cluster with OLM's programs on it.
+pub(super) struct Deployed {
+    pub(super) cluster: Cluster,
+    /// kubectl on it.
+    pub(super) destination: Destination,
+    /// The images that run.
+    pub(super) built: Built,
+}
+
+impl Deployed {
+    /// Starts the cluster `name` if need be and deploys the `images`.
+    ///
+    /// # Errors
+    /// When it cannot be started, or the images or the deployment fail.
+    pub(super) fn on(
+        name: &str,
+        images: fn(&Progress) -> anyhow::Result<Built>,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let cluster = Cluster::up(name, UpOptions::default(), progress)?;
+        let built = images(progress)?;
+        built.load(&cluster, progress)?;
+        let destination = Destination::Embedded(cluster.clone());
+        deploy::deploy(&destination, &built, None, progress)?;
+        Ok(Self {
+            cluster,
+            destination,
+            built,
+        })
+    }
+
+    /// Gives the operators pods with memory that is new.
+    ///
+    /// # Errors
+    /// When they do not become ready again.
+    pub(super) fn restart(&self, progress: &Progress) -> anyhow::Result<()> {
+        self.destination
+            .run(&["delete", "pods", "-n", "olm", "--all", "--wait=true"])?;
+        deploy::deploy(&self.destination, &self.built, None, progress)
+    }
+}
