@@ -8,7 +8,7 @@
 //! missing. Changes are gathered for a while ([`triggers::GATHER`]).
 
 pub(crate) mod decide;
-mod observe;
+pub(crate) mod observe;
 pub(crate) mod triggers;
 
 #[cfg(test)]
@@ -32,10 +32,11 @@ use olm_runtime::{
     plan::{Plan, Target},
 };
 
-use crate::stores::Stores;
+use crate::{adoption::observe::OwnedIndex, stores::Stores};
 
 pub(crate) struct Adoptions {
     pub(crate) stores: Stores,
+    pub(crate) index: OwnedIndex,
 }
 
 /// What is installed in a namespace.
@@ -97,7 +98,7 @@ impl Reconciler for Adoptions {
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        Ok(observe::observe(&self.stores, &key.name))
+        Ok(observe::observe(&self.stores, &self.index, &key.name))
     }
 
     fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {

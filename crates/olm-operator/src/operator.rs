@@ -1,39 +1,46 @@
 //! The Operator controller: all objects with the label of an operator, listed in one place (`docs/reference/operators.md`).
 //!
 //! # Expected flow
-//! `observe` gathers the objects that bear the label from the stores. Where there are some and no Operator, one is made; the next
-//! round writes its status. Changes are gathered for a while ([`triggers::GATHER`]), and nothing is written that says the same.
+//! `observe` finds the objects that bear the label by an index. Where one of them brings an Operator into being ([`founder`]) and
+//! there is none, it is made; the next round writes its status. Changes are gathered for a while ([`triggers::GATHER`]), and
+//! nothing is written that says the same. An Operator that was made here goes when it has had nothing for a while that holds it.
 
-mod components;
+pub(crate) mod components;
+pub(crate) mod founder;
 pub(crate) mod status;
 pub(crate) mod triggers;
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
-use olm_api::{
-    labels,
-    v1::{Operator, RichReference},
-};
+use olm_api::{labels, v1::Operator};
 use olm_runtime::{
     NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
     key::reference,
     outcome::Outcomes,
-    plan::{Action, Plan, Target},
+    plan::{Action, Plan, Requeue, Target},
 };
 use serde_json::json;
 
-use crate::{operator_sketch::OperatorSketch, stores::Stores};
+use crate::{
+    operator::components::{ComponentIndex, Found},
+    operator_sketch::OperatorSketch,
+    stores::Stores,
+};
+
+/// How long an Operator that OLM made stays with nothing that holds it: what is installed anew meanwhile finds it.
+pub(crate) const KEPT_UNHELD: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) struct Operators {
     pub(crate) stores: Stores,
+    pub(crate) index: ComponentIndex,
 }
 
 /// An Operator and what belongs to it.
@@ -43,20 +50,39 @@ pub(crate) struct Observed {
     pub(crate) operator: Option<Arc<OperatorSketch>>,
     /// Label of its components.
     pub(crate) label: String,
-    /// The components, in the order of the status.
-    pub(crate) components: Vec<RichReference>,
+    pub(crate) found: Found,
 }
 
-/// It was told already that the status does not list all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told;
+/// What a round leaves for the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// It was told already that the status does not list all components.
+    pub(crate) is_told: bool,
+    /// Since when nothing holds it.
+    pub(crate) unheld_since: Option<Timestamp>,
+}
+
+impl Known {
+    /// Nothing to know is nothing to keep.
+    fn to_be_kept(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+}
+
+/// What `decide` hands to `status`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    pub(crate) known: Known,
+    /// The Operator is deleted.
+    pub(crate) goes: bool,
+}
 
 #[async_trait]
 impl Reconciler for Operators {
     type Key = NamespacedName;
     type Observed = Observed;
-    type Verdict = Option<Told>;
-    type Memory = Told;
+    type Verdict = Verdict;
+    type Memory = Known;
 
     const NAME: &'static str = "operator";
 
@@ -70,42 +96,69 @@ impl Reconciler for Operators {
             return Ok(None);
         };
         let operator = self.stores.operators.get_key(key);
-        let components = components::list(&self.stores, &label);
-        let nothing = operator.is_none() && components.is_empty();
+        let found = components::find(&self.index, &key.name, &label);
+        let nothing = operator.is_none() && !found.is_founded;
         Ok((!nothing).then(|| Observed {
             name: key.name.clone(),
             operator,
             label,
-            components,
+            found,
         }))
     }
 
-    fn decide(observed: &Observed, told: Option<&Told>, _now: Timestamp) -> (Plan, Option<Told>) {
-        (decide(observed), told.copied())
+    fn decide(observed: &Observed, known: Option<&Known>, now: Timestamp) -> (Plan, Verdict) {
+        decide(observed, known.copied().unwrap_or_default(), now)
     }
 
-    fn status(observed: &Observed, told: Option<Told>, _: &Outcomes, _: Timestamp) -> StatusUpdate<Told> {
-        status::status(observed, told)
+    fn status(observed: &Observed, verdict: Verdict, _: &Outcomes, _: Timestamp) -> StatusUpdate<Known> {
+        status::status(observed, verdict)
     }
 }
 
-/// The Operator, where components have none. One on its way out is waited for.
-pub(crate) fn decide(observed: &Observed) -> Plan {
-    let is_missing = observed.operator.is_none() && !observed.components.is_empty();
-    if !is_missing || !is_name(&observed.name) {
-        return Plan::default();
+/// The Operator where there is to be one and is none, and its end where it is ours and nothing has held it for long enough.
+pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan, Verdict) {
+    let mut plan = Plan::default();
+    let Some(operator) = &observed.operator else {
+        if observed.found.is_founded && is_name(&observed.name) {
+            plan.actions.push(create(&observed.name));
+        }
+        let known = Known::default();
+        return (plan, Verdict { known, goes: false });
+    };
+    let is_kept = !operator.is_ours || observed.found.is_held || operator.is_deleting();
+    let since = (!is_kept).then(|| known.unheld_since.unwrap_or(now));
+    let left = since.map(|since| left(since, now));
+    let goes = left == Some(Duration::ZERO);
+    if goes {
+        let target = Target::cluster::<Operator>(&observed.name);
+        let uid = operator.uid().map(str::to_owned);
+        plan.actions.push(Action::delete(target, uid));
+    } else if let Some(delay) = left {
+        plan.requeue = Requeue::After {
+            delay,
+            reason: "an Operator that nothing holds goes",
+        };
     }
+    let known = Known {
+        unheld_since: since,
+        ..known
+    };
+    (plan, Verdict { known, goes })
+}
+
+/// How long it stays.
+fn left(since: Timestamp, now: Timestamp) -> Duration {
+    let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    KEPT_UNHELD.saturating_sub(passed)
+}
+
+fn create(name: &str) -> Action {
     let object = json!({
         "apiVersion": Operator::api_version(&()), "kind": Operator::kind(&()),
-        "metadata": {"name": observed.name}, "spec": {},
+        // Who made it decides whether it goes.
+        "metadata": {"name": name, "labels": {labels::MANAGED: labels::TRUE}}, "spec": {},
     });
-    Plan {
-        actions: vec![Action::create_or_keep(
-            Target::cluster::<Operator>(&observed.name),
-            object,
-        )],
-        ..Plan::default()
-    }
+    Action::create_or_keep(Target::cluster::<Operator>(name), object)
 }
 
 /// Whether an object may be called so: labels allow more (RFC 1123 as Kubernetes has it).

@@ -1,12 +1,24 @@
-//! What is kept of an Operator: nothing but a hash of its status, which may be long and is written here alone.
+//! What is kept of an Operator: whether OLM made it, and a hash of its status, which may be long and is written here alone.
 
-use olm_api::v1::{Components, Operator};
+use kube::ResourceExt;
+use olm_api::{
+    labels,
+    v1::{Components, Operator},
+};
 use olm_runtime::store::{Projected, Projection};
 
 use crate::csv_sketch::hash;
 
 /// An Operator as its store keeps it.
-pub(crate) type OperatorSketch = Projected<StatusHash>;
+pub(crate) type OperatorSketch = Projected<KeptOperator>;
+
+/// What is kept besides name, uid and version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeptOperator {
+    /// It bears OLM's mark, which nobody can write who may not write in the cluster.
+    pub(crate) is_ours: bool,
+    pub(crate) status: StatusHash,
+}
 
 /// Hash of what the status lists, and of how it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +36,18 @@ impl StatusHash {
     }
 }
 
-impl Projection for StatusHash {
+impl Projection for KeptOperator {
     type Object = Operator;
 
     fn of(operator: Operator) -> Self {
+        let is_ours = operator
+            .labels()
+            .get(labels::MANAGED)
+            .is_some_and(|mark| mark == labels::TRUE);
         let components = operator.status.and_then(|status| status.components);
-        Self::of_components(&components.unwrap_or_default())
+        Self {
+            is_ours,
+            status: StatusHash::of_components(&components.unwrap_or_default()),
+        }
     }
 }

@@ -7,14 +7,21 @@ mod wiring;
 use std::{collections::BTreeSet, sync::Arc};
 
 use olm_runtime::{
-    client, discovery::Discovery, driver::Runner, metrics::Metrics, process, queue::Queue, store::StoreSet,
+    client,
+    discovery::Discovery,
+    driver::Runner,
+    metrics::Metrics,
+    process,
+    queue::Queue,
+    store::StoreSet,
 };
 use tokio::task::JoinSet;
 
 use crate::{
-    adoption::Adoptions,
+    adoption::{Adoptions, observe::OwnedIndex},
     api_role::{ApiRoles, ServedBy},
     args::Args,
+    component,
     copied_csv::{CopiedCsvs, CopyKey, content::Contents},
     csv::{
         Csv,
@@ -26,7 +33,7 @@ use crate::{
     mislabelled_csv::MislabelledCsvs,
     namespace::Namespaces,
     olm_config::OlmConfigs,
-    operator::Operators,
+    operator::{Operators, components::ComponentIndex},
     operator_condition::OperatorConditions,
     operator_group::OperatorGroups,
     orphaned_caller::{CallerKey, OrphanedCallers},
@@ -81,7 +88,8 @@ impl Default for Queues {
             olm_configs: Queue::new(),
             group_roles: fair(),
             api_roles: Queue::new(),
-            operators: Queue::new(),
+            // Of what tenants label the Operators that are there hear, a namespace's in its turn.
+            operators: Queue::fair(|key| component::namespace_of(&key.name), WORKERS_OF_A_NAMESPACE),
             adoptions: Queue::new(),
         }
     }
@@ -114,8 +122,9 @@ pub fn controllers(
     let stores = Stores::register(&mut set, client);
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
-    // What is known is forgotten before whoever asks for it is woken.
+    // What is known is forgotten before whoever asks for it is woken, and what is found by an index is in it.
     let accounts = KnownAccounts::follow(&stores.account_news);
+    let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
     wiring::connect(&stores, &queues);
     let client = client.clone();
     (set, move |runner: &Runner| {
@@ -130,11 +139,31 @@ pub fn controllers(
             protected,
         };
         let mut workers = start(runner, &stores, &queues, client.clone(), accounts);
+        start_operators(runner, &mut workers, &stores, &queues, indexes);
         runner.spawn(&mut workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
         runner.spawn(&mut workers, &Arc::new(configs), &queues.olm_configs, 1);
         start_user_roles(runner, &mut workers, &stores, &queues, client);
         workers
     })
+}
+
+fn start_operators(
+    runner: &Runner,
+    workers: &mut JoinSet<()>,
+    stores: &Stores,
+    queues: &Queues,
+    (components, owned): (ComponentIndex, OwnedIndex),
+) {
+    let operators = Operators {
+        stores: stores.clone(),
+        index: components,
+    };
+    runner.spawn(workers, &Arc::new(operators), &queues.operators, WORKERS);
+    let adoptions = Adoptions {
+        stores: stores.clone(),
+        index: owned,
+    };
+    runner.spawn(workers, &Arc::new(adoptions), &queues.adoptions, WORKERS);
 }
 
 fn start_user_roles(
@@ -199,13 +228,5 @@ fn start(
         stores: stores.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(namespaces), &queues.namespaces, WORKERS);
-    let operators = Operators {
-        stores: stores.clone(),
-    };
-    runner.spawn(&mut workers, &Arc::new(operators), &queues.operators, WORKERS);
-    let adoptions = Adoptions {
-        stores: stores.clone(),
-    };
-    runner.spawn(&mut workers, &Arc::new(adoptions), &queues.adoptions, WORKERS);
     workers
 }

@@ -33,7 +33,7 @@ use olm_runtime::{
 use crate::{
     component,
     csv_sketch::{CsvSketch, Sketch},
-    operator_sketch::{OperatorSketch, StatusHash},
+    operator_sketch::{KeptOperator, OperatorSketch},
 };
 
 pub(crate) use custom_resource_definition::CustomResourceDefinition;
@@ -86,7 +86,7 @@ pub struct Stores {
     pub(crate) olm_configs: Store<OLMConfig>,
     /// The proxy of the whole cluster.
     pub(crate) proxy: ClusterProxy,
-    /// Of Operators, a hash of their status.
+    /// Of Operators, whose they are and a hash of their status.
     pub(crate) operators: Store<OperatorSketch>,
 }
 
@@ -121,7 +121,7 @@ impl Stores {
             namespaces: set.add_metadata(Watch::new(client)),
             olm_configs: set.add(Watch::new(client)),
             proxy: ClusterProxy::register(set, client),
-            operators: set.add_projected::<StatusHash>(Watch::new(client)),
+            operators: set.add_projected::<KeptOperator>(Watch::new(client)),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod absorb;
 mod contents;
 mod feed;
+mod index;
 mod news;
 mod on_demand;
 mod projection;
@@ -30,6 +31,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync;
 
 use self::contents::{Contents, Revision, WatchStart};
+pub use self::index::Index;
 pub use self::news::{News, NewsItem};
 pub use self::on_demand::{OnDemand, Scope, WatchUser};
 pub use self::projection::{Presence, Projected, Projection};

@@ -1,10 +1,20 @@
 //! What belongs to the ClusterServiceVersions of a namespace. Reads stores; nothing else.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use k8s_openapi::{
+    api::rbac::v1::{ClusterRole, ClusterRoleBinding},
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
 use kube::{Resource, ResourceExt};
 use olm_api::{labels, v1alpha1::ClusterServiceVersion};
-use olm_runtime::{NamespacedName, store::Store};
+use olm_runtime::{
+    NamespacedName,
+    store::{Index, Store},
+};
 
 use crate::{
     adoption::{Labelled, Observed},
@@ -12,15 +22,38 @@ use crate::{
     stores::Stores,
 };
 
+/// Finds what has no namespace by that of its owner.
+pub(crate) struct OwnedIndex {
+    cluster_roles: Index<ClusterRole>,
+    cluster_role_bindings: Index<ClusterRoleBinding>,
+    api_services: Index<APIService>,
+}
+
+impl OwnedIndex {
+    /// To be called before whoever asks it is woken by the stores.
+    pub(crate) fn follow(stores: &Stores) -> Self {
+        Self {
+            cluster_roles: stores.cluster_roles.index(namespace_of_owner),
+            cluster_role_bindings: stores.cluster_role_bindings.index(namespace_of_owner),
+            api_services: stores.api_services.index(namespace_of_owner),
+        }
+    }
+}
+
+fn namespace_of_owner<K: Resource>(object: &K) -> BTreeSet<String> {
+    let owner = owner::labelled(object.meta());
+    owner.map(|owner| owner.namespace).into_iter().collect()
+}
+
 /// `None` where nothing is installed.
-pub(super) fn observe(stores: &Stores, namespace: &str) -> Option<Observed> {
+pub(super) fn observe(stores: &Stores, index: &OwnedIndex, namespace: &str) -> Option<Observed> {
     let mut csvs = stores.csvs.list_in(namespace);
     csvs.retain(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none());
     let subscriptions = stores.subscriptions.list_in(namespace);
     if csvs.is_empty() && subscriptions.is_empty() {
         return None;
     }
-    let owned = Owned::of(namespace, &csvs).found_in(stores);
+    let owned = Owned::of(namespace, &csvs).found_in(stores, index);
     Some(Observed {
         namespace: namespace.to_owned(),
         subscriptions,
@@ -50,7 +83,7 @@ impl<'a> Owned<'a> {
         }
     }
 
-    fn found_in(mut self, stores: &Stores) -> Vec<(String, Labelled)> {
+    fn found_in(mut self, stores: &Stores, index: &OwnedIndex) -> Vec<(String, Labelled)> {
         if self.csvs.is_empty() {
             return self.found;
         }
@@ -60,9 +93,9 @@ impl<'a> Owned<'a> {
         self.add_referring(&stores.roles);
         self.add_referring(&stores.role_bindings);
         self.add_referring(&stores.conditions);
-        self.add_labelled(&stores.cluster_roles);
-        self.add_labelled(&stores.cluster_role_bindings);
-        self.add_labelled(&stores.api_services);
+        self.add_labelled(&index.cluster_roles);
+        self.add_labelled(&index.cluster_role_bindings);
+        self.add_labelled(&index.api_services);
         self.add_crds(stores);
         self.found
     }
@@ -81,13 +114,10 @@ impl<'a> Owned<'a> {
     }
 
     /// What has no namespace bears the owner labels.
-    fn add_labelled<K: Resource<DynamicType = ()>>(&mut self, store: &Store<K>) {
-        let owner_of = |object: &K| {
+    fn add_labelled<K: Resource<DynamicType = ()>>(&mut self, index: &Index<K>) {
+        for object in index.list(self.namespace) {
             let owner = owner::labelled(object.meta());
-            owner.filter(|owner| owner.namespace == self.namespace && self.csvs.contains_key(&owner.name))
-        };
-        for object in store.list_where(|object| owner_of(object).is_some()) {
-            if let Some(owner) = owner::labelled(object.meta()) {
+            if let Some(owner) = owner.filter(|owner| self.csvs.contains_key(&owner.name)) {
                 self.add(&owner.name, object.as_ref());
             }
         }

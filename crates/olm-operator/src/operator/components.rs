@@ -1,56 +1,166 @@
 //! The components of an Operator, as the stores have them.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
+use std::collections::BTreeSet;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, Service, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{Resource, core::PartialObjectMeta};
 use olm_api::{
     condition::TRUE,
     sparse::List,
     v1::{ComponentCondition, RichReference},
-    v1alpha1::ClusterServiceVersion,
+    v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
+    v2::OperatorCondition,
 };
-use olm_runtime::{plan::to_value, store::Store};
+use olm_runtime::{
+    plan::to_value,
+    store::{Index, Store},
+};
 use serde::Serialize;
 
-use crate::{component, stores::Stores};
+use crate::{
+    component,
+    operator::{founder, status::MAX_COMPONENTS},
+    stores::{CustomResourceDefinition, ServingSecret, Stores},
+};
 
 type Conditions = List<ComponentCondition>;
 
-/// What bears `label`, ordered by kind, API version, namespace and name.
-pub(crate) fn list(stores: &Stores, label: &str) -> Vec<RichReference> {
+/// Finds components by their label, without a look at all there is.
+pub(crate) struct ComponentIndex {
+    deployments: Index<Deployment>,
+    api_services: Index<APIService>,
+    crds: Index<CustomResourceDefinition>,
+    subscriptions: Index<Subscription>,
+    install_plans: Index<InstallPlan>,
+    conditions: Index<OperatorCondition>,
+    csvs: Index<ClusterServiceVersion>,
+    services: Index<Service>,
+    namespaces: Index<PartialObjectMeta<Namespace>>,
+    secrets: Index<ServingSecret>,
+    accounts: Index<PartialObjectMeta<ServiceAccount>>,
+    roles: Index<Role>,
+    role_bindings: Index<RoleBinding>,
+    cluster_roles: Index<ClusterRole>,
+    cluster_role_bindings: Index<ClusterRoleBinding>,
+}
+
+impl ComponentIndex {
+    /// To be called before whoever asks it is woken by the stores.
+    pub(crate) fn follow(stores: &Stores) -> Self {
+        Self {
+            deployments: by_label(&stores.deployments),
+            api_services: by_label(&stores.api_services),
+            crds: by_label(&stores.crds),
+            subscriptions: by_label(&stores.subscriptions),
+            install_plans: by_label(&stores.install_plans),
+            conditions: by_label(&stores.conditions),
+            csvs: stores.csvs.index(labels_of_csv),
+            services: by_label(&stores.services),
+            namespaces: by_label(&stores.namespaces),
+            secrets: by_label(&stores.secrets),
+            accounts: by_label(&stores.accounts),
+            roles: by_label(&stores.roles),
+            role_bindings: by_label(&stores.role_bindings),
+            cluster_roles: by_label(&stores.cluster_roles),
+            cluster_role_bindings: by_label(&stores.cluster_role_bindings),
+        }
+    }
+}
+
+fn by_label<K>(store: &Store<K>) -> Index<K>
+where
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
+{
+    store.index(|object| component::all_labels(object.meta()))
+}
+
+/// Copies are no components.
+fn labels_of_csv(csv: &ClusterServiceVersion) -> BTreeSet<String> {
+    if csv.is_copied() {
+        return BTreeSet::new();
+    }
+    component::all_labels(&csv.metadata)
+}
+
+/// What bears the label of an Operator.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Found {
+    /// As many as a status takes and a few more, ordered by kind, API version, namespace and name. What has no namespace or is in
+    /// the Operator's own is not displaced by what others labelled in theirs.
+    pub(crate) refs: Vec<RichReference>,
+    /// How many there are.
+    pub(crate) total: usize,
+    /// One of them brings the Operator into being.
+    pub(crate) is_founded: bool,
+    /// One of them brings it into being, or has no namespace: those are not for everybody to label.
+    pub(crate) is_held: bool,
+}
+
+/// What bears `label`, the label of the Operator `name`.
+pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     let mut listing = Listing {
+        name,
         label,
-        found: Vec::new(),
+        refs: Vec::new(),
+        total: 0,
     };
-    listing.add(&stores.deployments, |found| {
+    listing.add(&index.api_services, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
     });
-    listing.add(&stores.api_services, |found| {
+    listing.add(&index.crds, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
     });
-    listing.add(&stores.crds, |found| {
+    listing.add_plain(&index.cluster_roles);
+    listing.add_plain(&index.cluster_role_bindings);
+    let is_in_cluster = listing.total > 0;
+    listing.add(&index.deployments, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
     });
-    listing.add(&stores.subscriptions, |found| {
+    listing.add(&index.subscriptions, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
     });
-    listing.add(&stores.install_plans, |found| {
+    listing.add(&index.install_plans, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
     });
-    listing.add(&stores.conditions, |found| {
+    listing.add(&index.conditions, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
     });
-    listing.add_where(&stores.csvs, |csv| !csv.is_copied(), phase);
-    listing.add_plain(&stores.services);
-    listing.add_plain(&stores.namespaces);
-    listing.add_plain(&stores.secrets);
-    listing.add_plain(&stores.accounts);
-    listing.add_plain(&stores.roles);
-    listing.add_plain(&stores.role_bindings);
-    listing.add_plain(&stores.cluster_roles);
-    listing.add_plain(&stores.cluster_role_bindings);
-    let mut found = listing.found;
-    found.sort_by(|a, b| order(a).cmp(&order(b)));
-    found
+    listing.add(&index.csvs, phase);
+    listing.add_plain(&index.services);
+    // Who rules in a namespace may label it in some clusters, which is why it holds no Operator.
+    listing.add_plain(&index.namespaces);
+    listing.add_plain(&index.secrets);
+    listing.add_plain(&index.accounts);
+    listing.add_plain(&index.roles);
+    listing.add_plain(&index.role_bindings);
+    let Listing { mut refs, total, .. } = listing;
+    refs.sort_by(|a, b| order(a).cmp(&order(b)));
+    let is_founded = is_founded(index, name, label);
+    Found {
+        refs,
+        total,
+        is_founded,
+        is_held: is_founded || is_in_cluster,
+    }
+}
+
+/// Whether something that bears the label brings the Operator into being. Only what is in its own namespace can.
+fn is_founded(index: &ComponentIndex, name: &str, label: &str) -> bool {
+    let own = |key: &olm_runtime::NamespacedName| component::is_own(name, &key.namespace);
+    let is = |founded: Option<String>| founded.as_deref() == Some(name);
+    let subscriptions = index.subscriptions.list(label);
+    let mut subscriptions = subscriptions.iter();
+    let csvs = index.csvs.first(label, usize::MAX, own);
+    subscriptions.any(|found| is(founder::of_subscription(found)))
+        || csvs.iter().any(|found| is(founder::of_csv(found)))
 }
 
 /// What the list is ordered by.
@@ -59,35 +169,34 @@ pub(crate) fn order(found: &RichReference) -> [&Option<String>; 4] {
 }
 
 struct Listing<'a> {
+    name: &'a str,
     label: &'a str,
-    found: Vec<RichReference>,
+    refs: Vec<RichReference>,
+    total: usize,
 }
 
 impl Listing<'_> {
     /// Kinds of which nothing but their presence is told.
-    fn add_plain<K: Resource<DynamicType = ()>>(&mut self, store: &Store<K>) {
-        self.add(store, |_| Conditions::default());
+    fn add_plain<K: Resource<DynamicType = ()>>(&mut self, index: &Index<K>) {
+        self.add(index, |_| Conditions::default());
     }
 
     fn add<K: Resource<DynamicType = ()>>(
         &mut self,
-        store: &Store<K>,
+        index: &Index<K>,
         conditions: impl Fn(&K) -> Conditions,
     ) {
-        self.add_where(store, |_| true, conditions);
-    }
-
-    fn add_where<K: Resource<DynamicType = ()>>(
-        &mut self,
-        store: &Store<K>,
-        counts: impl Fn(&K) -> bool,
-        conditions: impl Fn(&K) -> Conditions,
-    ) {
-        let found = store.list_where(|object| component::bears(object.meta(), self.label) && counts(object));
-        self.found.extend(found.iter().map(|object| RichReference {
-            conditions: conditions(object),
-            ..reference::<K>(object.meta())
-        }));
+        self.total += index.count(self.label);
+        for is_near in [true, false] {
+            // One more than a status takes shows that it is cut.
+            let found = index.first(self.label, MAX_COMPONENTS + 1, |key| {
+                component::is_near(self.name, &key.namespace) == is_near
+            });
+            self.refs.extend(found.iter().map(|object| RichReference {
+                conditions: conditions(object),
+                ..reference::<K>(object.meta())
+            }));
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::components::order;
 use crate::{
-    operator::{Observed, Told},
+    component,
+    operator::{Known, Observed, Verdict},
     operator_sketch::{OperatorSketch, StatusHash},
 };
 
@@ -25,21 +26,28 @@ pub(crate) const MAX_COMPONENTS: usize = 1000;
 const MAX_BYTES: usize = 512 * 1024;
 
 /// The status write, if the status says something else, and a warning where it cannot list everything.
-pub(crate) fn status(observed: &Observed, told: Option<Told>) -> StatusUpdate<Told> {
+pub(crate) fn status(observed: &Observed, verdict: Verdict) -> StatusUpdate<Known> {
     let alive = observed
         .operator
         .as_ref()
-        .filter(|operator| !operator.is_deleting());
+        .filter(|operator| !operator.is_deleting() && !verdict.goes);
     let Some(operator) = alive else {
-        return StatusUpdate::default();
+        return StatusUpdate {
+            memory: verdict.known.to_be_kept(),
+            ..StatusUpdate::default()
+        };
     };
-    let refs = listed(&observed.name, &observed.components);
-    let is_cut = refs.len() < observed.components.len();
-    let warning = (is_cut && told.is_none()).then(|| too_many(observed, operator, refs.len()));
+    let refs = listed(&observed.name, &observed.found.refs);
+    let is_cut = refs.len() < observed.found.total;
+    let warning = (is_cut && !verdict.known.is_told).then(|| too_many(observed, operator, refs.len()));
+    let known = Known {
+        is_told: is_cut,
+        ..verdict.known
+    };
     StatusUpdate {
         patches: Vec::from_iter(write(observed, operator, refs)),
         events: Vec::from_iter(warning),
-        memory: is_cut.then_some(Told),
+        memory: known.to_be_kept(),
         ..StatusUpdate::default()
     }
 }
@@ -58,7 +66,7 @@ fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference
         refs: refs.into(),
         ..Components::default()
     };
-    if StatusHash::of_components(&components) == **operator {
+    if StatusHash::of_components(&components) == operator.status {
         return None;
     }
     // Of what is there only the hash is known, so all that counts is said, also what is not to be.
@@ -82,10 +90,8 @@ fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference
 /// As many of the components as a status takes. What others labelled in their namespaces does not displace what is in the
 /// Operator's own or in none.
 fn listed(name: &str, components: &[RichReference]) -> Vec<RichReference> {
-    let is_elsewhere = |found: &RichReference| {
-        let namespace = found.namespace.as_ref();
-        namespace.is_some_and(|namespace| !name.ends_with(&format!(".{namespace}")))
-    };
+    let is_elsewhere =
+        |found: &RichReference| !component::is_near(name, found.namespace.as_deref().unwrap_or_default());
     let mut refs = components.to_vec();
     refs.sort_by_key(is_elsewhere);
     refs.truncate(MAX_COMPONENTS);
@@ -104,8 +110,7 @@ fn too_many(observed: &Observed, operator: &OperatorSketch, listed: usize) -> Ev
     let message = format!(
         "{} objects bear the label {}, more than a status takes: it lists {listed} of them, those without namespace and of the \
          operator's own first. Remove the label from what does not belong to the operator.",
-        observed.components.len(),
-        observed.label
+        observed.found.total, observed.label
     );
     EventDraft::warning(regarding, TOO_MANY_COMPONENTS, message)
 }

@@ -195,6 +195,8 @@ fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
     for (api_version, kind, namespace) in KINDS {
         let name = kind.to_lowercase();
         let label = format!("operators.coreos.com/{name}");
+        // Not all of them bring one into being.
+        env.put(operator(&name));
         let mut object = json!({"apiVersion": api_version, "kind": kind,
             "metadata": {"name": name, "labels": {"olm.managed": "true", label: ""}}});
         if !namespace.is_empty() {
@@ -249,28 +251,135 @@ fn a_deleted_operator_comes_back_while_something_bears_its_label() {
         refs(&env, "demo.ns"),
         ["CustomResourceDefinition /demos.example.com"]
     );
+    // Nobody may label what has no namespace but who may do anything.
+    env.settle_for(15 * 60);
+    assert_eq!(env.names("Operator"), ["/demo.ns"]);
+}
+
+/// The end of an install, as users make it.
+fn uninstall(env: &mut TestEnv) {
+    env.delete("Subscription", "ns", "sub");
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.delete("InstallPlan", "ns", "install-a");
     env.delete("CustomResourceDefinition", "", "demos.example.com");
+}
+
+#[test]
+fn an_operator_that_olm_made_goes_ten_minutes_after_its_last_component() {
+    let mut env = installed();
+    let mark = &env.get("Operator", "", "demo.ns").unwrap()["metadata"]["labels"];
+    assert_eq!(*mark, json!({"olm.managed": "true"}));
+    uninstall(&mut env);
     env.settle_for(5);
     assert_eq!(refs(&env, "demo.ns"), [""; 0]);
-    env.delete("Operator", "", "demo.ns");
+    env.writes.clear();
+    env.settle_for(9 * 60);
+    assert_eq!(env.names("Operator"), ["/demo.ns"]);
     env.settle_for(60);
+    assert_eq!(env.names("Operator"), [""; 0]);
+    env.settle_for(20 * 60);
+    env.kill();
+    env.settle_for(20 * 60);
+    assert_eq!(env.writes, ["delete Operator demo.ns"]);
+}
+
+#[test]
+fn an_operator_whose_end_was_not_seen_goes_after_a_restart_and_a_users_stays() {
+    let mut env = installed();
+    env.put(operator("mine.ns"));
+    uninstall(&mut env);
+    env.settle_for(9 * 60);
+    env.kill();
+    env.settle_for(9 * 60);
+    assert_eq!(env.names("Operator"), ["/demo.ns", "/mine.ns"]);
+    env.settle_for(2 * 60);
+    assert_eq!(env.names("Operator"), ["/mine.ns"]);
+}
+
+#[test]
+fn an_operator_that_is_installed_anew_in_time_stays() {
+    let mut env = installed();
+    let uid = env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"].clone();
+    uninstall(&mut env);
+    env.settle_for(9 * 60);
+    env.put(subscription("a", json!({})));
+    env.settle_for(9 * 60);
+    env.delete("Subscription", "ns", "sub");
+    env.settle_for(9 * 60);
+    assert_eq!(
+        env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"],
+        uid
+    );
+}
+
+/// An Operator that nobody installs is not to be had for a label, nor to be kept by one.
+#[test]
+fn what_a_tenant_may_label_neither_makes_an_operator_nor_keeps_it() {
+    let mut env = installed();
+    let many: Vec<String> = (0..1000)
+        .map(|at| format!("operators.coreos.com/x{at}.ns"))
+        .collect();
+    let mut all: Vec<&str> = many.iter().map(String::as_str).collect();
+    all.push(LABEL);
+    env.put(account("tenant", &all));
+    env.edit(
+        "Namespace",
+        "",
+        "ns",
+        json!({"metadata": {"labels": {LABEL: ""}}}),
+    );
+    env.settle_for(60);
+    assert_eq!(env.names("Operator"), ["/demo.ns"]);
+    let listed = refs(&env, "demo.ns");
+    assert!(
+        listed.contains(&"ServiceAccount ns/tenant".to_owned()),
+        "{listed:?}"
+    );
+    uninstall(&mut env);
+    env.settle_for(15 * 60);
     assert_eq!(env.names("Operator"), [""; 0]);
 }
 
 #[test]
-fn labels_of_another_prefix_and_names_that_no_object_has_make_no_operator() {
+fn a_namespace_has_no_more_operators_than_subscriptions_and_csvs() {
     let mut env = TestEnv::new();
-    env.put(account(
-        "a",
-        &["operators.example.com/demo.ns", "operators.coreos.com/Demo.ns"],
-    ));
-    env.put(account(
-        "b",
-        &["operators.coreos.com/demo_x.ns", "operators.coreos.com/demo..ns"],
-    ));
+    env.by_hand = true;
+    let many = |of: &str| -> Value {
+        let labels = (10..60).map(|at| (format!("operators.coreos.com/{of}{at}.ns"), json!("")));
+        let far = (10..60).map(|at| (format!("operators.coreos.com/a{at}.far"), json!("")));
+        Value::Object(labels.chain(far).collect())
+    };
+    let mut csv = csv("a", "");
+    csv["metadata"]["labels"] = many("c");
+    csv["metadata"]["labels"]["operators.coreos.com/a00.far"] = json!("");
+    env.put(csv);
+    let mut subscription = subscription("a", json!({}));
+    subscription["metadata"]["labels"] = many("s");
+    env.put(subscription);
     env.settle_for(60);
+    assert_eq!(env.names("Operator"), ["/c10.ns", "/demo.ns"]);
+}
+
+#[test]
+fn packages_that_no_object_can_be_called_by_make_no_operator() {
+    let mut env = TestEnv::new();
+    for (at, package) in ["Demo", "demo_x", "demo."].iter().enumerate() {
+        let mut subscription = subscription("a", json!({}));
+        subscription["metadata"]["name"] = json!(format!("sub-{at}"));
+        subscription["spec"]["name"] = json!(package);
+        env.put(subscription);
+    }
+    env.settle_for(60);
+    assert_eq!(bearing(&env), 3);
     assert_eq!(env.names("Operator"), [""; 0]);
-    assert_eq!(env.writes, [""; 0]);
+}
+
+/// How many Subscriptions bear a label of components.
+fn bearing(env: &TestEnv) -> usize {
+    let all = env.objects.iter().filter(|(key, _)| key.0 == "Subscription");
+    let text = all.map(|(_, object)| object["metadata"]["labels"].to_string());
+    text.filter(|labels| labels.contains("operators.coreos.com/"))
+        .count()
 }
 
 #[test]
@@ -309,7 +418,9 @@ fn copies_are_no_components() {
 
 #[test]
 fn very_many_components_are_cut_and_told_once_and_strangers_go_first() {
-    let mut env = TestEnv::new().with(namespace_object("far"));
+    let mut env = TestEnv::new()
+        .with(namespace_object("far"))
+        .with(operator("demo.ns"));
     for index in 0..MAX_COMPONENTS {
         let mut stranger = account(&format!("a{index:04}"), &[LABEL]);
         stranger["metadata"]["namespace"] = json!("far");
@@ -334,7 +445,7 @@ fn very_many_components_are_cut_and_told_once_and_strangers_go_first() {
 
 #[test]
 fn conditions_that_are_too_long_for_a_status_are_left_out_with_their_component() {
-    let mut env = TestEnv::new();
+    let mut env = TestEnv::new().with(operator("demo.ns"));
     for index in 0..200 {
         env.put(
             json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",

@@ -10,11 +10,20 @@ use crate::{component, operator_sketch::OperatorSketch};
 /// How long changes of components are gathered: an install makes a dozen of them, each of which changes several times.
 pub(crate) const GATHER: Duration = Duration::from_secs(1);
 
-/// A component: the Operators it belongs to or belonged to.
-pub(crate) fn by_component<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
-    let versions = change.versions();
-    let names = versions.flat_map(|version| component::operators_of(version.meta()));
-    names.map(NamespacedName::cluster).collect()
+/// A component: the Operators it belongs to or belonged to, of those that are there or that it brings into being. Of others
+/// nobody need hear: whatever brings one into being wakes it, and the index has what bore its label before.
+pub(crate) fn by_component<K: Resource>(
+    change: &Change<K>,
+    founded: fn(&K) -> Option<String>,
+    is_there: impl Fn(&NamespacedName) -> bool,
+) -> BTreeSet<NamespacedName> {
+    let mut found = BTreeSet::new();
+    for version in change.versions() {
+        let names = component::operators_of(version.meta()).map(NamespacedName::cluster);
+        found.extend(names.filter(&is_there));
+        found.extend(founded(version).map(NamespacedName::cluster));
+    }
+    found
 }
 
 /// An Operator itself.

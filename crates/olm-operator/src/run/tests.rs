@@ -23,6 +23,42 @@ async fn namespaces_take_turns_in_the_queues_of_csvs_groups_and_conditions() {
     }
 }
 
+/// The Operators of one namespace, however many, leave those of others their turn.
+#[tokio::test(start_paused = true)]
+async fn namespaces_take_turns_in_the_queue_of_operators() {
+    let queue = Queues::default().operators;
+    for index in 0..1000 {
+        queue.add(olm_runtime::NamespacedName::cluster(format!("x{index}.flood")));
+    }
+    queue.add(olm_runtime::NamespacedName::cluster("demo.calm"));
+    let mut taken = vec![queue.next().await.name, queue.next().await.name];
+    assert!(taken.contains(&"demo.calm".to_owned()), "{taken:?}");
+    while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
+        taken.push(key.name);
+    }
+    assert_eq!(taken.len(), 1 + WORKERS_OF_A_NAMESPACE);
+}
+
+/// A label of an Operator that is not there wakes nobody, so that a thousand of them hold nobody up.
+#[test]
+fn only_operators_that_are_there_or_begin_hear_of_labels() {
+    let with = |labels: Value| -> Arc<PartialObjectMeta<Namespace>> {
+        Arc::new(decode(json!({"metadata": {"name": "ns", "labels": labels}})))
+    };
+    let labels = json!({"operators.coreos.com/there.ns": "", "operators.coreos.com/not.ns": ""});
+    let change = Change::Applied {
+        old: None,
+        new: with(labels),
+    };
+    let is_there = |key: &olm_runtime::NamespacedName| key.name == "there.ns";
+    let woken = |founded: fn(&PartialObjectMeta<Namespace>) -> Option<String>| {
+        let keys = crate::operator::triggers::by_component(&change, founded, is_there);
+        keys.into_iter().map(|key| key.name).collect::<Vec<_>>()
+    };
+    assert_eq!(woken(crate::operator::founder::of_none), ["there.ns"]);
+    assert_eq!(woken(|_| Some("new.ns".to_owned())), ["new.ns", "there.ns"]);
+}
+
 /// An operator that is copied into thousands of namespaces leaves workers to the copies of others, which do not wait for its own.
 #[tokio::test(start_paused = true)]
 async fn originals_take_turns_in_the_queue_of_copies() {

@@ -7,7 +7,12 @@ use olm_runtime::{
     store::{Change, Store},
 };
 
-use crate::{adoption, operator, run::Queues, stores::Stores};
+use crate::{
+    adoption,
+    operator::{self, founder},
+    run::Queues,
+    stores::Stores,
+};
 
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_operators(stores, &queues.operators);
@@ -15,21 +20,21 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
 }
 
 fn connect_operators(stores: &Stores, queue: &Queue<NamespacedName>) {
-    list_component(&stores.deployments, queue);
-    list_component(&stores.services, queue);
-    list_component(&stores.namespaces, queue);
-    list_component(&stores.api_services, queue);
-    list_component(&stores.crds, queue);
-    list_component(&stores.subscriptions, queue);
-    list_component(&stores.install_plans, queue);
-    list_component(&stores.csvs, queue);
-    list_component(&stores.conditions, queue);
-    list_component(&stores.secrets, queue);
-    list_component(&stores.accounts, queue);
-    list_component(&stores.roles, queue);
-    list_component(&stores.role_bindings, queue);
-    list_component(&stores.cluster_roles, queue);
-    list_component(&stores.cluster_role_bindings, queue);
+    list_component(stores, &stores.deployments, queue, founder::of_none);
+    list_component(stores, &stores.services, queue, founder::of_none);
+    list_component(stores, &stores.namespaces, queue, founder::of_none);
+    list_component(stores, &stores.api_services, queue, founder::of_none);
+    list_component(stores, &stores.crds, queue, founder::of_none);
+    list_component(stores, &stores.subscriptions, queue, founder::of_subscription);
+    list_component(stores, &stores.install_plans, queue, founder::of_none);
+    list_component(stores, &stores.csvs, queue, founder::of_csv);
+    list_component(stores, &stores.conditions, queue, founder::of_none);
+    list_component(stores, &stores.secrets, queue, founder::of_none);
+    list_component(stores, &stores.accounts, queue, founder::of_none);
+    list_component(stores, &stores.roles, queue, founder::of_none);
+    list_component(stores, &stores.role_bindings, queue, founder::of_none);
+    list_component(stores, &stores.cluster_roles, queue, founder::of_none);
+    list_component(stores, &stores.cluster_role_bindings, queue, founder::of_none);
     let queue = queue.clone();
     stores.operators.on_change(move |change| {
         queue.add_after(
@@ -39,13 +44,19 @@ fn connect_operators(stores: &Stores, queue: &Queue<NamespacedName>) {
     });
 }
 
-fn list_component<K>(store: &Store<K>, queue: &Queue<NamespacedName>)
-where
+/// `founded` is the Operator that an object of the kind brings into being.
+fn list_component<K>(
+    stores: &Stores,
+    store: &Store<K>,
+    queue: &Queue<NamespacedName>,
+    founded: fn(&K) -> Option<String>,
+) where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
-    let queue = queue.clone();
+    let (operators, queue) = (stores.operators.clone(), queue.clone());
     store.on_change(move |change| {
-        for operator in operator::triggers::by_component(change) {
+        let is_there = |name: &NamespacedName| operators.get_key(name).is_some();
+        for operator in operator::triggers::by_component(change, founded, is_there) {
             queue.add_after(operator, operator::triggers::GATHER);
         }
     });

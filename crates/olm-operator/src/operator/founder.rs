@@ -1,0 +1,33 @@
+//! Which objects bring an Operator into being. Pure.
+//!
+//! Labels are anybody's who may write any object of a listed kind, and one object takes thousands. So only a Subscription and a
+//! ClusterServiceVersion do, each for one Operator, of its own namespace.
+
+use olm_api::{
+    labels,
+    v1alpha1::{ClusterServiceVersion, Subscription},
+};
+
+use crate::component;
+
+/// The Operator of a Subscription's package, once it bears the label.
+pub(crate) fn of_subscription(subscription: &Subscription) -> Option<String> {
+    let namespace = subscription.metadata.namespace.as_deref()?;
+    let label = labels::component_label(&subscription.spec.name, namespace)?;
+    component::bears(&subscription.metadata, &label)
+        .then(|| labels::operator_of_component(&label).map(str::to_owned))?
+}
+
+/// The first Operator of its namespace that a ClusterServiceVersion bears the label of: it need not have a Subscription.
+pub(crate) fn of_csv(csv: &ClusterServiceVersion) -> Option<String> {
+    let namespace = csv.metadata.namespace.as_deref().filter(|_| !csv.is_copied())?;
+    let mut names = component::operators_of(&csv.metadata);
+    names
+        .find(|name| component::is_own(name, namespace))
+        .map(str::to_owned)
+}
+
+/// Of other objects none.
+pub(crate) fn of_none<K>(_: &K) -> Option<String> {
+    None
+}

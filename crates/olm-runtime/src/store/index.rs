@@ -1,0 +1,132 @@
+//! The objects of a store by words that their readers look for, so that a few among many are found without looking at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::{Change, Store, stamp_of};
+use crate::NamespacedName;
+use crate::change::Object;
+
+/// Finds objects of a store by words; a clone is another handle to the same index. It takes as much memory as the words of
+/// the objects do that are there, and the keys of these.
+pub struct Index<K> {
+    store: Store<K>,
+    keys: Arc<RwLock<Keys>>,
+}
+
+type Keys = BTreeMap<String, BTreeSet<NamespacedName>>;
+
+impl<K> Clone for Index<K> {
+    fn clone(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            keys: Arc::clone(&self.keys),
+        }
+    }
+}
+
+impl<K: Object + Send + Sync + 'static> Store<K> {
+    /// An index by the words that `words` makes of an object. To be made before anything feeds the store, and before listeners
+    /// that want to find by it what they are told of.
+    pub fn index(&self, words: fn(&K) -> BTreeSet<String>) -> Index<K> {
+        let index = Index {
+            store: self.clone(),
+            keys: Arc::default(),
+        };
+        let keys = Arc::clone(&index.keys);
+        self.on_change(move |change| {
+            let mut keys = keys.write().unwrap_or_else(PoisonError::into_inner);
+            follow(&mut keys, change, words);
+        });
+        index
+    }
+}
+
+fn follow<K: Object>(keys: &mut Keys, change: &Change<K>, words: fn(&K) -> BTreeSet<String>) {
+    let key = stamp_of(change.object().as_ref()).key;
+    let (old, new) = match change {
+        Change::Applied { old, new } => (old.as_ref().map(|old| words(old)), words(new)),
+        Change::Deleted { old } => (Some(words(old)), BTreeSet::new()),
+    };
+    let old = old.unwrap_or_default();
+    for word in old.difference(&new) {
+        if let Some(found) = keys.get_mut(word) {
+            found.remove(&key);
+            if found.is_empty() {
+                keys.remove(word);
+            }
+        }
+    }
+    for word in new.difference(&old) {
+        keys.entry(word.clone()).or_default().insert(key.clone());
+    }
+}
+
+impl<K> Index<K> {
+    /// How many objects have this word.
+    pub fn count(&self, word: &str) -> usize {
+        self.read(word, |keys| keys.map_or(0, BTreeSet::len))
+    }
+
+    /// All objects with this word, ordered by namespace and name.
+    pub fn list(&self, word: &str) -> Vec<Arc<K>> {
+        self.first(word, usize::MAX, |_| true)
+    }
+
+    /// At most `limit` of the objects with this word whose keys `wanted` says yes to, the first by namespace and name.
+    pub fn first(&self, word: &str, limit: usize, wanted: impl Fn(&NamespacedName) -> bool) -> Vec<Arc<K>> {
+        let keys: Vec<NamespacedName> = self.read(word, |keys| {
+            let wanted = keys.into_iter().flatten().filter(|key| wanted(key));
+            wanted.take(limit).cloned().collect()
+        });
+        keys.iter().filter_map(|key| self.store.get_key(key)).collect()
+    }
+
+    fn read<R>(&self, word: &str, read: impl FnOnce(Option<&BTreeSet<NamespacedName>>) -> R) -> R {
+        read(self.keys.read().unwrap_or_else(PoisonError::into_inner).get(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::ResourceExt;
+
+    use super::*;
+
+    fn object(name: &str, words: &[&str]) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.namespace = Some("ns".to_owned());
+        object.metadata.name = Some(name.to_owned());
+        object.metadata.uid = Some(name.to_owned());
+        let labels = words.iter().map(|word| ((*word).to_owned(), String::new()));
+        object.metadata.labels = Some(labels.collect());
+        object
+    }
+
+    fn words(object: &ConfigMap) -> BTreeSet<String> {
+        object.labels().keys().cloned().collect()
+    }
+
+    #[test]
+    fn an_index_follows_what_comes_changes_and_goes() {
+        let store = Store::new();
+        let index = store.index(words);
+        let named = |word: &str| {
+            let found = index.list(word);
+            found.iter().map(|object| object.name_any()).collect::<Vec<_>>()
+        };
+        store.put(object("b", &["x", "y"]));
+        store.put(object("a", &["x"]));
+        assert_eq!(named("x"), ["a", "b"]);
+        assert_eq!((named("y"), index.count("y")), (vec!["b".to_owned()], 1));
+        assert_eq!(index.first("x", 1, |_| true).len(), 1);
+        assert_eq!(index.first("x", 9, |key| key.name == "b").len(), 1);
+        store.put(object("b", &["x"]));
+        assert_eq!((named("x").len(), named("y").len()), (2, 0));
+        store.put_deleted(&object("a", &[]));
+        store.put_deleted(&object("b", &[]));
+        assert_eq!(index.count("x"), 0);
+        assert!(index.keys.read().unwrap().is_empty(), "nothing is left behind");
+    }
+}
