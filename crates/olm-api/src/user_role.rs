@@ -75,6 +75,11 @@ impl Level {
     }
 }
 
+/// Whether a label makes OperatorGroups' ClusterRoles take up that of an API.
+pub fn is_api_label(label: &str) -> bool {
+    label.starts_with(OPERATOR_GROUP_AGGREGATE_PREFIX)
+}
+
 /// Name of the ClusterRole that lets users read the CustomResourceDefinition `crd` itself.
 pub fn crd_view_name(crd: &str, version: &str) -> String {
     format!("{crd}-{version}-{CRD_VIEW}")

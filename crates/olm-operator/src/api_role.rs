@@ -7,7 +7,7 @@
 //!
 //! # Guarantees
 //! Each is written once. It goes with what serves the API, as its owner: objects outlive their operator, and with them the rights to
-//! delete them. A ClusterRole of somebody else is never written.
+//! delete them. Those of an APIService also go when this comes to serve others, or its group is not one operator's any more. A ClusterRole of somebody else is never written.
 
 pub(crate) mod decide;
 pub(crate) mod observe;
@@ -33,6 +33,7 @@ use olm_runtime::{
     event::regarding,
     outcome::Outcomes,
     plan::Plan,
+    store::Index,
 };
 
 use crate::{
@@ -123,12 +124,16 @@ pub(crate) struct Observed {
     pub(crate) apis: Vec<ProvidedApi>,
     /// By name: ClusterRoles with OLM's mark that have a name of theirs.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
+    /// Those of an APIService that are for none of the APIs: its owner serves others, or gives no rights on its group any more.
+    pub(crate) former: Vec<Arc<ClusterRole>>,
     /// The first ClusterServiceVersion that provides one, to tell it what is wrong.
     pub(crate) provider: ObjectReference,
 }
 
 pub(crate) struct ApiRoles {
     pub(crate) stores: Stores,
+    /// ClusterRoles of APIs by what serves them ([`observe::by_owner`]).
+    pub(crate) made: Index<ClusterRole>,
 }
 
 #[async_trait]
@@ -148,7 +153,7 @@ impl Reconciler for ApiRoles {
     }
 
     async fn observe(&self, key: &ServedBy) -> Result<Option<Observed>, ObserveError> {
-        Ok(observe::observe(&self.stores, key))
+        Ok(observe::observe(&self.stores, &self.made, key))
     }
 
     fn decide(observed: &Observed, before: Option<&TakenNames>, _now: Timestamp) -> (Plan, Verdict) {

@@ -6,6 +6,7 @@ mod wiring;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use olm_runtime::{
     client,
     discovery::Discovery,
@@ -13,13 +14,13 @@ use olm_runtime::{
     metrics::Metrics,
     process,
     queue::Queue,
-    store::StoreSet,
+    store::{Index, StoreSet},
 };
 use tokio::task::JoinSet;
 
 use crate::{
     adoption::{Adoptions, observe::OwnedIndex},
-    api_role::{ApiRoles, ServedBy},
+    api_role::{self, ApiRoles, ServedBy},
     args::Args,
     component,
     copied_csv::{CopiedCsvs, CopyKey, content::Contents},
@@ -125,6 +126,7 @@ pub fn controllers(
     // What is known is forgotten before whoever asks for it is woken, and what is found by an index is in it.
     let accounts = KnownAccounts::follow(&stores.account_news);
     let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
+    let api_roles = api_role::observe::by_owner(&stores);
     wiring::connect(&stores, &queues);
     let client = client.clone();
     (set, move |runner: &Runner| {
@@ -142,7 +144,7 @@ pub fn controllers(
         start_operators(runner, &mut workers, &stores, &queues, indexes);
         runner.spawn(&mut workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
         runner.spawn(&mut workers, &Arc::new(configs), &queues.olm_configs, 1);
-        start_user_roles(runner, &mut workers, &stores, &queues, client);
+        start_user_roles(runner, &mut workers, &stores, &queues, client, api_roles);
         workers
     })
 }
@@ -172,6 +174,7 @@ fn start_user_roles(
     stores: &Stores,
     queues: &Queues,
     client: kube::Client,
+    made: Index<ClusterRole>,
 ) {
     let groups = GroupRoles {
         stores: stores.clone(),
@@ -180,6 +183,7 @@ fn start_user_roles(
     runner.spawn(workers, &Arc::new(groups), &queues.group_roles, WORKERS);
     let apis = ApiRoles {
         stores: stores.clone(),
+        made,
     };
     runner.spawn(workers, &Arc::new(apis), &queues.api_roles, WORKERS);
 }

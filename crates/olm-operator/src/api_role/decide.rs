@@ -11,7 +11,7 @@ use olm_api::{
     labels,
     user_role::{Level, crd_view_name},
 };
-use olm_runtime::plan::{Action, Plan};
+use olm_runtime::plan::{Action, Plan, Target};
 
 use crate::{
     api_role::{Observed, ProvidedApi, ServedBy},
@@ -19,7 +19,7 @@ use crate::{
     user_role::{self, TakenNames, Verdict},
 };
 
-/// Writes for ClusterRoles that are missing or not as they should be. One that another owner has is left alone.
+/// Writes for ClusterRoles that are missing, not as they should be, or of no use any more. One that another owner has is left alone.
 pub(crate) fn decide(observed: &Observed, before: Option<&TakenNames>) -> (Plan, Verdict) {
     let mut taken = BTreeSet::new();
     let mut actions: Vec<Action> = Vec::new();
@@ -31,6 +31,10 @@ pub(crate) fn decide(observed: &Observed, before: Option<&TakenNames>) -> (Plan,
             actions.extend(user_role::upkeep(&wanted, found));
         }
     }
+    actions.extend(observed.former.iter().map(|role| {
+        let target = Target::cluster::<ClusterRole>(&role.name_any());
+        Action::delete(target, role.uid())
+    }));
     user_role::plan(actions, taken, before)
 }
 

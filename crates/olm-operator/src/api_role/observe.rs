@@ -1,13 +1,15 @@
 //! Everything one decision about the ClusterRoles of APIs reads, as values. Stores alone answer.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::{core::v1::ObjectReference, rbac::v1::ClusterRole};
 use kube::{Resource, ResourceExt};
 use olm_api::{
     api_key::ApiKey,
-    user_role::{Level, crd_view_name},
+    user_role::{Level, crd_view_name, is_api_label},
     v1alpha1::{ApiServiceDescription, ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
 };
+use olm_runtime::store::Index;
 
 use crate::{
     api_role::{Observed, ProvidedApi, ServedBy},
@@ -19,8 +21,20 @@ use crate::{
 /// it says, and each kind makes three objects of the cluster.
 pub(crate) const KINDS_OF_AN_OPERATOR: usize = 100;
 
+/// ClusterRoles of APIs by what serves them. To be called before whoever asks it is woken by the stores.
+pub(crate) fn by_owner(stores: &Stores) -> Index<ClusterRole> {
+    stores.cluster_roles.index(|role| {
+        let is_of_api = role.labels().keys().any(|label| is_api_label(label));
+        let owners = role.owner_references().iter().filter(|_| is_of_api);
+        owners
+            .filter_map(ServedBy::referred_to)
+            .map(|served_by| served_by.to_string())
+            .collect()
+    })
+}
+
 /// What serves the APIs, and which ClusterServiceVersions provide them; `None` when nobody does.
-pub(crate) fn observe(stores: &Stores, key: &ServedBy) -> Option<Observed> {
+pub(crate) fn observe(stores: &Stores, made: &Index<ClusterRole>, key: &ServedBy) -> Option<Observed> {
     let (uid, provider, apis) = match key {
         ServedBy::CustomResourceDefinition(name) => defined(stores, key, name)?,
         ServedBy::ApiService(name) => aggregated(stores, key, name)?,
@@ -30,16 +44,26 @@ pub(crate) fn observe(stores: &Stores, key: &ServedBy) -> Option<Observed> {
         let levels = Level::ALL.map(|level| level.api_role_name(&api.name, version));
         levels.into_iter().chain([crd_view_name(&api.name, version)])
     });
-    Some(Observed {
+    let names: BTreeSet<String> = names.collect();
+    let mut former = match key {
+        // Versions that nobody provides any more are served on, and objects outlive their operator.
+        ServedBy::CustomResourceDefinition(_) => Vec::new(),
+        ServedBy::ApiService(_) => made.list(&key.to_string()),
+    };
+    former.retain(|role| !names.contains(&role.name_any()));
+    let nothing = apis.is_empty() && former.is_empty();
+    (!nothing).then(|| Observed {
         served_by: key.clone(),
         uid,
         found: stores.cluster_roles_called(names),
+        former,
         apis,
-        provider: provider.object_ref(&()),
+        provider,
     })
 }
 
-type Provided = (String, Arc<ClusterServiceVersion>, Vec<ProvidedApi>);
+/// The uid of what serves the APIs, whom to tell what is wrong, and the APIs.
+type Provided = (String, ObjectReference, Vec<ProvidedApi>);
 
 /// True for a ClusterServiceVersion whose APIs users are to work with.
 pub(super) fn is_provider(csv: &ClusterServiceVersion) -> bool {
@@ -81,7 +105,7 @@ fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     if apis.is_empty() {
         return None;
     }
-    Some((crd.uid()?, Arc::clone(providers.first()?), apis))
+    Some((crd.uid()?, providers.first()?.object_ref(&()), apis))
 }
 
 fn owned_versions<'a>(csv: &'a ClusterServiceVersion, crd: &str) -> impl Iterator<Item = &'a str> {
@@ -91,15 +115,21 @@ fn owned_versions<'a>(csv: &'a ClusterServiceVersion, crd: &str) -> impl Iterato
         .map(|owned| owned.version.as_str())
 }
 
-/// What an APIService of OLM's serves, by the word of the ClusterServiceVersion it belongs to. Rights are given by group and plural,
-/// whatever the version: a group that somebody else serves, too, is not for a ClusterServiceVersion to give rights on.
+/// What an APIService of OLM's serves, by the word of the ClusterServiceVersion it belongs to; nothing where that says so or has
+/// no say. Rights are given by group and plural, whatever the version: a group that somebody else serves, too, is not for a
+/// ClusterServiceVersion to give rights on.
 fn aggregated(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     let service = stores.api_services.get_key(&key.stored())?;
     let (_, group) = name.split_once('.')?;
     let csv_key = owner::labelled(&service.metadata)?;
-    if service.metadata.deletion_timestamp.is_some() || is_shared(stores, group, &csv_key.namespace) {
+    let uid = service.uid()?;
+    if service.metadata.deletion_timestamp.is_some() {
         return None;
     }
+    if is_shared(stores, group, &csv_key.namespace) {
+        return Some((uid, service.object_ref(&()), Vec::new()));
+    }
+    // Until it has succeeded nothing is known of what it serves, and what its predecessor served stays.
     let csv = stores.csvs.get_key(&csv_key).filter(|csv| is_provider(csv))?;
     let by_name: BTreeMap<&str, ApiKey> = served(&csv, name)
         .map(|description| (description.name.as_str(), ApiKey::from(description)))
@@ -113,8 +143,7 @@ fn aggregated(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
             key,
         })
         .collect();
-    let uid = service.uid()?;
-    (!apis.is_empty()).then_some((uid, csv, apis))
+    Some((uid, csv.object_ref(&()), apis))
 }
 
 fn served<'a>(

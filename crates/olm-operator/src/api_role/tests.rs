@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use olm_api::api_key::ApiKey;
-use olm_runtime::plan::Action;
+use olm_runtime::{plan::Action, store::Index};
 use serde_json::{Value, json};
 
 use super::{Observed, ProvidedApi, ServedBy, decide::decide, observe};
@@ -54,6 +55,7 @@ fn created(
             key,
         }],
         found: BTreeMap::new(),
+        former: Vec::new(),
         provider: Default::default(),
     };
     let actions = decide(&observed, None).0.actions.into_iter();
@@ -301,6 +303,11 @@ fn two_providers_share_the_roles_of_their_definition_whatever_kind_they_claim() 
     assert_eq!(env.writes.len(), writes);
 }
 
+/// As long as no ClusterRole is there.
+fn observed(stores: &Stores, key: &ServedBy) -> Option<Observed> {
+    observe::observe(stores, &observe::by_owner(stores), key)
+}
+
 /// Only the definition knows its versions; a ClusterServiceVersion may name any.
 #[test]
 fn a_version_that_the_definition_has_not_gets_no_roles() {
@@ -313,7 +320,7 @@ fn a_version_that_the_definition_has_not_gets_no_roles() {
     let mut definition = crd(CRD);
     definition["metadata"]["uid"] = json!("u");
     stores.crds.put(decode(definition));
-    let observed = observe::observe(&stores, &ServedBy::CustomResourceDefinition(CRD.to_owned())).unwrap();
+    let observed = observed(&stores, &ServedBy::CustomResourceDefinition(CRD.to_owned())).unwrap();
     let versions: Vec<&str> = observed.apis.iter().map(|api| api.key.version.as_str()).collect();
     assert_eq!(versions, ["v1"]);
 }
@@ -332,7 +339,7 @@ fn what_is_olms_own_is_opened_to_nobody() {
     definition["metadata"]["uid"] = json!("u");
     stores.crds.put(decode(definition));
     let key = ServedBy::CustomResourceDefinition(name.to_owned());
-    assert!(observe::observe(&stores, &key).is_none());
+    assert!(observed(&stores, &key).is_none());
 }
 
 /// A running operator that says it serves `owned` by the APIService `v1.things.example.com`.
@@ -356,7 +363,7 @@ fn described(name: &str, kind: &str) -> Value {
 
 fn resources(stores: &Stores) -> Vec<String> {
     let key = ServedBy::ApiService("v1.things.example.com".to_owned());
-    let observed = observe::observe(stores, &key);
+    let observed = observed(stores, &key);
     let apis = observed.into_iter().flat_map(|observed| observed.apis);
     apis.map(|api| api.resource).collect()
 }
@@ -412,4 +419,102 @@ fn an_api_service_that_is_not_the_operators_gets_no_roles() {
         json!({"metadata": {"name": "v1.things.example.com", "uid": "u"}}),
     ));
     assert_eq!(resources(&stores), [""; 0]);
+}
+
+const THINGS: &str = "v1.things.example.com";
+
+/// Names of what is created, and of what is deleted, for that APIService.
+fn writes(stores: &Stores, made: &Index<ClusterRole>) -> (Vec<String>, Vec<String>) {
+    let key = ServedBy::ApiService(THINGS.to_owned());
+    let observed = observe::observe(stores, made, &key);
+    let actions = observed.map(|observed| decide(&observed, None).0.actions);
+    let (deleted, created): (Vec<Action>, Vec<Action>) = actions
+        .into_iter()
+        .flatten()
+        .partition(|action| matches!(action, Action::Delete { .. }));
+    let names = |actions: Vec<Action>| {
+        actions
+            .iter()
+            .map(|action| action.target().name.clone())
+            .collect()
+    };
+    (names(created), names(deleted))
+}
+
+/// An operator that serves `things`, whose ClusterRoles are there beside one that an administrator made.
+fn with_roles() -> (Stores, Index<ClusterRole>) {
+    let stores = serving(&json!([described("things", "Thing")]));
+    let made = observe::by_owner(&stores);
+    let observed = observe::observe(&stores, &made, &ServedBy::ApiService(THINGS.to_owned())).unwrap();
+    for action in decide(&observed, None).0.actions {
+        let Action::Create { object, .. } = action else {
+            panic!("{action}")
+        };
+        stores.cluster_roles.put(decode(object));
+    }
+    let owner =
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "name": THINGS, "uid": "u"});
+    stores.cluster_roles.put(decode(
+        json!({"metadata": {"name": "mine", "ownerReferences": [owner],
+        "labels": {"olm.managed": "true"}}}),
+    ));
+    assert_eq!(writes(&stores, &made), (vec![], vec![]));
+    (stores, made)
+}
+
+const OF_THINGS: [&str; 3] = ["things-v1-admin", "things-v1-edit", "things-v1-view"];
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn roles_of_an_api_service_go_when_it_is_another_operators_that_serves_other_kinds() {
+    let (stores, made) = with_roles();
+    let mut other = csv("b", "");
+    other["spec"]["apiservicedefinitions"] = json!({"owned": [described("toys", "Toy")]});
+    stores.csvs.put(decode(other.clone()));
+    let labels =
+        json!({"olm.owner": "b", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"});
+    stores.api_services.put(decode(
+        json!({"metadata": {"name": THINGS, "uid": "u", "labels": labels}}),
+    ));
+    assert_eq!(writes(&stores, &made), (vec![], vec![]), "until it has succeeded");
+    other["status"] = json!({"phase": "Succeeded"});
+    stores.csvs.put(decode(other.clone()));
+    let of_toys = ["toys-v1-admin", "toys-v1-edit", "toys-v1-view"];
+    assert_eq!(
+        writes(&stores, &made),
+        (strings(&of_toys), strings(&OF_THINGS)),
+        "and `mine` stays"
+    );
+    other["spec"]["apiservicedefinitions"] = json!({"owned": [described("things", "Thing")]});
+    stores.csvs.put(decode(other));
+    assert_eq!(writes(&stores, &made), (vec![], vec![]), "they follow");
+}
+
+#[test]
+fn roles_of_an_api_service_go_when_others_serve_its_group_too() {
+    let (stores, made) = with_roles();
+    stores.api_services.put(decode(
+        json!({"metadata": {"name": "v2.things.example.com", "uid": "x"}}),
+    ));
+    assert_eq!(writes(&stores, &made), (vec![], strings(&OF_THINGS)));
+    // A second time there is nothing to delete, and nothing is made.
+    for name in OF_THINGS {
+        let mut gone = ClusterRole::default();
+        gone.metadata.name = Some(name.to_owned());
+        stores.cluster_roles.put(gone);
+    }
+    assert_eq!(writes(&stores, &made), (vec![], vec![]));
+}
+
+#[test]
+fn roles_of_an_api_service_stay_while_its_operator_has_trouble() {
+    let (stores, made) = with_roles();
+    let mut failed = csv("a", "");
+    failed["spec"]["apiservicedefinitions"] = json!({"owned": []});
+    failed["status"] = json!({"phase": "Failed"});
+    stores.csvs.put(decode(failed));
+    assert_eq!(writes(&stores, &made), (vec![], vec![]));
 }
