@@ -38,6 +38,10 @@ use crate::{
     stores::Stores,
 };
 
+/// First pause of a copy that is refused; it doubles up to a minute. What refuses one, as a webhook for all namespaces, may refuse ten
+/// thousand.
+const REFUSED_BACKOFF: Duration = Duration::from_secs(5);
+
 /// One copy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CopyKey {
@@ -103,6 +107,7 @@ impl Reconciler for CopiedCsvs {
     type Memory = u16;
 
     const NAME: &'static str = "copied-csv";
+    const FIRST_BACKOFF_OF_REFUSED: Duration = REFUSED_BACKOFF;
 
     fn regarding(&self, key: &CopyKey) -> Option<ObjectReference> {
         let original = self.stores.csv_sketches.get_key(&key.original())?;

@@ -25,7 +25,7 @@ use crate::{
     event::Recorder,
     isolation,
     metrics::{Metrics, RoundResult},
-    outcome::{FailureClass, Outcome, Outcomes},
+    outcome::{Failure, FailureClass, Outcome, Outcomes},
     plan::{Action, EventDraft, Plan, Requeue, Target},
     queue::Queue,
     reason,
@@ -104,6 +104,9 @@ pub trait Reconciler: Send + Sync + 'static {
 
     /// Name in logs, for example `csv`.
     const NAME: &'static str;
+    /// First delay after a round whose write was refused ([`Failure::is_refusal`]); for keys of which a cluster has so many that
+    /// what refuses all of them would be asked too often.
+    const FIRST_BACKOFF_OF_REFUSED: Duration = FIRST_BACKOFF;
 
     /// The object of a key, for the driver's own Events about it; `None` when there is none to tell it on.
     fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
@@ -223,13 +226,13 @@ impl<R: Reconciler> Worker<R> {
             let round = isolation::isolated(self.round(&key, &mut written).instrument(span)).await;
             let next = round.unwrap_or_else(|panicked| {
                 self.panicked(&key, &panicked.message);
-                Next::Failed(Requeue::AwaitChange, "panic")
+                Next::Failed(Requeue::AwaitChange, Why::word("panic"))
             });
             self.runner
                 .metrics
                 .round_ended(R::NAME, next.result(), started.elapsed());
             if let Next::Failed(_, why) = next {
-                self.runner.metrics.round_failed(R::NAME, why);
+                self.runner.metrics.round_failed(R::NAME, why.word);
             }
             if let Some(pause) = self.queue.done_writing(&key, &written) {
                 self.slowed_down(&key, pause);
@@ -246,8 +249,13 @@ impl<R: Reconciler> Worker<R> {
                 self.forget_failures(&key);
                 self.queue.add_after(key, delay);
             }
-            Next::Failed(requeue, _) => {
-                let backoff = self.backoff(&key);
+            Next::Failed(requeue, why) => {
+                let first = if why.is_refusal {
+                    R::FIRST_BACKOFF_OF_REFUSED
+                } else {
+                    FIRST_BACKOFF
+                };
+                let backoff = self.backoff(&key, first);
                 let delay = match requeue {
                     // A deadline may come before the backoff's end. But an observation that is out of date asks for the
                     // next look at once, every time, and must not become a hot loop.
@@ -270,7 +278,7 @@ impl<R: Reconciler> Worker<R> {
             Err(error) => {
                 tracing::warn!(controller = R::NAME, %key, %error, "could not observe, trying again");
                 let requeue = self.tell_unobserved(key, &error, started, written).await;
-                return Next::Failed(requeue, "observe");
+                return Next::Failed(requeue, Why::word("observe"));
             }
         };
         let now = whole_seconds(clock::now());
@@ -282,7 +290,7 @@ impl<R: Reconciler> Worker<R> {
         }
         let update = R::status(&observed, verdict, &outcomes, now);
         self.remember(key, update.memory);
-        let mut failed = outcomes.failure().map(|(_, failure)| failure.class.label());
+        let mut failed = outcomes.failure().map(|(_, failure)| Why::of(failure));
         // A warning tells what was found. It holds whatever became of the writes, and may not come again: what was written
         // before the refused one can be what says that it was told.
         let mut events = plan.events;
@@ -302,7 +310,7 @@ impl<R: Reconciler> Worker<R> {
                     answers = failure.code != 0;
                     // NotFound: the object went away while it was looked at; nothing is left to tell.
                     let is_news = failure.class != FailureClass::NotFound;
-                    failed = failed.or(is_news.then(|| failure.class.label()));
+                    failed = failed.or(is_news.then(|| Why::of(&failure)));
                     untold.push(patch.target());
                 }
                 Outcome::NotAttempted => untold.push(patch.target()),
@@ -318,7 +326,7 @@ impl<R: Reconciler> Worker<R> {
         }
         tracing::debug!(
             writes = plan.actions.len() + update.patches.len(),
-            failed = failed.unwrap_or_default(),
+            failed = failed.map(|why| why.word).unwrap_or_default(),
             elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "round ended"
         );
@@ -398,13 +406,13 @@ impl<R: Reconciler> Worker<R> {
         self.change_state(key, |state| state.failures = 0);
     }
 
-    fn backoff(&self, key: &R::Key) -> Duration {
+    fn backoff(&self, key: &R::Key, first: Duration) -> Duration {
         let failures = self.change_state(key, |state| {
             let before = state.failures;
             state.failures = before.saturating_add(1);
             before
         });
-        let delay = FIRST_BACKOFF.saturating_mul(1 << failures.min(16));
+        let delay = first.saturating_mul(1 << failures.min(16));
         delay.min(LONGEST_BACKOFF)
     }
 
@@ -460,8 +468,31 @@ fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &
 
 enum Next {
     Settled(Requeue),
-    /// With why, in one word.
-    Failed(Requeue, &'static str),
+    Failed(Requeue, Why),
+}
+
+/// Why a round failed.
+#[derive(Clone, Copy)]
+struct Why {
+    /// In one word, as in metrics.
+    word: &'static str,
+    is_refusal: bool,
+}
+
+impl Why {
+    fn of(failure: &Failure) -> Self {
+        Self {
+            word: failure.class.label(),
+            is_refusal: failure.is_refusal(),
+        }
+    }
+
+    fn word(word: &'static str) -> Self {
+        Self {
+            word,
+            is_refusal: false,
+        }
+    }
 }
 
 impl Next {

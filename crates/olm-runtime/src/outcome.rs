@@ -53,6 +53,18 @@ pub struct Failure {
     pub action: String,
 }
 
+impl Failure {
+    /// True when the server refused it for a reason that lasts longer than a moment: a right, a quota, an admission webhook, the
+    /// object itself, or a namespace on its way out.
+    pub fn is_refusal(&self) -> bool {
+        let class = self.class;
+        matches!(
+            class,
+            FailureClass::Forbidden | FailureClass::Invalid | FailureClass::Terminating
+        ) || self.code == 403
+    }
+}
+
 /// The result of one action.
 #[derive(Debug, Clone)]
 pub enum Outcome {
@@ -133,4 +145,30 @@ impl Outcomes {
 #[doc(hidden)]
 pub fn outcomes_for_tests(results: Vec<Outcome>) -> Outcomes {
     Outcomes::new(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_lasts_and_an_answer_that_fails_does_not() {
+        let failed = |class, code| Failure {
+            class,
+            code,
+            message: String::new(),
+            action: String::new(),
+        };
+        for (class, code, is_refusal) in [
+            (FailureClass::Forbidden, 403, true),
+            (FailureClass::Retry, 403, true),
+            (FailureClass::Invalid, 422, true),
+            (FailureClass::Terminating, 403, true),
+            (FailureClass::Retry, 503, false),
+            (FailureClass::Conflict, 409, false),
+            (FailureClass::NotFound, 404, false),
+        ] {
+            assert_eq!(failed(class, code).is_refusal(), is_refusal, "{class:?} {code}");
+        }
+    }
 }

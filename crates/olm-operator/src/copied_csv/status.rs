@@ -24,11 +24,9 @@ pub(crate) fn status(observed: &Observed, told: Option<u16>, outcomes: &Outcomes
     }
 }
 
-/// Admission, a quota or a missing right: nothing that passes within a moment, nor with the namespace.
+/// Nothing that passes within a moment, nor with the namespace.
 fn is_refusal(failure: &Failure) -> bool {
-    let class = failure.class;
-    matches!(class, FailureClass::Forbidden | FailureClass::Invalid)
-        || failure.code == 403 && class != FailureClass::Terminating
+    failure.is_refusal() && failure.class != FailureClass::Terminating
 }
 
 fn refused(observed: &Observed, failure: &Failure) -> EventDraft {

@@ -29,6 +29,8 @@ struct Server {
     patches: Vec<(String, Instant)>,
     /// Answers every patch with a conflict.
     refuses: bool,
+    /// Forbids every patch.
+    forbids: bool,
     /// Answers patches of this path with a conflict.
     refused: Option<&'static str>,
     /// Says of this path that there is no such object.
@@ -58,6 +60,12 @@ impl Server {
         }
         self.patches.push((path.to_owned(), Instant::now()));
         assert!(self.patches.len() < 20_000, "a hot loop");
+        if self.forbids {
+            return (
+                403,
+                json!({"kind": "Status", "code": 403, "status": "Failure", "reason": "Forbidden"}),
+            );
+        }
         if self.refuses || self.refused == Some(path) {
             return (
                 409,
@@ -156,6 +164,7 @@ impl Reconciler for Writer {
     type Memory = String;
 
     const NAME: &'static str = "writer";
+    const FIRST_BACKOFF_OF_REFUSED: Duration = Duration::from_secs(2);
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
         regarding(&self.deployments, key)

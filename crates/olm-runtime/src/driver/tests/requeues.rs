@@ -54,6 +54,23 @@ async fn what_settles_a_key_resets_its_backoff() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_refused_is_repeated_as_its_controller_wants() {
+    for (forbids, first) in [(true, Duration::from_secs(2)), (false, FIRST_BACKOFF)] {
+        let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
+        {
+            let mut server = env.server.lock().unwrap();
+            (server.forbids, server.refuses) = (forbids, !forbids);
+        }
+        minutes(10).await;
+        let patches = env.patches();
+        let pause = |index: usize| patches[index + 1].1 - patches[index].1;
+        assert_eq!(pause(0), first, "forbidden: {forbids}");
+        assert_eq!(pause(1), 2 * first, "forbidden: {forbids}");
+        assert_eq!(pause(patches.len() - 2), LONGEST_BACKOFF, "forbidden: {forbids}");
+    }
+}
+
 /// A status that was refused is written by another round; one of an object that is gone is not missed by anybody.
 #[tokio::test(start_paused = true)]
 async fn a_refused_status_is_a_failed_round_unless_its_object_is_gone() {
