@@ -1,9 +1,11 @@
 //! A step's object with everything that only the plan knows: type, name, namespace, labels and owners.
 
+use std::collections::BTreeSet;
+
 use kube::{ResourceExt, core::ApiResource};
 use olm_api::labels;
 use olm_api::v1alpha1::Step;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::StepError;
 use crate::component;
@@ -52,6 +54,7 @@ pub(super) fn complete(
             );
         }
         StepKind::BundleSecret => encode_string_data(&mut object),
+        StepKind::ClusterServiceVersion => add_membership(observed, &mut object),
         _ => {}
     }
     let is_foreign = |current: &Value| {
@@ -76,6 +79,34 @@ pub(super) fn complete(
         object::map_mut(&mut object, "metadata").insert("ownerReferences".to_owned(), owners.into());
     }
     Ok(Some(object))
+}
+
+/// What olm-operator would write on a new ClusterServiceVersion first of all: of which OperatorGroup it is, and its finalizer. It
+/// sees to both ever after, so that nothing is said here that is not sure.
+fn add_membership(observed: &Observed, object: &mut Value) {
+    let [group] = observed.operator_groups.as_slice() else {
+        return;
+    };
+    let targets: BTreeSet<&str> = group
+        .status
+        .iter()
+        .flat_map(|status| status.namespaces.iter())
+        .map(String::as_str)
+        .collect();
+    if targets.is_empty() || group.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let targets: Vec<&str> = targets.into_iter().collect();
+    let annotations = object::metadata_map_mut(object, "annotations");
+    for (key, value) in [
+        (labels::OPERATOR_GROUP, group.name_any()),
+        (labels::OPERATOR_NAMESPACE, observed.namespace()),
+        (labels::TARGET_NAMESPACES, targets.join(",")),
+    ] {
+        annotations.insert(key.to_owned(), value.into());
+    }
+    let metadata = object::map_mut(object, "metadata");
+    metadata.insert("finalizers".to_owned(), json!([labels::FINALIZER_CSV_CLEANUP]));
 }
 
 /// The owner references, with the uids of the ClusterServiceVersions they name.

@@ -94,6 +94,48 @@ fn every_object_carries_label_namespace_and_owner() {
     );
 }
 
+/// What olm-operator would otherwise write first of all, for each install. Where it is not sure nothing is said.
+#[test]
+fn a_new_csv_says_from_the_beginning_of_which_group_it_is() {
+    let made = |targets: &[&str], second: bool| {
+        let mut env = TestEnv::with_plan(&[small()]);
+        let mut og = group(json!({}), json!({"namespaces": targets}));
+        let name = og["metadata"]["name"].clone();
+        env.put(og.clone());
+        if second {
+            og["metadata"]["name"] = json!("second");
+            og["status"] = json!({});
+            env.put(og);
+        }
+        env.converge();
+        let metadata = env.object("ClusterServiceVersion ns/demo.v1")["metadata"].clone();
+        let annotation = |key: &str| metadata["annotations"][key].as_str().map(str::to_owned);
+        let of_group = annotation("olm.operatorGroup");
+        assert_eq!(of_group.is_some(), of_group.as_deref() == name.as_str());
+        (
+            of_group.is_some(),
+            annotation("olm.operatorNamespace"),
+            annotation("olm.targetNamespaces"),
+            metadata["finalizers"].clone(),
+        )
+    };
+    let finalizers = json!(["operators.coreos.com/csv-cleanup"]);
+    let own = Some("ns".to_owned());
+    for (targets, text) in [
+        (&["ns"][..], "ns"),
+        (&["two", "ns", "one"], "ns,one,two"),
+        (&[""], ""),
+    ] {
+        let expected = (true, own.clone(), Some(text.to_owned()), finalizers.clone());
+        assert_eq!(made(targets, false), expected, "{targets:?}");
+    }
+    assert_eq!(
+        made(&["ns"], true),
+        (false, None, None, Value::Null),
+        "two groups"
+    );
+}
+
 /// Pull secrets are copied, bundles in ConfigMaps of upstream are understood.
 #[test]
 fn pull_secret_is_copied_or_missed() {
