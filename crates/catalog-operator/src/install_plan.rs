@@ -70,7 +70,7 @@ impl Inventory for Stores {
     fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
         let key = NamespacedName::new(namespace, name);
         match kind {
-            StepKind::ServiceAccount => self.accounts.get_key(&key).map(|_| String::new()),
+            StepKind::ServiceAccount => self.accounts.get_key(&key).map(|found| kept_hash(found.as_ref())),
             StepKind::Role => self.roles.get_key(&key).map(|found| kept_hash(found.as_ref())),
             StepKind::RoleBinding => self
                 .role_bindings

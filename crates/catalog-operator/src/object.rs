@@ -2,6 +2,7 @@
 //!
 //! A step's object is kept as JSON from the bundle to the API server, so nothing an operator's author wrote is lost on the way.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::labels;
 use olm_api::v1alpha1::API_VERSION;
 use serde_json::{Map, Value, json};
@@ -121,6 +122,16 @@ pub(crate) fn is_of_a_csv(object: &Value) -> bool {
     owner_references(object).iter().any(is_csv_reference)
         || metadata_entries(object, "labels")
             .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
+}
+
+/// The same of an object whose metadata are read.
+pub(crate) fn is_metadata_of_a_csv(metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    let label = metadata.labels.as_ref();
+    owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV)
+        || label
+            .and_then(|labels| labels.get(labels::OWNER_KIND))
+            .is_some_and(|kind| kind == labels::OWNER_KIND_CSV)
 }
 
 /// Whether the owner labels of a cluster-scoped object name this namespace.

@@ -70,7 +70,7 @@ impl Stores {
                     .prune(prune_pod),
             ),
             services: set.add(managed(client).prune(prune_service)),
-            accounts: set.add(managed(client).prune(prune_account)),
+            accounts: set.add(managed(client).prune(pruning::prune_account)),
             policies: set.add(managed(client)),
             roles: set.add(managed(client).prune(pruning::prune_role)),
             role_bindings: set.add(managed(client).prune(pruning::prune_role_binding)),
@@ -188,9 +188,4 @@ fn prune_pod(pod: &mut Pod) {
 fn prune_service(service: &mut Service) {
     service.metadata.annotations = None;
     service.status = None;
-}
-
-fn prune_account(account: &mut ServiceAccount) {
-    account.metadata.annotations = None;
-    account.secrets = None;
 }

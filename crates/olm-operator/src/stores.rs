@@ -11,7 +11,7 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::{Deployment, ReplicaSet},
-        core::v1::{Namespace, Service, ServiceAccount},
+        core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -77,6 +77,8 @@ pub struct Stores {
     pub(crate) services: Store<Service>,
     /// Secrets that OLM made, without private keys.
     pub(crate) secrets: Store<ServingSecret>,
+    /// ConfigMaps that OLM made, for their labels alone.
+    pub(crate) config_maps: Store<PartialObjectMeta<ConfigMap>>,
     /// Configurations of validating webhooks that OLM made.
     pub(crate) validating_webhooks: Store<ValidatingWebhookConfiguration>,
     /// Configurations of mutating webhooks that OLM made.
@@ -116,6 +118,7 @@ impl Stores {
             api_services: set.add(Watch::new(client).prune(prune_api_service)),
             services: set.add(managed(client).prune(prune_service)),
             secrets: set.add(managed(client).prune(ServingSecret::prune)),
+            config_maps: set.add_metadata(managed(client)),
             validating_webhooks: set.add(managed(client)),
             mutating_webhooks: set.add(managed(client)),
             namespaces: set.add_metadata(Watch::new(client)),
@@ -163,6 +166,7 @@ impl Stores {
             api_services: Store::new(),
             services: Store::new(),
             secrets: Store::new(),
+            config_maps: Store::new(),
             validating_webhooks: Store::new(),
             mutating_webhooks: Store::new(),
             namespaces: Store::new(),

@@ -19,12 +19,12 @@ use olm_runtime::plan::Target;
 use super::observe::{KnownStep, Observed, Reads, StepState, steps};
 use crate::manifest::Manifest;
 use crate::object;
-use crate::pruning::fingerprint;
+use crate::pruning::{bears_label, fingerprint};
 use crate::step_kind::StepKind;
 
 /// What the stores know of accounts and RBAC.
 pub(crate) trait Inventory {
-    /// The content hash of an object (empty for ServiceAccounts), see [`pruning`](crate::pruning); none when it is not there or does not
+    /// The content hash of an object (for ServiceAccounts their labels of components), see [`pruning`](crate::pruning); none when it is not there or does not
     /// carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
     fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String>;
 }
@@ -99,6 +99,7 @@ fn is_missing(
     };
     match inventory.content(kind, &namespace, &step.resource.name) {
         None => true,
+        Some(found) if kind == StepKind::ServiceAccount => !bears_label(&found, wanted),
         Some(found) => {
             !wanted.is_empty() && found != *wanted && !is_named_twice(plan, step) && !is_outranked(step)
         }
@@ -207,7 +208,7 @@ async fn missing_object(
     step: &Step,
     is_outranked: impl Fn(&Step) -> bool,
 ) -> Result<StepState, ObserveError> {
-    let Some(fingerprint) = fingerprint(step) else {
+    let Some(fingerprint) = fingerprint(plan, step) else {
         return Ok(StepState::Done);
     };
     let mut known = step.clone();

@@ -90,6 +90,7 @@ impl<'a> Owned<'a> {
         self.add_referring(&stores.deployments);
         self.add_referring(&stores.services);
         self.add_referring(&stores.secrets);
+        self.add_referring(&stores.config_maps);
         self.add_referring(&stores.roles);
         self.add_referring(&stores.role_bindings);
         self.add_referring(&stores.conditions);
@@ -100,8 +101,8 @@ impl<'a> Owned<'a> {
         self.found
     }
 
-    /// In the namespace belongs what refers to its owner. ServiceAccounts do, too, but this program may not write them; they have
-    /// the label from their plan.
+    /// In the namespace belongs what refers to its owner. ServiceAccounts do, too, but this program may not write them: their plan
+    /// sees to the label.
     fn add_referring<K: Resource<DynamicType = ()>>(&mut self, store: &Store<K>) {
         for object in store.list_in(self.namespace) {
             for owner in owner::references(object.meta()) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        core::v1::{Namespace, Service, ServiceAccount},
+        core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -45,6 +45,7 @@ pub(crate) struct ComponentIndex {
     services: Index<Service>,
     namespaces: Index<PartialObjectMeta<Namespace>>,
     secrets: Index<ServingSecret>,
+    config_maps: Index<PartialObjectMeta<ConfigMap>>,
     accounts: Index<PartialObjectMeta<ServiceAccount>>,
     roles: Index<Role>,
     role_bindings: Index<RoleBinding>,
@@ -66,6 +67,7 @@ impl ComponentIndex {
             services: by_label(&stores.services),
             namespaces: by_label(&stores.namespaces),
             secrets: by_label(&stores.secrets),
+            config_maps: by_label(&stores.config_maps),
             accounts: by_label(&stores.accounts),
             roles: by_label(&stores.roles),
             role_bindings: by_label(&stores.role_bindings),
@@ -138,6 +140,7 @@ pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     // Who rules in a namespace may label it in some clusters, which is why it holds no Operator.
     listing.add_plain(&index.namespaces);
     listing.add_plain(&index.secrets);
+    listing.add_plain(&index.config_maps);
     listing.add_plain(&index.accounts);
     listing.add_plain(&index.roles);
     listing.add_plain(&index.role_bindings);

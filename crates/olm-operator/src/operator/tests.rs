@@ -172,11 +172,12 @@ fn without_components_there_is_only_the_selector_and_refs_follow_the_labels() {
 /// Each alone: nothing else wakes its Operator.
 #[test]
 fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
-    const KINDS: [(&str, &str, &str); 15] = [
+    const KINDS: [(&str, &str, &str); 16] = [
         ("apiregistration.k8s.io/v1", "APIService", ""),
         ("rbac.authorization.k8s.io/v1", "ClusterRole", ""),
         ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", ""),
         ("operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns"),
+        ("v1", "ConfigMap", "ns"),
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition", ""),
         ("apps/v1", "Deployment", "ns"),
         ("operators.coreos.com/v1alpha1", "InstallPlan", "ns"),

@@ -30,6 +30,7 @@ fn connect_operators(stores: &Stores, queue: &Queue<NamespacedName>) {
     list_component(stores, &stores.csvs, queue, founder::of_csv);
     list_component(stores, &stores.conditions, queue, founder::of_none);
     list_component(stores, &stores.secrets, queue, founder::of_none);
+    list_component(stores, &stores.config_maps, queue, founder::of_none);
     list_component(stores, &stores.accounts, queue, founder::of_none);
     list_component(stores, &stores.roles, queue, founder::of_none);
     list_component(stores, &stores.role_bindings, queue, founder::of_none);
@@ -69,6 +70,7 @@ fn connect_adoptions(stores: &Stores, queue: &Queue<NamespacedName>) {
     adopt(&stores.deployments, queue, adoption::triggers::by_referring);
     adopt(&stores.services, queue, adoption::triggers::by_referring);
     adopt(&stores.secrets, queue, adoption::triggers::by_referring);
+    adopt(&stores.config_maps, queue, adoption::triggers::by_referring);
     adopt(&stores.roles, queue, adoption::triggers::by_referring);
     adopt(&stores.role_bindings, queue, adoption::triggers::by_referring);
     adopt(&stores.conditions, queue, adoption::triggers::by_referring);
