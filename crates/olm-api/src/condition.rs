@@ -211,6 +211,8 @@ pub mod bundle_lookup {
 pub mod catalog_source {
     /// `status.reason`: the spec is not valid.
     pub const SPEC_INVALID_ERROR: &str = "SpecInvalidError";
+    /// `status.reason`: the ConfigMap of the catalog cannot be had.
+    pub const CONFIG_MAP_ERROR: &str = "ConfigMapError";
     /// `status.reason`: the registry server could not be set up.
     pub const REGISTRY_SERVER_ERROR: &str = "RegistryServerError";
     /// Connection state: no connection wanted at the moment.

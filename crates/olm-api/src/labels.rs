@@ -68,6 +68,10 @@ pub const PERMISSIONS_HASH: &str = "olm.permissions.hash";
 /// Label of catalog pods and NetworkPolicies and selector of the catalog Service: CatalogSource name.
 /// It is empty on a pod that only looks for a newer image.
 pub const CATALOG_SOURCE: &str = "olm.catalogSource";
+/// Label of a catalog pod: `resourceVersion` of the ConfigMap that it was made for.
+pub const CONFIG_MAP_RESOURCE_VERSION: &str = "olm.configMapResourceVersion";
+/// Annotation of a ClusterServiceVersion: the one that its build takes the place of.
+pub const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 /// Annotation of a CatalogSource: PriorityClass of its pod, used when the pod configuration names none.
 pub const PRIORITY_CLASS: &str = "operatorframework.io/priorityclass";
 /// Annotation of a catalog pod, value [`TRUE`]: the cluster autoscaler may evict it.

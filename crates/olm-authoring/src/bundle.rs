@@ -49,6 +49,19 @@ pub struct Manifest {
     pub object: Value,
 }
 
+impl Manifest {
+    fn new(path: String, object: Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self {
+            path,
+            api_version: text(&object["apiVersion"]),
+            kind: text(&object["kind"]),
+            name: text(&object["metadata"]["name"]),
+            object,
+        }
+    }
+}
+
 /// Why files are no bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
@@ -150,6 +163,26 @@ impl BundleContent {
         })
     }
 
+    /// A bundle of a ClusterServiceVersion and the other objects that belong to it, given with where each stands. The package
+    /// is the only annotation.
+    pub(crate) fn of_objects(
+        package: &str,
+        csv: (String, Value),
+        others: impl IntoIterator<Item = (String, Value)>,
+    ) -> Self {
+        let objects = std::iter::once(csv).chain(others);
+        Self {
+            annotations: BTreeMap::from([(annotations::PACKAGE.to_owned(), package.to_owned())]),
+            manifests: objects
+                .map(|(path, object)| Manifest::new(path, object))
+                .collect(),
+            dependencies: Vec::new(),
+            properties: Vec::new(),
+            warnings: Vec::new(),
+            csv: 0,
+        }
+    }
+
     /// The ClusterServiceVersion.
     pub fn csv(&self) -> &Manifest {
         &self.manifests[self.csv]
@@ -192,19 +225,12 @@ fn read_manifests<B: AsRef<[u8]>>(
         if has_more {
             warnings.push(format!("{path}: only the first document of the file is used"));
         }
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let kind = text(&object["kind"]);
-        if kind.is_empty() {
+        let manifest = Manifest::new(path.clone(), object);
+        if manifest.kind.is_empty() {
             warnings.push(format!("{path}: ignored, as it holds no object with a kind"));
             continue;
         }
-        manifests.push(Manifest {
-            path: path.clone(),
-            api_version: text(&object["apiVersion"]),
-            name: text(&object["metadata"]["name"]),
-            kind,
-            object,
-        });
+        manifests.push(manifest);
     }
     Ok(manifests)
 }

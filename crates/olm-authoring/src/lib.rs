@@ -4,6 +4,7 @@
 //! As pure as `olm-fbc`, on which it stands: files and values in, blobs, findings and text out; no network, no clock.
 
 pub mod bundle;
+pub mod config_map;
 pub mod graph;
 pub mod icon;
 pub mod lint;

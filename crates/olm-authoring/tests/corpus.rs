@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use olm_authoring::bundle::BundleContent;
-use olm_fbc::schema::Blob;
+use olm_authoring::config_map;
+use olm_fbc::schema::{Blob, Channel};
 use olm_fbc::yaml;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn subfolders(folder: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(folder)
@@ -147,4 +148,114 @@ fn first_difference(path: &str, ours: &Value, theirs: &Value) -> String {
             .take(400)
             .collect(),
     }
+}
+
+/// Every package of the corpus as a ConfigMap: its channels have the entries and edges that upstream's catalog has.
+#[test]
+fn cat_009_config_maps_of_real_packages_give_upstreams_channels() {
+    let Some(corpus) = olm_testing::shared::corpus_dir() else {
+        return;
+    };
+    let (mut equal, mut longer, mut versions) = (0, 0, 0);
+    let mut left_out = Vec::new();
+    for folder in subfolders(&corpus.join("fbc")) {
+        let package = name(&folder);
+        let expected = expected_channels(&folder);
+        let texts = texts_of(&corpus.join("bundles").join(&package), &package, &expected);
+        let converted = match config_map::convert(|key| Some(texts[key].as_bytes())) {
+            Ok(converted) => converted,
+            Err(error) => {
+                left_out.push(format!("{package}: {error}"));
+                continue;
+            }
+        };
+        let mut found: BTreeMap<String, Edges> = BTreeMap::new();
+        for (blob, _) in converted.blobs {
+            match blob {
+                Blob::Channel(channel) => drop(found.insert(channel.name.clone(), edges(&channel))),
+                Blob::Bundle(_) => versions += 1,
+                _ => {}
+            }
+        }
+        if found == expected {
+            equal += 1;
+        } else {
+            // A channel of a catalog may end where another begins; one of a ConfigMap goes back to the first version.
+            for (channel, expected) in &expected {
+                let found = &found[channel];
+                assert!(
+                    expected.iter().all(|(name, edge)| found.get(name) == Some(edge)),
+                    "{package}"
+                );
+            }
+            longer += 1;
+        }
+    }
+    // Versions of a definition that the newest does not have any more: a ConfigMap has no room for two of them.
+    let is_of_crd = |text: &String| text.contains("couldn't find owned CRD in crd list");
+    assert!(left_out.iter().all(is_of_crd), "{left_out:#?}");
+    assert_eq!((equal, longer, left_out.len(), versions), (111, 5, 9, 617));
+}
+
+/// Of each entry what it replaces, what it skips, and its range.
+type Edges = BTreeMap<String, (String, Vec<String>, String)>;
+
+fn edges(channel: &Channel) -> Edges {
+    let entries = channel.entries.iter().map(|entry| {
+        let mut skips = entry.skips.clone();
+        skips.sort_unstable();
+        (
+            entry.name.clone(),
+            (entry.replaces.clone(), skips, entry.skip_range.clone()),
+        )
+    });
+    entries.collect()
+}
+
+fn expected_channels(folder: &Path) -> BTreeMap<String, Edges> {
+    let catalog = fs::read(folder.join("catalog.json")).expect("catalog");
+    let blobs = yaml::parse_all(&catalog).expect("documents").into_iter();
+    let channels = blobs.filter_map(|blob| match Blob::from_value(blob).expect("blob") {
+        Blob::Channel(channel) => Some((channel.name.clone(), edges(&channel))),
+        _ => None,
+    });
+    channels.collect()
+}
+
+/// The bundles of a package as the texts of a ConfigMap.
+fn texts_of(
+    folder: &Path,
+    package: &str,
+    channels: &BTreeMap<String, Edges>,
+) -> BTreeMap<&'static str, String> {
+    let (mut csvs, mut crds, mut known) = (Vec::new(), Vec::new(), Vec::new());
+    // The newest definition serves all versions, as one name and version can be there but once.
+    for bundle in subfolders(folder).iter().rev() {
+        let content = BundleContent::read(bundle_files(bundle)).expect("bundle");
+        for manifest in content.manifests {
+            if manifest.kind == "ClusterServiceVersion" {
+                csvs.push(manifest.object);
+            } else if manifest.kind == "CustomResourceDefinition" && !known.contains(&manifest.name) {
+                known.push(manifest.name);
+                crds.push(manifest.object);
+            }
+        }
+    }
+    let heads = channels.iter().map(|(channel, edges)| {
+        let led_to = |name: &String| {
+            edges
+                .values()
+                .any(|(replaces, skips, _)| replaces == name || skips.contains(name))
+        };
+        let head = edges.keys().find(|name| !led_to(name)).expect("head");
+        json!({"name": channel, "currentCSV": head})
+    });
+    let packages = json!([{
+        "packageName": package, "channels": heads.collect::<Vec<_>>(), "defaultChannel": channels.keys().next(),
+    }]);
+    BTreeMap::from([
+        ("customResourceDefinitions", yaml::to_string(&crds).expect("text")),
+        ("clusterServiceVersions", yaml::to_string(&csvs).expect("text")),
+        ("packages", yaml::to_string(&packages).expect("text")),
+    ])
 }

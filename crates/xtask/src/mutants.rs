@@ -33,7 +33,7 @@ struct Suite {
     slow: &'static [&'static str],
 }
 
-const SUITES: [Suite; 7] = [
+const SUITES: [Suite; 8] = [
     Suite {
         package: "olm-resolver",
         targets: &["scenarios"],
@@ -44,6 +44,12 @@ const SUITES: [Suite; 7] = [
         package: "olm-fbc",
         targets: &["lib", "checklist"],
         filter: "",
+        slow: &[],
+    },
+    Suite {
+        package: "olm-authoring",
+        targets: &["lib"],
+        filter: "config_map::",
         slow: &[],
     },
     Suite {

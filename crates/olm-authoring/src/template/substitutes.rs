@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use go_compat::json::Fields;
+use olm_api::labels::SUBSTITUTES_FOR;
 use olm_fbc::load::Origin;
 use olm_fbc::property::Typed;
 use olm_fbc::release::{Release, VersionRelease};
@@ -13,9 +14,6 @@ use serde_json::Value;
 
 use super::{Rendered, SUBSTITUTIONS, TemplateError, read_entries};
 use olm_fbc::did_you_mean::suggestion;
-
-/// Annotation of a CSV whose build metadata is a release.
-const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 
 /// So many bundles are compared with the name of one that is not there.
 const MAX_COMPARED: usize = 10_000;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use go_compat::semver::Version;
-use olm_api::labels;
+use olm_api::labels::{self, SUBSTITUTES_FOR};
 use olm_fbc::property::Gvk;
 use olm_fbc::release::Release;
 use serde_json::Value;
@@ -21,7 +21,6 @@ const CASED_ANNOTATIONS: [&str; 5] = [
 ];
 /// Annotations with examples of custom resources; the first that is there counts.
 const EXAMPLES: [&str; 2] = ["alm-examples", "olm.examples"];
-const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 const ALL_NAMESPACES: &str = "AllNamespaces";
 
 /// A problem in the words upstream's validators put it.

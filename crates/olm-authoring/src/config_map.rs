@@ -1,0 +1,329 @@
+//! Catalogs in ConfigMaps, as file-based catalogs.
+//!
+//! Such a ConfigMap has three keys, each with a YAML list: ClusterServiceVersions, the CustomResourceDefinitions that they own,
+//! and packages, whose channels name their newest version each; the older ones are found by `spec.replaces`. What comes out
+//! are the blobs of a file-based catalog whose bundles carry their manifests themselves.
+//! Rules: `docs/reference/registry.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::config_map_catalog as keys;
+use olm_fbc::channel::{Graph, GraphError};
+use olm_fbc::load::Origin;
+use olm_fbc::schema::{Blob, Channel, ChannelEntry, Package};
+use olm_fbc::yaml;
+
+use crate::bundle::{BundleContent, BundleError};
+
+mod content;
+
+use content::{Content, Csv, PackageList};
+
+/// Bytes that the manifests of all bundles may have together: a definition is part of each bundle that owns it.
+pub const MAX_CONTENT_BYTES: usize = 64 << 20;
+/// Entries that all channels may have together: a version is an entry of each channel it is in.
+pub const MAX_ENTRIES: usize = 20_000;
+
+/// A catalog out of a ConfigMap.
+#[derive(Debug)]
+pub struct Converted {
+    /// Packages, channels and bundles, each with the key and the number of the item it comes from.
+    pub blobs: Vec<(Blob, Origin)>,
+    /// What is left out, and why.
+    pub warnings: Vec<String>,
+}
+
+/// Why a ConfigMap is no catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigMapError {
+    /// A key is missing.
+    #[error("couldn't find expected key {0} in configmap")]
+    MissingKey(&'static str),
+    /// The texts are larger than [`keys::MAX_BYTES`].
+    #[error("the catalog in the configmap is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The text of a key cannot be read.
+    #[error("{key}: {source}")]
+    Yaml {
+        /// The key.
+        key: &'static str,
+        /// Why.
+        source: yaml::Error,
+    },
+    /// An item has the wrong shape, or is no such object.
+    #[error("{place}: {reason}")]
+    Item {
+        /// Key and index.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Two definitions of one version of a kind, which the ClusterServiceVersions could not tell apart.
+    #[error("can't add the same CRD twice in one configmap: {0}")]
+    SameCrd(String),
+    /// Two ClusterServiceVersions of one name.
+    #[error("can't add the same CSV twice in one configmap: {0}")]
+    SameCsv(String),
+    /// A ClusterServiceVersion owns a definition that is not there.
+    #[error("couldn't find owned CRD in crd list: {csv} owns {crd}")]
+    OwnedCrd {
+        /// The ClusterServiceVersion.
+        csv: String,
+        /// Name, version and kind.
+        crd: String,
+    },
+    /// A channel begins with a version that is not there.
+    #[error("package {package}, channel {channel}: couldn't find currentCSV {csv} in csv list")]
+    CurrentCsv {
+        /// The package.
+        package: String,
+        /// The channel.
+        channel: String,
+        /// The ClusterServiceVersion.
+        csv: String,
+    },
+    /// A chain of `replaces` comes back to where it was.
+    #[error("Cycle detected, {csv} replaces {replaced}")]
+    Cycle {
+        /// The ClusterServiceVersion whose `replaces` closes the circle.
+        csv: String,
+        /// What it replaces.
+        replaced: String,
+    },
+    /// A chain of `replaces` leads to a version that is not there.
+    #[error("Invalid bundle {csv}, replaces nonexistent bundle {replaced}")]
+    Replaced {
+        /// The ClusterServiceVersion.
+        csv: String,
+        /// What it replaces.
+        replaced: String,
+    },
+    /// A package with several channels, or none, has to name one.
+    #[error("no default channel specified for {0}")]
+    NoDefaultChannel(String),
+    /// More entries than [`MAX_ENTRIES`].
+    #[error("the channels of the configmap have more than {MAX_ENTRIES} entries together")]
+    ManyEntries,
+    /// More than [`MAX_CONTENT_BYTES`].
+    #[error("the bundles of the configmap are larger than {MAX_CONTENT_BYTES} bytes together")]
+    LargeBundles,
+    /// A ClusterServiceVersion is no bundle.
+    #[error("{0}")]
+    Bundle(#[source] BundleError),
+}
+
+/// Reads the catalog out of the texts of a ConfigMap.
+///
+/// # Errors
+/// A key is missing, a text is no list of what it should have, or the parts do not fit together; the first fault is told.
+pub fn convert<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Converted, ConfigMapError> {
+    let content = Content::read(text)?;
+    let mut catalog = Builder {
+        content: &content,
+        blobs: Vec::new(),
+        warnings: Vec::new(),
+        used: BTreeSet::new(),
+        entries: 0,
+        bytes: 0,
+    };
+    for (index, package) in content.packages.iter().enumerate() {
+        catalog.add_package(index, package)?;
+    }
+    Ok(catalog.finish())
+}
+
+struct Builder<'a> {
+    content: &'a Content,
+    blobs: Vec<(Blob, Origin)>,
+    warnings: Vec<String>,
+    /// ClusterServiceVersions that some channel has.
+    used: BTreeSet<&'a str>,
+    entries: usize,
+    bytes: usize,
+}
+
+fn origin(key: &str, index: usize) -> Origin {
+    Origin {
+        file: key.into(),
+        document: index + 1,
+    }
+}
+
+impl<'a> Builder<'a> {
+    fn add_package(&mut self, index: usize, package: &'a PackageList) -> Result<(), ConfigMapError> {
+        let name = &package.name;
+        let default_channel = match (package.default_channel.as_str(), package.channels.as_slice()) {
+            ("", [only]) => &only.name,
+            ("", _) => return Err(ConfigMapError::NoDefaultChannel(name.clone())),
+            _ => &package.default_channel,
+        };
+        let blob = Package {
+            name: name.clone(),
+            default_channel: default_channel.clone(),
+            ..Package::default()
+        };
+        self.blobs
+            .push((Blob::Package(blob), origin(keys::PACKAGES, index)));
+        let mut bundles = BTreeSet::new();
+        for channel in &package.channels {
+            let entries = self.entries(name, &channel.name, &channel.current_csv)?;
+            for entry in &entries {
+                bundles.extend(self.content.csvs.get_key_value(&entry.name).map(|(name, _)| name));
+            }
+            let blob = Channel {
+                name: channel.name.clone(),
+                package: name.clone(),
+                entries,
+                ..Channel::default()
+            };
+            self.blobs
+                .push((Blob::Channel(blob), origin(keys::PACKAGES, index)));
+        }
+        let bytes = bundles
+            .iter()
+            .map(|csv| self.bundle_bytes(&self.content.csvs[*csv]));
+        self.bytes += bytes.sum::<usize>();
+        if self.bytes > MAX_CONTENT_BYTES {
+            return Err(ConfigMapError::LargeBundles);
+        }
+        for csv in bundles {
+            self.used.insert(csv);
+            self.add_bundle(name, &self.content.csvs[csv])?;
+        }
+        Ok(())
+    }
+
+    fn bundle_bytes(&self, csv: &Csv) -> usize {
+        let crds = csv.owned.iter().map(|index| self.content.crds[*index].bytes);
+        csv.bytes + crds.sum::<usize>()
+    }
+
+    /// The entries of a channel: those on the way from its newest version along `replaces`, and what these skip, as far as it
+    /// is there.
+    fn entries(
+        &mut self,
+        package: &str,
+        channel: &str,
+        current_csv: &str,
+    ) -> Result<Vec<ChannelEntry>, ConfigMapError> {
+        let csvs = &self.content.csvs;
+        let Some(mut csv) = csvs.get(current_csv) else {
+            return Err(ConfigMapError::CurrentCsv {
+                package: package.to_owned(),
+                channel: channel.to_owned(),
+                csv: current_csv.to_owned(),
+            });
+        };
+        let mut entries: BTreeMap<&str, ChannelEntry> = BTreeMap::new();
+        let mut order = Vec::new();
+        loop {
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES {
+                return Err(ConfigMapError::ManyEntries);
+            }
+            entries.insert(&csv.name, entry(csv));
+            order.push(csv.name.as_str());
+            if csv.replaces.is_empty() {
+                break;
+            }
+            let (name, replaced) = (csv.name.clone(), csv.replaces.clone());
+            if entries.contains_key(replaced.as_str()) {
+                return Err(ConfigMapError::Cycle { csv: name, replaced });
+            }
+            let Some(next) = csvs.get(&replaced) else {
+                return Err(ConfigMapError::Replaced { csv: name, replaced });
+            };
+            csv = next;
+        }
+        let chain = order.len();
+        for name in order.clone() {
+            for skipped in &csvs[name].skips {
+                if let Some(skipped) = csvs.get(skipped)
+                    && !entries.contains_key(skipped.name.as_str())
+                {
+                    self.entries += 1;
+                    entries.insert(&skipped.name, entry(skipped));
+                    order.push(&skipped.name);
+                }
+            }
+        }
+        if self.entries > MAX_ENTRIES {
+            return Err(ConfigMapError::ManyEntries);
+        }
+        let entries = order.into_iter().filter_map(|name| entries.remove(name));
+        let mut entries: Vec<ChannelEntry> = entries.collect();
+        if Graph::new(&entries).check().is_err() {
+            // Nothing leads to one that is skipped: what it skips itself must not hide what the others lead to.
+            for skipped in &mut entries[chain..] {
+                let name = std::mem::take(&mut skipped.name);
+                *skipped = ChannelEntry {
+                    name,
+                    ..ChannelEntry::default()
+                };
+            }
+        }
+        Ok(self.without_stranded(package, channel, entries))
+    }
+
+    /// What lies behind a skipped version cannot be reached, and a file-based catalog must not have it.
+    fn without_stranded(
+        &mut self,
+        package: &str,
+        channel: &str,
+        mut entries: Vec<ChannelEntry>,
+    ) -> Vec<ChannelEntry> {
+        let stranded = match Graph::new(&entries).check() {
+            Err(GraphError::Stranded(names)) => names,
+            // What else is wrong is told when the catalog is checked as a whole.
+            _ => return entries,
+        };
+        self.warnings.push(format!(
+            "package {package}, channel {channel}: left out, as they lie behind skipped versions: {}",
+            stranded.join(", ")
+        ));
+        entries.retain(|entry| !stranded.contains(&entry.name));
+        entries
+    }
+
+    fn add_bundle(&mut self, package: &str, csv: &Csv) -> Result<(), ConfigMapError> {
+        let crds = csv.owned.iter().map(|index| &self.content.crds[*index]);
+        let csv_object = (csv.place.clone(), csv.object.clone());
+        let others = crds.map(|crd| (crd.place.clone(), crd.object.clone()));
+        let bundle = BundleContent::of_objects(package, csv_object, others);
+        let blob = bundle.to_blob("").map_err(ConfigMapError::Bundle)?;
+        self.blobs
+            .push((Blob::Bundle(blob), origin(keys::CSVS, csv.index)));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Converted {
+        let names = self.content.csvs.keys().map(String::as_str);
+        let unused: Vec<&str> = names.filter(|name| !self.used.contains(name)).collect();
+        if !unused.is_empty() {
+            self.warnings.push(format!(
+                "left out, as no channel leads to them: {}",
+                unused.join(", ")
+            ));
+        }
+        Converted {
+            blobs: self.blobs,
+            warnings: self.warnings,
+        }
+    }
+}
+
+fn entry(csv: &Csv) -> ChannelEntry {
+    ChannelEntry {
+        name: csv.name.clone(),
+        replaces: csv.replaces.clone(),
+        skips: csv.skips.clone(),
+        skip_range: csv.skip_range.clone(),
+        ..ChannelEntry::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,406 @@
+//! ConfigMaps in, channels and bundles or a fault out.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn crd(plural: &str, versions: &[&str]) -> Value {
+    let versions: Vec<_> = versions.iter().map(|name| json!({"name": name})).collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.x.io")},
+        "spec": {"group": "x.io", "names": {"kind": "Thing", "plural": plural}, "versions": versions},
+    })
+}
+
+fn csv(name: &str, version: &str) -> Value {
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": name}, "spec": {"version": version},
+    })
+}
+
+/// `name@version`, `name@version>replaced`, `name@version>replaced!skipped!skipped`
+fn csvs(text: &str) -> Value {
+    let csv = |word: &str| {
+        let mut parts = word.split('!');
+        let (edge, skips) = (parts.next().unwrap(), parts.collect::<Vec<_>>());
+        let (name, replaces) = edge.split_once('>').unwrap_or((edge, ""));
+        let (name, version) = name.split_once('@').unwrap();
+        let mut csv = csv(name, version);
+        csv["spec"]["replaces"] = json!(replaces);
+        csv["spec"]["skips"] = json!(skips);
+        csv
+    };
+    text.split_whitespace().map(csv).collect()
+}
+
+fn packages(heads: &[(&str, &str)], default: &str) -> Value {
+    let channels: Vec<_> = heads
+        .iter()
+        .map(|(name, csv)| json!({"name": name, "currentCSV": csv}))
+        .collect();
+    json!([{"packageName": "p", "channels": channels, "defaultChannel": default}])
+}
+
+fn convert_lists(crds: &Value, csvs: &Value, packages: &Value) -> Result<Converted, ConfigMapError> {
+    let texts = [crds, csvs, packages].map(|list| yaml::to_string(list).unwrap());
+    convert(|key| {
+        let at = keys::KEYS.iter().position(|known| *known == key)?;
+        Some(texts[at].as_bytes())
+    })
+}
+
+#[track_caller]
+fn fault(crds: &Value, csvs: &Value, packages: &Value) -> String {
+    convert_lists(crds, csvs, packages).unwrap_err().to_string()
+}
+
+/// `channel: entry entry`, an entry as for [`csvs`] without its version.
+fn channels(converted: &Converted) -> Vec<String> {
+    let shown = |entry: &ChannelEntry| {
+        let skips = entry
+            .skips
+            .iter()
+            .map(|name| format!("!{name}"))
+            .collect::<String>();
+        let replaces = match entry.replaces.as_str() {
+            "" => String::new(),
+            name => format!(">{name}"),
+        };
+        format!(" {}{replaces}{skips}{}", entry.name, entry.skip_range)
+    };
+    let blobs = converted.blobs.iter().filter_map(|(blob, _)| match blob {
+        Blob::Channel(channel) => Some(channel),
+        _ => None,
+    });
+    blobs
+        .map(|channel| {
+            format!(
+                "{}:{}",
+                channel.name,
+                channel.entries.iter().map(shown).collect::<String>()
+            )
+        })
+        .collect()
+}
+
+fn bundles(converted: &Converted) -> Vec<&olm_fbc::schema::Bundle> {
+    let bundles = converted.blobs.iter().filter_map(|(blob, _)| match blob {
+        Blob::Bundle(bundle) => Some(bundle),
+        _ => None,
+    });
+    bundles.collect()
+}
+
+#[test]
+fn cat_009_channels_follow_replaces_from_their_current_csv() {
+    for (text, heads, expected) in [
+        ("a@1.0.0", &[("stable", "a")][..], "stable: a"),
+        (
+            "a@1.0.0 b@1.1.0>a c@1.2.0>b",
+            &[("fast", "c"), ("stable", "b")],
+            "fast: c>b b>a a; stable: b>a a",
+        ),
+        // Skipped versions are offered as far as they are there.
+        (
+            "a@1.0.0 b@1.1.0>a c@1.2.0>a!b!gone",
+            &[("s", "c")],
+            "s: c>a!b!gone a b>a",
+        ),
+        ("a@1.0.0 b@1.1.0>a c@1.2.0!b", &[("s", "c")], "s: c!b b>a"),
+        // What a skipped version skips does not hide what others lead to.
+        (
+            "a@1.0.0 b@1.1.0>a c@1.2.0!b d@1.3.0>b!c",
+            &[("s", "d")],
+            "s: d>b!c b>a a c",
+        ),
+        // A version in no channel is left out.
+        ("a@1.0.0 b@1.1.0>a old@0.1.0", &[("s", "b")], "s: b>a a"),
+        // What lies behind a version that is skipped cannot be reached.
+        ("a@1.0.0 b@1.1.0>a c@1.2.0>b!b", &[("s", "c")], "s: c>b!b b>a"),
+    ] {
+        let converted = convert_lists(&json!([]), &csvs(text), &packages(heads, heads[0].0)).unwrap();
+        assert_eq!(channels(&converted).join("; "), expected, "{text}");
+        let mut checker = olm_fbc::validate::Checker::default();
+        for (blob, origin) in converted.blobs {
+            checker.add(blob, &origin);
+        }
+        checker.finish().unwrap();
+    }
+}
+
+#[test]
+fn what_is_left_out_is_told() {
+    let listed = csvs("a@1.0.0 b@1.1.0>a c@1.2.0>b!b old@0.1.0");
+    let converted = convert_lists(&json!([]), &listed, &packages(&[("s", "c")], "")).unwrap();
+    assert_eq!(
+        converted.warnings,
+        [
+            "package p, channel s: left out, as they lie behind skipped versions: a",
+            "left out, as no channel leads to them: a, old"
+        ]
+    );
+}
+
+#[test]
+fn cat_009_bundles_carry_their_definitions_and_properties() {
+    let mut first = csv("a.v1", "1.0.0");
+    first["metadata"]["annotations"] = json!({
+        "olm.skipRange": "<1.0.0",
+        "olm.properties": r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.9"}]"#,
+    });
+    first["spec"]["customresourcedefinitions"] = json!({
+        "owned": [
+            {"name": "things.x.io", "version": "v1", "kind": "Thing"},
+            {"name": "things.x.io", "version": "v2", "kind": "Thing"},
+        ],
+        "required": [{"name": "needs.y.io", "version": "v1", "kind": "Need"}],
+    });
+    let crds = json!([crd("things", &["v1", "v2"]), crd("others", &["v1"])]);
+    let converted = convert_lists(&crds, &json!([first]), &packages(&[("s", "a.v1")], "")).unwrap();
+    assert_eq!(channels(&converted), ["s: a.v1<1.0.0"]);
+    let [bundle] = bundles(&converted)[..] else {
+        panic!("one bundle")
+    };
+    assert_eq!((bundle.package.as_str(), bundle.image.as_str()), ("p", ""));
+    let kinds = |kind: &str| bundle.properties.iter().filter(|one| one.kind == kind).count();
+    let property = |kind: &str| {
+        bundle
+            .properties
+            .iter()
+            .find(|one| one.kind == kind)
+            .unwrap()
+            .value
+            .clone()
+    };
+    assert_eq!(
+        property("olm.package"),
+        json!({"packageName": "p", "version": "1.0.0"})
+    );
+    assert_eq!(kinds("olm.gvk"), 2);
+    assert_eq!(
+        property("olm.gvk.required"),
+        json!({"group": "y.io", "kind": "Need", "version": "v1"})
+    );
+    assert_eq!(property("olm.maxOpenShiftVersion"), json!("4.9"));
+    let objects: Vec<Value> = crate::bundle::object::objects(bundle).collect();
+    let mut names: Vec<_> = objects
+        .iter()
+        .map(|object| object["metadata"]["name"].as_str().unwrap())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["a.v1", "things.x.io"]);
+}
+
+#[test]
+fn cat_009_content_that_is_no_catalog_is_told() {
+    let (none, one) = (json!([]), csvs("a@1.0.0"));
+    let stable = packages(&[("s", "a")], "");
+    let mut owner = one.clone();
+    owner[0]["spec"]["customresourcedefinitions"]["owned"] =
+        json!([{"name": "things.x.io", "version": "v3", "kind": "Thing"}]);
+    let mut substitute = one.clone();
+    substitute[0]["metadata"]["annotations"] = json!({"olm.substitutesFor": "b"});
+    let (once, twice) = (
+        json!([crd("things", &["v1"])]),
+        json!([crd("things", &["v1"]), crd("things", &["v1", "v2"])]),
+    );
+    for (crds, csvs, packages, expected) in [
+        (
+            &twice,
+            &one,
+            &stable,
+            "can't add the same CRD twice in one configmap: things.x.io/v1",
+        ),
+        (
+            &none,
+            &csvs("a@1.0.0 a@1.0.1"),
+            &stable,
+            "can't add the same CSV twice in one configmap: a",
+        ),
+        (
+            &once,
+            &owner,
+            &stable,
+            "couldn't find owned CRD in crd list: a owns things.x.io/v3 (Thing)",
+        ),
+        (
+            &none,
+            &csvs("a@1.0.0>b b@1.0.0>a"),
+            &stable,
+            "Cycle detected, b replaces a",
+        ),
+        (&none, &csvs("a@1.0.0>a"), &stable, "Cycle detected, a replaces a"),
+        (
+            &none,
+            &csvs("a@1.0.0>gone"),
+            &stable,
+            "Invalid bundle a, replaces nonexistent bundle gone",
+        ),
+        (
+            &none,
+            &one,
+            &packages(&[("s", "b")], ""),
+            "package p, channel s: couldn't find currentCSV b in csv list",
+        ),
+        (
+            &none,
+            &one,
+            &packages(&[("s", "a"), ("t", "a")], ""),
+            "no default channel specified for p",
+        ),
+        (
+            &none,
+            &one,
+            &packages(&[], ""),
+            "no default channel specified for p",
+        ),
+        (&none, &one, &json!([{}]), "packages[0]: packageName must be set"),
+        (
+            &none,
+            &one,
+            &json!({"packageName": "p"}),
+            "packages: expected a list, found object",
+        ),
+        (
+            &none,
+            &substitute,
+            &stable,
+            "clusterServiceVersions[0]: annotation olm.substitutesFor is not supported in a configmap",
+        ),
+        (
+            &none,
+            &csvs("a@"),
+            &stable,
+            "clusterServiceVersions[0] (a): spec.version must be set",
+        ),
+        // Objects of other kinds would be installed with the operator.
+        (
+            &json!([{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}]),
+            &one,
+            &stable,
+            "customResourceDefinitions[0]: expected a CustomResourceDefinition of apiextensions.k8s.io, found kind \
+             \"ClusterRole\" of \"rbac.authorization.k8s.io/v1\"",
+        ),
+        (
+            &none,
+            &json!([{"apiVersion": "v1", "kind": "ClusterServiceVersion"}]),
+            &stable,
+            "clusterServiceVersions[0]: expected a ClusterServiceVersion of operators.coreos.com, found kind \
+             \"ClusterServiceVersion\" of \"v1\"",
+        ),
+        (
+            &none,
+            &json!(["x"]),
+            &stable,
+            "clusterServiceVersions[0]: expected a ClusterServiceVersion of operators.coreos.com, found string",
+        ),
+    ] {
+        assert_eq!(fault(crds, csvs, packages), expected);
+    }
+}
+
+fn convert_texts(texts: [Option<&str>; 3]) -> String {
+    let text = |key: &str| {
+        let at = keys::KEYS.iter().position(|known| *known == key)?;
+        texts[at].map(str::as_bytes)
+    };
+    match convert(text) {
+        Ok(converted) => format!("{} blobs", converted.blobs.len()),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn texts_that_are_no_lists_are_told() {
+    for (texts, expected) in [
+        (
+            [None, Some(""), Some("")],
+            "couldn't find expected key customResourceDefinitions in configmap",
+        ),
+        (
+            [Some(""), None, Some("")],
+            "couldn't find expected key clusterServiceVersions in configmap",
+        ),
+        (
+            [Some(""), Some(""), None],
+            "couldn't find expected key packages in configmap",
+        ),
+        ([Some(""), Some(""), Some("")], "0 blobs"),
+        (
+            [Some("a: ["), Some(""), Some("")],
+            "customResourceDefinitions: invalid YAML: line 1: ",
+        ),
+        (
+            [Some(""), Some(""), Some("---\n[]\n---\n[]\n")],
+            "packages: expected one list, found several documents",
+        ),
+    ] {
+        let told = convert_texts(texts);
+        assert!(told.starts_with(expected), "{told}");
+    }
+}
+
+/// Four questions: what is endless, or grows when it is read.
+#[test]
+fn a_catalog_that_grows_when_it_is_read_is_refused() {
+    // Each line repeats the one before nine times.
+    let mut bomb = "- &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for depth in 1..10 {
+        let before = format!("*a{}", depth - 1);
+        bomb += &format!("- &a{depth} [{}]\n", [before.as_str(); 9].join(", "));
+    }
+    let told = convert_texts([Some(&bomb), Some(""), Some("")]);
+    assert!(
+        told.starts_with("customResourceDefinitions: line ") && told.contains("alias"),
+        "{told}"
+    );
+
+    let large = " ".repeat(keys::MAX_BYTES / 2 + 1);
+    assert_eq!(
+        convert_texts([Some(&large), Some(&large), Some("")]),
+        "the catalog in the configmap is larger than 8388608 bytes"
+    );
+
+    // A definition is part of every bundle that owns it.
+    let mut wide = crd("things", &["v1"]);
+    wide["spec"]["description"] = json!("x".repeat(1 << 20));
+    let owner = |number: usize| {
+        let mut csv = csv(&format!("a{number}"), &format!("1.0.{number}"));
+        csv["spec"]["customresourcedefinitions"]["owned"] =
+            json!([{"name": "things.x.io", "version": "v1", "kind": "Thing"}]);
+        csv["spec"]["replaces"] = json!(if number == 0 {
+            String::new()
+        } else {
+            format!("a{}", number - 1)
+        });
+        csv
+    };
+    let owners: Value = (0..64).map(owner).collect();
+    let told = fault(&json!([wide]), &owners, &packages(&[("s", "a63")], ""));
+    assert_eq!(
+        told,
+        "the bundles of the configmap are larger than 67108864 bytes together"
+    );
+
+    // A chain is part of every channel that begins with its head.
+    let chain: Value = (0..200)
+        .map(|number| {
+            let mut csv = csv(&format!("a{number}"), &format!("1.0.{number}"));
+            csv["spec"]["replaces"] = json!(if number == 0 {
+                String::new()
+            } else {
+                format!("a{}", number - 1)
+            });
+            csv
+        })
+        .collect();
+    let names: Vec<String> = (0..101).map(|number| format!("c{number}")).collect();
+    let heads: Vec<_> = names.iter().map(|name| (name.as_str(), "a199")).collect();
+    let told = fault(&json!([]), &chain, &packages(&heads, "c0"));
+    assert_eq!(
+        told,
+        "the channels of the configmap have more than 20000 entries together"
+    );
+}
