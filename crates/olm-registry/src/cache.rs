@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use olm_fbc::load::Origin;
+use olm_fbc::schema::Blob;
+
 use crate::index::{self, BuildError, CatalogDigest, DigestError, Index, IndexError};
 use crate::temp_file;
 
@@ -84,6 +87,16 @@ pub fn open_temporary(catalog: &Path) -> Result<Index, CacheError> {
 fn build_temporary(catalog: &Path, mut file: File) -> Result<Index, CacheError> {
     index::build_in(catalog, &mut file).map_err(CacheError::Build)?;
     Index::of_file(file, Path::new("temporary index")).map_err(CacheError::Open)
+}
+
+/// Builds an index of a small catalog that is no folder, each blob with its place for messages; it is kept in memory.
+///
+/// # Errors
+/// The catalog is invalid.
+pub fn open_in_memory(blobs: impl IntoIterator<Item = (Blob, Origin)>) -> Result<Index, CacheError> {
+    let mut file = temp_file::in_memory().map_err(CacheError::Temporary)?;
+    index::build_of_blobs(blobs, &mut file).map_err(CacheError::Build)?;
+    Index::of_file(file, Path::new("index in memory")).map_err(CacheError::Open)
 }
 
 /// Opens the index in `cache_dir` if it is whole and fits the catalog.

@@ -21,7 +21,7 @@ mod directory;
 mod names;
 
 pub(crate) use build::api_key;
-pub use build::{BuildError, build, build_in};
+pub use build::{BuildError, build, build_in, build_of_blobs};
 pub use digest::{CatalogDigest, DigestError};
 pub(crate) use directory::{
     BundleRecord, ChannelRecord, Directory, EntryRecord, Icon, PackageFacts, PackageRecord, SchemaRecord,

@@ -12,6 +12,7 @@ mod offered;
 mod pflag;
 mod plan;
 mod serve;
+mod serve_configmap;
 mod template;
 
 pub(crate) use pflag::{parse, usage_error};
@@ -24,6 +25,7 @@ pub(crate) use generate::{DockerfileArgs, GenerateCatalogArgs, GenerateCommand, 
 pub(crate) use image::{CatalogImageArgs, ImageArgs, ImageCommand};
 pub(crate) use plan::{PlanArgs, PlanFormat};
 pub(crate) use serve::{DEFAULT_TERMINATION_LOG, ServeArgs};
+pub(crate) use serve_configmap::ServeConfigMapArgs;
 pub(crate) use template::{ConvertTemplateCommand, RenderTemplateArgs, TemplateFormat};
 
 use offered::{lint_rules, migration_levels, validation_formats};
@@ -94,6 +96,12 @@ pub(crate) enum Command {
     ///
     /// The catalog is loaded at startup. Later changes to its files are not served.
     Serve(ServeArgs),
+    /// Serve the catalog of a ConfigMap via gRPC
+    ///
+    /// The keys customResourceDefinitions, clusterServiceVersions and packages are read from files of a directory, as a
+    /// volume has them. This is what the pods of CatalogSources of the type configmap run.
+    #[command(name = "serve-configmap", hide = true)]
+    ServeConfigMap(ServeConfigMapArgs),
     /// Tell what OLM would install for the objects of a namespace, step by step, without a cluster
     ///
     /// The plan follows the channels of all Subscriptions to their heads, or to --target. Exit codes: 0 for a plan of

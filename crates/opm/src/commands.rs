@@ -21,6 +21,7 @@ pub(crate) mod plan;
 mod render;
 mod render_graph;
 mod serve;
+mod serve_configmap;
 mod template;
 mod validate;
 mod version;
@@ -42,6 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Command::Render(args) => runtime()?.block_on(render::run(&args, &settings()?)),
         Command::Validate(args) => validate::run(&args),
         Command::Serve(serve_args) => serve::run(&serve_args, args.global.debug),
+        Command::ServeConfigMap(serve_args) => serve_configmap::run(&serve_args, args.global.debug),
         Command::Alpha(AlphaCommand::ConvertTemplate(command)) => template::convert(&command),
         Command::Alpha(command) => alpha(command, &settings()?),
         Command::Completion { shell, .. } => completion::run(shell),

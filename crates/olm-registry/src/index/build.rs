@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use olm_fbc::channel::Graph;
-use olm_fbc::load::{self, LoadError};
+use olm_fbc::load::{self, LoadError, Origin};
 use olm_fbc::property::{Property, kinds};
 use olm_fbc::schema::{Blob, Bundle, Other, Package};
 use olm_fbc::validate::{Checker, Faults, Model};
@@ -94,6 +94,34 @@ pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
             }
         }
     })?;
+    conclude(builder, checker, digest)
+}
+
+/// Builds the index of a catalog in memory, each blob with its place for messages, in an empty file. Its digest is that of no
+/// folder.
+///
+/// # Errors
+/// As [`build`]; the file is of no use then.
+pub fn build_of_blobs(
+    blobs: impl IntoIterator<Item = (Blob, Origin)>,
+    file: &mut File,
+) -> Result<(), BuildError> {
+    let mut builder = Builder::new(file)?;
+    let mut checker = Checker::default();
+    for (blob, origin) in blobs {
+        match blob {
+            Blob::Bundle(bundle) => {
+                checker.add_bundle(&bundle, &origin);
+                builder.add_bundle(&bundle)?;
+            }
+            Blob::Other(other) => builder.add_other(&other)?,
+            blob => checker.add(blob, &origin),
+        }
+    }
+    conclude(builder, checker, CatalogDigest::from_bytes([0; 32]))
+}
+
+fn conclude(mut builder: Builder<'_>, checker: Checker, digest: CatalogDigest) -> Result<(), BuildError> {
     let model = checker.finish().map_err(BuildError::Invalid)?;
     if let Some(error) = builder.first_error.take() {
         return Err(BuildError::Convert(error));

@@ -23,6 +23,15 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves; what ends it is also written to the termination log, where Kubernetes shows it in the pod's status.
 pub(crate) fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
+    with_log(&args.termination_log, debug, || serve(args))
+}
+
+/// Logs to stderr while `serve` runs, and writes what ends it to the termination log.
+pub(super) fn with_log(
+    termination_log: &Path,
+    debug: bool,
+    serve: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let level = if debug { Level::DEBUG } else { Level::INFO };
     tracing_subscriber::fmt()
         .with_max_level(level)
@@ -33,12 +42,9 @@ pub(crate) fn run(args: &ServeArgs, debug: bool) -> anyhow::Result<()> {
             std::env::var_os("NO_COLOR"),
         ))
         .init();
-    let result = serve(args);
+    let result = serve();
     if let Err(error) = &result {
-        write_termination_log(
-            &args.termination_log,
-            &format!("{}\n", printer::error_text(error)),
-        );
+        write_termination_log(termination_log, &format!("{}\n", printer::error_text(error)));
     }
     result
 }
@@ -64,10 +70,15 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     if args.cache_only {
         return Ok(());
     }
+    listen_and_serve(index, args.port, &args.source_path)
+}
+
+/// Serves `index`, of what stands at `catalog`, until the process is asked to stop.
+pub(super) fn listen_and_serve(index: Index, port: u16, catalog: &Path) -> anyhow::Result<()> {
     super::runtime()?.block_on(async {
         let stop = stop_signal()?;
-        let listener = listen(args.port).await?;
-        tracing::info!(port = args.port, catalog = %args.source_path.display(), "serving registry");
+        let listener = listen(port).await?;
+        tracing::info!(port, catalog = %catalog.display(), "serving registry");
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let served = olm_registry::server::serve(Arc::new(index), listener, async move {
             stop.await;
