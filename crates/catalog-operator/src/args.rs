@@ -41,14 +41,14 @@ pub struct Args {
     #[arg(long, default_value = "15m")]
     pub interval: String,
 
-    /// Image that serves ConfigMap catalogs.
+    /// Accepted for compatibility: catalogs in ConfigMaps are served by --opmImage, whose pods need no rights.
     #[arg(
         long = "configmapServerImage",
         default_value = "quay.io/operator-framework/configmap-operator-registry:latest"
     )]
     pub configmap_server_image: String,
 
-    /// Image with /bin/opm, serves catalogs whose content is copied out of their image.
+    /// Image with /bin/opm, serves catalogs whose content is copied out of their image, and those in ConfigMaps.
     #[arg(long = "opmImage", default_value = "quay.io/operator-framework/opm:latest")]
     pub opm_image: String,
 

@@ -1,7 +1,8 @@
 //! CatalogSources: the pod that serves a catalog image, the objects around it, and the connection to it.
 //!
 //! # Expected flow
-//! An image source gets two NetworkPolicies, a ServiceAccount, a Service and a pod. When the pod is ready a connection
+//! An image source gets two NetworkPolicies, a ServiceAccount, a Service and a pod. One that is made of a ConfigMap gets
+//! the same, with a pod that serves what is mounted ([`config_map`]). When the pod is ready a connection
 //! is made ([`connection`]); its state, and what keeps the pod from being ready, are the status. Sources with an
 //! address only have a connection and nothing else. Pods, policies and the rest are put right whenever a watch shows
 //! them different.
@@ -15,9 +16,10 @@
 //! A wrong spec is a status, not an error, and is not tried again. What the API server refuses is told in the status and
 //! tried again with backoff.
 //!
-//! Rules: `docs/reference/catalogs.md`; ConfigMap catalogs, polling and image templates are not served yet.
+//! Rules: `docs/reference/catalogs.md`; polling and image templates are not served yet.
 
 pub(crate) mod address;
+pub(crate) mod config_map;
 pub(crate) mod connection;
 pub(crate) mod decide;
 pub(crate) mod objects;
@@ -46,7 +48,7 @@ use olm_runtime::plan::{Plan, Target, status_patch};
 
 use self::connection::Connections;
 use self::decide::Verdict;
-use self::observed::Observed;
+use self::observed::{ConfigMapState, Observed};
 use self::pod::PodSettings;
 use crate::stores::Stores;
 
@@ -65,6 +67,15 @@ impl CatalogSourceReconciler {
             connections,
             settings,
         }
+    }
+
+    async fn observe_config_map(&self, key: &NamespacedName, parsed: &source::Source) -> ConfigMapState {
+        let config_maps = &self.stores.config_maps;
+        let source::Source::ConfigMap { name, .. } = parsed else {
+            config_maps.forget(key);
+            return ConfigMapState::NotNamed;
+        };
+        config_maps.of_source(key, name).await
     }
 
     fn pods_of(&self, source: &CatalogSource) -> Vec<Arc<Pod>> {
@@ -105,9 +116,11 @@ impl Reconciler for CatalogSourceReconciler {
             source.filter(|source| !terminating && source.metadata.deletion_timestamp.is_none())
         else {
             self.connections.forget(key);
+            self.stores.config_maps.forget(key);
             return Ok(None);
         };
         let parsed = source::parse_source(&source);
+        let config_map = self.observe_config_map(key, &parsed).await;
         let namespace = &key.namespace;
         let service = self
             .stores
@@ -138,6 +151,7 @@ impl Reconciler for CatalogSourceReconciler {
             service,
             pods,
             connection,
+            config_map,
         }))
     }
 

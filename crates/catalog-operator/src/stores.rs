@@ -13,6 +13,7 @@ use olm_api::v1alpha1::{
 use olm_api::{List, labels};
 use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
+use crate::catalog_source::config_map::ConfigMaps;
 use crate::pruning;
 
 /// Everything this binary watches.
@@ -34,6 +35,8 @@ pub(crate) struct Stores {
     pub pods: Store<Pod>,
     /// Services that OLM made.
     pub services: Store<Service>,
+    /// ConfigMaps that catalogs are made of, watched one by one.
+    pub config_maps: ConfigMaps,
     /// ServiceAccounts that OLM made.
     pub accounts: Store<ServiceAccount>,
     /// NetworkPolicies that OLM made.
@@ -70,6 +73,7 @@ impl Stores {
                     .prune(prune_pod),
             ),
             services: set.add(managed(client).prune(prune_service)),
+            config_maps: ConfigMaps::register(set, client),
             accounts: set.add(managed(client).prune(pruning::prune_account)),
             policies: set.add(managed(client)),
             roles: set.add(managed(client).prune(pruning::prune_role)),

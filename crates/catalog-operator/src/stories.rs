@@ -1,5 +1,7 @@
 //! Whole stories on a cluster in memory: from a Subscription to what it installs, and the properties that hold for each.
 
+mod config_maps;
+
 use std::time::Duration;
 
 use olm_testing::stage::Stage;

@@ -18,11 +18,11 @@ pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> 
             address: Some(address),
             ..
         } => Some(address.clone()),
-        Source::Image { address: None, .. } => {
+        Source::Image { address: None, .. } | Source::ConfigMap { .. } => {
             let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
             Some(format!("{}.{namespace}.svc:{GRPC_PORT}", service_name(source)))
         }
-        Source::Invalid(_) | Source::Unserved(_) => None,
+        Source::Invalid(_) => None,
     }
 }
 

@@ -17,13 +17,16 @@ use olm_runtime::plan::{Action, Exists, Identity, Plan, Propagation, Requeue, Ta
 use serde::Serialize;
 
 use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy};
-use super::observed::Observed;
-use super::pod::build_pod;
+use super::observed::{ConfigMapState, Observed};
+use super::pod::{build_config_map_pod, build_pod};
 use super::pod_state;
-use super::source::{PodConfig, Source};
+use super::source::Source;
 
 /// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
 pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
+
+/// After this time somebody looks again whether the ConfigMap of a catalog can be had.
+const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
 
 /// A pod that lived for so long was a good one; its successor comes at once.
 const GOOD_LIFE: Duration = Duration::from_secs(600);
@@ -62,10 +65,28 @@ pub struct Verdict {
 pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     let mut draft = Draft::default();
     match &observed.parsed {
-        Source::Image { image, config, .. } => draft.serve(observed, image, config, now),
+        Source::Image { image, config, .. } => {
+            let pod = build_pod(&observed.source, image, config, &observed.settings);
+            draft.serve(observed, &pod, now);
+        }
+        Source::ConfigMap { name, config } => match &observed.config_map {
+            ConfigMapState::Found(version) => {
+                let settings = &observed.settings;
+                let pod = build_config_map_pod(&observed.source, name, version, config, settings);
+                draft.serve(observed, &pod, now);
+            }
+            // What was served goes on; a watch tells when there is one again.
+            ConfigMapState::Missing | ConfigMapState::NotNamed => {}
+            ConfigMapState::Unread | ConfigMapState::TooMany => {
+                draft.requeue = Requeue::After {
+                    delay: CONFIG_MAP_PAUSE,
+                    reason: "ConfigMap of the catalog cannot be read",
+                };
+            }
+        },
         Source::Address(_) => draft.stop_serving(observed),
         // A typo in the spec of a running catalog must not take it away: what runs is left as it is.
-        Source::Invalid(_) | Source::Unserved(_) => {}
+        Source::Invalid(_) => {}
     }
     let (purposes, actions) = draft.actions.into_iter().unzip();
     let plan = Plan {
@@ -90,7 +111,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn serve(&mut self, observed: &Observed, image: &str, config: &PodConfig, now: Timestamp) {
+    fn serve(&mut self, observed: &Observed, pod: &Pod, now: Timestamp) {
         let source = &*observed.source;
         let policies = [
             (
@@ -124,11 +145,7 @@ impl Draft {
             Exists::Fail,
             same_service,
         );
-        self.settle_pods(
-            observed,
-            &build_pod(source, image, config, &observed.settings),
-            now,
-        );
+        self.settle_pods(observed, pod, now);
     }
 
     /// Makes `live` what `wanted` says. An object of an earlier CatalogSource of the same name is on its way out; it is
@@ -401,6 +418,10 @@ fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
 
 /// Secrets that others add (an internal registry's) are theirs.
 fn same_account(live: &ServiceAccount, wanted: &ServiceAccount) -> bool {
+    let automount = wanted.automount_service_account_token;
+    if automount.is_some() && automount != live.automount_service_account_token {
+        return false;
+    }
     let live: Vec<_> = live.image_pull_secrets.iter().flatten().collect();
     wanted
         .image_pull_secrets

@@ -16,6 +16,8 @@ use olm_api::v1alpha1::{API_VERSION, CatalogSource};
 use olm_api::{hash, labels};
 use serde::Serialize;
 
+use super::source::is_of_config_map;
+
 /// End of the name of the policy for the catalog's pods.
 pub(crate) const SERVER_POLICY_SUFFIX: &str = "grpc-server";
 /// End of the name of the policy for unpack pods.
@@ -64,8 +66,11 @@ pub(crate) fn catalog_labels(source: &CatalogSource) -> BTreeMap<String, String>
     ])
 }
 
-/// Names of the pull secrets; empty entries are left out.
+/// Names of the pull secrets; empty entries are left out. They are for the catalog's image: one made of a ConfigMap has none.
 pub(crate) fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
+    if is_of_config_map(source) {
+        return Vec::new();
+    }
     let secrets = source.spec.secrets.iter();
     secrets
         .map(String::as_str)
@@ -75,7 +80,12 @@ pub(crate) fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
 
 /// Name of the ServiceAccount of the catalog's pod.
 pub(crate) fn service_account_name(source: &CatalogSource) -> String {
-    name(source)
+    let name = name(source);
+    if is_of_config_map(source) {
+        format!("{name}-configmap-server")
+    } else {
+        name
+    }
 }
 
 /// Name of the catalog's Service: dots of the CatalogSource's name are not allowed in it.
@@ -104,12 +114,14 @@ pub(crate) fn build_service_account(source: &CatalogSource) -> ServiceAccount {
             name: name.to_owned(),
         })
         .collect();
+    let (ownership, automount) = if is_of_config_map(source) {
+        (Ownership::Plain, Some(false))
+    } else {
+        (Ownership::ControllerAndBlocking, None)
+    };
     ServiceAccount {
-        metadata: metadata(
-            source,
-            service_account_name(source),
-            Ownership::ControllerAndBlocking,
-        ),
+        metadata: metadata(source, service_account_name(source), ownership),
+        automount_service_account_token: automount,
         image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
         ..ServiceAccount::default()
     }

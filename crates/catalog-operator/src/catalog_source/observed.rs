@@ -31,4 +31,32 @@ pub struct Observed {
     pub pods: Vec<Arc<Pod>>,
     /// State of the connection to the server.
     pub connection: ConnectionState,
+    /// The ConfigMap that the catalog is made of.
+    pub config_map: ConfigMapState,
+}
+
+/// What is known of the ConfigMap of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigMapState {
+    /// The catalog is made of none.
+    NotNamed,
+    /// It is there.
+    Found(Version),
+    /// There is none of the name.
+    Missing,
+    /// The API server has not told yet.
+    Unread,
+    /// The namespace has more ConfigMaps that are catalogs than are watched.
+    TooMany,
+}
+
+/// One version of a ConfigMap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its uid.
+    pub uid: String,
+    /// Its `resourceVersion`.
+    pub resource_version: String,
+    /// Hash of the catalog in it: changes of what is beside that are not served anew.
+    pub content_hash: String,
 }

@@ -1,4 +1,5 @@
-//! The pod that serves a catalog image: a pure function of the CatalogSource and of a few settings.
+//! The pod that serves a catalog: a pure function of the CatalogSource, of a few settings, and of the ConfigMap's content if
+//! it is made of one.
 //!
 //! Rules: `docs/reference/catalogs.md`. Two knowing differences from upstream, both in `docs/decisions`: the probes run
 //! every second without an initial delay, and the pod's pull secrets come from its ServiceAccount at admission, so that
@@ -7,28 +8,33 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, GRPCAction, Pod,
-    PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Volume,
-    VolumeMount,
+    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, GRPCAction,
+    KeyToPath, Pod, PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile,
+    SecurityContext, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::v1alpha1::{CatalogSource, ExtractContentConfig, SecurityContextConfig};
-use olm_api::{hash, labels};
+use olm_api::{config_map_catalog, hash, labels};
 
 use super::objects::{GRPC_PORT, Ownership, catalog_labels, owner_reference};
+use super::observed::Version;
 use super::source::PodConfig;
 
 /// Name of the container that serves the catalog.
 pub(crate) const SERVER_CONTAINER: &str = "registry-server";
+/// Name of that container where the catalog is made of a ConfigMap.
+const CONFIG_MAP_SERVER_CONTAINER: &str = "configmap-registry-server";
 const UTILITIES: &str = "utilities";
 const CONTENT: &str = "catalog-content";
 const EXTRACTED: &str = "/extracted-catalog";
+const CONFIG_MAP: &str = "configmap";
+const MOUNTED: &str = "/configmap";
 
 /// What a catalog pod depends on besides its CatalogSource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSettings {
-    /// Image with `/bin/opm`, for catalogs whose content is copied out of their image.
+    /// Image with `/bin/opm`, for catalogs whose content is copied out of their image, or is a ConfigMap.
     pub opm_image: String,
     /// Image with `/bin/copy-content`.
     pub util_image: String,
@@ -45,10 +51,32 @@ pub(crate) fn build_pod(
     config: &PodConfig,
     settings: &PodSettings,
 ) -> Pod {
-    let mut spec = match &config.extract {
+    let spec = match &config.extract {
         None => plain_spec(image),
         Some(extract) => extracting_spec(image, extract, settings),
     };
+    pod_of(spec, source, config, settings)
+}
+
+/// Builds the pod that serves the ConfigMap `name` as it is in `version`. Another `resourceVersion` alone needs no other pod:
+/// the label tells for which one it was made.
+pub(crate) fn build_config_map_pod(
+    source: &CatalogSource,
+    name: &str,
+    version: &Version,
+    config: &PodConfig,
+    settings: &PodSettings,
+) -> Pod {
+    let spec = config_map_spec(name, version, settings);
+    let mut pod = pod_of(spec, source, config, settings);
+    pod.metadata.labels.get_or_insert_default().insert(
+        labels::CONFIG_MAP_RESOURCE_VERSION.to_owned(),
+        version.resource_version.clone(),
+    );
+    pod
+}
+
+fn pod_of(mut spec: PodSpec, source: &CatalogSource, config: &PodConfig, settings: &PodSettings) -> Pod {
     spec.service_account_name = Some(super::objects::service_account_name(source));
     override_spec(&mut spec, source, config);
     if is_restricted(config, settings) {
@@ -142,6 +170,46 @@ fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSe
         ]),
         containers: vec![server],
         volumes: Some(volumes),
+        node_selector: Some(linux_only()),
+        ..PodSpec::default()
+    }
+}
+
+/// Only the keys that make a catalog are mounted, so that nobody learns of another by a message of the server. One that is
+/// missing is for the server to tell.
+fn config_map_spec(name: &str, version: &Version, settings: &PodSettings) -> PodSpec {
+    let mut server = server_container(&settings.opm_image, true);
+    CONFIG_MAP_SERVER_CONTAINER.clone_into(&mut server.name);
+    server.command = Some(vec!["/bin/opm".to_owned()]);
+    server.args = Some(vec![
+        "serve-configmap".to_owned(),
+        MOUNTED.to_owned(),
+        // A node may have mounted an older version, and brings the present one later.
+        format!("--content-hash={}", version.content_hash),
+    ]);
+    server.volume_mounts = Some(vec![VolumeMount {
+        read_only: Some(true),
+        ..mount(CONFIG_MAP, MOUNTED)
+    }]);
+    let items = config_map_catalog::KEYS.map(|key| KeyToPath {
+        key: key.to_owned(),
+        path: key.to_owned(),
+        mode: None,
+    });
+    PodSpec {
+        containers: vec![server],
+        volumes: Some(vec![Volume {
+            name: CONFIG_MAP.to_owned(),
+            config_map: Some(ConfigMapVolumeSource {
+                name: name.to_owned(),
+                items: Some(items.to_vec()),
+                optional: Some(true),
+                default_mode: None,
+            }),
+            ..Volume::default()
+        }]),
+        // It asks nobody for anything.
+        automount_service_account_token: Some(false),
         node_selector: Some(linux_only()),
         ..PodSpec::default()
     }

@@ -23,12 +23,17 @@ pub enum Source {
         /// What the spec says about the pod.
         config: Box<PodConfig>,
     },
+    /// A pod serves what this ConfigMap of the catalog's namespace holds.
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// What the spec says about the pod.
+        config: Box<PodConfig>,
+    },
     /// Somebody else runs the server at this `host:port`.
     Address(String),
     /// The spec is wrong; the text says how.
     Invalid(String),
-    /// The spec is right and this version cannot do it; the text says so.
-    Unserved(String),
 }
 
 /// `spec.grpcPodConfig`, decoded.
@@ -56,20 +61,34 @@ pub fn parse_source(source: &CatalogSource) -> Source {
     let source_type = &spec.source_type;
     match source_type {
         SourceType::Grpc => parse_grpc(source),
-        SourceType::ConfigMap | SourceType::Internal if is_empty(spec.config_map.as_deref()) => {
-            Source::Invalid(format!(
-                "configmap name unset: must be set for sourcetype: {source_type}"
-            ))
-        }
-        SourceType::ConfigMap | SourceType::Internal => Source::Unserved(format!(
-            "sourcetype {source_type} is not served by this version: put the catalog into an image and use sourcetype grpc"
-        )),
+        SourceType::ConfigMap | SourceType::Internal => parse_config_map(source),
         SourceType::Other(unknown) => Source::Invalid(format!("unknown sourcetype: {unknown}")),
     }
 }
 
-fn is_empty(text: Option<&str>) -> bool {
-    text.is_none_or(str::is_empty)
+/// Whether the catalog is made of a ConfigMap, or would be if its spec were right.
+pub(crate) fn is_of_config_map(source: &CatalogSource) -> bool {
+    matches!(
+        source.spec.source_type,
+        SourceType::ConfigMap | SourceType::Internal
+    )
+}
+
+fn parse_config_map(source: &CatalogSource) -> Source {
+    let spec = &source.spec;
+    let Some(name) = spec.config_map.clone().filter(|name| !name.is_empty()) else {
+        return Source::Invalid(format!(
+            "configmap name unset: must be set for sourcetype: {}",
+            spec.source_type
+        ));
+    };
+    match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
+        Ok(config) => Source::ConfigMap {
+            name,
+            config: Box::new(config.unwrap_or_default()),
+        },
+        Err(text) => Source::Invalid(text),
+    }
 }
 
 fn parse_grpc(source: &CatalogSource) -> Source {

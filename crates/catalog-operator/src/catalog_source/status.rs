@@ -7,15 +7,18 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_api::condition::catalog_source as reasons;
-use olm_api::v1alpha1::{CatalogSourceStatus, GrpcConnectionState, RegistryServiceStatus};
+use olm_api::v1alpha1::{
+    CatalogSourceStatus, ConfigMapResourceReference, GrpcConnectionState, RegistryServiceStatus,
+};
 use olm_runtime::condition::stored_time;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 
 use super::address::shown_address;
+use super::config_map::MAX_WATCHED;
 use super::connection::ConnectionState;
 use super::decide::{Purpose, Verdict};
 use super::objects::{GRPC_PORT, name, service_name};
-use super::observed::Observed;
+use super::observed::{ConfigMapState, Observed};
 use super::source::{Source, unserved_notice};
 
 /// The whole status, built from the present one.
@@ -32,6 +35,10 @@ pub fn compose(
     let Some(address) = shown_address(&observed.source, &observed.parsed) else {
         return status;
     };
+    status.config_map_reference = config_map_reference(observed, status.config_map_reference.take(), now);
+    if is_without_config_map(observed) && status.registry_service.is_none() {
+        return status;
+    }
     if outcomes.all_done() {
         let renewed = made_pod(verdict, outcomes);
         status.registry_service = Some(registry_service(
@@ -59,7 +66,13 @@ fn filled(text: String) -> Option<String> {
 /// Reason and message; both empty when all is well.
 fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'static str, String) {
     match &observed.parsed {
-        Source::Invalid(text) | Source::Unserved(text) => return (reasons::SPEC_INVALID_ERROR, text.clone()),
+        Source::Invalid(text) => return (reasons::SPEC_INVALID_ERROR, text.clone()),
+        Source::ConfigMap { name, .. } => {
+            if let Some(cause) = config_map_trouble(name, &observed.config_map) {
+                let text = format!("failed to get catalog config map {name}: {cause}");
+                return (reasons::CONFIG_MAP_ERROR, text);
+            }
+        }
         Source::Image { .. } | Source::Address(_) => {}
     }
     if let Some((index, failure)) = outcomes.failure().filter(|(_, failure)| lasts(failure)) {
@@ -109,6 +122,52 @@ fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failur
     format!("{step}: {}", failure.message)
 }
 
+/// Why there is no ConfigMap to serve, in the words of the API server where it would say so.
+fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
+    match state {
+        ConfigMapState::Found(_) | ConfigMapState::NotNamed => None,
+        ConfigMapState::Missing => Some(format!("configmaps \"{name}\" not found")),
+        ConfigMapState::Unread => Some("the API server has not told it yet".to_owned()),
+        ConfigMapState::TooMany => Some(format!(
+            "the namespace has more than {MAX_WATCHED} ConfigMaps that are catalogs"
+        )),
+    }
+}
+
+fn is_without_config_map(observed: &Observed) -> bool {
+    matches!(observed.parsed, Source::ConfigMap { .. })
+        && !matches!(observed.config_map, ConfigMapState::Found(_))
+}
+
+/// The ConfigMap as it was seen last; none for a catalog that is not made of one.
+fn config_map_reference(
+    observed: &Observed,
+    old: Option<ConfigMapResourceReference>,
+    now: Timestamp,
+) -> Option<ConfigMapResourceReference> {
+    let Source::ConfigMap { name, .. } = &observed.parsed else {
+        return None;
+    };
+    let ConfigMapState::Found(version) = &observed.config_map else {
+        return old;
+    };
+    let is_same = |old: &ConfigMapResourceReference| {
+        old.name == *name
+            && old.uid.as_ref() == Some(&version.uid)
+            && old.resource_version.as_ref() == Some(&version.resource_version)
+    };
+    old.filter(is_same).or_else(|| {
+        Some(ConfigMapResourceReference {
+            name: name.clone(),
+            namespace: observed.source.metadata.namespace.clone().unwrap_or_default(),
+            uid: Some(version.uid.clone()),
+            resource_version: Some(version.resource_version.clone()),
+            last_update_time: Some(stored_time(now)),
+            ..ConfigMapResourceReference::default()
+        })
+    })
+}
+
 fn made_pod(verdict: &Verdict, outcomes: &Outcomes) -> bool {
     let results = verdict.purposes.iter().zip(outcomes.iter());
     results
@@ -127,7 +186,7 @@ fn registry_service(
         protocol: Some("grpc".to_owned()),
         ..RegistryServiceStatus::default()
     };
-    if matches!(observed.parsed, Source::Image { .. }) {
+    if !matches!(observed.parsed, Source::Address(_)) {
         wanted.service_name = Some(service_name(&observed.source));
         wanted
             .service_namespace

@@ -3,6 +3,7 @@
 // Fixtures read better with literals.
 #![allow(clippy::needless_pass_by_value)]
 
+mod config_map;
 mod connection_state;
 mod owned_objects;
 mod spec_checks;
@@ -64,12 +65,16 @@ fn fresh(source: CatalogSource) -> Observed {
         unpack_policy: None,
         pods: Vec::new(),
         connection: ConnectionState::Waiting,
+        config_map: ConfigMapState::NotNamed,
     }
 }
 
 /// Everything as the API server would have it after the plan of [`fresh`], with a pod that is ready.
 fn converged(source: CatalogSource) -> Observed {
-    let mut observed = fresh(source);
+    converge(fresh(source))
+}
+
+fn converge(mut observed: Observed) -> Observed {
     let pod = wanted_pod(&observed);
     let source = Arc::clone(&observed.source);
     observed.service_account = Some(Arc::new(objects::build_service_account(&source)));
@@ -86,10 +91,16 @@ fn converged(source: CatalogSource) -> Observed {
 }
 
 fn wanted_pod(observed: &Observed) -> Pod {
-    let source::Source::Image { image, config, .. } = &observed.parsed else {
-        unreachable!("an image source")
-    };
-    pod::build_pod(&observed.source, image, config, &observed.settings)
+    let settings = &observed.settings;
+    match (&observed.parsed, &observed.config_map) {
+        (source::Source::Image { image, config, .. }, _) => {
+            pod::build_pod(&observed.source, image, config, settings)
+        }
+        (source::Source::ConfigMap { name, config }, ConfigMapState::Found(version)) => {
+            pod::build_config_map_pod(&observed.source, name, version, config, settings)
+        }
+        other => unreachable!("no source with a pod: {other:?}"),
+    }
 }
 
 fn named(mut pod: Pod, name: &str) -> Pod {

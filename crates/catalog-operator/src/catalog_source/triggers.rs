@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use kube::Resource;
+use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 use olm_runtime::store::Change;
 
+use super::source::is_of_config_map;
 use crate::object;
 
 /// CatalogSources that own an object, before or after its change.
@@ -22,6 +24,19 @@ pub(crate) fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName
             .collect::<Vec<_>>()
     });
     references.collect()
+}
+
+/// CatalogSources that are made of this ConfigMap, of those of its namespace.
+pub(crate) fn made_of_config_map<'a>(
+    config_map: &NamespacedName,
+    sources: impl IntoIterator<Item = &'a CatalogSource>,
+) -> BTreeSet<NamespacedName> {
+    let sources = sources.into_iter();
+    sources
+        .filter(|source| is_of_config_map(source))
+        .filter(|source| source.spec.config_map.as_ref() == Some(&config_map.name))
+        .map(NamespacedName::from_object)
+        .collect()
 }
 
 /// The namespace whose catalogs' pods may change with this change of a Namespace: that of its enforced security level.

@@ -28,6 +28,7 @@ pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, glo
     connect_owned(&stores.services, queues);
     connect_owned(&stores.accounts, queues);
     connect_owned(&stores.policies, queues);
+    connect_config_maps(stores, queues);
     connect_namespaces(stores, queues);
     connect_resolution(stores, queues);
     install_plan::triggers::attach(stores, &queues.plans);
@@ -99,6 +100,16 @@ fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &
     let queue = queues.sources.clone();
     store.on_change(move |change| {
         catalog_triggers::owners(change)
+            .into_iter()
+            .for_each(|key| queue.add(key));
+    });
+}
+
+fn connect_config_maps(stores: &Stores, queues: &Queues) {
+    let (sources, queue) = (stores.sources.clone(), queues.sources.clone());
+    stores.config_maps.on_change(move |config_map| {
+        let sources = sources.list_in(&config_map.namespace);
+        catalog_triggers::made_of_config_map(config_map, sources.iter().map(AsRef::as_ref))
             .into_iter()
             .for_each(|key| queue.add(key));
     });

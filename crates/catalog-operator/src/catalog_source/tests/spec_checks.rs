@@ -19,8 +19,8 @@ fn a_wrong_spec_is_told_and_nothing_is_made() {
             "configmap name unset: must be set for sourcetype: internal",
         ),
         (
-            json!({"sourceType": "configmap", "configMap": "m"}),
-            "sourcetype configmap is not served by this version: put the catalog into an image and use sourcetype grpc",
+            json!({"sourceType": "configmap", "configMap": ""}),
+            "configmap name unset: must be set for sourcetype: configmap",
         ),
     ] {
         let observed = fresh(source(spec));

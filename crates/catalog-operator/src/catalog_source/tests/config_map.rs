@@ -1,0 +1,275 @@
+//! Catalogs that are made of a ConfigMap.
+
+use super::observed::Version;
+use super::*;
+
+fn version(number: u32, content: &str) -> ConfigMapState {
+    ConfigMapState::Found(Version {
+        uid: "cm-uid".to_owned(),
+        resource_version: number.to_string(),
+        content_hash: content.to_owned(),
+    })
+}
+
+fn with(config_map: ConfigMapState) -> Observed {
+    let spec = json!({"sourceType": "configmap", "configMap": "content", "secrets": ["pull"]});
+    Observed {
+        config_map,
+        ..fresh(source(spec))
+    }
+}
+
+#[test]
+fn cat_009_a_new_config_map_source_gets_upstreams_objects_without_rights() {
+    for source_type in ["configmap", "internal"] {
+        let spec = json!({"sourceType": source_type, "configMap": "content"});
+        let observed = Observed {
+            config_map: version(7, "hash"),
+            ..fresh(source(spec))
+        };
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(plan_text(&observed), @r"
+            create NetworkPolicy ns/cat.a-grpc-server
+            create NetworkPolicy ns/cat.a-unpack-bundles
+            create ServiceAccount ns/cat.a-configmap-server (keep)
+            create Service ns/cat-a
+            create Pod ns/cat.a-
+            ");
+            insta::assert_json_snapshot!(status_of(&observed), @r#"
+            {
+              "configMapReference": {
+                "name": "content",
+                "namespace": "ns",
+                "uid": "cm-uid",
+                "resourceVersion": "7",
+                "lastUpdateTime": "2026-11-20T21:28:52Z"
+              },
+              "registryService": {
+                "protocol": "grpc",
+                "serviceName": "cat-a",
+                "serviceNamespace": "ns",
+                "port": "50051",
+                "createdAt": "2026-11-20T21:28:52Z"
+              },
+              "connectionState": {
+                "address": "cat-a.ns.svc:50051",
+                "lastObservedState": "CONNECTING",
+                "lastConnect": "2026-11-20T21:28:52Z"
+              }
+            }
+            "#);
+        }
+    }
+}
+
+#[test]
+fn cat_009_the_pod_has_the_content_and_no_token() {
+    let observed = with(version(7, "hash"));
+    let pod = wanted_pod(&observed);
+    let labels = pod.metadata.labels.as_ref().unwrap();
+    assert_eq!(labels["olm.configMapResourceVersion"], "7");
+    assert_eq!(labels["olm.catalogSource"], "cat.a");
+    let spec = pod.spec.unwrap();
+    assert_eq!(spec.automount_service_account_token, Some(false));
+    assert_eq!(
+        spec.service_account_name.as_deref(),
+        Some("cat.a-configmap-server")
+    );
+    assert_eq!(
+        serde_json::to_value(&spec.volumes).unwrap(),
+        json!([{"name": "configmap", "configMap": {"name": "content", "optional": true, "items": [
+            {"key": "customResourceDefinitions", "path": "customResourceDefinitions"},
+            {"key": "clusterServiceVersions", "path": "clusterServiceVersions"},
+            {"key": "packages", "path": "packages"},
+        ]}}])
+    );
+    let server = &spec.containers[0];
+    assert_eq!(server.name, "configmap-registry-server");
+    assert_eq!(server.image.as_deref(), Some("opm"));
+    assert_eq!(server.command.as_deref().unwrap(), ["/bin/opm"]);
+    assert_eq!(
+        server.args.as_deref().unwrap(),
+        ["serve-configmap", "/configmap", "--content-hash=hash"]
+    );
+    let mounts = serde_json::to_value(&server.volume_mounts).unwrap();
+    assert_eq!(
+        mounts,
+        json!([{"name": "configmap", "mountPath": "/configmap", "readOnly": true}])
+    );
+    let root = server
+        .security_context
+        .as_ref()
+        .unwrap()
+        .read_only_root_filesystem;
+    assert_eq!(root, Some(true));
+
+    let account = objects::build_service_account(&observed.source);
+    assert_eq!(account.automount_service_account_token, Some(false));
+    assert_eq!(account.image_pull_secrets, None);
+    let owner = &account.metadata.owner_references.unwrap()[0];
+    assert_eq!(
+        (owner.controller, owner.block_owner_deletion),
+        (Some(false), Some(false))
+    );
+    // As with every catalog: anyone may ask, the pod asks nobody.
+    let policy = objects::build_server_policy(&observed.source).spec.unwrap();
+    assert_eq!(policy.egress, Some(Vec::new()));
+}
+
+/// Of an account that upstream made, too.
+#[test]
+fn an_account_that_gives_tokens_is_put_right() {
+    let mut observed = converge(with(version(7, "hash")));
+    let mut account = objects::build_service_account(&observed.source);
+    account.automount_service_account_token = None;
+    observed.service_account = Some(Arc::new(account));
+    assert_eq!(
+        plan_text(&observed).lines().next().unwrap(),
+        "apply ServiceAccount ns/cat.a-configmap-server"
+    );
+}
+
+#[test]
+fn the_pod_follows_pod_config_and_namespace() {
+    let spec = json!({"sourceType": "configmap", "configMap": "content", "grpcPodConfig": {
+        "nodeSelector": {"a": "b"}, "priorityClassName": "high", "memoryTarget": "5Mi"}});
+    let mut observed = Observed {
+        config_map: version(7, "hash"),
+        ..fresh(source(spec))
+    };
+    observed.settings.namespace_restricted = true;
+    let spec = wanted_pod(&observed).spec.unwrap();
+    assert_eq!(spec.node_selector.unwrap()["a"], "b");
+    assert_eq!(spec.priority_class_name.as_deref(), Some("high"));
+    assert!(spec.security_context.unwrap().seccomp_profile.is_some());
+    let server = &spec.containers[0];
+    let context = server.security_context.as_ref().unwrap();
+    assert_eq!(context.allow_privilege_escalation, Some(false));
+    assert_eq!(server.env.as_ref().unwrap()[0].value.as_deref(), Some("5MiB"));
+}
+
+#[test]
+fn cat_009_new_content_is_served_before_the_old_pod_goes() {
+    let mut observed = converge(with(version(7, "old")));
+    assert_eq!(plan_text(&observed), "");
+    observed.config_map = version(8, "new");
+    assert_eq!(plan_text(&observed), "create Pod ns/cat.a-\n");
+    let new = named(wanted_pod(&observed), "cat-2");
+    observed.pods.push(Arc::new(starting(new.clone())));
+    assert_eq!(
+        plan_text(&observed),
+        "",
+        "the old one serves until the new one is ready"
+    );
+    observed.pods[1] = Arc::new(ready(new));
+    assert_eq!(plan_text(&observed), "delete Pod ns/cat-1\n");
+}
+
+/// Who writes annotations to the ConfigMap every second has no pod made by that.
+#[test]
+fn another_version_of_the_same_content_needs_no_other_pod() {
+    let mut observed = converge(with(version(7, "same")));
+    observed.config_map = version(8, "same");
+    assert_eq!(plan_text(&observed), "");
+    let reference = status_of(&observed).config_map_reference.unwrap();
+    assert_eq!(reference.resource_version.as_deref(), Some("8"));
+}
+
+#[test]
+fn what_the_status_says_of_a_version_is_said_once() {
+    let mut observed = converge(with(version(7, "same")));
+    let mut status = status_of(&observed);
+    let reference = status.config_map_reference.as_mut().unwrap();
+    let since = Time(earlier(600));
+    reference.last_update_time = Some(since.clone());
+    Arc::make_mut(&mut observed.source).status = Some(status);
+    let told = status_of(&observed).config_map_reference.unwrap();
+    assert_eq!(told.last_update_time, Some(since));
+    // It is no catalog of a ConfigMap any more.
+    observed.parsed = source::Source::Address("a:1".to_owned());
+    assert_eq!(status_of(&observed).config_map_reference, None);
+}
+
+#[tokio::test]
+async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
+    for (state, cause) in [
+        (ConfigMapState::Missing, "configmaps \"content\" not found"),
+        (ConfigMapState::Unread, "the API server has not told it yet"),
+        (
+            ConfigMapState::TooMany,
+            "the namespace has more than 32 ConfigMaps that are catalogs",
+        ),
+    ] {
+        let mut observed = with(state.clone());
+        assert_eq!(plan_text(&observed), "");
+        let status = status_of(&observed);
+        assert_eq!(status.reason.as_deref(), Some("ConfigMapError"));
+        let text = format!("failed to get catalog config map content: {cause}");
+        assert_eq!(status.message, Some(text.clone()));
+        assert_eq!(
+            (
+                status.registry_service,
+                status.connection_state,
+                status.config_map_reference
+            ),
+            (None, None, None)
+        );
+
+        observed = converge(with(version(7, "hash")));
+        observed.connection = link();
+        let served = status_of(&observed);
+        Arc::make_mut(&mut observed.source).status = Some(served.clone());
+        observed.config_map = state;
+        assert_eq!(plan_text(&observed), "");
+        let status = status_of(&observed);
+        assert_eq!(status.message, Some(text));
+        assert_eq!(status.config_map_reference, served.config_map_reference);
+        assert_eq!(status.registry_service, served.registry_service);
+        assert_eq!(status.connection_state.unwrap().last_observed_state, "READY");
+    }
+}
+
+/// The watch wakes who waits for a ConfigMap, a timer who waits for the watch.
+#[test]
+fn a_config_map_that_could_not_be_read_is_looked_at_again() {
+    let requeue = |state: ConfigMapState| decide::decide(&with(state), now()).0.requeue;
+    for state in [ConfigMapState::Unread, ConfigMapState::TooMany] {
+        assert!(matches!(requeue(state), Requeue::After { delay, .. } if delay == Duration::from_secs(15)));
+    }
+    assert_eq!(requeue(ConfigMapState::Missing), Requeue::AwaitChange);
+}
+
+#[test]
+fn a_catalog_turned_to_a_config_map_serves_on() {
+    let mut observed = converged(image_source());
+    let spec = json!({"sourceType": "configmap", "configMap": "content"});
+    observed.source = Arc::new(source(spec));
+    observed.parsed = source::parse_source(&observed.source);
+    observed.config_map = version(7, "hash");
+    observed.service_account = None;
+    assert_eq!(
+        plan_text(&observed),
+        "create ServiceAccount ns/cat.a-configmap-server (keep)\ncreate Pod ns/cat.a-\n"
+    );
+}
+
+#[test]
+fn a_config_map_wakes_the_catalogs_that_are_made_of_it() {
+    let named = |name: &str, spec: Value| {
+        let mut source = source(spec);
+        source.metadata.name = Some(name.to_owned());
+        source
+    };
+    let sources = [
+        named("one", json!({"sourceType": "configmap", "configMap": "content"})),
+        named("two", json!({"sourceType": "internal", "configMap": "content"})),
+        named("other", json!({"sourceType": "configmap", "configMap": "other"})),
+        named(
+            "image",
+            json!({"sourceType": "grpc", "image": IMAGE, "configMap": "content"}),
+        ),
+    ];
+    let woken = triggers::made_of_config_map(&NamespacedName::new("ns", "content"), &sources);
+    let names: Vec<_> = woken.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+}
