@@ -107,8 +107,8 @@ mod tests {
         let wanted = [
             None,
             Some("trace"),
-            Some("kube_client=trace"),
-            Some("kube_client::client=trace"),
+            Some("error,kube_client=trace"),
+            Some("error,kube_client::client=trace"),
             Some("nonsense=nonsense"),
         ];
         for wanted in wanted {
