@@ -1,6 +1,7 @@
 //! The demo operator, as a user installs it and uses it.
 
 use serde_json::{Value, json};
+use xtask::demo::PACKAGE;
 use xtask::kubectl::text;
 
 use crate::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
@@ -21,7 +22,7 @@ pub fn install(
     change: impl Fn(&mut Value),
 ) -> anyhow::Result<()> {
     let image = Lab::shared()?.demo_catalog()?;
-    let mut wanted = subscription("demo", "demo-operator", "stable", "catalog", namespace.name());
+    let mut wanted = subscription("demo", PACKAGE, "stable", "catalog", namespace.name());
     change(&mut wanted);
     namespace.apply(&[
         catalog_source("catalog", image),
@@ -30,17 +31,26 @@ pub fn install(
     ])
 }
 
+/// Somebody to greet.
+pub fn greeting() -> Value {
+    json!({"apiVersion": "demo.example.com/v1", "kind": "Greeting", "metadata": {"name": "ada"}, "spec": {"name": "Ada"}})
+}
+
 /// Asks for a greeting in `namespace` and waits for the answer of the operator's release `release`.
 ///
 /// # Errors
 /// When no answer comes, or one of another release.
 pub fn greet(namespace: &Namespace<'_>, release: &str) -> anyhow::Result<()> {
-    namespace.apply(&[json!({
-        "apiVersion": "demo.example.com/v1", "kind": "Greeting", "metadata": {"name": "ada"}, "spec": {"name": "Ada"}
-    })])?;
-    namespace.wait_for("greeting", "ada", "an answer of the operator", |greeting| {
-        text(greeting, "/status/operatorRelease") == release
-            && text(greeting, "/status/message") == "Hello, Ada!"
-    })?;
+    namespace.apply(&[greeting()])?;
+    // The whole name: operators of other tests have a kind of the same name.
+    namespace.wait_for(
+        "greetings.demo.example.com",
+        "ada",
+        "an answer of the operator",
+        |greeting| {
+            text(greeting, "/status/operatorRelease") == release
+                && text(greeting, "/status/message") == "Hello, Ada!"
+        },
+    )?;
     Ok(())
 }

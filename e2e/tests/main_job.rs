@@ -245,31 +245,3 @@ fn tables_have_upstreams_columns() -> anyhow::Result<()> {
     assert_eq!(table("og")?[0], ["NAME", "AGE"]);
     Ok(())
 }
-
-#[test]
-fn an_operator_for_other_namespaces_has_its_rights_there_and_leaves_none_behind() -> anyhow::Result<()> {
-    let lab = Lab::shared()?;
-    let target = lab.namespace("main-single-target")?;
-    let namespace = lab.namespace("main-single")?;
-    install(&namespace, &[target.name()], |_| {})?;
-    let csv = namespace.wait_for_phase(SECOND, "Succeeded")?;
-    assert_eq!(
-        csv["metadata"]["annotations"]["olm.targetNamespaces"],
-        target.name()
-    );
-    greet(&target, "1.1.0")?;
-
-    let roles = target.list("role")?;
-    assert_eq!(
-        roles.len(),
-        1,
-        "one Role, that of the installed version: {roles:#?}"
-    );
-    assert_eq!(roles[0]["metadata"]["labels"]["olm.copiedFrom"], namespace.name());
-    assert_eq!(roles[0]["metadata"]["labels"]["olm.owner"], SECOND);
-    lab.kubectl()
-        .run(&["delete", "csv", SECOND, "-n", namespace.name()])?;
-    let left = [target.list("role")?, target.list("rolebinding")?].concat();
-    assert!(left.is_empty(), "the deleted CSV's rights stayed: {left:#?}");
-    Ok(())
-}
