@@ -30,7 +30,6 @@ pub(crate) mod retry;
 pub(crate) mod unpacker;
 
 pub(crate) use content::UnpackedBundle;
-pub(crate) use error::UnpackClass;
 pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
 pub(crate) use packed::PackedBundle;

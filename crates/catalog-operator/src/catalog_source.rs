@@ -19,7 +19,6 @@
 //! Rules: `docs/reference/catalogs.md`; polling and image templates are not served yet.
 
 pub(crate) mod address;
-pub(crate) mod config_map;
 pub(crate) mod connection;
 pub(crate) mod decide;
 pub(crate) mod objects;
@@ -48,9 +47,10 @@ use olm_runtime::plan::{Plan, Target, status_patch};
 
 use self::connection::Connections;
 use self::decide::Verdict;
-use self::observed::{ConfigMapState, Observed};
+use self::observed::Observed;
 use self::pod::PodSettings;
 use crate::stores::Stores;
+use crate::stores::config_maps::ConfigMapState;
 
 /// Reconciles CatalogSources.
 pub(crate) struct CatalogSourceReconciler {

@@ -31,6 +31,7 @@ pub mod catalog_source {
     pub use crate::catalog_source::pod::PodSettings;
     pub use crate::catalog_source::source::parse_source;
     pub use crate::catalog_source::status::compose;
+    pub use crate::stores::config_maps::ConfigMapState;
 }
 
 pub mod install_plan {

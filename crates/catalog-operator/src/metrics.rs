@@ -21,7 +21,6 @@ use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, Timestamp, clock};
 
 use self::syncs::Syncs;
-use crate::bundle_unpack::UnpackClass;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 
@@ -68,9 +67,9 @@ impl Figures {
         self.unpack_seconds.observe([outcome], duration);
     }
 
-    /// An attempt to fetch a bundle failed.
-    pub(crate) fn unpack_failed(&self, class: UnpackClass) {
-        self.unpack_failures.increment([class.reason()]);
+    /// An attempt to fetch a bundle failed, for this reason.
+    pub(crate) fn unpack_failed(&self, reason: &'static str) {
+        self.unpack_failures.increment([reason]);
     }
 }
 

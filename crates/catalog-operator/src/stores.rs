@@ -1,5 +1,7 @@
 //! The reflectors of this binary, each pruned of what nobody reads.
 
+pub(crate) mod config_maps;
+
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -13,7 +15,7 @@ use olm_api::v1alpha1::{
 use olm_api::{List, labels};
 use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
-use crate::catalog_source::config_map::ConfigMaps;
+use self::config_maps::ConfigMaps;
 use crate::pruning;
 
 /// Everything this binary watches.

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use catalog_operator::for_tests::catalog_source::{Observed as ObservedSource, PodSettings};
+use catalog_operator::for_tests::catalog_source::{ConfigMapState, Observed as ObservedSource, PodSettings};
 use catalog_operator::for_tests::install_plan::{BundleContent, Reads, observe};
 use catalog_operator::for_tests::subscription::{Facts, NamespaceState, ResolutionOutcome};
 use catalog_operator::for_tests::{
@@ -431,6 +431,7 @@ fn look_at_source(object: CatalogSource) -> bool {
         unpack_policy: None,
         pods: Vec::new(),
         connection: ConnectionState::Waiting,
+        config_map: ConfigMapState::NotNamed,
     };
     let (plan, verdict) = catalog_source::decide(&observed, now());
     let done = |_: &_| Outcome::Done(Arc::new(json!({})));

@@ -17,10 +17,11 @@ use olm_runtime::plan::{Action, Exists, Identity, Plan, Propagation, Requeue, Ta
 use serde::Serialize;
 
 use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy};
-use super::observed::{ConfigMapState, Observed};
+use super::observed::Observed;
 use super::pod::{build_config_map_pod, build_pod};
 use super::pod_state;
 use super::source::Source;
+use crate::stores::config_maps::ConfigMapState;
 
 /// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
 pub(crate) const SLOW_START: Duration = Duration::from_secs(30);

@@ -9,6 +9,7 @@ use olm_api::v1alpha1::CatalogSource;
 use super::connection::ConnectionState;
 use super::pod::PodSettings;
 use super::source::Source;
+use crate::stores::config_maps::ConfigMapState;
 
 /// Facts about one CatalogSource.
 #[derive(Debug, Clone)]
@@ -33,30 +34,4 @@ pub struct Observed {
     pub connection: ConnectionState,
     /// The ConfigMap that the catalog is made of.
     pub config_map: ConfigMapState,
-}
-
-/// What is known of the ConfigMap of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConfigMapState {
-    /// The catalog is made of none.
-    NotNamed,
-    /// It is there.
-    Found(Version),
-    /// There is none of the name.
-    Missing,
-    /// The API server has not told yet.
-    Unread,
-    /// The namespace has more ConfigMaps that are catalogs than are watched.
-    TooMany,
-}
-
-/// One version of a ConfigMap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
-    /// Its uid.
-    pub uid: String,
-    /// Its `resourceVersion`.
-    pub resource_version: String,
-    /// Hash of the catalog in it: changes of what is beside that are not served anew.
-    pub content_hash: String,
 }

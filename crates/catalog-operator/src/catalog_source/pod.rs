@@ -18,8 +18,8 @@ use olm_api::v1alpha1::{CatalogSource, ExtractContentConfig, SecurityContextConf
 use olm_api::{config_map_catalog, hash, labels};
 
 use super::objects::{GRPC_PORT, Ownership, catalog_labels, owner_reference};
-use super::observed::Version;
 use super::source::PodConfig;
+use crate::stores::config_maps::Version;
 
 /// Name of the container that serves the catalog.
 pub(crate) const SERVER_CONTAINER: &str = "registry-server";

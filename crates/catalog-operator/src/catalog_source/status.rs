@@ -14,12 +14,12 @@ use olm_runtime::condition::stored_time;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 
 use super::address::shown_address;
-use super::config_map::MAX_WATCHED;
 use super::connection::ConnectionState;
 use super::decide::{Purpose, Verdict};
 use super::objects::{GRPC_PORT, name, service_name};
-use super::observed::{ConfigMapState, Observed};
+use super::observed::Observed;
 use super::source::{Source, unserved_notice};
+use crate::stores::config_maps::{ConfigMapState, MAX_WATCHED};
 
 /// The whole status, built from the present one.
 pub fn compose(

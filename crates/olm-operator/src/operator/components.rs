@@ -27,9 +27,12 @@ use serde::Serialize;
 
 use crate::{
     component,
-    operator::{founder, status::MAX_COMPONENTS},
+    operator::founder,
     stores::{CustomResourceDefinition, ServingSecret, Stores},
 };
+
+/// Components that a status lists at most.
+pub(crate) const MAX_COMPONENTS: usize = 1000;
 
 type Conditions = List<ComponentCondition>;
 

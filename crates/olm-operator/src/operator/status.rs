@@ -13,15 +13,13 @@ use olm_runtime::{
 };
 use serde_json::{Value, json};
 
-use super::components::order;
+use super::components::{MAX_COMPONENTS, order};
 use crate::{
     component,
     operator::{Known, Observed, Verdict},
     operator_sketch::{OperatorSketch, StatusHash},
 };
 
-/// Components that a status lists at most.
-pub(crate) const MAX_COMPONENTS: usize = 1000;
 /// Bytes of JSON that the list takes at most; etcd takes objects of 1.5 MiB.
 const MAX_BYTES: usize = 512 * 1024;
 

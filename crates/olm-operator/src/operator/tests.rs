@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::status::MAX_COMPONENTS;
+use super::components::MAX_COMPONENTS;
 use crate::test_env::{TestEnv, crd, csv, group, namespace_object, service_account, subscription};
 
 const LABEL: &str = "operators.coreos.com/demo.ns";

@@ -65,7 +65,7 @@ impl Unpack {
                 }
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
-            self.shared.figures.unpack_failed(error.class);
+            self.shared.figures.unpack_failed(error.class.reason());
             tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "bundle not unpacked");
             match retry::next(error.class, attempt, elapsed(), self.deadline()) {
                 Next::GoOn(pause) => {

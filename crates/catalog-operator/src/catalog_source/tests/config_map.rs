@@ -1,7 +1,7 @@
 //! Catalogs that are made of a ConfigMap.
 
-use super::observed::Version;
 use super::*;
+use crate::stores::config_maps::Version;
 
 fn version(number: u32, content: &str) -> ConfigMapState {
     ConfigMapState::Found(Version {

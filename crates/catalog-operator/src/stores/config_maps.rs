@@ -16,13 +16,37 @@ use olm_runtime::NamespacedName;
 use olm_runtime::store::{Change, OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
 use tokio::time::{Duration, Instant};
 
-use super::observed::{ConfigMapState, Version};
-
 /// How long the first look may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// ConfigMaps of one namespace that are watched at a time: each is a connection to the API server, which a CatalogSource costs
 /// nothing to ask for.
 pub(crate) const MAX_WATCHED: usize = 32;
+
+/// What is known of the ConfigMap of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigMapState {
+    /// The catalog is made of none.
+    NotNamed,
+    /// It is there.
+    Found(Version),
+    /// There is none of the name.
+    Missing,
+    /// The API server has not told yet.
+    Unread,
+    /// The namespace has more ConfigMaps that are catalogs than are watched.
+    TooMany,
+}
+
+/// One version of a ConfigMap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Its uid.
+    pub uid: String,
+    /// Its `resourceVersion`.
+    pub resource_version: String,
+    /// Hash of the catalog in it: changes of what is beside that are not served anew.
+    pub content_hash: String,
+}
 
 /// What is kept of a ConfigMap: the hash of its catalog.
 #[derive(Debug, Clone)]
