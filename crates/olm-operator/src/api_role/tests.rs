@@ -193,10 +193,13 @@ fn what_is_edited_or_deleted_comes_back_and_labels_of_others_stay() {
     let mut env = installed(&["ns"]);
     let name = format!("{CRD}-v1-edit");
     let before = role(&env, &name).clone();
-    let edit = json!({"metadata": {"labels": {"mine": "yes", "rbac.authorization.k8s.io/aggregate-to-edit": null}},
-        "rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]});
-    env.edit("ClusterRole", "", &name, edit);
-    env.settle();
+    for edit in [
+        json!({"metadata": {"labels": {"mine": "yes", "rbac.authorization.k8s.io/aggregate-to-edit": null}}}),
+        json!({"rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}),
+    ] {
+        env.edit("ClusterRole", "", &name, edit);
+        env.settle();
+    }
     let mut after = role(&env, &name).clone();
     assert_eq!(after["metadata"]["labels"]["mine"], "yes");
     after["metadata"]["labels"]

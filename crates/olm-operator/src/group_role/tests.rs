@@ -77,6 +77,22 @@ fn rbac_002_the_roles_of_a_group_are_those_recorded_of_upstream() {
 }
 
 #[test]
+fn what_is_labelled_as_anothers_stays_when_a_group_goes() {
+    let mut env = TestEnv::new().with(group("ns", "og", &["ns"]));
+    env.settle_for(31);
+    let admin = of_level(&env, "admin")["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    env.kill();
+    let labels = json!({"metadata": {"labels": {"olm.owner": "mine"}}});
+    env.edit("ClusterRole", "", &admin, labels);
+    env.delete("OperatorGroup", "ns", "og");
+    env.settle_for(60);
+    assert_eq!(own(&env), [format!("/{admin}")]);
+}
+
+#[test]
 fn rbac_001_a_group_without_operators_has_its_three_roles_after_a_while_until_it_goes() {
     let mut env = TestEnv::new().with(group("ns", "og", &["ns"]));
     env.settle_for(25);

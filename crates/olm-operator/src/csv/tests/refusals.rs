@@ -168,7 +168,8 @@ fn a_refused_membership_is_told() {
     env.refused
         .insert("OperatorGroup".into(), FailureClass::Forbidden);
     env.put(csv("a", ""));
-    env.settle_for(10);
+    // What lasts is told at once.
+    env.settle_for(2);
     assert_eq!(
         env.status("a"),
         "Pending RequirementsUnknown: requirements not yet checked; held up: membership in the OperatorGroup could not be written: patch OperatorGroup ns/og: refused by the model"

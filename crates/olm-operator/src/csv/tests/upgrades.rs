@@ -154,6 +154,12 @@ fn only_the_oldest_of_a_chain_is_marked_when_the_newest_has_succeeded() {
         env.status("a"),
         "Deleting Replaced: has been replaced by a newer ClusterServiceVersion that has successfully installed."
     );
+    let marked = env.get("ClusterServiceVersion", "ns", "a").unwrap();
+    assert_eq!(
+        marked["metadata"].get("deletionTimestamp"),
+        None,
+        "why comes first"
+    );
 }
 
 #[test]
