@@ -173,6 +173,11 @@ mod tests {
         let bears = |metadata: Value, label: &str| bears_label(&kept(metadata), label);
         assert!(bears(json!({"labels": labels, "ownerReferences": owners}), LABEL));
         assert!(!bears(json!({"labels": {}, "ownerReferences": owners}), LABEL));
+        let others = json!({"olm.managed": "true", "operators.coreos.com/other.ns": ""});
+        assert!(!bears(
+            json!({"labels": others, "ownerReferences": owners}),
+            LABEL
+        ));
         assert!(
             bears(json!({"ownerReferences": owners}), ""),
             "a bundle without package"

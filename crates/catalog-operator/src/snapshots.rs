@@ -228,7 +228,6 @@ impl Snapshots {
     /// Forgets a catalog that is no more, so that one made anew under its name is not mistaken for it.
     pub fn forget(&self, key: &NamespacedName) {
         self.shared.lock().remove(key);
-        self.shared.lock_counts().remove(key);
     }
 
     /// How often each catalog was read, of those that there still are as `exists` says.

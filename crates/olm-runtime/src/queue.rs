@@ -330,6 +330,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_key_that_waits_already_gets_no_delay_besides() {
+        let queue = Queue::new();
+        queue.add("a");
+        queue.add_after("a", Duration::from_secs(1));
+        assert_eq!(queue.next().await, "a");
+        queue.done(&"a");
+        let again = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+        assert!(again.is_err(), "{again:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_key_in_work_comes_again_only_after_done() {
         let queue = Queue::new();
         queue.add("a");

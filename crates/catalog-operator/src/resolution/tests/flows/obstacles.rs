@@ -155,6 +155,7 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
         bundle("demo.v1"),
         bundle("other.v1"),
         bundle("third.v1").requires("Nothing"),
+        bundle("fourth.v1"),
     ];
     let mut env = TestEnv::with_catalog(bundles);
     env.break_image(
@@ -192,11 +193,16 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
         (env.events.len(), events.into_iter().collect::<Vec<_>>()),
         (2, vec!["BundleUnpackFailed", "ResolutionFailed"])
     );
+    env.subscribe("fourth", &json!({}));
+    env.settle();
+    assert_eq!(env.events.len(), 2, "it was told: {:#?}", env.events);
+    env.delete("Subscription", "fourth-sub");
+    env.settle();
     env.mend_images();
     env.settle();
     assert!(
         env.describe()
-            .contains("plan gen=2 Automatic approved=true other.v1: Installing"),
+            .contains("plan gen=3 Automatic approved=true other.v1: Installing"),
         "{}",
         env.describe()
     );
