@@ -47,9 +47,9 @@ const WORKERS: usize = 4;
 const WORKERS_OF_A_NAMESPACE: usize = 2;
 
 /// Copies written at a time: most of it is waiting for the API server.
-const WORKERS_OF_COPIES: usize = 8;
+const WORKERS_OF_COPIES: usize = 16;
 /// The same for originals of one namespace.
-const COPIES_OF_A_NAMESPACE: usize = 6;
+const COPIES_OF_A_NAMESPACE: usize = 12;
 
 /// The queues of the controllers.
 #[derive(Clone)]
