@@ -31,8 +31,8 @@ const FULL_ROUNDS: u32 = 27;
 const TOLD_FROM: Duration = Duration::from_secs(10);
 /// Objects remembered that a key wrote; the oldest go first.
 const REMEMBERED_OBJECTS: usize = 256;
-/// The brake looks for keys at rest when it remembers more keys than this and than twice those it found last.
-const FEW_KEYS: usize = 64;
+/// The brake looks for keys at rest that often, as long as it remembers any: tens of thousands may have been written once.
+const TIDYING: Duration = Duration::from_secs(2 * CEILING.as_secs());
 
 /// How much a round wrote.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,14 +83,15 @@ struct Series {
 #[derive(Debug)]
 pub(crate) struct Brake<T> {
     series: BTreeMap<T, Series>,
-    tidy_at: usize,
+    /// When to look for keys at rest; `None` when no key is remembered.
+    tidy_at: Option<Instant>,
 }
 
 impl<T> Default for Brake<T> {
     fn default() -> Self {
         Self {
             series: BTreeMap::new(),
-            tidy_at: FEW_KEYS,
+            tidy_at: None,
         }
     }
 }
@@ -115,6 +116,7 @@ impl<T: Clone + Ord> Brake<T> {
             return None;
         }
         self.tidy(now);
+        self.tidy_at = self.tidy_at.or(now.checked_add(TIDYING));
         let series = self.series.entry(key.clone()).or_insert_with(|| Series {
             rounds: 0,
             statuses: 0,
@@ -159,16 +161,22 @@ impl<T: Clone + Ord> Brake<T> {
         (until > now).then_some(until)
     }
 
-    /// Forgets keys that have come to rest.
-    fn tidy(&mut self, now: Instant) {
-        if self.series.len() < self.tidy_at {
+    /// When [`Brake::tidy`] is to be called next; `None` when there is nothing to forget.
+    pub(crate) fn tidy_at(&self) -> Option<Instant> {
+        self.tidy_at
+    }
+
+    /// Forgets keys that have come to rest, if it is time for that.
+    pub(crate) fn tidy(&mut self, now: Instant) {
+        if self.tidy_at.is_none_or(|at| now < at) {
             return;
         }
         self.series.retain(|_, series| {
             series.fall(now);
             series.rounds > 0 || series.statuses > 0
         });
-        self.tidy_at = FEW_KEYS.max(2 * self.series.len());
+        let is_empty = self.series.is_empty();
+        self.tidy_at = now.checked_add(TIDYING).filter(|_| !is_empty);
     }
 }
 
@@ -353,6 +361,6 @@ mod tests {
             now += CEILING * 2;
             many.round_ended(&key, &wrote(&[]), &[], now);
         }
-        assert!(many.series.len() <= FEW_KEYS, "{}", many.series.len());
+        assert!(many.series.len() <= 2, "{}", many.series.len());
     }
 }

@@ -230,8 +230,9 @@ impl<T: Clone + Ord> State<T> {
         }
     }
 
-    /// A key for a worker, or when the first delay ends.
+    /// A key for a worker, or when to ask again: the first delay ends, or keys have come to rest.
     fn take(&mut self, now: Instant) -> Result<T, Option<Instant>> {
+        self.brake.tidy(now);
         while let Some((due, _)) = self.due.first()
             && *due <= now
             && let Some((_, key)) = self.due.pop_first()
@@ -248,7 +249,10 @@ impl<T: Clone + Ord> State<T> {
                 self.running.insert(key.clone(), Running::default());
                 Ok(key)
             }
-            None => Err(self.due.first().map(|(due, _)| *due)),
+            None => {
+                let due = self.due.first().map(|(due, _)| *due);
+                Err(due.into_iter().chain(self.brake.tidy_at()).min())
+            }
         }
     }
 
@@ -449,6 +453,30 @@ mod tests {
         queue.add("b");
         assert_eq!(queue.next().await, "b");
         assert_eq!(start.elapsed(), first);
+    }
+
+    /// Tens of thousands of keys may each write once, and none of them ever again.
+    #[tokio::test(start_paused = true)]
+    async fn keys_at_rest_are_forgotten_by_a_queue_at_rest() {
+        let queue = Queue::new();
+        let written = Written {
+            extent: crate::brake::Extent::More,
+            objects: Vec::new(),
+        };
+        for key in 0..1000 {
+            queue.add(key);
+            queue.next().await;
+            queue.done_writing(&key, &written);
+        }
+        let mut rests = 0;
+        while queue.lock().brake.tidy_at().is_some() && rests < 10 {
+            let nothing = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+            assert!(nothing.is_err(), "{nothing:?}");
+            rests += 1;
+        }
+        assert!((2..=3).contains(&rests), "{rests} minutes");
+        // And nobody wakes any more.
+        assert_eq!(queue.lock().take(Instant::now()), Err(None));
     }
 
     /// A listener that gathers changes adds with a delay; what somebody wants counts there as well, in a round and out of it.
