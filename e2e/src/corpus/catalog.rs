@@ -127,6 +127,14 @@ impl Catalog {
         self.bundles.values().flat_map(|blob| apis(blob, "olm.gvk"))
     }
 
+    /// The APIs that a bundle provides.
+    pub fn provides(&self, bundle: &str) -> impl Iterator<Item = Api> {
+        self.bundles
+            .get(bundle)
+            .into_iter()
+            .flat_map(|blob| apis(blob, "olm.gvk"))
+    }
+
     /// What a bundle needs of other operators.
     ///
     /// # Errors
@@ -210,6 +218,8 @@ mod tests {
             kind: kind.into(),
         };
         assert_eq!(catalog.provided().collect::<Vec<_>>(), [api("g", "A")]);
+        assert_eq!(catalog.provides("a.v3").collect::<Vec<_>>(), [api("g", "A")]);
+        assert_eq!(catalog.provides("a.v2").count(), 0);
         assert_eq!(catalog.required("a.v3").unwrap(), [api("h", "B")]);
         assert!(
             catalog

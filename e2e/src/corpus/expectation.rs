@@ -175,7 +175,10 @@ pub fn derive(
     if let Some(early) = early.or_else(|| kubernetes_too_old(bundle, around)) {
         return Ok(early);
     }
-    let obstacles = pods::obstacles(bundle, &around.node_labels);
+    if !pods::misplaced(bundle, &around.node_labels).is_empty() {
+        return Ok(unschedulable());
+    }
+    let obstacles = pods::obstacles(bundle);
     if !obstacles.is_empty() {
         return Err(Unpredictable(obstacles));
     }
@@ -249,6 +252,18 @@ fn mode_not_supported(bundle: &Bundle, targets: Targets) -> Option<Expectation> 
             "{needed} InstallModeType not supported, cannot configure to watch {what}"
         )],
     })
+}
+
+/// The scheduler's own words are told.
+fn unschedulable() -> Expectation {
+    Expectation::Csv {
+        phase: "Installing",
+        reason: "InstallWaiting",
+        says: vec![
+            "cannot be scheduled".to_owned(),
+            "node affinity/selector".to_owned(),
+        ],
+    }
 }
 
 /// No stand-in serves an API.
@@ -461,8 +476,17 @@ mod tests {
     fn what_depends_on_the_node_or_on_others_is_not_guessed() {
         let mut bundle = Bundle::new(vec![csv(json!({}))]).unwrap();
         let pod = &mut bundle.csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
-        pod["nodeSelector"] = json!({"role": "master"});
+        pod["hostNetwork"] = json!(true);
         let Unpredictable(why) = derive(&bundle, &[], Targets::Own, &around()).unwrap_err();
-        assert_eq!(why, ["Deployment d wants a node with role=master"]);
+        assert_eq!(why, ["Deployment d wants the node's network"]);
+    }
+
+    #[test]
+    fn pods_that_fit_no_node_are_waited_for() {
+        let mut bundle = Bundle::new(vec![csv(json!({}))]).unwrap();
+        let pod = &mut bundle.csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
+        pod["nodeSelector"] = json!({"role": "master"});
+        let found = derive(&bundle, &[], Targets::Own, &around()).unwrap();
+        assert_eq!(found.to_string(), "Installing/InstallWaiting");
     }
 }

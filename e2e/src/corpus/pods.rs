@@ -11,9 +11,14 @@ const PLAIN_VOLUMES: [&str; 3] = ["emptyDir", "downwardAPI", "projected"];
 /// Most milli-CPUs one container may ask for: the node is shared by all operators of the test.
 const MAX_MILLI_CPUS: u64 = 300;
 
-/// What keeps the pods of the bundle from running as a stand-in would, one text each.
-pub fn obstacles(bundle: &Bundle, node: &BTreeMap<String, String>) -> Vec<String> {
-    let accounts = accounts(bundle);
+/// Folders in which OLM puts certificates for operators that the API server calls, in the place of what the author mounts there.
+const CERTIFICATES: [&str; 2] = [
+    "/apiserver.local.config/certificates",
+    "/tmp/k8s-webhook-server/serving-certs",
+];
+
+/// Why the pods of the bundle fit no node, one text each.
+pub fn misplaced(bundle: &Bundle, node: &BTreeMap<String, String>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, spec) in bundle.deployments() {
         let pod = &spec["template"]["spec"];
@@ -27,6 +32,17 @@ pub fn obstacles(bundle: &Bundle, node: &BTreeMap<String, String>) -> Vec<String
         if !affinity_allows(&pod["affinity"], node) {
             tell("has an affinity for other nodes".to_owned());
         }
+    }
+    found
+}
+
+/// What keeps the pods of the bundle from running as a stand-in would on a node that they fit, one text each.
+pub fn obstacles(bundle: &Bundle) -> Vec<String> {
+    let accounts = accounts(bundle);
+    let mut found = Vec::new();
+    for (name, spec) in bundle.deployments() {
+        let pod = &spec["template"]["spec"];
+        let mut tell = |text: String| found.push(format!("Deployment {name} {text}"));
         if pod["hostNetwork"] == true {
             tell("wants the node's network".to_owned());
         }
@@ -37,14 +53,13 @@ pub fn obstacles(bundle: &Bundle, node: &BTreeMap<String, String>) -> Vec<String
             tell(format!("runs as ServiceAccount {account}, which nobody makes"));
         }
         for volume in list(&pod["volumes"]) {
-            let source = volume
-                .as_object()
-                .into_iter()
-                .flatten()
-                .find(|(key, _)| *key != "name");
+            let mut fields = volume.as_object().into_iter().flatten();
+            let source = fields.find(|(_, source)| source.is_object());
             if let Some((kind, source)) = source
                 && !PLAIN_VOLUMES.contains(&kind.as_str())
                 && source["optional"] != true
+                && !is_brought(bundle, source)
+                && is_mounted(bundle, name, spec, &volume["name"])
             {
                 tell(format!("has a volume of type {kind}"));
             }
@@ -70,6 +85,35 @@ fn accounts(bundle: &Bundle) -> BTreeSet<&str> {
         .chain(own.filter_map(|object| object["metadata"]["name"].as_str()))
         .chain(["default", ""])
         .collect()
+}
+
+/// Whether the bundle brings the Secret or ConfigMap that a volume is made of.
+fn is_brought(bundle: &Bundle, source: &Value) -> bool {
+    let brings = |kind: &str, name: &Value| {
+        let mut objects = bundle.objects.iter();
+        name.is_string()
+            && objects.any(|object| object["kind"] == kind && object["metadata"]["name"] == *name)
+    };
+    brings("Secret", &source["secretName"]) || brings("ConfigMap", &source["name"])
+}
+
+/// Whether a container mounts the volume where OLM puts nothing in its place. kubelet asks for no other volumes.
+fn is_mounted(bundle: &Bundle, deployment: &str, spec: &Value, volume: &Value) -> bool {
+    let definitions = &bundle.csv["spec"];
+    let callers = [
+        &definitions["webhookdefinitions"],
+        &definitions["apiservicedefinitions"]["owned"],
+    ];
+    let is_called = callers
+        .into_iter()
+        .flat_map(list)
+        .any(|caller| caller["deploymentName"] == deployment);
+    containers(spec).any(|(is_first, container)| {
+        list(&container["volumeMounts"]).iter().any(|mount| {
+            let path = mount["mountPath"].as_str().unwrap_or_default();
+            mount["name"] == *volume && (is_first || !is_called || !CERTIFICATES.contains(&path))
+        })
+    })
 }
 
 fn container_obstacles(container: &Value) -> Vec<String> {
@@ -153,7 +197,7 @@ mod tests {
         })])
         .unwrap();
         let node = BTreeMap::from([("kubernetes.io/arch".to_owned(), "amd64".to_owned())]);
-        assert_eq!(obstacles(&bundle, &node), expected);
+        assert_eq!([misplaced(&bundle, &node), obstacles(&bundle)].concat(), expected);
     }
 
     fn with_arch(operator: &str, values: &[&str]) -> Value {
@@ -177,9 +221,38 @@ mod tests {
 
     #[test]
     fn volumes_must_be_there_by_themselves() {
-        let volumes = json!({"volumes": [{"name": "a"}, {"name": "b", "emptyDir": {}}, {"name": "c", "secret": {"optional": true}},
-            {"name": "d", "secret": {"secretName": "x"}}]});
+        let mounts: Vec<Value> = ["a", "b", "c", "d", "e"]
+            .iter()
+            .map(|name| json!({"name": name, "mountPath": format!("/{name}")}))
+            .collect();
+        let volumes = json!({
+            "volumes": [{"name": "a"}, {"name": "b", "emptyDir": {}}, {"name": "c", "secret": {"optional": true}},
+                {"name": "d", "secret": {"secretName": "x"}}, {"name": "e", "secret": null, "secretName": "x"},
+                {"name": "nobody's", "secret": {"secretName": "x"}}],
+            "containers": [{"volumeMounts": mounts}]
+        });
         check(&volumes, &["Deployment d has a volume of type secret"]);
+    }
+
+    #[test]
+    fn certificates_are_olms_affair_and_what_the_bundle_brings_is_there() {
+        let pod = json!({
+            "volumes": [{"name": "cert", "secret": {"secretName": "x"}}, {"name": "own", "configMap": {"name": "brought"}}],
+            "containers": [{"volumeMounts": [{"name": "cert", "mountPath": "/tmp/k8s-webhook-server/serving-certs"},
+                {"name": "own", "mountPath": "/own"}]}]
+        });
+        let bundle = |called: &str| {
+            let csv = json!({"kind": "ClusterServiceVersion", "metadata": {"name": "a"}, "spec": {
+                "webhookdefinitions": [{"deploymentName": called}],
+                "install": {"spec": {"deployments": [{"name": "d", "spec": {"template": {"spec": pod}}}]}}}});
+            let object = json!({"kind": "ConfigMap", "metadata": {"name": "brought"}});
+            Bundle::new(vec![csv, object]).unwrap()
+        };
+        assert_eq!(obstacles(&bundle("d")), Vec::<String>::new());
+        assert_eq!(
+            obstacles(&bundle("other")),
+            ["Deployment d has a volume of type secret"]
+        );
     }
 
     #[test]

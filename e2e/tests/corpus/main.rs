@@ -2,24 +2,33 @@
 
 mod choice;
 mod publish;
+mod sample;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use e2e::corpus::bundle::list;
+use e2e::corpus::bundle::{Bundle, list};
 use e2e::corpus::expectation::{Expectation, Surroundings, Targets};
-use e2e::corpus::journey::{Journey, Look};
+use e2e::corpus::journey::{Journey, Leg, Look};
 use e2e::corpus::table::{Row, Table};
 use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
+use olm_testing::long;
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
 use choice::{Candidate, Choice, SITES, candidates, check_choice};
-use publish::{catalog_image, publish};
+use publish::{catalog_image, publish, stand_ins};
+use sample::Sample;
 
 /// How long all of them together may take once their objects are created.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// How long one sample may take. Definitions of many bundles at once take the API server a while to establish.
+const SAMPLE_PATIENCE: Duration = Duration::from_secs(240);
+/// Samples that are installed at a time: what their pods ask for must fit the node.
+const AT_ONCE: usize = 8;
 /// Time between two looks at the cluster.
 const POLL: Duration = Duration::from_millis(1000);
 
@@ -30,11 +39,56 @@ fn the_choice_of_packages_covers_what_it_must() -> anyhow::Result<()> {
     };
     let around = Surroundings {
         kubernetes: [1, 34, 0],
-        node_labels: BTreeMap::from([("kubernetes.io/arch".to_owned(), "amd64".to_owned())]),
+        node_labels: [("arch", "amd64"), ("os", "linux")]
+            .map(|(key, value)| (format!("kubernetes.io/{key}"), value.to_owned()))
+            .into(),
         ..Surroundings::default()
     };
-    check_choice(&candidates(&corpus, &around)?);
+    let candidates = candidates(&corpus, &around)?;
+    check_choice(&candidates);
+    let samples = sample::read(&corpus, &around)?;
+    assert!(samples.len() >= 12 + 60, "{}", samples.len());
+    let webhooks = |sample: &&Sample| !list(&sample.bundle.csv["spec"]["webhookdefinitions"]).is_empty();
+    assert_eq!(
+        samples.iter().filter(webhooks).count(),
+        7,
+        "cert-manager is chosen"
+    );
+    let apis =
+        |sample: &&Sample| !list(&sample.bundle.csv["spec"]["apiservicedefinitions"]["owned"]).is_empty();
+    assert_eq!(samples.iter().filter(apis).count(), 5);
+    stand_ins(&candidates, &samples)?;
     Ok(())
+}
+
+/// What both tests begin with.
+struct Stage {
+    lab: &'static Lab,
+    candidates: Vec<Candidate>,
+    samples: Vec<Sample>,
+}
+
+impl Stage {
+    /// Reads and publishes once; both tests ask.
+    fn shared(corpus: &Path) -> anyhow::Result<&'static Self> {
+        static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
+        let made = || {
+            let lab = Lab::shared()?;
+            let around = surroundings(lab)?;
+            let candidates = candidates(corpus, &around)?;
+            let samples = long::pick("real bundles, each by itself", sample::read(corpus, &around)?);
+            publish(lab, corpus, &candidates, &samples)?;
+            Ok(Self {
+                lab,
+                candidates,
+                samples,
+            })
+        };
+        STAGE
+            .get_or_init(|| made().map_err(|error: anyhow::Error| format!("{error:#}")))
+            .as_ref()
+            .map_err(|error| anyhow::anyhow!("{error}"))
+    }
 }
 
 #[test]
@@ -42,16 +96,13 @@ fn real_operators_end_as_their_bundles_say() -> anyhow::Result<()> {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {
         return Ok(());
     };
-    let lab = Lab::shared()?;
-    let candidates = candidates(&corpus, &surroundings(lab)?)?;
-    check_choice(&candidates);
-    publish(lab, &corpus, &candidates)?;
+    let Stage { lab, candidates, .. } = Stage::shared(&corpus)?;
     let namespaces = SITES
         .iter()
         .map(|site| lab.namespace(site.name))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let target = lab.namespace("corpus-camel-k-target")?;
-    create(&namespaces, target.name(), &candidates)?;
+    create(&namespaces, target.name(), candidates)?;
 
     let began = Instant::now();
     let mut journeys: Vec<Journey> = candidates
@@ -65,8 +116,8 @@ fn real_operators_end_as_their_bundles_say() -> anyhow::Result<()> {
         })
         .collect();
     while journeys.iter().any(|journey| !journey.is_over()) && began.elapsed() < PATIENCE {
-        let looks = look(lab)?;
-        for (journey, candidate) in journeys.iter_mut().zip(&candidates) {
+        let looks = look(lab, "corpus-")?;
+        for (journey, candidate) in journeys.iter_mut().zip(candidates) {
             let nothing = Look::default();
             let look = looks.get(candidate.choice.site).unwrap_or(&nothing);
             if let Some(plan) = journey.follow(look, began.elapsed()) {
@@ -79,17 +130,160 @@ fn real_operators_end_as_their_bundles_say() -> anyhow::Result<()> {
         std::thread::sleep(POLL);
     }
 
-    let looks = look(lab)?;
+    let looks = look(lab, "corpus-")?;
     let rows: Vec<Row> = journeys
         .iter_mut()
-        .zip(&candidates)
+        .zip(candidates)
         .map(|(journey, candidate)| row(lab, journey, candidate, looks.get(candidate.choice.site)))
         .collect();
-    println!("{}", Table(&rows));
+    verdict(&rows)
+}
+
+/// Bundles one after the other, some at a time: each namespace is removed when what must come of its bundle has come.
+#[test]
+fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
+    let Some(corpus) = olm_testing::shared::corpus_dir() else {
+        return Ok(());
+    };
+    let Stage { lab, samples, .. } = Stage::shared(&corpus)?;
+    let home = lab.namespace("samples")?;
+    home.apply(&[catalog_source("catalog", sample::CATALOG)])?;
+    home.wait_for("catalogsource", "catalog", "to be READY", |catalog| {
+        text(catalog, "/status/connectionState/lastObservedState") == "READY"
+    })?;
+    let mut waiting: VecDeque<&Sample> = samples.iter().collect();
+    let mut active: Vec<Install> = Vec::new();
+    let mut rows = Vec::new();
+    while !waiting.is_empty() || !active.is_empty() {
+        while active.len() < AT_ONCE
+            && let Some(sample) = waiting.pop_front()
+        {
+            active.push(Install::begin(lab, sample)?);
+        }
+        std::thread::sleep(POLL);
+        let looks = look(lab, sample::PREFIX)?;
+        let nothing = Look::default();
+        for install in &mut active {
+            let look = looks.get(&install.sample.namespace).unwrap_or(&nothing);
+            if install.is_over() {
+                // Seen before, and now once more: it stays so.
+                rows.push(install.row(lab, look));
+            } else {
+                install.journey.follow(look, install.began.elapsed());
+            }
+        }
+        active.retain(|install| !install.is_told);
+    }
+    let verdict = verdict(&rows);
+    nothing_is_left(lab)?;
+    verdict
+}
+
+/// A sample in its namespace.
+struct Install<'a> {
+    sample: &'a Sample,
+    journey: Journey,
+    began: Instant,
+    is_told: bool,
+    _namespaces: [Option<Namespace<'a>>; 2],
+}
+
+impl<'a> Install<'a> {
+    fn begin(lab: &'a Lab, sample: &'a Sample) -> anyhow::Result<Self> {
+        let namespace = lab.namespace(&sample.namespace)?;
+        let target = match sample.targets {
+            Targets::OneOther => Some(lab.namespace(&format!("{}-target", sample.namespace))?),
+            Targets::Own | Targets::All => None,
+        };
+        let targets = match (sample.targets, &target) {
+            (Targets::Own, _) => vec![namespace.name()],
+            (_, target) => target.iter().map(|target| target.name()).collect(),
+        };
+        let catalog = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"name": "catalog"},
+            "spec": {"sourceType": "grpc", "address": "catalog.samples.svc:50051", "displayName": "catalog"}
+        });
+        namespace.apply(&[
+            catalog,
+            operator_group("group", &targets),
+            subscription(
+                "sample",
+                &sample.package,
+                &sample.csv,
+                "catalog",
+                namespace.name(),
+            ),
+        ])?;
+        let leg = Leg {
+            csv: sample.csv.clone(),
+            expectation: sample.expectation.clone(),
+        };
+        Ok(Self {
+            sample,
+            journey: Journey::new("sample", false, vec![leg]),
+            began: Instant::now(),
+            is_told: false,
+            _namespaces: [Some(namespace), target],
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.journey.is_over() || self.began.elapsed() > SAMPLE_PATIENCE
+    }
+
+    fn row(&mut self, lab: &Lab, look: &Look) -> Row {
+        self.is_told = true;
+        let Sample {
+            csv,
+            namespace,
+            expectation,
+            bundle,
+            ..
+        } = self.sample;
+        let outcome = self.journey.check(look).and_then(|()| {
+            check_running(lab, namespace, csv, expectation, bundle).map_err(|error| format!("{error:#}"))
+        });
+        Row {
+            package: csv.clone(),
+            mode: self.sample.targets.to_string(),
+            approval: "Automatic".to_owned(),
+            edges: 0,
+            expected: expectation.to_string(),
+            seen: self.journey.seen().to_owned(),
+            took: self.journey.arrived(),
+            fault: outcome.err(),
+        }
+    }
+}
+
+/// What stands outside of their namespaces goes with the samples.
+fn nothing_is_left(lab: &Lab) -> anyhow::Result<()> {
+    let kinds = "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,apiservices";
+    let owned = [kinds, "-l", "olm.owner.kind=ClusterServiceVersion"];
+    lab.kubectl()
+        .wait("what the samples left to go", SAMPLE_PATIENCE, |kubectl| {
+            let found = kubectl.get(&owned)?.unwrap_or_default();
+            let left: Vec<&str> = list(&found["items"])
+                .iter()
+                .filter(|object| {
+                    text(object, "/metadata/labels/olm.owner.namespace").starts_with(sample::PREFIX)
+                })
+                .map(|object| text(object, "/metadata/name"))
+                .collect();
+            Ok(if left.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{left:?}"))
+            })
+        })
+}
+
+fn verdict(rows: &[Row]) -> anyhow::Result<()> {
+    println!("{}", Table(rows));
     let wrong = rows.iter().filter(|row| row.fault.is_some()).count();
     ensure!(
         wrong == 0,
-        "{wrong} of {} packages did not end as their bundles say",
+        "{wrong} of {} did not end as their bundles say",
         rows.len()
     );
     Ok(())
@@ -158,17 +352,17 @@ fn approval(choice: &Choice) -> &'static str {
     if choice.manual { "Manual" } else { "Automatic" }
 }
 
-/// All that is followed, by namespace.
-fn look(lab: &Lab) -> anyhow::Result<BTreeMap<String, Look>> {
+/// All that is followed, by namespace, in those whose names begin with `prefix`.
+fn look(lab: &Lab, prefix: &str) -> anyhow::Result<BTreeMap<String, Look>> {
     let kinds = "csv,subscriptions.operators.coreos.com,installplans";
     let found = lab
         .kubectl()
-        .get(&[kinds, "--all-namespaces"])?
+        .get(&[kinds, "--all-namespaces", "-l", "!olm.copiedFrom"])?
         .unwrap_or_default();
     let mut looks: BTreeMap<String, Look> = BTreeMap::new();
     for object in list(&found["items"]) {
         let namespace = text(object, "/metadata/namespace");
-        if SITES.iter().any(|site| site.name == namespace) {
+        if namespace.starts_with(prefix) {
             looks.entry(namespace.to_owned()).or_default().add(object.clone());
         }
     }
@@ -178,9 +372,13 @@ fn look(lab: &Lab) -> anyhow::Result<BTreeMap<String, Look>> {
 /// The verdict on a candidate: how it ended, that it stays so, and that what succeeded really runs.
 fn row(lab: &Lab, journey: &mut Journey, candidate: &Candidate, look: Option<&Look>) -> Row {
     let choice = candidate.choice;
-    let outcome = journey
-        .check(look.unwrap_or(&Look::default()))
-        .and_then(|()| check_running(lab, candidate).map_err(|error| format!("{error:#}")));
+    let outcome = journey.check(look.unwrap_or(&Look::default())).and_then(|()| {
+        let (Some(leg), Some(bundle)) = (candidate.legs.last(), candidate.bundles.last()) else {
+            return Ok(());
+        };
+        check_running(lab, choice.site, &leg.csv, &leg.expectation, bundle)
+            .map_err(|error| format!("{error:#}"))
+    });
     Row {
         package: choice.package.to_owned(),
         mode: candidate.targets.to_string(),
@@ -198,24 +396,27 @@ fn row(lab: &Lab, journey: &mut Journey, candidate: &Candidate, look: Option<&Lo
 }
 
 /// Of an operator that succeeded, every Deployment has its replicas, and it has the cluster roles it asks for.
-fn check_running(lab: &Lab, candidate: &Candidate) -> anyhow::Result<()> {
-    let (Some(leg), Some(bundle)) = (candidate.legs.last(), candidate.bundles.last()) else {
-        return Ok(());
-    };
-    let (kubectl, namespace) = (lab.kubectl(), candidate.choice.site);
+fn check_running(
+    lab: &Lab,
+    namespace: &str,
+    csv: &str,
+    expectation: &Expectation,
+    bundle: &Bundle,
+) -> anyhow::Result<()> {
+    let kubectl = lab.kubectl();
     let roles = kubectl.get(&[
         "clusterrole",
         "-l",
-        &format!("olm.owner={},olm.owner.namespace={namespace}", leg.csv),
+        &format!("olm.owner={csv},olm.owner.namespace={namespace}"),
     ])?;
     let roles = roles.map_or(0, |roles| list(&roles["items"]).len());
-    if matches!(leg.expectation, Expectation::Subscription { .. }) {
+    if matches!(expectation, Expectation::Subscription { .. }) {
         ensure!(
             roles == 0,
             "{roles} ClusterRoles were made although it is refused"
         );
     }
-    if !leg.expectation.is_success() {
+    if !expectation.is_success() {
         return Ok(());
     }
     for (name, spec) in bundle.deployments() {

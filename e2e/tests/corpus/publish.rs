@@ -1,22 +1,24 @@
 //! The images of the test: stand-ins, bundles and catalogs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
-use e2e::corpus::stand_in;
+use e2e::corpus::stand_in::{self, StandIn};
 use e2e::lab::Lab;
 use xtask::catalog;
 
 use crate::choice::{CHOICES, Candidate, SITES, Site};
+use crate::sample::{self, Sample};
 
-/// Pushes stand-ins, bundle images under the names the catalog has for them, and one catalog for each site.
-pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate]) -> anyhow::Result<()> {
+/// Pushes stand-ins, bundle images under the names the catalog has for them, one catalog for each site, and one for the samples. Both
+/// kinds of bundles at once: some run the same images.
+pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sample]) -> anyhow::Result<()> {
     let folder = lab.folder("corpus")?;
     let program = lab.stand_in_program();
     let mut work: Vec<Box<dyn FnOnce() -> anyhow::Result<()> + Send + '_>> = Vec::new();
-    let stand_ins = stand_in::plan(candidates.iter().flat_map(|candidate| &candidate.bundles))?;
-    for (number, (image, stand_in)) in stand_ins.into_iter().enumerate() {
+    for (number, (image, stand_in)) in stand_ins(candidates, samples)?.into_iter().enumerate() {
         let tar = folder.join(format!("stand-in-{number}.tar"));
         work.push(Box::new(move || {
             stand_in.write(program, &tar)?;
@@ -39,11 +41,35 @@ pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate]) -> anyhow::Re
             }));
         }
     }
+    for sample in samples {
+        let tar = folder.join(format!("{}.tar", sample.namespace));
+        work.push(Box::new(move || {
+            lab.opm().bundle_image(&sample.image, &tar)?;
+            lab.cluster()
+                .load(&tar, std::slice::from_ref(&sample.image.image))
+                .map(|_| ())
+        }));
+    }
+    let (home, tar) = (folder.join("samples"), folder.join("samples.tar"));
+    work.push(Box::new(move || {
+        lab.opm().write_catalog(&sample::packages(samples), &home)?;
+        lab.opm()
+            .catalog_image(&home, lab.opm_image(), sample::CATALOG, &tar)?;
+        lab.cluster()
+            .load(&tar, &[sample::CATALOG.to_owned()])
+            .map(|_| ())
+    }));
     for site in &SITES {
         let (home, tar) = (folder.join(site.name), folder.join(format!("{}.tar", site.name)));
         work.push(Box::new(move || publish_catalog(lab, corpus, site, &home, &tar)));
     }
     in_parallel(work)
+}
+
+/// The stand-ins of all images, by image.
+pub fn stand_ins(candidates: &[Candidate], samples: &[Sample]) -> anyhow::Result<BTreeMap<String, StandIn>> {
+    let chosen = candidates.iter().flat_map(|candidate| &candidate.bundles);
+    stand_in::plan(chosen.chain(samples.iter().map(|sample| &sample.bundle)))
 }
 
 /// The packages of a site as the corpus has them, in one catalog image.
