@@ -35,6 +35,7 @@ pub mod catalog_source {
 }
 
 pub mod install_plan {
+    pub use crate::install_plan::custom_resources::{CheckRequest, CheckState};
     pub use crate::install_plan::decide::decide;
     pub use crate::install_plan::observe::{BundleContent, Reads, observe};
     pub use crate::install_plan::status::status;

@@ -21,26 +21,28 @@
 //! # Errors
 //! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`StepKind::error_prefix`].
 //!
-//! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0020. Custom resources are
-//! not validated against a changed CustomResourceDefinition, and warnings of the API server are not turned into events yet.
+//! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0020.
 
 pub(crate) mod adoption;
 pub(crate) mod cluster_reads;
 pub(crate) mod crd_upgrade;
 pub(crate) mod csv_ownership;
+pub(crate) mod custom_resources;
 pub(crate) mod decide;
 pub(crate) mod execution;
 pub(crate) mod observe;
 pub(crate) mod operator_group;
+pub(crate) mod preview;
 pub(crate) mod restoration;
 pub(crate) mod retention;
 pub(crate) mod status;
 pub(crate) mod step_rbac;
 pub(crate) mod step_write;
 pub(crate) mod steps;
+pub(crate) mod structural_schema;
 pub(crate) mod triggers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,6 +125,8 @@ impl InstallPlanReconciler {
             steps: Vec::new(),
             living_csvs: BTreeSet::new(),
             converted_crds: BTreeSet::new(),
+            custom_resources: BTreeMap::new(),
+            other_crd_owners: BTreeMap::new(),
             retry_timeout: self.retry_timeout,
         };
         let plans = self.stores.plans.list_in(&key.namespace);

@@ -15,9 +15,12 @@ use crate::manifest::Manifest;
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Drops what nobody reads from a plan kept in a store: manifests of plans that are over, which may be large, but for a
+/// Drops what nobody reads from a plan kept in a store: its preview, and manifests of plans that are over, which may be large, but for a
 /// fingerprint of what a Complete plan restores.
 pub fn prune(install_plan: &mut InstallPlan) {
+    if let Some(annotations) = &mut install_plan.metadata.annotations {
+        annotations.remove(labels::PLAN_PREVIEW);
+    }
     if !install_plan.is_over() {
         return;
     }

@@ -23,6 +23,7 @@ use crate::catalog_source::pod::PodSettings;
 use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
+use crate::install_plan::custom_resources::CustomResources;
 use crate::metrics::{self, Figures};
 use crate::resolution::ResolutionReconciler;
 use crate::snapshots::{CatalogReader, Snapshots};
@@ -72,6 +73,8 @@ pub struct Services {
     pub snapshots: Snapshots,
     /// Bundles.
     pub unpacker: Unpacker,
+    /// Whether custom resources fit changed definitions.
+    pub(crate) custom_resources: CustomResources,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -187,10 +190,13 @@ fn build_services(
     let unpacker = Unpacker::new(bundles, config, figures.clone(), move |waiter| {
         wiring::wake(&woken, waiter);
     });
+    let plans = queues.plans.clone();
+    let custom_resources = CustomResources::new(client.clone(), move |plan| plans.add(plan.clone()));
     Services {
         connections,
         snapshots,
         unpacker,
+        custom_resources,
     }
 }
 
@@ -223,21 +229,27 @@ impl Parts {
             self.args.global_namespace(),
         )
         .with_discovery(self.discovery.clone())
+        .with_previews(self.reads())
         .with_durations(self.figures.resolution_seconds.clone());
         runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
     }
 
     pub(crate) fn start_plans(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let reads = ClusterReads {
+        let retries = self.args.install_plan_retry_timeout;
+        let plans = InstallPlanReconciler::new(self.stores.clone(), self.reads(), retries);
+        runner.spawn(workers, &Arc::new(plans), &self.queues.plans, WORKERS);
+    }
+
+    /// What a plan reads of the cluster.
+    fn reads(&self) -> ClusterReads {
+        ClusterReads {
             client: self.client.clone(),
             discovery: self.discovery.clone(),
             unpacker: self.services.unpacker.clone(),
             csvs: self.stores.csvs.clone(),
+            custom_resources: self.services.custom_resources.clone(),
             global_namespace: self.args.global_namespace().to_owned(),
-        };
-        let retries = self.args.install_plan_retry_timeout;
-        let plans = InstallPlanReconciler::new(self.stores.clone(), reads, retries);
-        runner.spawn(workers, &Arc::new(plans), &self.queues.plans, WORKERS);
+        }
     }
 }
 

@@ -4,6 +4,8 @@ mod config_maps;
 
 use std::time::Duration;
 
+use olm_api::labels;
+use olm_api::plan_preview::{PlanPreview, Verb};
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::assert_same;
 use olm_testing::stage::story::{
@@ -162,6 +164,50 @@ fn nothing_is_installed_before_it_is_approved() {
     assert!(env.all("ClusterServiceVersion").is_empty());
     tell(&mut env, &[Approve]);
     assert_eq!(env.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
+}
+
+/// Written once, with the plan, and kept in no store.
+#[test]
+fn a_plan_that_waits_for_approval_says_what_it_changes() {
+    let preview = |plan: &Value| {
+        let text = plan["metadata"]["annotations"][labels::PLAN_PREVIEW].as_str()?;
+        PlanPreview::from_annotation(text)
+    };
+    let env = story("install");
+    assert_eq!(
+        preview(&env.only("InstallPlan")),
+        None,
+        "nobody has to approve it"
+    );
+    let mut env = after(&[
+        Serve(first()),
+        Put(catalog()),
+        Put(subscription("Manual")),
+        Approve,
+    ]);
+    let installed = preview(&env.only("InstallPlan")).unwrap();
+    assert_eq!(installed.operators[0].name, "demo.v1");
+    assert_eq!(installed.unknown, Vec::<String>::new());
+    let made: Vec<_> = installed
+        .objects
+        .iter()
+        .map(|object| (object.verb, object.kind.as_str()))
+        .collect();
+    assert!(made.contains(&(Verb::Create, "ServiceAccount")), "{made:?}");
+    assert!(!installed.permissions[0].gained.is_empty(), "{installed:?}");
+    tell(&mut env, &[Serve(second())]);
+    let plans = env.all("InstallPlan");
+    let waits = |plan: &&Value| plan["status"]["phase"] == "RequiresApproval";
+    let upgrade = preview(plans.iter().find(waits).unwrap()).unwrap();
+    assert_eq!(upgrade.operators[0].replaces, "demo.v1");
+    // Roles have other names in each version, but the accounts may do what they could before.
+    assert_eq!(
+        (&upgrade.permissions, &upgrade.unknown),
+        (&Vec::new(), &Vec::new())
+    );
+    let writes = env.writes.len();
+    env.settle_for(3600);
+    assert_eq!(env.writes.len(), writes, "at rest");
 }
 
 #[test]

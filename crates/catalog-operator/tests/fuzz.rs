@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use catalog_operator::for_tests::catalog_source::{ConfigMapState, Observed as ObservedSource, PodSettings};
-use catalog_operator::for_tests::install_plan::{BundleContent, Reads, observe};
+use catalog_operator::for_tests::install_plan::{BundleContent, CheckRequest, CheckState, Reads, observe};
 use catalog_operator::for_tests::subscription::{Facts, NamespaceState, ResolutionOutcome};
 use catalog_operator::for_tests::{
     BundleImageReference, ConnectionState, Manifest, UnpackedBundle, annotation, bundle_unpack,
@@ -28,11 +28,11 @@ use fuzzing::{Fuzz, Random, tree};
 use kube::core::ApiResource;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{BundleLookup, CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
-use olm_runtime::Timestamp;
 use olm_runtime::discovery::ServedKind;
 use olm_runtime::error::ObserveError;
 use olm_runtime::outcome::{Outcome, outcomes_for_tests};
 use olm_runtime::plan::{Target, merge_patch};
+use olm_runtime::{NamespacedName, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -197,6 +197,17 @@ impl Reads for AnyCluster {
     fn converters(&self, crd: &str, _: &str) -> Vec<String> {
         let count = usize::from(crd.len().is_multiple_of(2));
         vec!["converter.v1".to_owned(); count]
+    }
+
+    fn crd_owners(&self, crd: &str) -> Vec<NamespacedName> {
+        vec![NamespacedName::new("elsewhere", "owner.v1"); crd.len() % 3]
+    }
+
+    fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
+        match request.crd.len().is_multiple_of(2) {
+            true => CheckState::Fits,
+            false => CheckState::Busy,
+        }
     }
 
     fn global_namespace(&self) -> &str {

@@ -197,6 +197,8 @@ pub mod install_plan {
     pub const RESTORATION_FAILED: &str = "RestorationFailed";
     /// Reason of the warning event about a step whose object the API server took with warnings.
     pub const APPLIED_WITH_WARNINGS: &str = "AppliedWithWarnings";
+    /// Reason of the warning event about a custom resource that does not fit the schema its definition got.
+    pub const CRD_VALIDATION: &str = "CRDValidation";
 }
 
 /// Condition types and reasons of a bundle lookup in an InstallPlan's status.

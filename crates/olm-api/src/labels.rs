@@ -97,6 +97,9 @@ pub const PROPERTIES: &str = "operatorframework.io/properties";
 /// of the value in hex follows. The value is `<namespace>/<name>`.
 pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alongside-";
 
+/// Annotation (ours) of an InstallPlan that waits for approval: what it changes, see [`crate::plan_preview`].
+pub const PLAN_PREVIEW: &str = "operatorframework.io/install-plan-preview";
+
 /// Annotation kubectl leaves on what it applied; dropped from copies.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

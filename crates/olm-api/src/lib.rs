@@ -17,6 +17,7 @@ pub mod manifest;
 mod open_enum;
 pub mod packages;
 pub mod permission;
+pub mod plan_preview;
 pub mod proxy;
 mod schema;
 pub mod sparse;

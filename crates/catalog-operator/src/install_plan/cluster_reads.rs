@@ -16,6 +16,7 @@ use olm_runtime::plan::Target;
 use olm_runtime::store::Store;
 use serde_json::Value;
 
+use super::custom_resources::{CheckRequest, CheckState, CustomResources};
 use super::observe::{BundleContent, Reads};
 use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, Unpacker, Waiter};
 use crate::debounce::debounce_left;
@@ -32,6 +33,8 @@ pub(crate) struct ClusterReads {
     pub unpacker: Unpacker,
     /// ClusterServiceVersions of all namespaces, copies left out.
     pub csvs: Store<ClusterServiceVersion>,
+    /// Whether custom resources fit a changed definition.
+    pub custom_resources: CustomResources,
     /// Where pull secrets are copied from.
     pub global_namespace: String,
 }
@@ -128,6 +131,27 @@ impl Reads for ClusterReads {
                     .any(|webhook| webhook.conversion_crds.iter().any(|name| name == crd))
         });
         csvs.map(|csv| csv.name_any()).collect()
+    }
+
+    fn crd_owners(&self, crd: &str) -> Vec<NamespacedName> {
+        let owns = |csv: &ClusterServiceVersion| {
+            let definitions = csv.spec.custom_resource_definitions.as_ref();
+            let mut owned = definitions
+                .into_iter()
+                .flat_map(|definitions| definitions.owned.iter());
+            owned.any(|owned| owned.name == crd)
+        };
+        let owners = self
+            .csvs
+            .list_where(|csv| csv.metadata.deletion_timestamp.is_none() && owns(csv));
+        owners
+            .iter()
+            .map(|csv| NamespacedName::from_object(csv.as_ref()))
+            .collect()
+    }
+
+    fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
+        self.custom_resources.check(request)
     }
 
     fn global_namespace(&self) -> &str {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use olm_api::v1alpha1::StepStatus;
 use olm_api::{hash, labels};
 use serde_json::{Value, json};
 
@@ -21,6 +22,49 @@ pub enum CrdUpgradeError {
         /// The version that would go.
         version: String,
     },
+    /// Another operator of the cluster may use a version that the new form does not know.
+    #[error(
+        "not allowing CRD ({crd}) update with multiple owners: new CRD removes version {version} that is served by the existing CRD, \
+         and {owners} other ClusterServiceVersion(s) of the cluster own it"
+    )]
+    ServedVersionRemoved {
+        /// The CustomResourceDefinition.
+        crd: String,
+        /// The version that would go.
+        version: String,
+        /// How many others own it.
+        owners: usize,
+    },
+    /// A custom resource does not fit the new schema: it could not be changed any more.
+    #[error(
+        "error validating existing CRs against new CRD's schema for \"{crd}\": error validating {kind} \"{resource}\": \
+         updated validation is too restrictive: {fields}"
+    )]
+    Misfit {
+        /// The CustomResourceDefinition.
+        crd: String,
+        /// Group, version and kind, in upstream's form.
+        kind: String,
+        /// Namespace, if any, and name.
+        resource: String,
+        /// The fields, and what the schema asks for.
+        fields: String,
+    },
+    /// Whether the custom resources fit cannot be found out.
+    #[error("error validating existing CRs against new CRD's schema for \"{crd}\": {cause}")]
+    Unread {
+        /// The CustomResourceDefinition.
+        crd: String,
+        /// Why.
+        cause: String,
+    },
+}
+
+impl CrdUpgradeError {
+    /// Whether it does not pass by itself.
+    pub(crate) fn is_lasting(&self) -> bool {
+        !matches!(self, Self::Unread { .. })
+    }
 }
 
 /// Whether the API of a CustomResourceDefinition is served: names accepted and established.
@@ -37,19 +81,18 @@ pub fn is_established(crd: &Value) -> bool {
     })
 }
 
+/// Whether carrying a step out changes the definition that is there: one that the step made itself is only waited for, and one
+/// that is on its way out is made anew.
+pub(crate) fn is_upgraded(status: &StepStatus, current: &Value) -> bool {
+    *status != StepStatus::WaitingForApi && object::metadata_text(current, "deletionTimestamp").is_none()
+}
+
 /// Checks that every version objects may be stored in stays part of the definition; being served is not needed.
 ///
 /// # Errors
 /// [`CrdUpgradeError::StoredVersionRemoved`] with the first version that would go.
 pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), CrdUpgradeError> {
-    let kept: BTreeSet<&str> = wanted
-        .pointer("/spec/versions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|version| version.get("name").and_then(Value::as_str))
-        .chain(wanted.pointer("/spec/version").and_then(Value::as_str))
-        .collect();
+    let kept = version_names(wanted);
     let stored = current
         .pointer("/status/storedVersions")
         .and_then(Value::as_array);
@@ -65,6 +108,116 @@ pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), CrdU
         }),
         None => Ok(()),
     }
+}
+
+/// Checks that a definition which others own, too, keeps every version that is served now: they may use it.
+///
+/// # Errors
+/// [`CrdUpgradeError::ServedVersionRemoved`] with the first version that would go.
+pub(crate) fn check_served_versions(
+    current: &Value,
+    wanted: &Value,
+    owners: usize,
+) -> Result<(), CrdUpgradeError> {
+    if owners == 0 {
+        return Ok(());
+    }
+    let kept = version_names(wanted);
+    let mut served = served_versions(current).filter_map(version_name);
+    match served.find(|version| !kept.contains(version)) {
+        Some(version) => Err(CrdUpgradeError::ServedVersionRemoved {
+            crd: object::name(wanted).to_owned(),
+            version: version.to_owned(),
+            owners,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+    versions.into_iter().flatten()
+}
+
+fn version_name(version: &Value) -> Option<&str> {
+    version.get("name").and_then(Value::as_str)
+}
+
+fn version_names(crd: &Value) -> BTreeSet<&str> {
+    let old_form = crd.pointer("/spec/version").and_then(Value::as_str);
+    versions(crd).filter_map(version_name).chain(old_form).collect()
+}
+
+fn served_versions(crd: &Value) -> impl Iterator<Item = &Value> {
+    versions(crd).filter(|version| version.get("served") == Some(&Value::Bool(true)))
+}
+
+/// Name and schema of each version that is served.
+pub(crate) fn schemas(crd: &Value) -> Vec<(&str, &Value)> {
+    let schema = |version| Value::pointer(version, "/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+    served_versions(crd)
+        .filter_map(|version| Some((version_name(version)?, schema(version))))
+        .collect()
+}
+
+/// The versions that are served before and after and whose schema asks for something else, with the new schema.
+pub(crate) fn changed_schemas(current: &Value, wanted: &Value) -> Vec<(String, Value)> {
+    let before = schemas(current);
+    let mut changed = Vec::new();
+    for (name, new) in schemas(wanted) {
+        let Some((_, old)) = before.iter().find(|(old, _)| *old == name) else {
+            continue;
+        };
+        // Without a schema everything fits.
+        if new.is_object() && !asks_the_same(old, new) {
+            changed.push((name.to_owned(), new.clone()));
+        }
+    }
+    changed
+}
+
+/// Whether two schemas ask for the same, whatever they say about it.
+fn asks_the_same(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let fields: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            fields
+                .into_iter()
+                .filter(|field| !is_told_only(field))
+                .all(|field| {
+                    match (field.as_str(), old.get(field), new.get(field)) {
+                        // Keys of it are names of fields, which may be called like anything.
+                        ("properties", Some(Value::Object(old)), Some(Value::Object(new))) => {
+                            old.len() == new.len()
+                                && old.iter().all(|(name, old)| {
+                                    new.get(name).is_some_and(|new| asks_the_same(old, new))
+                                })
+                        }
+                        ("default" | "enum", old, new) => old == new,
+                        (_, Some(old), Some(new)) => asks_the_same(old, new),
+                        (_, Some(only), None) | (_, None, Some(only)) => is_default(field, only),
+                        (_, None, None) => true,
+                    }
+                })
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| asks_the_same(old, new))
+        }
+        _ => old == new,
+    }
+}
+
+/// Fields of a schema that objects are not held against here.
+fn is_told_only(field: &str) -> bool {
+    matches!(
+        field,
+        "description" | "title" | "example" | "externalDocs" | "format" | "x-kubernetes-validations"
+    )
+}
+
+/// Whether a webhook converts between the definition's versions.
+pub(crate) fn is_converted_by_webhook(crd: &Value) -> bool {
+    crd.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook")
 }
 
 /// `namespace/name` of every ClusterServiceVersion a CustomResourceDefinition says it came with.
@@ -256,11 +409,11 @@ mod tests {
         for (before, after, removed) in rows {
             let found = check_stored_versions(&stored(before), &defined(after));
             assert_eq!(
-                found
-                    .err()
-                    .map(|CrdUpgradeError::StoredVersionRemoved { version, .. }| version)
-                    .as_deref(),
-                removed,
+                found.err(),
+                removed.map(|version| CrdUpgradeError::StoredVersionRemoved {
+                    crd: "demos.example.com".to_owned(),
+                    version: version.to_owned(),
+                }),
                 "{before:?} {after:?}"
             );
         }
@@ -268,6 +421,71 @@ mod tests {
             check_stored_versions(&stored(&["v1"]), &defined(&[("v2", true)])).unwrap_err(),
             @r#"risk of data loss updating "demos.example.com": new CRD removes version v1 that is listed as a stored version on the existing CRD"#
         );
+    }
+
+    #[test]
+    #[allow(clippy::type_complexity)] // A table.
+    fn crd_002_a_served_version_of_several_owners_stays() {
+        let rows: [(usize, &[(&str, bool)], Option<&str>); 5] = [
+            (0, &[("v2", true)], None),
+            (1, &[("v2", true)], Some("v1")),
+            (1, &[("v1", true), ("v2", true)], None),
+            (1, &[("v1", false), ("v2", true)], None),
+            (2, &[], Some("v1")),
+        ];
+        let current = defined(&[("v1", true), ("v1beta1", false)]);
+        for (owners, after, removed) in rows {
+            let found = check_served_versions(&current, &defined(after), owners);
+            let expected = removed.map(|version| CrdUpgradeError::ServedVersionRemoved {
+                crd: "demos.example.com".to_owned(),
+                version: version.to_owned(),
+                owners,
+            });
+            assert_eq!(found.err(), expected, "{owners} {after:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_schema_that_asks_for_something_else_is_a_change() {
+        let crd = |served: bool, schema: Value| json!({"spec": {"versions": [{"name": "v1", "served": served, "schema": {"openAPIV3Schema": schema}}]}});
+        let old = json!({"type": "object", "description": "old", "properties": {
+            "description": {"type": "string", "description": "old"}, "a": {"type": "integer", "required": []}}});
+        let edited = |edit: &dyn Fn(&mut Value)| {
+            let mut new = old.clone();
+            edit(&mut new);
+            new
+        };
+        let rows = [
+            (old.clone(), false),
+            (edited(&|new| new["description"] = "new".into()), false),
+            (
+                edited(&|new| new["properties"]["description"]["description"] = "new".into()),
+                false,
+            ),
+            (
+                edited(&|new| new["properties"]["a"] = json!({"type": "integer"})),
+                false,
+            ),
+            (
+                edited(&|new| new["properties"]["description"]["type"] = "integer".into()),
+                true,
+            ),
+            (edited(&|new| new["properties"]["a"]["minimum"] = 1.into()), true),
+            (edited(&|new| new["properties"]["a"]["default"] = "".into()), true),
+            (
+                edited(&|new| new["properties"]["b"] = json!({"type": "string"})),
+                true,
+            ),
+            (edited(&|new| new["required"] = json!(["a"])), true),
+            (Value::Null, false),
+        ];
+        for (new, is_change) in rows {
+            let found = changed_schemas(&crd(true, old.clone()), &crd(true, new.clone()));
+            assert_eq!(!found.is_empty(), is_change, "{new}");
+            // A version that is not served before and after has nobody to be held against it.
+            assert!(changed_schemas(&crd(false, old.clone()), &crd(true, new.clone())).is_empty());
+            assert!(changed_schemas(&crd(true, old.clone()), &crd(false, new)).is_empty());
+        }
     }
 
     /// The key is the one found in a real cluster.

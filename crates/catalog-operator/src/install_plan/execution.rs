@@ -6,8 +6,9 @@
 
 mod complete;
 mod step;
+mod upgrade;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -15,7 +16,9 @@ use olm_api::crd;
 use olm_api::v1alpha1::{Step, StepStatus};
 use olm_runtime::plan::Action;
 
+pub(super) use self::complete::encode_string_data;
 use self::step::{Decision, StepDecider, StepWrite};
+use self::upgrade::{Upgrade, check_crd};
 use super::crd_upgrade::CrdUpgradeError;
 use super::csv_ownership::OwnershipError;
 use super::observe::{self as observed, Observed, StepState};
@@ -79,7 +82,11 @@ pub enum StepError {
 impl StepError {
     /// Whether trying again for long is pointless: such an error makes the plan fail once the retry window is over.
     pub fn is_lasting(&self) -> bool {
-        !matches!(self, Self::Manifest { lasting: false, .. })
+        match self {
+            Self::Manifest { lasting, .. } => *lasting,
+            Self::CrdUpgrade(error) => error.is_lasting(),
+            _ => true,
+        }
     }
 }
 
@@ -109,6 +116,8 @@ pub struct StepWrites {
     pub error: Option<(usize, StepError)>,
     /// What is waited for, when it is nothing this round could do.
     pub waiting: Option<Wait>,
+    /// By step, what is told once its object is written: custom resources that do not fit, left to a conversion webhook.
+    pub crd_warnings: BTreeMap<usize, String>,
 }
 
 /// Something to wait for.
@@ -151,7 +160,7 @@ pub(crate) fn decide_round(observed: &Observed, service_account: Option<&ObjectR
         error,
         ..StepWrites::default()
     };
-    if round.error.is_some() {
+    if round.error.is_some() || !are_crds_upgradable(observed, &mut round) {
         return round;
     }
     let decider = StepDecider::new(observed, operator_group::identity(service_account));
@@ -177,6 +186,28 @@ pub(crate) fn decide_round(observed: &Observed, service_account: Option<&ObjectR
         }
     }
     round
+}
+
+/// Whether no definition stands in the way: an operator that came without the definitions it needs would replace one that works.
+/// Otherwise `round` says what is wrong or waited for.
+fn are_crds_upgradable(observed: &Observed, round: &mut StepWrites) -> bool {
+    for (index, step) in observed.steps_to_do() {
+        let StepState::Known(known) = observed.state(index) else {
+            continue;
+        };
+        if StepKind::of(&step.resource.kind) != Some(StepKind::CustomResourceDefinition) {
+            continue;
+        }
+        match check_crd(observed, index, step, known) {
+            Ok(Upgrade::Safe) => {}
+            Ok(Upgrade::Warned(warning)) => {
+                round.crd_warnings.insert(index, warning);
+            }
+            Ok(Upgrade::Waits(wait)) => round.waiting = round.waiting.take().or(Some(wait)),
+            Err(error) => round.error = round.error.take().or(Some((index, error.into()))),
+        }
+    }
+    round.error.is_none() && round.waiting.is_none()
 }
 
 /// Decides the round that brings back what is missing of a plan that is over; only what was observed as missing is known.

@@ -1,8 +1,9 @@
 //! Everything one round of an InstallPlan reads, as values.
 
 mod contents;
+mod crds;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +14,14 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, InstallPlan, InstallPlanPhase, Step, StepResource, StepStatus,
 };
+use olm_runtime::NamespacedName;
 use olm_runtime::discovery::ServedKind;
 use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 use serde_json::Value;
 
 use self::contents::{Contents, NoObject};
+use super::custom_resources::{CheckRequest, CheckState};
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
 use crate::manifest::BundleImageReference;
@@ -42,6 +45,11 @@ pub struct Observed {
     pub living_csvs: BTreeSet<String>,
     /// CustomResourceDefinitions of the plan whose conversion a living ClusterServiceVersion serves that is none of the plan's.
     pub converted_crds: BTreeSet<String>,
+    /// By step: whether custom resources fit the changed schema of its CustomResourceDefinition; nothing where it does not change.
+    pub custom_resources: BTreeMap<usize, CheckState>,
+    /// By CustomResourceDefinition of the plan: how many ClusterServiceVersions of the cluster own it besides the plan's own and
+    /// those they replace.
+    pub other_crd_owners: BTreeMap<String, usize>,
     /// How long an error may last before it makes the plan fail.
     pub retry_timeout: Duration,
 }
@@ -127,6 +135,10 @@ pub trait Reads: Send + Sync {
     /// Names of the ClusterServiceVersions of a namespace, copies left out, that declare a conversion webhook for this
     /// CustomResourceDefinition.
     fn converters(&self, crd: &str, namespace: &str) -> Vec<String>;
+    /// ClusterServiceVersions of all namespaces, copies left out, that own this CustomResourceDefinition.
+    fn crd_owners(&self, crd: &str) -> Vec<NamespacedName>;
+    /// Whether the custom resources there are fit a changed schema; answered at once.
+    fn check_custom_resources(&self, request: CheckRequest) -> CheckState;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
 }
@@ -141,6 +153,21 @@ impl From<NoObject> for StepState {
 }
 
 impl Observed {
+    /// A plan that is about to be made, of which nothing is read yet.
+    pub(crate) fn ahead(install_plan: InstallPlan, csvs: Vec<Arc<ClusterServiceVersion>>) -> Self {
+        Self {
+            install_plan: Arc::new(install_plan),
+            operator_groups: Vec::new(),
+            csvs,
+            steps: Vec::new(),
+            living_csvs: BTreeSet::new(),
+            converted_crds: BTreeSet::new(),
+            custom_resources: BTreeMap::new(),
+            other_crd_owners: BTreeMap::new(),
+            retry_timeout: Duration::ZERO,
+        }
+    }
+
     /// Namespace of the plan.
     pub fn namespace(&self) -> String {
         self.install_plan.namespace().unwrap_or_default()
@@ -188,12 +215,16 @@ pub async fn observe(
         steps: Vec::new(),
         living_csvs: BTreeSet::new(),
         converted_crds: BTreeSet::new(),
+        custom_resources: BTreeMap::new(),
+        other_crd_owners: BTreeMap::new(),
         retry_timeout,
     };
     if is_to_be_executed(&observed) {
-        observed.steps = observe_steps(reads, &observed).await?;
+        observed.steps = observe_steps(reads, &observed, Horizon::Round).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
         observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
+        observed.other_crd_owners = crds::other_owners(reads, &observed);
+        observed.custom_resources = crds::check_custom_resources(reads, &observed);
     }
     Ok(observed)
 }
@@ -226,7 +257,31 @@ fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {
     })
 }
 
-async fn observe_steps(reads: &impl Reads, observed: &Observed) -> Result<Vec<StepState>, ObserveError> {
+/// Reads what all steps of a plan find, in whatever round they are carried out.
+///
+/// # Errors
+/// A read did not go through.
+pub(crate) async fn look_ahead(
+    reads: &impl Reads,
+    observed: &Observed,
+) -> Result<Vec<StepState>, ObserveError> {
+    observe_steps(reads, observed, Horizon::Plan).await
+}
+
+/// How far ahead is looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Horizon {
+    /// To what can be done in this round.
+    Round,
+    /// To the end of the plan.
+    Plan,
+}
+
+async fn observe_steps(
+    reads: &impl Reads,
+    observed: &Observed,
+    horizon: Horizon,
+) -> Result<Vec<StepState>, ObserveError> {
     let mut contents = Contents::default();
     let mut found = Vec::new();
     for step in steps(&observed.install_plan) {
@@ -242,7 +297,7 @@ async fn observe_steps(reads: &impl Reads, observed: &Observed) -> Result<Vec<St
     // In order, but several at once: a plan has dozens of steps and every read is a round trip.
     let mut states = Vec::with_capacity(found.len());
     for (step, object) in found {
-        states.push(observe_step(reads, observed, step, object));
+        states.push(observe_step(reads, observed, step, object, horizon));
     }
     futures::stream::iter(states)
         .buffered(PARALLEL_READS)
@@ -255,6 +310,7 @@ async fn observe_step(
     observed: &Observed,
     step: &Step,
     object: Result<Value, StepState>,
+    horizon: Horizon,
 ) -> Result<StepState, ObserveError> {
     let object = match object {
         Ok(object) => object,
@@ -268,7 +324,8 @@ async fn observe_step(
     let Some((api, namespaced)) = find_api(reads, kind, resource).await? else {
         return Ok(StepState::NotServed);
     };
-    let waits_for_owner = kind.has_owner()
+    let waits_for_owner = horizon == Horizon::Round
+        && kind.has_owner()
         && namespaced
         && observed.find_csv(&step.resolving).is_none()
         && observed.creates_csv(&step.resolving);

@@ -62,6 +62,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
             events = warnings(observed, &round, outcomes);
+            events.extend(crd_warnings(observed, &round, outcomes));
             installing(observed, &round, outcomes, &mut new, now)
         }
     };
@@ -101,6 +102,21 @@ fn warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Vec
         ))
     };
     outcomes.warnings().filter_map(event).collect()
+}
+
+/// An event for each definition that was changed although a custom resource does not fit.
+fn crd_warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
+    let is_written = |step: usize| {
+        let change = round.changes.iter().find(|change| change.step == step);
+        let action = change.and_then(|change| change.action);
+        action.is_some_and(|action| matches!(outcomes.get(action), Outcome::Done(_)))
+    };
+    let told = round.crd_warnings.iter().filter(|(step, _)| is_written(**step));
+    told.map(|(_, text)| {
+        let regarding = observed.install_plan.object_ref(&());
+        EventDraft::warning(regarding, reasons::CRD_VALIDATION, text.clone())
+    })
+    .collect()
 }
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the

@@ -1,6 +1,7 @@
 //! InstallPlans on a cluster in memory, see [`TestEnv`].
 
 mod carried_out;
+mod crd_upgrades;
 mod crds;
 mod failures;
 mod golden;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
+use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
@@ -76,6 +77,24 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
     (plan, verdict)
 }
 
+/// The plan that is about to be made, with the status it will get, if it will wait for approval.
+pub(crate) fn plan_to_preview(observed: &Observed) -> Option<InstallPlan> {
+    let mut ready = ready_components(observed);
+    take_late_components(observed, &mut ready);
+    let (wanted, updates) = wanted_plan(observed, &ready)?;
+    let moved: Vec<&Arc<Subscription>> = updates
+        .iter()
+        .filter_map(|update| observed.subscription(&update.subscription))
+        .collect();
+    if !wanted.manual || find_adoptable(observed, &wanted, &moved).is_some() {
+        return None;
+    }
+    Some(InstallPlan {
+        status: Some(wanted.status(false)),
+        ..wanted.object(&observed.namespace, 0, &[])
+    })
+}
+
 /// A plan in the making.
 struct Draft<'a> {
     observed: &'a Observed,
@@ -96,7 +115,7 @@ impl Draft<'_> {
         let (wanted, updates) = wanted_plan(self.observed, &ready)?;
         let moved: Vec<&Arc<Subscription>> = updates
             .iter()
-            .filter_map(|update| self.find(&update.subscription))
+            .filter_map(|update| self.observed.subscription(&update.subscription))
             .collect();
         let Some(found) = find_adoptable(self.observed, &wanted, &moved).cloned() else {
             if let Some(first) = moved.first() {
@@ -131,7 +150,11 @@ impl Draft<'_> {
     fn creation(&self, wanted: &WantedPlan) -> Action {
         let namespace = &self.observed.namespace;
         let generation = self.next_generation();
-        let object = wanted.object(namespace, generation, &self.observed.subscriptions);
+        let mut object = wanted.object(namespace, generation, &self.observed.subscriptions);
+        if let Some(preview) = self.observed.preview.clone().filter(|_| wanted.manual) {
+            let annotations = object.metadata.annotations.get_or_insert_default();
+            annotations.insert(labels::PLAN_PREVIEW.to_owned(), preview);
+        }
         let target = Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation));
         Action::create_or_keep(target, to_value(&object))
     }
@@ -150,13 +173,6 @@ impl Draft<'_> {
         let new = wanted.status(found.spec.approved);
         let write = status_patch(target, found.metadata.uid.as_deref(), &old, &new)?;
         Some(write.only_at(found.resource_version()))
-    }
-
-    fn find(&self, name: &str) -> Option<&'_ Arc<Subscription>> {
-        self.observed
-            .subscriptions
-            .iter()
-            .find(|subscription| subscription.name_any() == name)
     }
 
     /// The generation after all that are known, whose name nobody has taken.

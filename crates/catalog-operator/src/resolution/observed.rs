@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::ResourceExt;
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::EventDraft;
@@ -37,6 +38,8 @@ pub(crate) struct Observed {
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.
     pub taken_names: BTreeSet<String>,
+    /// What the plan that is to be made will change, as its annotation; none for plans that wait for nobody.
+    pub preview: Option<String>,
 }
 
 /// How far the resolution of a namespace is.
@@ -138,6 +141,13 @@ impl Progress {
 }
 
 impl Observed {
+    /// The Subscription of this name.
+    pub(crate) fn subscription(&self, name: &str) -> Option<&Arc<Subscription>> {
+        self.subscriptions
+            .iter()
+            .find(|subscription| subscription.name_any() == name)
+    }
+
     /// Plans by name.
     pub(crate) fn plans(&self) -> impl Iterator<Item = &Arc<InstallPlan>> {
         self.namespace_state.plans.values()

@@ -31,6 +31,8 @@ use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
 use crate::debounce::STATUS_DEBOUNCE;
+use crate::install_plan::cluster_reads::ClusterReads;
+use crate::install_plan::preview;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 use crate::subscription::{self, NamespaceState, catalog_health};
@@ -48,6 +50,8 @@ pub(crate) struct ResolutionReconciler {
     cache: ResolutionCache,
     /// Of resolutions that were not remembered.
     durations: Summary,
+    /// What a plan that waits for approval will find, if anybody asks for previews.
+    reads: Option<ClusterReads>,
 }
 
 impl ResolutionReconciler {
@@ -67,7 +71,25 @@ impl ResolutionReconciler {
             discovery: None,
             cache: ResolutionCache::default(),
             durations: Summary::default(),
+            reads: None,
         }
+    }
+
+    /// With a way to tell what a plan that waits for approval will change.
+    #[must_use]
+    pub(crate) fn with_previews(self, reads: ClusterReads) -> Self {
+        Self {
+            reads: Some(reads),
+            ..self
+        }
+    }
+
+    async fn preview(&self, observed: &Observed) -> Option<String> {
+        let (reads, plan) = (self.reads.as_ref()?, decide::plan_to_preview(observed)?);
+        let csvs = self.stores.csvs.list_in(&observed.namespace);
+        let plans = self.stores.plans.list_in(&observed.namespace);
+        let preview = preview::preview(reads, plan, csvs, &plans).await;
+        Some(preview.to_annotation())
     }
 
     /// With somebody who is told how long resolutions take.
@@ -252,6 +274,7 @@ impl Reconciler for ResolutionReconciler {
         observed.deprecations.clone_from(&resolved.deprecations);
         if resolve {
             observed.progress = self.progress(namespace, &resolved, &settings, pending).await;
+            observed.preview = self.preview(&observed).await;
         }
         Ok(Some(observed))
     }

@@ -141,7 +141,7 @@ fn owners(
 }
 
 /// `stringData` is write-only; as `data` it can be compared with what is in the cluster.
-fn encode_string_data(secret: &mut Value) {
+pub(in crate::install_plan) fn encode_string_data(secret: &mut Value) {
     let Some(Value::Object(text)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else {
         return;
     };

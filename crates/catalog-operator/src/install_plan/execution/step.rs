@@ -229,7 +229,6 @@ impl<'a> StepDecider<'a> {
             });
         }
         let wanted = self.wanted_crd(step, object);
-        crd_upgrade::check_stored_versions(current, &wanted)?;
         let is_alive = |csv: &str| self.observed.living_csvs.contains(csv);
         let converted = self.observed.converted_crds.contains(name);
         let merged = crd_upgrade::merged(current, &wanted, is_alive, converted);

@@ -1,6 +1,6 @@
 //! When a plan is looked at again, by what came of the round: `decide` and `status` alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -38,6 +38,8 @@ fn observed(plan: &Value, steps: Vec<StepState>) -> Observed {
         steps,
         living_csvs: BTreeSet::new(),
         converted_crds: BTreeSet::new(),
+        custom_resources: BTreeMap::new(),
+        other_crd_owners: BTreeMap::new(),
         retry_timeout: Duration::from_secs(60),
     }
 }

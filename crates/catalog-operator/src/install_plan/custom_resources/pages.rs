@@ -1,0 +1,221 @@
+//! Custom resources of one version, read page by page.
+
+use std::time::Duration;
+
+use futures::AsyncReadExt;
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use olm_runtime::client::REQUEST_DEADLINE;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Misfit;
+use crate::install_plan::structural_schema::StructuralSchema;
+
+/// Objects in the first page; how large they are is not known yet.
+const FIRST_PAGE: u32 = 16;
+/// Objects in a page at most.
+const LARGEST_PAGE: u32 = 500;
+/// What a page should have in bytes.
+const PAGE_BYTES: usize = 512 << 10;
+/// What a page may have in bytes; one with more is asked for again with fewer objects.
+const PAGE_BOUND: usize = 4 << 20;
+/// How often reading begins anew because the server no longer knows where it was.
+const NEW_BEGINNINGS: usize = 3;
+
+/// Why resources could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    #[error("{0}")]
+    Refused(kube::Error),
+    #[error("the answer broke off: {0}")]
+    Broken(std::io::Error),
+    #[error("no answer within {} s", .0.as_secs())]
+    Deadline(Duration),
+    #[error("the answer is no list")]
+    NoList(serde_json::Error),
+    #[error("an object has more than {PAGE_BOUND} bytes")]
+    TooLarge,
+    #[error("reading them took longer than the API server remembers, {NEW_BEGINNINGS} times")]
+    Expired,
+}
+
+impl ReadError {
+    /// For the plan's readers, in words that stay the same from one try to the next. What a conversion webhook says may repeat
+    /// what is in the objects, which is not for all of them.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Refused(kube::Error::Api(status)) => {
+                format!("the API server answers {} {}", status.code, status.reason)
+            }
+            Self::Refused(_) | Self::Broken(_) => "the API server cannot be reached".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
+    fn is_expired(&self) -> bool {
+        matches!(self, Self::Refused(kube::Error::Api(status)) if status.code == 410)
+    }
+}
+
+/// The custom resources of one version, and the schema they are held against.
+pub(super) struct Resources<'a> {
+    pub client: &'a Client,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub plural: &'a str,
+    pub schema: StructuralSchema,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(borrow, default)]
+    items: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(rename = "continue", default)]
+    next: String,
+}
+
+/// What an object is called.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+impl Resources<'_> {
+    /// The first that does not fit, of all namespaces.
+    pub(super) async fn look_at_all(&mut self) -> Result<Option<Misfit>, ReadError> {
+        let mut beginnings = 0;
+        let mut limit = FIRST_PAGE;
+        let mut next = String::new();
+        loop {
+            let params = ListParams {
+                continue_token: (!next.is_empty()).then(|| next.clone()),
+                ..ListParams::default().limit(limit)
+            };
+            let text = match self.read(&params).await {
+                Ok(text) => text,
+                Err(ReadError::TooLarge) if limit > 1 => {
+                    limit = (limit / 8).max(1);
+                    continue;
+                }
+                Err(error) if error.is_expired() && !next.is_empty() => {
+                    beginnings += 1;
+                    if beginnings >= NEW_BEGINNINGS {
+                        return Err(ReadError::Expired);
+                    }
+                    next.clear();
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let page: Page<'_> = serde_json::from_slice(&text).map_err(ReadError::NoList)?;
+            if let Some(misfit) = self.find_misfit(&page).await? {
+                return Ok(Some(misfit));
+            }
+            if page.metadata.next.is_empty() {
+                return Ok(None);
+            }
+            next = page.metadata.next;
+            limit = next_limit(limit, page.items.len(), text.len());
+        }
+    }
+
+    /// This one, if it is there and does not fit.
+    pub(super) async fn look_at(&mut self, namespace: &str, name: &str) -> Result<Option<Misfit>, ReadError> {
+        let mut fields = format!("metadata.name={name}");
+        if !namespace.is_empty() {
+            fields += &format!(",metadata.namespace={namespace}");
+        }
+        let text = self.read(&ListParams::default().fields(&fields)).await?;
+        let page: Page<'_> = serde_json::from_slice(&text).map_err(ReadError::NoList)?;
+        self.find_misfit(&page).await
+    }
+
+    async fn find_misfit(&self, page: &Page<'_>) -> Result<Option<Misfit>, ReadError> {
+        for item in &page.items {
+            let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
+            let misfits = self.schema.misfits(object);
+            if !misfits.is_empty() {
+                let Named { metadata } = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
+                let fields: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+                return Ok(Some(Misfit {
+                    version: self.version.to_owned(),
+                    namespace: metadata.namespace,
+                    name: metadata.name,
+                    fields: fields.join(", "),
+                }));
+            }
+            // Objects may be large, and others wait for this thread.
+            tokio::task::yield_now().await;
+        }
+        Ok(None)
+    }
+
+    /// One answer, as text.
+    async fn read(&self, params: &ListParams) -> Result<Vec<u8>, ReadError> {
+        let path = format!("/apis/{}/{}/{}", self.group, self.version, self.plural);
+        let request = Request::new(path).list(params);
+        let request = request.map_err(|error| ReadError::Refused(kube::Error::BuildRequest(error)))?;
+        let read = async {
+            let body = self
+                .client
+                .request_stream(request)
+                .await
+                .map_err(ReadError::Refused)?;
+            let mut text = Vec::new();
+            let bound = u64::try_from(PAGE_BOUND).unwrap_or(u64::MAX);
+            let mut body = std::pin::pin!(body.take(bound + 1));
+            body.read_to_end(&mut text).await.map_err(ReadError::Broken)?;
+            match text.len() > PAGE_BOUND {
+                true => Err(ReadError::TooLarge),
+                false => Ok(text),
+            }
+        };
+        let answer = tokio::time::timeout(REQUEST_DEADLINE, read).await;
+        answer.map_err(|_| ReadError::Deadline(REQUEST_DEADLINE))?
+    }
+}
+
+/// How many objects to ask for after a page of so many in so many bytes. It grows slowly: the next ones may be larger.
+fn next_limit(limit: u32, items: usize, bytes: usize) -> u32 {
+    let each = bytes / items.max(1);
+    let fitting = u32::try_from(PAGE_BYTES / each.max(1)).unwrap_or(LARGEST_PAGE);
+    fitting.clamp(1, LARGEST_PAGE.min(limit.saturating_mul(2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_follow_the_size_of_objects() {
+        for (limit, items, bytes, expected) in [
+            (16, 16, 16_000, 32),
+            (400, 400, 4_000, 500),
+            (16, 16, 16 << 20, 1),
+            (16, 16, 1 << 20, 8),
+            (16, 0, 100, 32),
+        ] {
+            assert_eq!(
+                next_limit(limit, items, bytes),
+                expected,
+                "{limit} {items} {bytes}"
+            );
+        }
+    }
+}

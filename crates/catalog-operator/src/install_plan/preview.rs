@@ -1,0 +1,347 @@
+//! What a plan that waits for approval will change, for whoever is to approve it: read once, when the plan is made.
+//!
+//! # Guarantees
+//! - Names of objects and fields and rules of RBAC are told, never values. Of a Secret not even whether a value is another one: who
+//!   may not read it could guess.
+//! - Nothing is written, and what cannot be found out in [`TIME`] is told as unknown: no plan waits for its preview.
+
+mod rights;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use olm_api::plan_preview::{DefinitionChange, ObjectChange, OperatorChange, PlanPreview, VERSION, Verb};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Step};
+use olm_runtime::error::ObserveError;
+use olm_runtime::plan::{Target, merge_patch};
+use serde_json::Value;
+
+use super::crd_upgrade;
+use super::execution::encode_string_data;
+use super::observe::{KnownStep, Observed, Reads, StepState, look_ahead, steps};
+use super::restoration::restorer;
+use super::step_rbac::rbac_objects;
+use super::step_write::{Write, write_for};
+use crate::manifest::Manifest;
+use crate::object;
+use crate::step_kind::StepKind;
+
+/// Longest time for reading what there is.
+const TIME: Duration = Duration::from_secs(5);
+/// Parts of a field's path that are told.
+const DEPTH: usize = 3;
+/// Fields of one object that are told.
+const FIELDS: usize = 200;
+
+/// The preview of a plan that is about to be made, with the status it will get. `plans` are those of its namespace.
+pub(crate) async fn preview(
+    reads: &impl Reads,
+    plan: InstallPlan,
+    csvs: Vec<Arc<ClusterServiceVersion>>,
+    plans: &[Arc<InstallPlan>],
+) -> PlanPreview {
+    let observed = Observed::ahead(plan, csvs);
+    let read = async {
+        let states = look_ahead(reads, &observed).await?;
+        let mut unknown = Vec::new();
+        let mut before = Vec::new();
+        for replaced in replaced_csvs(&observed) {
+            match rbac_of_installed(reads, &observed, &replaced, plans).await {
+                Ok(objects) => before.extend(objects),
+                Err(text) => unknown.push(text),
+            }
+        }
+        Ok::<_, ObserveError>((states, before, unknown))
+    };
+    let trouble = match tokio::time::timeout(TIME, read).await {
+        Ok(Ok((states, before, unknown))) => {
+            let observed = Observed {
+                steps: states,
+                ..observed
+            };
+            return compose(&observed, &before, unknown);
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the cluster was not read within {} s", TIME.as_secs()),
+    };
+    compose(&observed, &[], vec![trouble])
+}
+
+/// ClusterServiceVersions of the namespace that the plan's replace, as its lookups say.
+fn replaced_csvs(observed: &Observed) -> Vec<String> {
+    let status = observed.install_plan.status.as_ref();
+    let lookups = status.map_or(&[][..], |status| &status.bundle_lookups);
+    let replaced = lookups.iter().map(|lookup| &lookup.replaces);
+    replaced
+        .filter(|name| observed.find_csv(name).is_some())
+        .cloned()
+        .collect()
+}
+
+/// ServiceAccounts and RBAC of an installed ClusterServiceVersion: from the plan that made them, else as its permissions say.
+async fn rbac_of_installed(
+    reads: &impl Reads,
+    observed: &Observed,
+    csv: &str,
+    plans: &[Arc<InstallPlan>],
+) -> Result<Vec<Value>, String> {
+    let namespace = observed.namespace();
+    let unknown = |what: &str| format!("permissions of {csv}: {what}");
+    if let Some(plan) = restorer(csv, plans) {
+        // The store keeps no manifests of plans that are over.
+        let target = Target::of::<InstallPlan>(&namespace, &plan.name_any());
+        let found = reads
+            .get(&target)
+            .await
+            .map_err(|error| unknown(&error.to_string()))?;
+        let plan: Option<InstallPlan> = found.and_then(|found| serde_json::from_value(found).ok());
+        let steps = plan.iter().flat_map(steps);
+        let objects: Vec<Value> = steps
+            .filter(|step| step.resolving == csv)
+            .filter_map(inline_rbac)
+            .collect();
+        if !objects.is_empty() {
+            return Ok(objects);
+        }
+    }
+    let target = Target::of::<ClusterServiceVersion>(&namespace, csv);
+    let found = reads
+        .get(&target)
+        .await
+        .map_err(|error| unknown(&error.to_string()))?;
+    let found = found.ok_or_else(|| unknown("it is gone"))?;
+    rbac_objects(&found, &namespace).map_err(|error| unknown(&error.to_string()))
+}
+
+fn inline_rbac(step: &Step) -> Option<Value> {
+    StepKind::of(&step.resource.kind).filter(|kind| kind.is_account_or_rbac())?;
+    match Manifest::parse(step.resource.manifest.as_deref()?) {
+        Ok(Manifest::Inline(object)) => Some(object),
+        _ => None,
+    }
+}
+
+/// What was read, as a document. Pure. Without states of steps only operators and permissions are told.
+fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanPreview {
+    let mut preview = PlanPreview {
+        version: VERSION,
+        unknown,
+        ..PlanPreview::default()
+    };
+    let mut told = BTreeSet::new();
+    let mut after = Vec::new();
+    for (index, step) in steps(&observed.install_plan).iter().enumerate() {
+        let Some(kind) = StepKind::of(&step.resource.kind) else {
+            continue;
+        };
+        if kind == StepKind::ClusterServiceVersion {
+            preview.operators.push(operator(observed, step));
+            continue;
+        }
+        after.extend(inline_rbac(step));
+        if !told.insert((&step.resource.kind, &step.resource.name)) {
+            continue;
+        }
+        let resource = format!("{} {}", step.resource.kind, step.resource.name);
+        match observed.steps.get(index) {
+            Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, step, known),
+            Some(StepState::Broken { message, .. } | StepState::Fetching { message, .. }) => {
+                preview.unknown.push(format!("{resource}: {message}"));
+            }
+            Some(StepState::NotServed) => {
+                preview.unknown.push(format!("{resource}: its API is not served"));
+            }
+            Some(StepState::Done | StepState::OwnerPending) | None => {}
+        }
+    }
+    let (permissions, trouble) = rights::changes(before, &after, &observed.namespace());
+    preview.permissions = permissions;
+    preview.unknown.extend(trouble);
+    preview
+}
+
+fn operator(observed: &Observed, step: &Step) -> OperatorChange {
+    let status = observed.install_plan.status.as_ref();
+    let lookups = status.map_or(&[][..], |status| &status.bundle_lookups);
+    let lookup = lookups
+        .iter()
+        .find(|lookup| lookup.identifier == step.resource.name);
+    OperatorChange {
+        name: step.resource.name.clone(),
+        replaces: lookup.map(|lookup| lookup.replaces.clone()).unwrap_or_default(),
+    }
+}
+
+fn add_object(
+    preview: &mut PlanPreview,
+    observed: &Observed,
+    kind: StepKind,
+    step: &Step,
+    known: &KnownStep,
+) {
+    let mut change = ObjectChange {
+        verb: Verb::Create,
+        kind: known.api.kind.clone(),
+        name: step.resource.name.clone(),
+        namespace: if known.namespaced {
+            observed.namespace()
+        } else {
+            String::new()
+        },
+        ..ObjectChange::default()
+    };
+    let Some(current) = &known.current else {
+        return preview.objects.push(change);
+    };
+    let mut wanted = known.object.clone();
+    object::strip_server_fields(&mut wanted);
+    if kind == StepKind::CustomResourceDefinition {
+        return preview.definitions.extend(definition_change(
+            observed,
+            &step.resource.name,
+            current,
+            &wanted,
+        ));
+    }
+    let fields = match kind {
+        StepKind::BundleSecret => secret_fields(current, wanted),
+        _ => changed_fields(kind, current, wanted),
+    };
+    if fields.is_empty() {
+        return;
+    }
+    change.verb = Verb::Change;
+    change.fields = fields;
+    change.foreign = kind.has_owner() && !object::is_of_a_csv(current);
+    preview.objects.push(change);
+}
+
+/// The fields that the write of a step changes.
+fn changed_fields(kind: StepKind, current: &Value, wanted: Value) -> Vec<String> {
+    let mut fields = BTreeSet::new();
+    match write_for(kind, Some(current), wanted) {
+        Write::Nothing | Write::Create(_) => {}
+        Write::Patch(patch) => add_paths(&patch, &mut Vec::new(), &mut fields),
+        Write::Apply(wanted) => add_differences(current, &wanted, &mut Vec::new(), &mut fields),
+    }
+    fields.into_iter().take(FIELDS).collect()
+}
+
+/// All keys that the bundle has, and those that go: whether a value is another one is not told.
+fn secret_fields(current: &Value, mut wanted: Value) -> Vec<String> {
+    encode_string_data(&mut wanted);
+    let keys = |object: &Value| -> BTreeSet<String> {
+        let data = object.get("data").and_then(Value::as_object);
+        data.into_iter()
+            .flatten()
+            .map(|(key, _)| format!("data.{key}"))
+            .collect()
+    };
+    keys(current)
+        .union(&keys(&wanted))
+        .take(FIELDS)
+        .cloned()
+        .collect()
+}
+
+fn add_paths<'a>(patch: &'a Value, path: &mut Vec<&'a str>, fields: &mut BTreeSet<String>) {
+    match patch {
+        Value::Object(inner) if path.len() < DEPTH && !inner.is_empty() => {
+            for (name, value) in inner {
+                path.push(name);
+                add_paths(value, path, fields);
+                path.pop();
+            }
+        }
+        _ => {
+            fields.insert(path.join("."));
+        }
+    }
+}
+
+/// Where `current` does not say what `wanted` says.
+fn add_differences<'a>(
+    current: &Value,
+    wanted: &'a Value,
+    path: &mut Vec<&'a str>,
+    fields: &mut BTreeSet<String>,
+) {
+    if object::covers(current, wanted) {
+        return;
+    }
+    match wanted {
+        Value::Object(inner) if path.len() < DEPTH => {
+            for (name, value) in inner {
+                path.push(name);
+                add_differences(current.get(name).unwrap_or(&Value::Null), value, path, fields);
+                path.pop();
+            }
+        }
+        _ => {
+            fields.insert(path.join("."));
+        }
+    }
+}
+
+fn definition_change(
+    observed: &Observed,
+    name: &str,
+    current: &Value,
+    wanted: &Value,
+) -> Option<DefinitionChange> {
+    let converted = observed.converted_crds.contains(name);
+    let merged = crd_upgrade::merged(current, wanted, |_| true, converted);
+    let patch = merge_patch(current, &merged)?;
+    let (before, after) = (crd_upgrade::schemas(current), crd_upgrade::schemas(&merged));
+    let missing = |from: &[(&str, &Value)], of: &[(&str, &Value)]| -> Vec<String> {
+        let names = of.iter().map(|(name, _)| *name);
+        names
+            .filter(|name| !from.iter().any(|(other, _)| other == name))
+            .map(str::to_owned)
+            .collect()
+    };
+    let mut fields_removed = Vec::new();
+    for (version, old) in &before {
+        if let Some((_, new)) = after.iter().find(|(other, _)| other == version) {
+            add_removed_fields(old, new, &format!("{version}: "), &mut fields_removed);
+        }
+    }
+    let mut fields = BTreeSet::new();
+    add_paths(&patch, &mut Vec::new(), &mut fields);
+    Some(DefinitionChange {
+        name: name.to_owned(),
+        versions_added: missing(&before, &after),
+        versions_removed: missing(&after, &before),
+        fields_removed,
+        fields: fields.into_iter().take(FIELDS).collect(),
+    })
+}
+
+/// Fields that a schema has no more, the outermost of each.
+fn add_removed_fields(old: &Value, new: &Value, path: &str, removed: &mut Vec<String>) {
+    if new.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let separator = if path.ends_with(' ') { "" } else { "." };
+    let properties = old.get("properties").and_then(Value::as_object);
+    for (name, inner) in properties.into_iter().flatten() {
+        if removed.len() >= FIELDS {
+            return;
+        }
+        let path = format!("{path}{separator}{name}");
+        match new.get("properties").and_then(|properties| properties.get(name)) {
+            Some(new) => add_removed_fields(inner, new, &path, removed),
+            None => removed.push(path),
+        }
+    }
+    for (field, sign) in [("items", "[]"), ("additionalProperties", "[*]")] {
+        if let (Some(old), Some(new)) = (old.get(field), new.get(field)) {
+            add_removed_fields(old, new, &format!("{path}{sign}"), removed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! What accounts gain and lose between two sets of Roles and bindings. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::plan_preview::{PermissionChange, Rule};
+use serde_json::Value;
+
+use crate::object;
+use crate::step_kind::StepKind;
+
+/// Verbs on resources that are compared, of one side. A bundle of a whole platform has some hundreds.
+const COMPARED: usize = 5000;
+
+/// Who may do something where: the subject, and a namespace, empty for the whole cluster.
+type Holder = (String, String);
+/// One verb on one resource each.
+type Grants = BTreeMap<Holder, BTreeSet<Rule>>;
+
+/// What each subject gains and loses when `before` becomes `after`, and what cannot be said. Objects are as plans have them:
+/// bindings refer to Roles among them, or to others, whose rules are not known.
+pub(super) fn changes(
+    before: &[Value],
+    after: &[Value],
+    namespace: &str,
+) -> (Vec<PermissionChange>, Option<String>) {
+    let (Some(before), Some(after)) = (grants(before, namespace), grants(after, namespace)) else {
+        let text = format!("permissions: more than {COMPARED} verbs on resources, which are not compared");
+        return (Vec::new(), Some(text));
+    };
+    let holders: BTreeSet<&Holder> = before.keys().chain(after.keys()).collect();
+    let change = |holder: &Holder| {
+        let change = PermissionChange {
+            subject: holder.0.clone(),
+            namespace: holder.1.clone(),
+            gained: missing(&after, &before, holder),
+            lost: missing(&before, &after, holder),
+        };
+        (!change.gained.is_empty() || !change.lost.is_empty()).then_some(change)
+    };
+    (holders.into_iter().filter_map(change).collect(), None)
+}
+
+/// What a holder has in `of` and is not covered by what it has in `from`, there or in the whole cluster.
+fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
+    let everywhere = (holder.0.clone(), String::new());
+    let covering: Vec<&BTreeSet<Rule>> = [from.get(holder), from.get(&everywhere)]
+        .into_iter()
+        .flatten()
+        .collect();
+    // Most are there as they are; only those that stand for many have to be tried one by one.
+    let broad: Vec<&Rule> = covering
+        .iter()
+        .flat_map(|rules| rules.iter())
+        .filter(|rule| is_broad(rule))
+        .collect();
+    let rules = of.get(holder).into_iter().flatten().filter(|rule| {
+        let is_there = covering.iter().any(|rules| rules.contains(*rule));
+        !is_there && !broad.iter().any(|other| covers(other, rule))
+    });
+    let mut by_resource: BTreeMap<Rule, Vec<String>> = BTreeMap::new();
+    for rule in rules {
+        let bare = Rule {
+            verbs: Vec::new(),
+            ..rule.clone()
+        };
+        by_resource
+            .entry(bare)
+            .or_default()
+            .extend(rule.verbs.iter().cloned());
+    }
+    by_resource
+        .into_iter()
+        .map(|(bare, verbs)| Rule { verbs, ..bare })
+        .collect()
+}
+
+fn is_broad(rule: &Rule) -> bool {
+    let has_star = |text: &str| text.contains('*');
+    rule.resource_name.is_empty() && rule.role.is_empty()
+        || [&rule.group, &rule.resource, &rule.url]
+            .into_iter()
+            .any(|text| has_star(text))
+        || rule.verbs.iter().any(|verb| has_star(verb))
+}
+
+/// Whether whoever may do the first may do the second.
+fn covers(broad: &Rule, rule: &Rule) -> bool {
+    let is_part = |broad: &str, one: &str| broad == "*" || broad == one;
+    let verb = |rule: &Rule| rule.verbs.first().cloned().unwrap_or_default();
+    let resource = || {
+        let of_all = broad
+            .resource
+            .strip_prefix("*/")
+            .zip(rule.resource.split_once('/'));
+        is_part(&broad.resource, &rule.resource) || of_all.is_some_and(|(all, (_, one))| all == one)
+    };
+    let url = || match broad.url.strip_suffix('*') {
+        Some(start) => rule.url.starts_with(start),
+        None => broad.url == rule.url,
+    };
+    if !broad.role.is_empty() || !rule.role.is_empty() || broad.url.is_empty() != rule.url.is_empty() {
+        return false;
+    }
+    is_part(&verb(broad), &verb(rule))
+        && match rule.url.is_empty() {
+            true => {
+                is_part(&broad.group, &rule.group)
+                    && resource()
+                    && (broad.resource_name.is_empty() || broad.resource_name == rule.resource_name)
+            }
+            false => url(),
+        }
+}
+
+/// Who may do what; none when it is too much.
+fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
+    let mut grants = Grants::new();
+    let mut left = COMPARED;
+    for binding in objects {
+        let scope = match StepKind::of(object::kind(binding)) {
+            Some(StepKind::RoleBinding) => namespace,
+            Some(StepKind::ClusterRoleBinding) => "",
+            _ => continue,
+        };
+        let text = |pointer| {
+            binding
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let (kind, name) = (text("/roleRef/kind"), text("/roleRef/name"));
+        let mut roles = objects.iter();
+        let role = roles.find(|role| object::kind(role) == kind && object::name(role) == name);
+        let rules = match role {
+            Some(role) => single_rules(role, left)?,
+            None => vec![Rule {
+                role: format!("{kind} {name}"),
+                ..Rule::default()
+            }],
+        };
+        let subjects = binding.get("subjects").and_then(Value::as_array);
+        for subject in subjects.into_iter().flatten() {
+            left = left.checked_sub(rules.len())?;
+            let holder = (subject_text(subject, namespace), scope.to_owned());
+            grants.entry(holder).or_default().extend(rules.iter().cloned());
+        }
+    }
+    Some(grants)
+}
+
+/// The rules of a role with one verb on one resource each; none when they are more than `most`.
+fn single_rules(role: &Value, most: usize) -> Option<Vec<Rule>> {
+    let mut single = Vec::new();
+    for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
+        let list = |field: &str| texts(rule, field);
+        let names = list("resourceNames");
+        let names = if names.is_empty() { vec![""] } else { names };
+        for verb in list("verbs") {
+            let verbs = || vec![verb.to_owned()];
+            for url in list("nonResourceURLs") {
+                single.push(Rule {
+                    url: url.to_owned(),
+                    verbs: verbs(),
+                    ..Rule::default()
+                });
+            }
+            for group in list("apiGroups") {
+                for resource in list("resources") {
+                    if single.len() > most {
+                        return None;
+                    }
+                    single.extend(names.iter().take(most + 1).map(|name| Rule {
+                        group: group.to_owned(),
+                        resource: resource.to_owned(),
+                        resource_name: (*name).to_owned(),
+                        verbs: verbs(),
+                        ..Rule::default()
+                    }));
+                }
+            }
+        }
+    }
+    (single.len() <= most).then_some(single)
+}
+
+fn texts<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
+    let list = rule.get(field).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).collect()
+}
+
+fn subject_text(subject: &Value, namespace: &str) -> String {
+    let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, name) = (text("kind"), text("name"));
+    match text("namespace") {
+        elsewhere if !elsewhere.is_empty() && elsewhere != namespace => format!("{kind} {elsewhere}/{name}"),
+        _ => format!("{kind} {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
+    fn role(kind: &str, name: &str, account: &str, rules: Value) -> [Value; 2] {
+        let binding = json!({"kind": format!("{kind}Binding"), "metadata": {"name": name}, "roleRef": {"kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "ns"}]});
+        [
+            json!({"kind": kind, "metadata": {"name": name}, "rules": rules}),
+            binding,
+        ]
+    }
+
+    fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
+        json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+    }
+
+    fn told(before: &[Value], after: &[Value]) -> Vec<String> {
+        let (changes, trouble) = changes(before, after, "ns");
+        assert_eq!(trouble, None);
+        let text = |rule: &Rule| {
+            let Rule {
+                group,
+                resource,
+                resource_name,
+                url,
+                role,
+                verbs,
+            } = rule;
+            format!("{group}/{resource}{resource_name}{url}{role} {}", verbs.join(","))
+        };
+        let mut lines = Vec::new();
+        for change in &changes {
+            let holder = format!("{} in '{}'", change.subject, change.namespace);
+            lines.extend(
+                change
+                    .gained
+                    .iter()
+                    .map(|rule| format!("{holder} + {}", text(rule))),
+            );
+            lines.extend(
+                change
+                    .lost
+                    .iter()
+                    .map(|rule| format!("{holder} - {}", text(rule))),
+            );
+        }
+        lines
+    }
+
+    #[test]
+    fn what_is_gained_and_lost_is_told_by_account_and_scope() {
+        let before = role(
+            "Role",
+            "a.v1",
+            "demo",
+            json!([rule("", "pods", &["get", "delete"])]),
+        );
+        let mut after = role(
+            "Role",
+            "a.v2",
+            "demo",
+            json!([rule("", "pods", &["get", "list"])]),
+        )
+        .to_vec();
+        after.extend(role(
+            "ClusterRole",
+            "b.v2",
+            "demo",
+            json!([rule("apps", "deployments", &["create"])]),
+        ));
+        assert_eq!(
+            told(&before, &after),
+            [
+                "ServiceAccount demo in '' + apps/deployments create",
+                "ServiceAccount demo in 'ns' + /pods list",
+                "ServiceAccount demo in 'ns' - /pods delete",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_covered_before_is_not_gained() {
+        let one = |rules: Value| role("ClusterRole", "r", "demo", rules);
+        let rows = [
+            (
+                rule("*", "*", &["*"]),
+                rule("apps", "deployments", &["get"]),
+                vec!["ServiceAccount demo in '' - */* *"],
+            ),
+            (
+                rule("", "*", &["get"]),
+                rule("", "pods", &["get"]),
+                vec!["ServiceAccount demo in '' - /* get"],
+            ),
+            (
+                rule("", "*/status", &["get"]),
+                rule("", "pods/status", &["get"]),
+                vec!["ServiceAccount demo in '' - /*/status get"],
+            ),
+            (
+                rule("", "pods", &["get"]),
+                json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["x"]}),
+                vec!["ServiceAccount demo in '' - /pods get"],
+            ),
+            (
+                json!({"nonResourceURLs": ["/metrics/*"], "verbs": ["get"]}),
+                json!({"nonResourceURLs": ["/metrics/a"], "verbs": ["get"]}),
+                vec!["ServiceAccount demo in '' - //metrics/* get"],
+            ),
+            (rule("", "pods", &["get"]), rule("", "pods", &["get"]), vec![]),
+        ];
+        for (before, after, expected) in rows {
+            assert_eq!(
+                told(&one(json!([before])), &one(json!([after]))),
+                expected,
+                "{before} {after}"
+            );
+            // The other way round it is.
+            let back = told(&one(json!([after])), &one(json!([before])));
+            assert!(back.iter().all(|line| line.contains(" + ")), "{back:?}");
+        }
+        // What counts in the whole cluster counts in the namespace.
+        let namespaced = role("Role", "r", "demo", json!([rule("", "pods", &["get"])]));
+        let lost = told(&one(json!([rule("", "pods", &["get"])])), &namespaced);
+        assert_eq!(lost, ["ServiceAccount demo in '' - /pods get"]);
+    }
+
+    #[test]
+    fn a_role_that_is_not_in_the_plan_is_named() {
+        let binding = json!({"kind": "ClusterRoleBinding", "metadata": {"name": "b"}, "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "User", "name": "eve"}, {"kind": "ServiceAccount", "name": "x", "namespace": "other"}]});
+        assert_eq!(
+            told(&[], &[binding]),
+            [
+                "ServiceAccount other/x in '' + /ClusterRole cluster-admin ",
+                "User eve in '' + /ClusterRole cluster-admin "
+            ]
+        );
+    }
+
+    #[test]
+    fn more_rules_than_can_be_compared_are_told() {
+        let names: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+        let huge = json!([{"apiGroups": names, "resources": names, "verbs": names}]);
+        let (found, trouble) = changes(&[], &role("Role", "r", "demo", huge), "ns");
+        assert!(found.is_empty() && trouble.is_some_and(|text| text.contains("5000")));
+    }
+}

@@ -1,0 +1,149 @@
+//! What is told of a plan, from what was read.
+
+use olm_api::v1alpha1::InstallPlan;
+use serde_json::json;
+
+use super::*;
+
+fn known(kind: &str, object: Value, current: Option<Value>) -> StepState {
+    let kind = StepKind::of(kind).unwrap();
+    StepState::Known(Box::new(KnownStep {
+        object,
+        api: kind.api_resource().unwrap(),
+        namespaced: kind.is_cluster_scoped() == Some(false),
+        current,
+    }))
+}
+
+#[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
+fn composed(rows: Vec<(&str, &str, StepState)>) -> PlanPreview {
+    let step = |(kind, name, _): &(&str, &str, StepState)| json!({"resolving": "demo.v2", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": kind, "name": name}});
+    let steps: Vec<Value> = rows.iter().map(step).collect();
+    let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": "install-1", "namespace": "ns"},
+        "spec": {"clusterServiceVersionNames": ["demo.v2"], "approval": "Manual", "approved": false},
+        "status": {"phase": "RequiresApproval", "catalogSources": [], "plan": steps}});
+    let plan: InstallPlan = serde_json::from_value(plan).unwrap();
+    let observed = Observed {
+        steps: rows.into_iter().map(|(_, _, state)| state).collect(),
+        ..Observed::ahead(plan, Vec::new())
+    };
+    compose(&observed, &[], Vec::new())
+}
+
+fn lines(preview: &PlanPreview) -> Vec<String> {
+    let of_object = |object: &ObjectChange| {
+        let foreign = if object.foreign { " foreign" } else { "" };
+        let fields = object.fields.join(" ");
+        format!(
+            "{:?} {} {}{foreign} {fields}",
+            object.verb, object.kind, object.name
+        )
+    };
+    preview.objects.iter().map(of_object).collect()
+}
+
+#[test]
+fn objects_are_told_by_name_and_field() {
+    let owned = json!({"name": "config", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
+    let config = |data: Value| json!({"metadata": {"name": "config"}, "data": data});
+    let mut current = config(json!({"a": "1", "gone": "1", "same": "1"}));
+    current["metadata"] = owned;
+    let preview = composed(vec![
+        (
+            "ConfigMap",
+            "new",
+            known("ConfigMap", config(json!({"a": "1"})), None),
+        ),
+        (
+            "ConfigMap",
+            "config",
+            known(
+                "ConfigMap",
+                config(json!({"a": "s3cret", "same": "1"})),
+                Some(current.clone()),
+            ),
+        ),
+        (
+            "ConfigMap",
+            "same",
+            known("ConfigMap", current.clone(), Some(current)),
+        ),
+        (
+            "ConfigMap",
+            "theirs",
+            known(
+                "ConfigMap",
+                config(json!({"a": "2"})),
+                Some(config(json!({"a": "1"}))),
+            ),
+        ),
+        ("ServiceMonitor", "m", StepState::NotServed),
+    ]);
+    assert_eq!(
+        lines(&preview),
+        [
+            "Create ConfigMap new ",
+            "Change ConfigMap config data.a data.gone",
+            "Change ConfigMap theirs foreign data.a",
+        ]
+    );
+    assert_eq!(preview.unknown, ["ServiceMonitor m: its API is not served"]);
+    assert!(!preview.to_annotation().contains("s3cret"));
+}
+
+/// Whoever may not read a Secret could otherwise guess what is in it, a plan a guess.
+#[test]
+fn of_a_secret_nothing_is_told_but_its_keys() {
+    let secret = |password: &str| json!({"metadata": {"name": "s"}, "data": {"password": password}});
+    let told = |guess: Value| {
+        lines(&composed(vec![(
+            "BundleSecret",
+            "s",
+            known("BundleSecret", guess, Some(secret("czNjcmV0"))),
+        )]))
+    };
+    let expected = ["Change Secret s foreign data.password"];
+    assert_eq!(told(secret("czNjcmV0")), expected);
+    assert_eq!(told(secret("Z3Vlc3M=")), expected);
+    assert_eq!(
+        told(json!({"metadata": {"name": "s"}, "stringData": {"password": "s3cret"}})),
+        expected
+    );
+}
+
+#[test]
+fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
+    let version = |name: &str, properties: Value| {
+        json!({"name": name, "served": true, "storage": name == "v1",
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}}})
+    };
+    let crd = |versions: Vec<Value>| json!({"metadata": {"name": "demos.example.com"}, "spec": {"group": "example.com", "versions": versions}});
+    let list = json!({"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}});
+    let fewer =
+        json!({"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}});
+    let before = crd(vec![
+        version("v1beta1", json!({})),
+        version("v1", json!({"size": {"type": "integer"}, "list": list})),
+    ]);
+    let after = crd(vec![
+        version("v1", json!({"list": fewer})),
+        version("v2", json!({})),
+    ]);
+    let preview = composed(vec![(
+        "CustomResourceDefinition",
+        "demos.example.com",
+        known("CustomResourceDefinition", after, Some(before.clone())),
+    )]);
+    let [change] = &preview.definitions[..] else {
+        panic!("{preview:?}");
+    };
+    assert_eq!(change.versions_added, ["v2"]);
+    assert_eq!(change.versions_removed, ["v1beta1"]);
+    assert_eq!(change.fields_removed, ["v1: spec.list[].b", "v1: spec.size"]);
+    let same = composed(vec![(
+        "CustomResourceDefinition",
+        "demos.example.com",
+        known("CustomResourceDefinition", before.clone(), Some(before)),
+    )]);
+    assert_eq!(same.definitions, []);
+}

@@ -1,0 +1,562 @@
+//! Whether an object fits a structural schema, as the API server sees it: defaults are filled in first, and fields that the
+//! schema does not know are no fault, as they are dropped.
+//!
+//! Not looked at: rules in CEL, formats, and what an embedded object must have. Where in doubt an object fits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use regex::{Regex, RegexBuilder};
+use serde_json::{Map, Value};
+
+/// So many faults of one object are told.
+const TOLD: usize = 5;
+/// Memory a compiled pattern may take; one that needs more is not looked at.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// A schema, ready to be used many times.
+pub(crate) struct StructuralSchema {
+    root: Value,
+    /// Compiled patterns; none for those that this implementation does not understand.
+    patterns: BTreeMap<String, Option<Regex>>,
+}
+
+/// A field that does not fit, and why. The value is not told: who reads this may not be allowed to read the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    /// The field, with `*` for keys that the schema does not name.
+    pub field: String,
+    /// What the schema asks for.
+    pub wanted: String,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.wanted)
+    }
+}
+
+/// One step into an object.
+#[derive(Clone, Copy)]
+enum Segment<'a> {
+    Field(&'a str),
+    Index(usize),
+    /// A key that the schema does not name: it is content.
+    AnyKey,
+}
+
+/// Where a check stands, and what it found.
+#[derive(Default)]
+struct Walk<'a> {
+    path: Vec<Segment<'a>>,
+    misfits: Vec<Misfit>,
+}
+
+impl<'a> Walk<'a> {
+    fn at(&mut self, segment: Segment<'a>, check: impl FnOnce(&mut Self)) {
+        self.path.push(segment);
+        check(self);
+        self.path.pop();
+    }
+
+    fn misfit(&mut self, wanted: impl Into<String>) {
+        if self.misfits.len() >= TOLD {
+            return;
+        }
+        let mut field = String::new();
+        for segment in &self.path {
+            match segment {
+                Segment::Field(name) if field.is_empty() => field.push_str(name),
+                Segment::Field(name) => field = format!("{field}.{name}"),
+                Segment::Index(index) => field = format!("{field}[{index}]"),
+                Segment::AnyKey => field.push_str("[*]"),
+            }
+        }
+        if field.is_empty() {
+            "the object".clone_into(&mut field);
+        }
+        let wanted = wanted.into();
+        self.misfits.push(Misfit { field, wanted });
+    }
+}
+
+impl StructuralSchema {
+    /// The schema of a version, its `openAPIV3Schema`.
+    pub(crate) fn new(root: Value) -> Self {
+        let mut patterns = BTreeMap::new();
+        compile_patterns(&root, &mut patterns);
+        Self { root, patterns }
+    }
+
+    /// What of an object does not fit, the first few.
+    pub(crate) fn misfits(&self, mut object: Value) -> Vec<Misfit> {
+        fill_defaults(&self.root, &mut object);
+        let mut walk = Walk::default();
+        self.check(&self.root, &object, &mut walk);
+        walk.misfits
+    }
+
+    fn fits(&self, schema: &Value, value: &Value) -> bool {
+        let mut walk = Walk::default();
+        self.check(schema, value, &mut walk);
+        walk.misfits.is_empty()
+    }
+
+    fn check<'a>(&'a self, schema: &'a Value, value: &Value, walk: &mut Walk<'a>) {
+        let Some(schema) = schema.as_object().filter(|_| walk.misfits.len() < TOLD) else {
+            return;
+        };
+        let kind = schema.get("type").and_then(Value::as_str);
+        if value.is_null() && (is_set(schema, "nullable") || kind.is_none()) {
+            return;
+        }
+        match kind {
+            Some(kind) if !is_of_type(value, kind) => {
+                return walk.misfit(format!("must be of type {kind}, not {}", type_of(value)));
+            }
+            None if is_set(schema, "x-kubernetes-int-or-string")
+                && !is_of_type(value, "integer")
+                && !value.is_string() =>
+            {
+                return walk.misfit(format!("must be an integer or a string, not {}", type_of(value)));
+            }
+            _ => {}
+        }
+        if let Some(Value::Array(known)) = schema.get("enum")
+            && !known.iter().any(|known| is_equal(known, value))
+        {
+            walk.misfit("must be one of the values that are listed");
+        }
+        match value {
+            Value::String(text) => self.check_text(schema, text, walk),
+            Value::Number(number) => check_number(schema, number.as_f64().unwrap_or_default(), walk),
+            Value::Array(items) => self.check_items(schema, items, walk),
+            Value::Object(fields) => self.check_fields(schema, fields, walk),
+            Value::Null | Value::Bool(_) => {}
+        }
+        self.check_junctors(schema, value, walk);
+    }
+
+    fn check_text(&self, schema: &Map<String, Value>, text: &str, walk: &mut Walk<'_>) {
+        let length = text.chars().count();
+        check_count(schema, "Length", "characters", length, walk);
+        let pattern = schema.get("pattern").and_then(Value::as_str);
+        let compiled = pattern.and_then(|pattern| self.patterns.get(pattern)?.as_ref());
+        if compiled.is_some_and(|compiled| !compiled.is_match(text)) {
+            walk.misfit(format!("must match '{}'", pattern.unwrap_or_default()));
+        }
+    }
+
+    fn check_items<'a>(&'a self, schema: &'a Map<String, Value>, items: &[Value], walk: &mut Walk<'a>) {
+        check_count(schema, "Items", "items", items.len(), walk);
+        if let Some(of_item) = schema.get("items") {
+            for (index, item) in items.iter().enumerate() {
+                walk.at(Segment::Index(index), |walk| self.check(of_item, item, walk));
+            }
+        }
+    }
+
+    fn check_fields<'a>(
+        &'a self,
+        schema: &'a Map<String, Value>,
+        fields: &Map<String, Value>,
+        walk: &mut Walk<'a>,
+    ) {
+        check_count(schema, "Properties", "properties", fields.len(), walk);
+        for name in texts(schema.get("required")).filter(|name| !fields.contains_key(*name)) {
+            walk.at(Segment::Field(name), |walk| walk.misfit("is required"));
+        }
+        let known = schema.get("properties").and_then(Value::as_object);
+        for (name, of_field) in known.into_iter().flatten() {
+            if let Some(value) = fields.get(name) {
+                walk.at(Segment::Field(name), |walk| self.check(of_field, value, walk));
+            }
+        }
+        if let Some(of_others @ Value::Object(_)) = schema.get("additionalProperties") {
+            let others = fields.iter().filter(|(name, _)| !is_known(known, name));
+            for (_, value) in others {
+                walk.at(Segment::AnyKey, |walk| self.check(of_others, value, walk));
+            }
+        }
+    }
+
+    fn check_junctors<'a>(&'a self, schema: &'a Map<String, Value>, value: &Value, walk: &mut Walk<'a>) {
+        let list = |name: &str| schema.get(name).and_then(Value::as_array);
+        for part in list("allOf").into_iter().flatten() {
+            self.check(part, value, walk);
+        }
+        if let Some(forms) = list("anyOf")
+            && !forms.iter().any(|form| self.fits(form, value))
+        {
+            walk.misfit("must have one of the forms in anyOf");
+        }
+        if let Some(forms) = list("oneOf")
+            && forms.iter().filter(|form| self.fits(form, value)).count() != 1
+        {
+            walk.misfit("must have exactly one of the forms in oneOf");
+        }
+        if let Some(form) = schema.get("not")
+            && self.fits(form, value)
+        {
+            walk.misfit("must not have the form in not");
+        }
+    }
+}
+
+/// `min…` and `max…` of a count.
+fn check_count(schema: &Map<String, Value>, of: &str, unit: &str, count: usize, walk: &mut Walk<'_>) {
+    let bound = |which: &str| schema.get(&format!("{which}{of}")).and_then(Value::as_u64);
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    if let Some(least) = bound("min").filter(|least| count < *least) {
+        walk.misfit(format!("must have at least {least} {unit}"));
+    }
+    if let Some(most) = bound("max").filter(|most| count > *most) {
+        walk.misfit(format!("must have at most {most} {unit}"));
+    }
+}
+
+fn check_number(schema: &Map<String, Value>, number: f64, walk: &mut Walk<'_>) {
+    let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+    if let Some(least) = bound("minimum") {
+        let is_exclusive = is_set(schema, "exclusiveMinimum");
+        if number < least || (is_exclusive && number <= least) {
+            let than = if is_exclusive { "" } else { " or equal to" };
+            walk.misfit(format!("must be greater than{than} {least}"));
+        }
+    }
+    if let Some(most) = bound("maximum") {
+        let is_exclusive = is_set(schema, "exclusiveMaximum");
+        if number > most || (is_exclusive && number >= most) {
+            let than = if is_exclusive { "" } else { " or equal to" };
+            walk.misfit(format!("must be less than{than} {most}"));
+        }
+    }
+    if let Some(factor) = bound("multipleOf").filter(|factor| *factor > 0.0) {
+        let times = number / factor;
+        // Quotients of decimal fractions are rarely whole in binary.
+        if (times - times.round()).abs() > 1e-9 * times.abs().max(1.0) {
+            walk.misfit(format!("must be a multiple of {factor}"));
+        }
+    }
+}
+
+/// Fills in what the API server does before it looks at an object.
+fn fill_defaults(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let known = schema.get("properties").and_then(Value::as_object);
+            for (name, of_field) in known.into_iter().flatten() {
+                let is_missing = match fields.get(name) {
+                    None => true,
+                    Some(value) => value.is_null() && of_field.get("nullable") != Some(&Value::Bool(true)),
+                };
+                if let Some(default) = of_field.get("default").filter(|_| is_missing) {
+                    fields.insert(name.clone(), default.clone());
+                }
+                if let Some(value) = fields.get_mut(name) {
+                    fill_defaults(of_field, value);
+                }
+            }
+            if let Some(of_others @ Value::Object(_)) = schema.get("additionalProperties") {
+                let others = fields.iter_mut().filter(|(name, _)| !is_known(known, name));
+                others.for_each(|(_, value)| fill_defaults(of_others, value));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(of_item) = schema.get("items") {
+                items.iter_mut().for_each(|item| fill_defaults(of_item, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn compile_patterns(schema: &Value, patterns: &mut BTreeMap<String, Option<Regex>>) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(pattern)) = fields.get("pattern")
+                && !patterns.contains_key(pattern)
+            {
+                let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
+                patterns.insert(pattern.clone(), compiled.ok());
+            }
+            fields
+                .values()
+                .for_each(|inner| compile_patterns(inner, patterns));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| compile_patterns(inner, patterns)),
+        _ => {}
+    }
+}
+
+fn is_set(schema: &Map<String, Value>, name: &str) -> bool {
+    schema.get(name) == Some(&Value::Bool(true))
+}
+
+fn is_known(properties: Option<&Map<String, Value>>, name: &str) -> bool {
+    properties.is_some_and(|properties| properties.contains_key(name))
+}
+
+fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str)
+}
+
+fn is_of_type(value: &Value, kind: &str) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
+        "integer" => {
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
+        _ => true,
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) if is_of_type(value, "integer") => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Equal, whole numbers however they are written.
+fn is_equal(a: &Value, b: &Value) -> bool {
+    a == b || (a.is_number() && b.is_number() && a.as_f64() == b.as_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[allow(clippy::needless_pass_by_value)] // Written out in place by every row.
+    fn told(spec: Value, object: Value) -> String {
+        let schema = StructuralSchema::new(json!({"type": "object", "properties": {"spec": spec}}));
+        let misfits = schema.misfits(json!({"spec": object}));
+        let texts: Vec<String> = misfits.iter().map(Misfit::to_string).collect();
+        texts.join("; ")
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_told_by_its_field() {
+        let of = |field: Value| json!({"type": "object", "properties": {"a": field}});
+        let rows = [
+            (of(json!({"type": "integer"})), json!({"a": 1}), ""),
+            (of(json!({"type": "integer"})), json!({"a": 1.0}), ""),
+            (
+                of(json!({"type": "integer"})),
+                json!({"a": 1.5}),
+                "spec.a: must be of type integer, not number",
+            ),
+            (
+                of(json!({"type": "integer"})),
+                json!({"a": "s3cret"}),
+                "spec.a: must be of type integer, not string",
+            ),
+            (
+                of(json!({"type": "boolean"})),
+                json!({"a": null}),
+                "spec.a: must be of type boolean, not null",
+            ),
+            (
+                of(json!({"type": "boolean", "nullable": true})),
+                json!({"a": null}),
+                "",
+            ),
+            (
+                of(json!({"type": "string", "enum": ["x", "y"]})),
+                json!({"a": "x"}),
+                "",
+            ),
+            (
+                of(json!({"type": "string", "enum": ["x"]})),
+                json!({"a": "s3cret"}),
+                "spec.a: must be one of the values that are listed",
+            ),
+            (
+                of(json!({"type": "string", "minLength": 2})),
+                json!({"a": "ü"}),
+                "spec.a: must have at least 2 characters",
+            ),
+            (
+                of(json!({"type": "string", "maxLength": 1})),
+                json!({"a": "ü"}),
+                "",
+            ),
+            (
+                of(json!({"type": "string", "maxLength": 1})),
+                json!({"a": "üü"}),
+                "spec.a: must have at most 1 characters",
+            ),
+            (
+                of(json!({"type": "string", "pattern": "^[a-z]+$"})),
+                json!({"a": "s3cret"}),
+                "spec.a: must match '^[a-z]+$'",
+            ),
+            (
+                of(json!({"type": "string", "pattern": "b"})),
+                json!({"a": "abc"}),
+                "",
+            ),
+            (
+                of(json!({"type": "string", "pattern": "(?=x)"})),
+                json!({"a": "y"}),
+                "",
+            ),
+            (
+                of(json!({"type": "integer", "minimum": 3})),
+                json!({"a": 2}),
+                "spec.a: must be greater than or equal to 3",
+            ),
+            (of(json!({"type": "integer", "minimum": 3})), json!({"a": 3}), ""),
+            (
+                of(json!({"type": "integer", "minimum": 3, "exclusiveMinimum": true})),
+                json!({"a": 3}),
+                "spec.a: must be greater than 3",
+            ),
+            (
+                of(json!({"type": "number", "maximum": 3})),
+                json!({"a": 3.5}),
+                "spec.a: must be less than or equal to 3",
+            ),
+            (
+                of(json!({"type": "number", "maximum": 3, "exclusiveMaximum": true})),
+                json!({"a": 3}),
+                "spec.a: must be less than 3",
+            ),
+            (
+                of(json!({"type": "number", "multipleOf": 0.1})),
+                json!({"a": 0.3}),
+                "",
+            ),
+            (
+                of(json!({"type": "number", "multipleOf": 0.1})),
+                json!({"a": 0.35}),
+                "spec.a: must be a multiple of 0.1",
+            ),
+            (
+                of(json!({"x-kubernetes-int-or-string": true})),
+                json!({"a": "50%"}),
+                "",
+            ),
+            (
+                of(json!({"x-kubernetes-int-or-string": true})),
+                json!({"a": 5}),
+                "",
+            ),
+            (
+                of(json!({"x-kubernetes-int-or-string": true})),
+                json!({"a": []}),
+                "spec.a: must be an integer or a string, not array",
+            ),
+            (
+                of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
+                json!({"a": {"any": [1]}}),
+                "",
+            ),
+            (
+                of(json!({"type": "string", "format": "date-time"})),
+                json!({"a": "no date"}),
+                "",
+            ),
+        ];
+        for (schema, object, expected) in rows {
+            assert_eq!(
+                told(schema.clone(), object.clone()),
+                expected,
+                "{schema} {object}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_maps_and_forms_are_looked_into() {
+        let limits = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let list = json!({"type": "array", "maxItems": 2, "items": {"type": "object", "required": ["key"], "properties": {"key": {"type": "string"}}}});
+        let form = |name: &str| json!({"required": [name]});
+        let rows = [
+            (limits.clone(), json!({"s3cret": "x"}), ""),
+            (
+                limits,
+                json!({"s3cret": 1}),
+                "spec[*]: must be of type string, not integer",
+            ),
+            (
+                list.clone(),
+                json!([{"key": "x"}, {}]),
+                "spec[1].key: is required",
+            ),
+            (
+                list,
+                json!([{"key": "x"}, {"key": "y"}, {"key": "z"}]),
+                "spec: must have at most 2 items",
+            ),
+            (
+                json!({"type": "object", "minProperties": 1}),
+                json!({}),
+                "spec: must have at least 1 properties",
+            ),
+            (
+                json!({"type": "object", "anyOf": [form("a"), form("b")]}),
+                json!({"c": 1}),
+                "spec: must have one of the forms in anyOf",
+            ),
+            (
+                json!({"type": "object", "anyOf": [form("a"), form("b")]}),
+                json!({"b": 1}),
+                "",
+            ),
+            (
+                json!({"type": "object", "oneOf": [form("a"), form("b")]}),
+                json!({"a": 1, "b": 1}),
+                "spec: must have exactly one of the forms in oneOf",
+            ),
+            (
+                json!({"type": "object", "allOf": [form("a"), form("b")]}),
+                json!({"a": 1}),
+                "spec.b: is required",
+            ),
+            (
+                json!({"type": "object", "not": form("a")}),
+                json!({"a": 1}),
+                "spec: must not have the form in not",
+            ),
+        ];
+        for (schema, object, expected) in rows {
+            assert_eq!(
+                told(schema.clone(), object.clone()),
+                expected,
+                "{schema} {object}"
+            );
+        }
+    }
+
+    /// The API server fills defaults in and drops what it does not know before it looks.
+    #[test]
+    fn defaults_count_and_unknown_fields_do_not() {
+        let schema = json!({"type": "object", "required": ["a", "b"], "properties": {
+            "a": {"type": "integer", "default": 1}, "b": {"type": "object", "default": {}, "required": ["c"], "properties": {"c": {"type": "string", "default": "x"}}}}});
+        assert_eq!(told(schema.clone(), json!({"unknown": true})), "");
+        assert_eq!(told(schema.clone(), json!({"a": null})), "");
+        assert_eq!(
+            told(schema, json!({"a": "x"})),
+            "spec.a: must be of type integer, not string"
+        );
+    }
+
+    #[test]
+    fn not_every_fault_of_an_object_is_told() {
+        let list = json!({"type": "array", "items": {"type": "string"}});
+        assert_eq!(told(list, json!(vec![1; 1000])).split("; ").count(), TOLD);
+    }
+}

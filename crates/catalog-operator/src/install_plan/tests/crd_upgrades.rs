@@ -1,0 +1,255 @@
+//! Definitions that are changed: what exists must fit the new schema, and others must not lose what they use.
+
+use std::sync::{Arc, Mutex};
+
+use olm_testing::cluster::{Fault, Refusal, Verb};
+
+use super::*;
+
+const CRD: &str = "CustomResourceDefinition demos.example.com";
+
+fn version(name: &str, served: bool, storage: bool, spec: &Value) -> Value {
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    json!({"name": name, "served": served, "storage": storage, "schema": {"openAPIV3Schema": schema}})
+}
+
+#[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
+fn defined(versions: Vec<Value>) -> Value {
+    let mut crd = crd("demos.example.com");
+    crd["spec"]["scope"] = "Namespaced".into();
+    crd["spec"]["names"] =
+        json!({"kind": "Demo", "plural": "demos", "listKind": "DemoList", "singular": "demo"});
+    crd["spec"]["versions"] = versions.into();
+    crd
+}
+
+/// Sizes up to this.
+fn sizes(most: u64) -> Value {
+    json!({"type": "object", "properties": {"size": {"type": "integer", "maximum": most}}})
+}
+
+fn of_sizes(most: u64) -> Value {
+    defined(vec![version("v1", true, true, &sizes(most))])
+}
+
+fn demo(namespace: &str, name: &str, size: u64) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Demo", "metadata": {"namespace": namespace, "name": name}, "spec": {"size": size}})
+}
+
+/// A cluster with a definition that Kubernetes has established, and what was asked of its objects since.
+fn installed(mut definition: Value) -> (TestEnv, Arc<Mutex<Vec<String>>>) {
+    let mut env = TestEnv::new();
+    let established = ["Established", "NamesAccepted"].map(|name| json!({"type": name, "status": "True"}));
+    definition["status"] = json!({"conditions": established, "storedVersions": ["v1"]});
+    env.put(definition);
+    env.converge();
+    let lists = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&lists);
+    env.cluster.on_request(move |request| {
+        if request.verb == Verb::List && request.kind.kind == "Demo" {
+            let asked = ["limit", "fieldSelector"].map(|name| request.param(name).to_owned());
+            seen.lock().unwrap().push(asked.join(" "));
+        }
+        None
+    });
+    (env, lists)
+}
+
+fn upgrade(env: &mut TestEnv, definition: Value) {
+    env.add_plan(PLAN, &[bundle("demo.v2", vec![definition])]);
+    env.converge();
+}
+
+#[test]
+fn crd_003_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_mended() {
+    let (mut env, lists) = installed(of_sizes(9));
+    env.put(demo("tenant", "fits", 1));
+    env.put(demo("tenant", "large", 7));
+    env.writes.clear();
+    upgrade(&mut env, of_sizes(3));
+    env.assert_told(
+        PLAN,
+        "error validating existing CRs against new CRD's schema for \"demos.example.com\": error validating example.com/v1, Kind=Demo \
+         \"tenant/large\": updated validation is too restrictive: spec.size: must be less than or equal to 3",
+    );
+    env.assert_summary(PLAN, "Installing");
+    // No operator replaces another one without the definition it needs.
+    assert_eq!(env.count("create"), 0, "{:?}", env.writes);
+    let asked = lists.lock().unwrap().clone();
+    assert_eq!(asked[0], "16 ");
+    assert!(asked.len() > 1);
+    // Trying again costs a look at what is in the way.
+    let suspect = " metadata.name=large,metadata.namespace=tenant";
+    assert!(asked[1..].iter().all(|one| one == suspect), "{asked:?}");
+    env.put(demo("tenant", "large", 2));
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    assert_eq!(env.object(CRD)["spec"], of_sizes(3)["spec"]);
+}
+
+#[test]
+fn crd_003_a_resource_that_stays_as_it_is_makes_the_plan_fail() {
+    let (mut env, _) = installed(of_sizes(9));
+    env.put(demo("tenant", "large", 7));
+    upgrade(&mut env, of_sizes(3));
+    env.settle_for(120);
+    env.assert_summary(PLAN, "Failed error validating existing CRs");
+    assert_eq!(env.object(CRD)["spec"], of_sizes(9)["spec"]);
+}
+
+#[test]
+fn crd_001_the_definition_of_one_operator_is_upgraded_at_once() {
+    let schema = json!({"type": "object"});
+    let both = defined(vec![
+        version("v1beta1", true, false, &schema),
+        version("v1", true, true, &schema),
+    ]);
+    let only_new = || defined(vec![version("v1", true, true, &schema)]);
+    let owner = |namespace: &str, name: &str| {
+        let mut csv = bundle(name, vec![]).csv;
+        csv["metadata"]["namespace"] = namespace.into();
+        csv
+    };
+    // Who owns it, and whether the version that nobody stores may go. The plan's lookup says that it replaces demo.v0.
+    let rows = [
+        (vec![], true),
+        (vec![("ns", "demo.v0")], true),
+        (vec![("ns", "demo.v0"), ("elsewhere", "demo.v0")], false),
+        (vec![("elsewhere", "other.v1")], false),
+    ];
+    for (owners, goes) in rows {
+        let (mut env, _) = installed(both.clone());
+        for (namespace, name) in &owners {
+            env.put(owner(namespace, name));
+        }
+        upgrade(&mut env, only_new());
+        let versions = env.object(CRD)["spec"]["versions"].as_array().unwrap().len();
+        if goes {
+            env.assert_summary(PLAN, "Complete");
+            assert_eq!(versions, 1, "{owners:?}");
+        } else {
+            env.assert_told(
+                PLAN,
+                "new CRD removes version v1beta1 that is served by the existing CRD",
+            );
+            assert_eq!(versions, 2, "{owners:?}");
+        }
+    }
+}
+
+#[test]
+fn a_definition_that_asks_for_the_same_lists_nothing() {
+    let (mut env, lists) = installed(of_sizes(9));
+    env.put(demo("tenant", "large", 7));
+    let mut described = of_sizes(9);
+    described["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "Better words.".into();
+    described["spec"]["versions"][0]["additionalPrinterColumns"] =
+        json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
+    upgrade(&mut env, described.clone());
+    env.assert_summary(PLAN, "Complete");
+    assert_eq!(env.object(CRD)["spec"], described["spec"]);
+    assert_eq!(*lists.lock().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn crd_003_resources_are_read_page_by_page_and_anew_when_the_server_forgets() {
+    let (mut env, lists) = installed(of_sizes(9));
+    for number in 0..100 {
+        env.put(demo("tenant", &format!("d{number:03}"), 1));
+    }
+    env.put(demo("zz", "last", 7));
+    let cluster = env.cluster.clone();
+    let mut pages = 0;
+    env.cluster.on_request(move |request| {
+        if request.verb == Verb::List && !request.param("continue").is_empty() {
+            pages += 1;
+            if pages == 2 {
+                cluster.forget_history();
+            }
+        }
+        None
+    });
+    upgrade(&mut env, of_sizes(3));
+    env.assert_told(PLAN, "\"zz/last\": updated validation is too restrictive");
+    let asked = lists.lock().unwrap().clone();
+    let pages: Vec<_> = asked
+        .iter()
+        .filter(|one| one.ends_with(' '))
+        .map(|one| one.trim())
+        .collect();
+    assert_eq!(pages, ["16", "32", "64", "64", "128"]);
+}
+
+/// A conversion webhook that hangs holds up its own plans and nobody else.
+#[test]
+fn resources_that_are_not_answered_hold_up_no_other_plan() {
+    let (mut env, _) = installed(of_sizes(9));
+    env.put(demo("tenant", "large", 7));
+    env.cluster.on_request(|request| {
+        (request.verb == Verb::List && request.kind.kind == "Demo").then_some(Fault::Hang)
+    });
+    for number in 1..=6 {
+        let name = format!("hangs-{number}");
+        env.add_plan(
+            &name,
+            &[bundle(&format!("demo.v{number}"), vec![of_sizes(number)])],
+        );
+    }
+    env.add_plan(
+        PLAN,
+        &[bundle(
+            "other.v1",
+            vec![core("ConfigMap", "config", json!({"data": {"a": "1"}}))],
+        )],
+    );
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    env.settle_for(600);
+    // It passes, whenever somebody mends it.
+    env.assert_told(
+        "hangs-1",
+        "error listing example.com/v1, Resource=demos: no answer within 30 s",
+    );
+    env.assert_summary("hangs-1", "Installing");
+}
+
+/// An error that is not the resources' fault never makes the plan fail.
+#[test]
+fn crd_003_what_cannot_be_read_is_waited_for() {
+    let (mut env, _) = installed(of_sizes(9));
+    env.put(demo("tenant", "fits", 1));
+    env.cluster.on_request(|request| {
+        let refused = Refusal::forbidden("s3cret of the server");
+        (request.verb == Verb::List && request.kind.kind == "Demo").then_some(Fault::Refuse(refused))
+    });
+    upgrade(&mut env, of_sizes(3));
+    env.settle_for(3600);
+    env.assert_summary(PLAN, "Installing");
+    env.assert_told(PLAN, "the API server answers 403 Forbidden");
+    assert!(!env.summary(PLAN).contains("s3cret"));
+    env.cluster.clear_hooks();
+    env.settle_for(60);
+    env.assert_summary(PLAN, "Complete");
+}
+
+/// What converts may make of it what fits, so it is only told.
+#[test]
+fn crd_003_a_definition_with_a_conversion_webhook_is_upgraded_with_a_warning() {
+    let converted = |most: u64| {
+        let mut crd = of_sizes(most);
+        crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "demo", "namespace": "ns"}}}});
+        crd
+    };
+    let (mut env, _) = installed(of_sizes(9));
+    env.put(demo("tenant", "large", 7));
+    upgrade(&mut env, converted(3));
+    env.assert_summary(PLAN, "Complete");
+    let told: Vec<_> = env
+        .events
+        .iter()
+        .filter(|event| event.starts_with("CRDValidation"))
+        .collect();
+    assert_eq!(told.len(), 1, "{:?}", env.events);
+    assert!(told[0].contains("\"tenant/large\""), "{told:?}");
+}
