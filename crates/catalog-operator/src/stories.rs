@@ -135,7 +135,7 @@ fn story(name: &str) -> TestEnv {
 }
 
 #[test]
-fn a_subscription_becomes_an_operator() {
+fn ip_013_a_subscription_becomes_an_operator() {
     let env = story("install");
     assert_eq!(env.only("InstallPlan")["status"]["phase"], "Complete");
     let subscription = env.only("Subscription");

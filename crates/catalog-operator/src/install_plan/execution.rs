@@ -32,7 +32,15 @@ const POLL: Duration = Duration::from_secs(5);
 /// Why a step cannot be carried out now; the texts are upstream's where upstream has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// A kind that plans may not contain, or a step status nobody writes.
+    /// A kind that plans may not contain.
+    #[error("the InstallPlan contains invalid data: no plan may contain {kind} {name}")]
+    UnsupportedKind {
+        /// The kind.
+        kind: String,
+        /// Name of the object.
+        name: String,
+    },
+    /// A step status nobody writes.
     #[error("the InstallPlan contains invalid data")]
     InvalidData,
     /// The step's object cannot be had.

@@ -341,9 +341,8 @@ fn taken_name(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> O
 
 fn decided_error(round: &StepWrites, new: &mut InstallPlanStatus) -> Option<RoundError> {
     let (index, error) = round.error.as_ref()?;
-    if *error == StepError::InvalidData
+    if matches!(error, StepError::UnsupportedKind { .. })
         && let Some(step) = new.plan.get_mut(*index)
-        && StepKind::of(&step.resource.kind).is_none()
     {
         step.status = StepStatus::UnsupportedResource;
     }

@@ -193,7 +193,7 @@ mod tests {
 
     /// Names and hash labels as in a real cluster.
     #[test]
-    fn names_and_hashes_are_upstreams() {
+    fn ip_012_names_and_hashes_are_upstreams() {
         let csv = csv(
             &permission("demo", "", "configmaps"),
             &permission("demo", "example.com", "demos"),

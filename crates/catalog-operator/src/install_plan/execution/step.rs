@@ -54,7 +54,7 @@ impl<'a> StepDecider<'a> {
 
     pub(super) fn decide_step(&self, index: usize, step: &Step) -> Result<Decision, StepError> {
         let resource = &step.resource;
-        let kind = StepKind::of(&resource.kind).ok_or(StepError::InvalidData)?;
+        let kind = supported_kind(step)?;
         if !matches!(
             step.status,
             StepStatus::Unknown | StepStatus::NotPresent | StepStatus::WaitingForApi
@@ -87,7 +87,7 @@ impl<'a> StepDecider<'a> {
 
     /// What a step of a plan that is over needs, so that its object is there again.
     pub(super) fn restore(&self, step: &Step, known: &KnownStep) -> Result<Decision, StepError> {
-        let kind = StepKind::of(&step.resource.kind).ok_or(StepError::InvalidData)?;
+        let kind = supported_kind(step)?;
         self.decide_known(kind, step, known)
     }
 
@@ -263,6 +263,14 @@ impl<'a> StepDecider<'a> {
         crd_upgrade::note_installed_alongside(&mut wanted, &self.observed.namespace(), &step.resolving);
         wanted
     }
+}
+
+fn supported_kind(step: &Step) -> Result<StepKind, StepError> {
+    let resource = &step.resource;
+    StepKind::of(&resource.kind).ok_or_else(|| StepError::UnsupportedKind {
+        kind: resource.kind.clone(),
+        name: resource.name.clone(),
+    })
 }
 
 fn guard(current: Option<&Value>) -> Guard {

@@ -6,7 +6,7 @@ use super::*;
 
 /// Two rounds of writes, three writes of the status.
 #[test]
-fn approved_plan_is_carried_out_with_few_writes() {
+fn arch_005_ip_006_approved_plan_is_carried_out_with_few_writes() {
     let mut env = TestEnv::with_plan(&[rich()]);
     env.converge();
     insta::assert_snapshot!(env.writes.join("\n"), @r"
@@ -41,6 +41,29 @@ fn approved_plan_is_carried_out_with_few_writes() {
     ClusterRole/demo.v1-HASH Created
     ClusterRoleBinding/demo.v1-HASH Created
     ");
+}
+
+#[test]
+fn ip_007_ip_008_a_plan_that_is_done_says_since_when() {
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.converge();
+    let status = &env.plan(PLAN)["status"];
+    let [condition] = &status["conditions"].as_array().unwrap()[..] else {
+        panic!("{status}");
+    };
+    assert_eq!(
+        (&condition["type"], &condition["status"]),
+        (&json!("Installed"), &json!("True"))
+    );
+    for field in ["lastTransitionTime", "lastUpdateTime"] {
+        assert!(
+            condition[field]
+                .as_str()
+                .is_some_and(|time| time.starts_with("2026-01-01T")),
+            "{condition}"
+        );
+    }
+    assert!(status["catalogSources"].is_array());
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn recorded_plan() -> Option<Value> {
 
 /// IP-011, IP-012: the same steps in the same order, with the same names, apart from the manifest's form.
 #[test]
-fn steps_are_those_of_the_recorded_plan() {
+fn ip_001_ip_009_ip_010_ip_011_steps_are_those_of_the_recorded_plan() {
     let (Some(bundle), Some(plan)) = (recorded_bundle(), recorded_plan()) else {
         return;
     };

@@ -8,7 +8,7 @@ fn unapproved(plan: &mut Value) {
 }
 
 #[test]
-fn plan_waits_for_approval() {
+fn ip_003_ip_004_nothing_is_made_before_it_is_approved() {
     let mut env = TestEnv::with_plan(&[small()]);
     env.change_plan(PLAN, unapproved);
     env.settle_for(3600);
@@ -42,7 +42,7 @@ fn the_copy_of_an_operator_elsewhere_is_waited_for_and_told() {
 
 /// IP-014, IP-015, IP-017: nothing is created, the condition says why, and a valid group clears it.
 #[test]
-fn og_013_groups_that_do_not_fit_stop_the_plan() {
+fn og_013_ip_014_ip_015_ip_016_ip_017_groups_that_do_not_fit_stop_the_plan() {
     let named = group(
         json!({"serviceAccountName": "scoped"}),
         json!({"namespaces": [NAMESPACE]}),
@@ -153,7 +153,7 @@ fn missing_owner_is_waited_for_within_the_window() {
 }
 
 #[test]
-fn plan_without_steps_or_lookups_is_ignored() {
+fn arch_012_plan_without_steps_or_lookups_is_ignored() {
     let mut env = TestEnv::with_plan(&[]);
     env.settle_for(3600);
     assert_eq!(env.writes, Vec::<String>::new());

@@ -252,7 +252,25 @@ fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
 }
 
 #[test]
-fn one_manual_subscription_makes_every_plan_manual() {
+fn ip_002_ip_005_a_plan_has_a_generated_name_a_generation_and_the_names_of_its_csvs() {
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    let plans = env.plans();
+    let plan = &plans[0];
+    assert_eq!(plan.metadata.generate_name.as_deref(), Some("install-"));
+    let name = plan.metadata.name.as_deref().unwrap();
+    let generated = name.strip_prefix("install-").unwrap();
+    assert!(
+        generated.len() >= 5 && generated.chars().all(|c| c.is_ascii_alphanumeric()),
+        "{name}"
+    );
+    assert_eq!(plan.spec.generation, Some(1));
+    assert_eq!(plan.spec.cluster_service_version_names[..], ["demo.v1"]);
+}
+
+#[test]
+fn ip_003_one_manual_subscription_makes_every_plan_manual() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
     env.subscribe("demo", &json!({}));
     env.subscribe(
