@@ -58,7 +58,7 @@ use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::Plan;
 
 use self::cluster_reads::ClusterReads;
-use self::decide::Verdict;
+use self::decide::{Memory, Verdict};
 use self::observe::Observed;
 use self::restoration::Inventory;
 use crate::pruning::kept_hash;
@@ -139,16 +139,20 @@ impl Reconciler for InstallPlanReconciler {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = ();
+    type Memory = Memory;
 
     const NAME: &'static str = "installplan";
+    const FIRST_BACKOFF_OF_REFUSED: Duration = status::LONGEST_PAUSE;
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
         regarding(&self.stores.plans, key)
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let Some(install_plan) = self.stores.plans.get_key(key) else {
+        let found = self.stores.plans.get_key(key);
+        let waits = found.as_deref().is_some_and(status::waits_for_permission);
+        self.stores.rights.set_waiting(key, waits);
+        let Some(install_plan) = found else {
             return Ok(None);
         };
         if install_plan.metadata.deletion_timestamp.is_some() {
@@ -167,11 +171,16 @@ impl Reconciler for InstallPlanReconciler {
             .map(Some)
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed)
+    fn decide(observed: &Observed, memory: Option<&Memory>, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory)
     }
 
-    fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+    fn status(
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate<Memory> {
         status::status(observed, verdict, outcomes, now)
     }
 }

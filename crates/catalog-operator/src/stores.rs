@@ -1,6 +1,7 @@
 //! The reflectors of this binary, each pruned of what nobody reads.
 
 pub(crate) mod config_maps;
+pub(crate) mod rights;
 
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -16,6 +17,7 @@ use olm_api::{List, labels};
 use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
+use self::rights::Rights;
 use crate::pruning;
 
 /// Everything this binary watches.
@@ -39,6 +41,8 @@ pub(crate) struct Stores {
     pub services: Store<Service>,
     /// ConfigMaps that catalogs are made of, watched one by one.
     pub config_maps: ConfigMaps,
+    /// What gives rights where a plan waits for a permission, whoever made it.
+    pub rights: Rights,
     /// ServiceAccounts that OLM made.
     pub accounts: Store<ServiceAccount>,
     /// NetworkPolicies that OLM made.
@@ -76,6 +80,7 @@ impl Stores {
             ),
             services: set.add(managed(client).prune(prune_service)),
             config_maps: ConfigMaps::register(set, client),
+            rights: Rights::register(set, client),
             accounts: set.add(managed(client).prune(pruning::prune_account)),
             policies: set.add(managed(client)),
             roles: set.add(managed(client).prune(pruning::prune_role)),

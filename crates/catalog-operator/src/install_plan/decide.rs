@@ -8,6 +8,13 @@ use super::execution::{StepWrites, decide_restoration, decide_round};
 use super::observe::Observed;
 use super::operator_group::{GroupError, find_service_account};
 
+/// What a round leaves for the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// How often the plan was refused for want of a permission, one time after the other.
+    pub refusals: u32,
+}
+
 /// What the decision was, for status.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -26,6 +33,8 @@ pub enum Verdict {
         service_account: Option<ObjectReference>,
         /// What this round does.
         round: StepWrites,
+        /// How often it was refused before for want of a permission, one time after the other.
+        refusals: u32,
     },
     /// The plan is over, and what is missing of its accounts and RBAC is brought back.
     Restoring {
@@ -35,8 +44,9 @@ pub enum Verdict {
 }
 
 /// The writes of this round, and what they mean.
-pub fn decide(observed: &Observed) -> (Plan, Verdict) {
-    let mut verdict = decide_verdict(observed);
+pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
+    let refusals = memory.map_or(0, |memory| memory.refusals);
+    let mut verdict = decide_verdict(observed, refusals);
     let actions = match &mut verdict {
         Verdict::Installing { round, .. } | Verdict::Restoring { round } => {
             std::mem::take(&mut round.actions)
@@ -52,7 +62,7 @@ pub fn decide(observed: &Observed) -> (Plan, Verdict) {
     )
 }
 
-fn decide_verdict(observed: &Observed) -> Verdict {
+fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
     let plan = &observed.install_plan;
     let has_content = plan
         .status
@@ -88,6 +98,7 @@ fn decide_verdict(observed: &Observed) -> Verdict {
             Verdict::Installing {
                 service_account,
                 round,
+                refusals,
             }
         }
     }

@@ -12,21 +12,43 @@ use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
-use super::decide::Verdict;
+use super::decide::{Memory, Verdict};
 use super::execution::{StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
 use crate::step_kind::StepKind;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause of a plan that waits for a permission: what gives it is watched.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How upstream's message of a plan begins that is tried again.
+const RETRYING: &str = "retrying execution due to error: ";
+
+/// Whether the plan waits for something that passes, as a permission does: its last round had such an error.
+pub(crate) fn waits_for_permission(install_plan: &InstallPlan) -> bool {
+    let status = install_plan.status.as_ref();
+    status.is_some_and(|status| {
+        let message = status.message.as_deref().unwrap_or_default();
+        let is_failing =
+            |condition: &InstallPlanCondition| condition.type_.as_deref() == Some(reasons::FAILING);
+        status.phase == InstallPlanPhase::Installing
+            && message.starts_with(RETRYING)
+            && !status.conditions.iter().any(is_failing)
+    })
+}
 
 /// The status patch and the next look that follow from what the round did.
-pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+pub fn status(
+    observed: &Observed,
+    verdict: Verdict,
+    outcomes: &Outcomes,
+    now: Timestamp,
+) -> StatusUpdate<Memory> {
     let Some(old) = &observed.install_plan.status else {
         return StatusUpdate::default();
     };
     let mut new = old.clone();
-    let mut events = Vec::new();
+    let (mut events, mut memory) = (Vec::new(), None);
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
         Verdict::Restoring { round } => return restoring(observed, &round, outcomes),
@@ -48,7 +70,20 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         Verdict::Installing {
             service_account,
             round,
+            refusals,
         } => {
+            let refused = is_refused(outcomes);
+            // What a plan that waits for a permission needs in between, its bundle, says nothing about the permission.
+            let refusals_then = if refused {
+                refusals.saturating_add(1)
+            } else if round.waiting.is_some() {
+                refusals
+            } else {
+                0
+            };
+            memory = (refusals_then > 0).then_some(Memory {
+                refusals: refusals_then,
+            });
             if let Some(delay) = too_early_to_tell(&round) {
                 let requeue = Requeue::After {
                     delay,
@@ -56,6 +91,7 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
                 };
                 return StatusUpdate {
                     requeue,
+                    memory,
                     ..StatusUpdate::default()
                 };
             }
@@ -63,7 +99,12 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             clear_failed_check(&mut new, now);
             events = warnings(observed, &round, outcomes);
             events.extend(crd_warnings(observed, &round, outcomes));
-            installing(observed, &round, outcomes, &mut new, now)
+            let pause = if refused {
+                pause_after(refusals)
+            } else {
+                RETRY_PAUSE
+            };
+            installing(observed, &round, outcomes, &mut new, (now, pause))
         }
     };
     let plan = &observed.install_plan;
@@ -73,8 +114,22 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         patches: Vec::from_iter(patch),
         requeue,
         events,
-        ..StatusUpdate::default()
+        memory,
     }
+}
+
+/// Whether a write was refused for want of a permission.
+fn is_refused(outcomes: &Outcomes) -> bool {
+    outcomes
+        .failure()
+        .is_some_and(|(_, failure)| failure.class == FailureClass::Forbidden)
+}
+
+/// The pause after so many refusals and one more.
+fn pause_after(refusals: u32) -> Duration {
+    RETRY_PAUSE
+        .saturating_mul(1 << refusals.min(8))
+        .min(LONGEST_PAUSE)
 }
 
 /// An event for each step whose object was taken with warnings, in upstream's words.
@@ -121,7 +176,7 @@ fn crd_warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) ->
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
 /// ClusterServiceVersion that lacks it.
-fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> StatusUpdate {
+fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> StatusUpdate<Memory> {
     let error = write_error(round, outcomes).map(|error| error.message);
     let error = error.or_else(|| round.error.as_ref().map(|(_, error)| error.to_string()));
     let event = |message: String| {
@@ -161,7 +216,7 @@ fn installing(
     round: &StepWrites,
     outcomes: &Outcomes,
     new: &mut InstallPlanStatus,
-    now: Timestamp,
+    (now, pause): (Timestamp, Duration),
 ) -> Requeue {
     new.phase = InstallPlanPhase::Installing;
     new.start_time.get_or_insert_with(|| stored_time(now));
@@ -183,7 +238,7 @@ fn installing(
             // Whatever failed before has not lasted: the window of the next error is its own.
             clear_failing(new);
             match passing {
-                Some(error) => retry(new, &error, RETRY_PAUSE),
+                Some(error) => retry(new, &error, pause),
                 None => no_error(round, new, now),
             }
         }
@@ -262,10 +317,7 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
 }
 
 fn retry(new: &mut InstallPlanStatus, error: &RoundError, delay: Duration) -> Requeue {
-    set_message(
-        new,
-        &format!("retrying execution due to error: {}", error.message),
-    );
+    set_message(new, &format!("{RETRYING}{}", error.message));
     Requeue::After {
         delay,
         reason: "retry of a failed step",

@@ -1,6 +1,7 @@
 //! Changed object → InstallPlans to look at. Pure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 use olm_api::v1::OperatorGroup;
@@ -16,6 +17,10 @@ use super::restoration::is_staying;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
 use crate::stores::Stores;
+
+/// From a change of rights to the next try: the API server's own view of them is a moment late, and they are often changed one
+/// after the other.
+const RIGHTS_PAUSE: Duration = Duration::from_secs(1);
 
 /// The plan itself, unless it has failed or is gone. One that is Complete restores what is missing.
 pub(crate) fn install_plan_changed(change: &Change<InstallPlan>) -> Option<NamespacedName> {
@@ -169,6 +174,10 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
         stores,
         queue,
     );
+    let of_rights = queue.clone();
+    stores
+        .rights
+        .on_change(move |plan| of_rights.add_after(plan.clone(), RIGHTS_PAUSE));
     let (plans, of_crds) = (stores.plans.clone(), queue.clone());
     stores
         .crds
