@@ -81,6 +81,11 @@ impl BundleImageReference {
 }
 
 impl Manifest {
+    /// Whether an object would be taken for a reference where its text stands in a step.
+    pub fn is_posing(object: &Value) -> bool {
+        is_bundle_image(object) || is_config_map(object)
+    }
+
     /// Reads the text of a step.
     ///
     /// A ConfigMap object of a bundle and upstream's reference to a ConfigMap share their `kind`; only a text with all four names
@@ -90,32 +95,34 @@ impl Manifest {
     /// The text is not JSON.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let value: Value = serde_json::from_str(text)?;
-        let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let filled = |keys: &[&str]| {
-            keys.iter().all(|key| {
-                value
-                    .get(*key)
-                    .and_then(Value::as_str)
-                    .is_some_and(|text| !text.is_empty())
-            })
-        };
-        Ok(match kind {
-            BUNDLE_IMAGE
-                if filled(&[
-                    "image",
-                    "identifier",
-                    "catalogSourceName",
-                    "catalogSourceNamespace",
-                ]) =>
-            {
-                Self::BundleImage(serde_json::from_value(value)?)
-            }
-            CONFIG_MAP if filled(&["name", "namespace", "catalogSourceName", "catalogSourceNamespace"]) => {
-                Self::ConfigMap(serde_json::from_value(value)?)
-            }
-            _ => Self::Inline(value),
+        Ok(if is_bundle_image(&value) {
+            Self::BundleImage(serde_json::from_value(value)?)
+        } else if is_config_map(&value) {
+            Self::ConfigMap(serde_json::from_value(value)?)
+        } else {
+            Self::Inline(value)
         })
     }
+}
+
+fn is_bundle_image(value: &Value) -> bool {
+    let names = [
+        "image",
+        "identifier",
+        "catalogSourceName",
+        "catalogSourceNamespace",
+    ];
+    is_reference(value, BUNDLE_IMAGE, names)
+}
+
+fn is_config_map(value: &Value) -> bool {
+    let names = ["name", "namespace", "catalogSourceName", "catalogSourceNamespace"];
+    is_reference(value, CONFIG_MAP, names)
+}
+
+fn is_reference(value: &Value, kind: &str, names: [&str; 4]) -> bool {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    text("kind") == kind && names.iter().all(|name| !text(name).is_empty())
 }
 
 #[cfg(test)]

@@ -10,16 +10,15 @@ use olm_api::labels;
 use serde_json::Value;
 
 use super::content::{UnpackedBundle, read_files};
-use super::error::UnpackError;
+use super::error::{UnpackClass, UnpackError};
+use super::packed::BUNDLE_BYTES;
 use crate::object;
 
-/// Bound for one decompressed entry; a ConfigMap holds 1 MiB, its content was an API object.
-const ENTRY_LIMIT: u64 = 32 << 20;
-
-/// The bundle in a ConfigMap. Entries that cannot be decoded are skipped, as upstream does.
+/// The bundle in a ConfigMap. Entries that cannot be decoded are skipped, as upstream does. Of a large one that is the work of a
+/// second: none for the thread of rounds and watches.
 ///
 /// # Errors
-/// What is left is no bundle.
+/// What is left is no bundle, or more than a bundle may have: 1 MiB can be zipped from a thousand times as much.
 pub fn decode(config_map: &Value) -> Result<UnpackedBundle, UnpackError> {
     let annotation =
         |wanted: &str| object::metadata_entries(config_map, "annotations").find(|(key, _)| *key == wanted);
@@ -28,7 +27,14 @@ pub fn decode(config_map: &Value) -> Result<UnpackedBundle, UnpackError> {
         .is_some_and(|(_, encoding)| encoding == labels::CONTENT_ENCODING_GZIP_BASE64);
     let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     if compressed {
-        files.extend(entries(config_map, "binaryData").filter_map(|(name, text)| Some((name, unzip(text)?))));
+        let mut left = BUNDLE_BYTES;
+        for (name, text) in entries(config_map, "binaryData") {
+            let Some(content) = unzip(text, left) else {
+                continue;
+            };
+            left = left.checked_sub(content.len()).ok_or_else(too_large)?;
+            files.insert(name, content);
+        }
     } else {
         files.extend(entries(config_map, "data").map(|(name, text)| (name, text.as_bytes().to_vec())));
     }
@@ -42,13 +48,19 @@ fn entries<'a>(config_map: &'a Value, field: &str) -> impl Iterator<Item = (&'a 
         .filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
 }
 
-/// Base64 of the API around base64 of the Job around gzip.
-fn unzip(text: &str) -> Option<Vec<u8>> {
+fn too_large() -> UnpackError {
+    let limit = BUNDLE_BYTES >> 20;
+    let cause = format!("its entries have more than {limit} MiB (limit BUNDLE_BYTES)");
+    UnpackError::new(UnpackClass::TooLarge, cause)
+}
+
+/// Base64 of the API around base64 of the Job around gzip; of more than `left` bytes as many as tell that it is more.
+fn unzip(text: &str, left: usize) -> Option<Vec<u8>> {
     let inner = STANDARD.decode(text).ok()?;
     let zipped = STANDARD.decode(inner.trim_ascii()).ok()?;
     let mut content = Vec::new();
     GzDecoder::new(zipped.as_slice())
-        .take(ENTRY_LIMIT)
+        .take(left as u64 + 1)
         .read_to_end(&mut content)
         .ok()?;
     Some(content)
@@ -92,5 +104,17 @@ mod tests {
             );
         }
         assert!(decode(&json!({})).is_err());
+    }
+
+    /// 24 entries of 32 MiB fit into a ConfigMap of 1 MiB.
+    #[test]
+    fn entries_are_bounded_together() {
+        let entry = zip(&"\n".repeat(32 << 20));
+        let entries: serde_json::Map<String, Value> = (0..24)
+            .map(|index| (format!("{index}.yaml"), entry.clone().into()))
+            .collect();
+        let config_map = json!({"metadata": {"annotations": {"olm.contentEncoding": "gzip+base64"}}, "binaryData": entries});
+        let error = decode(&config_map).unwrap_err();
+        assert_eq!(error.class, UnpackClass::TooLarge, "{error}");
     }
 }

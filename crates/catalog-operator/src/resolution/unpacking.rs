@@ -16,12 +16,15 @@ use super::group_settings::GroupSettings;
 use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::content::read_files;
+use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::preflight;
 use crate::bundle_unpack::{
     PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter,
 };
 use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
 use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
+use crate::manifest::Manifest;
+use crate::object;
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
 /// wakes the namespace when an answer changes.
@@ -167,7 +170,9 @@ fn inline_result(
         .inline
         .clone()
         .unwrap_or_else(|| Arc::new(InlineBundle::default()));
-    let checked = read_inline(&inline).and_then(|bundle| preflight::check(&bundle, name).map(|()| bundle));
+    let checked = read_inline(&inline)
+        .and_then(|bundle| preflight::check(&bundle, name).map(|()| bundle))
+        .and_then(without_references);
     let bundle = match checked {
         Ok(bundle) => bundle,
         Err(error) => return failed(&error.of_bundle(name)),
@@ -214,6 +219,26 @@ fn read_inline(inline: &InlineBundle) -> Result<UnpackedBundle, UnpackError> {
         .zip(&inline.objects)
         .map(|(name, object)| (name.as_str(), object.as_bytes()));
     read_files("", files)
+}
+
+/// An object's text becomes the manifest of its step, which may be a reference as well: a catalog does not get to name things
+/// that OLM then reads.
+fn without_references(bundle: UnpackedBundle) -> Result<UnpackedBundle, UnpackError> {
+    match bundle
+        .objects
+        .iter()
+        .find(|file| Manifest::is_posing(&file.object))
+    {
+        None => Ok(bundle),
+        Some(file) => {
+            let (kind, name) = (object::kind(&file.object), object::name(&file.object));
+            let cause = format!(
+                "{}: {kind} {name} looks like a reference of an InstallPlan",
+                file.name
+            );
+            Err(UnpackError::new(UnpackClass::InvalidManifest, cause))
+        }
+    }
 }
 
 fn failed(error: &UnpackError) -> BundleResult {

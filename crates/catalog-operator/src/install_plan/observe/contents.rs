@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, Step};
 use olm_runtime::error::ObserveError;
+use olm_runtime::isolation;
 use olm_runtime::plan::Target;
 use serde_json::{Value, json};
 
@@ -117,10 +118,19 @@ async fn read_steps(
         Manifest::Inline(_) => Ok(Ok(Vec::new())),
         Manifest::BundleImage(reference) => Ok(read_image_steps(reads, plan, reference, &namespace).await),
         Manifest::ConfigMap(reference) => {
+            let (from, name) = (&reference.namespace, &reference.name);
+            if *from != namespace && *from != reads.global_namespace() {
+                // Who may write a plan, or had one made, does not have OLM read for them what they may not.
+                return Ok(Err(NoObject::lasting(format!(
+                    "configmap {from}/{name} is out of reach of namespace {namespace}"
+                ))));
+            }
             let found = reads
                 .get(&Target::of::<ConfigMap>(&reference.namespace, &reference.name))
                 .await?;
-            Ok(read_config_map_steps(found, reference, &namespace))
+            let reference = reference.clone();
+            let read = move || read_config_map_steps(found, &reference, &namespace);
+            Ok(isolation::blocking_in_round(read).await)
         }
     }
 }

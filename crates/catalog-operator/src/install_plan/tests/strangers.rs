@@ -1,5 +1,10 @@
 //! Objects that stood before OLM: a plan may change them, but they never belong to a ClusterServiceVersion.
 
+use std::sync::{Arc, Mutex};
+
+use olm_testing::cluster::Verb;
+
+use super::test_env::GLOBAL;
 use super::*;
 
 /// An object under the same name that says nothing.
@@ -99,4 +104,41 @@ fn what_a_predecessor_owns_gets_the_next_version_as_owner() {
     };
     assert_eq!(owners("ConfigMap ns/config"), ["demo.v1", "demo.v2"]);
     assert_eq!(owners("ServiceAccount ns/demo"), ["demo.v1", "demo.v2"]);
+}
+
+/// Upstream's plans refer to ConfigMaps of their own namespace and of the global one. Whoever has such a text in a plan learns
+/// nothing of others, not even whether it is there.
+#[test]
+fn a_config_map_of_another_namespace_is_never_read() {
+    let reference = |namespace: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "config"}, "name": "any", "namespace": namespace,
+            "catalogSourceName": "cat", "catalogSourceNamespace": NAMESPACE})
+    };
+    for (namespace, expected) in [
+        ("victim", "configmap victim/any is out of reach of namespace ns"),
+        (NAMESPACE, "configmaps \"any\" not found"),
+        (GLOBAL, "configmaps \"any\" not found"),
+    ] {
+        let mut env = TestEnv::with_plan(&[rich()]);
+        let read = Arc::<Mutex<Vec<String>>>::default();
+        let told = Arc::clone(&read);
+        env.cluster.on_request(move |request| {
+            if request.kind.kind == "ConfigMap" && request.verb == Verb::Get {
+                told.lock().unwrap().push(request.namespace.clone());
+            }
+            None
+        });
+        env.change_plan(PLAN, |plan| {
+            for step in plan["status"]["plan"].as_array_mut().unwrap() {
+                if step["resource"]["kind"] == "ConfigMap" {
+                    step["resource"]["manifest"] = json!(reference(namespace).to_string());
+                }
+            }
+        });
+        env.converge();
+        env.assert_told(PLAN, expected);
+        let read = read.lock().unwrap();
+        assert!(!read.iter().any(|found| found == "victim"), "{read:?}");
+        assert_eq!(read.is_empty(), namespace == "victim", "{read:?}");
+    }
 }

@@ -44,6 +44,10 @@ fn object(api_version: &str, kind: &str) -> Value {
 /// What a bundle image with the same objects is refused for is refused here, before there is a plan.
 #[test]
 fn content_in_a_catalog_is_checked_as_that_of_an_image() {
+    let mut posing = object("v1", "ConfigMap");
+    for field in ["name", "namespace", "catalogSourceName", "catalogSourceNamespace"] {
+        posing[field] = json!("any");
+    }
     let rows = [
         (
             vec![csv("b.v1")],
@@ -63,6 +67,10 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         (
             vec![object("v1", "ConfigMap")],
             "no file holds a ClusterServiceVersion",
+        ),
+        (
+            vec![csv("a.v1"), posing],
+            "ConfigMap x looks like a reference of an InstallPlan",
         ),
     ];
     for (objects, expected) in rows {
