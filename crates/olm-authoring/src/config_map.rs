@@ -19,9 +19,10 @@ mod content;
 
 use content::{Content, Csv, PackageList};
 
-/// Bytes that the manifests of all bundles may have together: a definition is part of each bundle that owns it.
+/// Bytes that the manifests of all bundles and the entries of all channels may have together: a definition is part of each bundle
+/// that owns it, and what a version says of others stands in each channel it is in.
 pub const MAX_CONTENT_BYTES: usize = 64 << 20;
-/// Entries that all channels may have together: a version is an entry of each channel it is in.
+/// Entries that all channels may have together, and the names that these skip: a version is an entry of each channel it is in.
 pub const MAX_ENTRIES: usize = 20_000;
 
 /// A catalog out of a ConfigMap.
@@ -105,7 +106,7 @@ pub enum ConfigMapError {
     #[error("no default channel specified for {0}")]
     NoDefaultChannel(String),
     /// More entries than [`MAX_ENTRIES`].
-    #[error("the channels of the configmap have more than {MAX_ENTRIES} entries together")]
+    #[error("the channels of the configmap have more than {MAX_ENTRIES} entries and skipped names together")]
     ManyEntries,
     /// More than [`MAX_CONTENT_BYTES`].
     #[error("the bundles of the configmap are larger than {MAX_CONTENT_BYTES} bytes together")]
@@ -169,6 +170,7 @@ impl<'a> Builder<'a> {
             .push((Blob::Package(blob), origin(keys::PACKAGES, index)));
         let mut bundles = BTreeSet::new();
         for channel in &package.channels {
+            self.add_bytes(name.len() + channel.name.len())?;
             let entries = self.entries(name, &channel.name, &channel.current_csv)?;
             for entry in &entries {
                 bundles.extend(self.content.csvs.get_key_value(&entry.name).map(|(name, _)| name));
@@ -184,11 +186,8 @@ impl<'a> Builder<'a> {
         }
         let bytes = bundles
             .iter()
-            .map(|csv| self.bundle_bytes(&self.content.csvs[*csv]));
-        self.bytes += bytes.sum::<usize>();
-        if self.bytes > MAX_CONTENT_BYTES {
-            return Err(ConfigMapError::LargeBundles);
-        }
+            .map(|csv| name.len() + self.bundle_bytes(&self.content.csvs[*csv]));
+        self.add_bytes(bytes.sum())?;
         for csv in bundles {
             self.used.insert(csv);
             self.add_bundle(name, &self.content.csvs[csv])?;
@@ -199,6 +198,24 @@ impl<'a> Builder<'a> {
     fn bundle_bytes(&self, csv: &Csv) -> usize {
         let crds = csv.owned.iter().map(|index| self.content.crds[*index].bytes);
         csv.bytes + crds.sum::<usize>()
+    }
+
+    fn add_bytes(&mut self, bytes: usize) -> Result<(), ConfigMapError> {
+        self.bytes += bytes;
+        if self.bytes > MAX_CONTENT_BYTES {
+            return Err(ConfigMapError::LargeBundles);
+        }
+        Ok(())
+    }
+
+    /// Counts an entry before it is made: thousands of channels may repeat what one version says.
+    fn add_entry(&mut self, csv: &Csv) -> Result<(), ConfigMapError> {
+        self.entries += 1 + csv.skips.len();
+        if self.entries > MAX_ENTRIES {
+            return Err(ConfigMapError::ManyEntries);
+        }
+        let skips = csv.skips.iter().map(String::len);
+        self.add_bytes(csv.name.len() + csv.replaces.len() + csv.skip_range.len() + skips.sum::<usize>())
     }
 
     /// The entries of a channel: those on the way from its newest version along `replaces`, and what these skip, as far as it
@@ -220,10 +237,7 @@ impl<'a> Builder<'a> {
         let mut entries: BTreeMap<&str, ChannelEntry> = BTreeMap::new();
         let mut order = Vec::new();
         loop {
-            self.entries += 1;
-            if self.entries > MAX_ENTRIES {
-                return Err(ConfigMapError::ManyEntries);
-            }
+            self.add_entry(csv)?;
             entries.insert(&csv.name, entry(csv));
             order.push(csv.name.as_str());
             if csv.replaces.is_empty() {
@@ -244,14 +258,11 @@ impl<'a> Builder<'a> {
                 if let Some(skipped) = csvs.get(skipped)
                     && !entries.contains_key(skipped.name.as_str())
                 {
-                    self.entries += 1;
+                    self.add_entry(skipped)?;
                     entries.insert(&skipped.name, entry(skipped));
                     order.push(&skipped.name);
                 }
             }
-        }
-        if self.entries > MAX_ENTRIES {
-            return Err(ConfigMapError::ManyEntries);
         }
         let entries = order.into_iter().filter_map(|name| entries.remove(name));
         let mut entries: Vec<ChannelEntry> = entries.collect();

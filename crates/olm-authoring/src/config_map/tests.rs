@@ -401,6 +401,44 @@ fn a_catalog_that_grows_when_it_is_read_is_refused() {
     let told = fault(&json!([]), &chain, &packages(&heads, "c0"));
     assert_eq!(
         told,
-        "the channels of the configmap have more than 20000 entries together"
+        "the channels of the configmap have more than 20000 entries and skipped names together"
     );
+}
+
+/// What one version says of others stands in each channel that it is in.
+#[test]
+fn what_channels_repeat_is_bounded() {
+    let channels = |count: usize, current: &str| {
+        let channels: Vec<Value> = (0..count)
+            .map(|number| json!({"name": format!("c{number}"), "currentCSV": current}))
+            .collect();
+        json!([{"packageName": "p", "channels": channels, "defaultChannel": "c0"}])
+    };
+    let mut skipping = csv("a", "1.0.0");
+    skipping["spec"]["skips"] = (0..10_000).map(|number| format!("gone{number}")).collect();
+    let fine = convert_lists(&json!([]), &json!([skipping]), &channels(1, "a"));
+    assert_eq!(fine.unwrap().blobs.len(), 3);
+    assert_eq!(
+        fault(&json!([]), &json!([skipping]), &channels(1000, "a")),
+        "the channels of the configmap have more than 20000 entries and skipped names together"
+    );
+
+    let larger = "the bundles of the configmap are larger than 67108864 bytes together";
+    let long = "x".repeat(100_000);
+    for (skips, range, replaced) in [
+        (json!([long]), "", ""),
+        (json!([]), long.as_str(), ""),
+        (json!([]), "", long.as_str()),
+    ] {
+        let mut first = csv("a", "1.0.0");
+        first["spec"]["skips"] = skips;
+        first["spec"]["replaces"] = json!(replaced);
+        first["metadata"]["annotations"] = json!({"olm.skipRange": range});
+        let versions = json!([first, csv(&long, "0.9.0")]);
+        assert_eq!(fault(&json!([]), &versions, &channels(1000, "a")), larger);
+    }
+    let named = json!([csv("a", "1.0.0")]);
+    let mut package = channels(1000, "a");
+    package[0]["packageName"] = json!(long);
+    assert_eq!(fault(&json!([]), &named, &package), larger);
 }
