@@ -69,13 +69,13 @@ impl CatalogSourceReconciler {
         }
     }
 
-    async fn observe_config_map(&self, key: &NamespacedName, parsed: &source::Source) -> ConfigMapState {
+    fn observe_config_map(&self, key: &NamespacedName, parsed: &source::Source) -> ConfigMapState {
         let config_maps = &self.stores.config_maps;
         let source::Source::ConfigMap { name, .. } = parsed else {
             config_maps.forget(key);
             return ConfigMapState::NotNamed;
         };
-        config_maps.of_source(key, name).await
+        config_maps.of_source(key, name)
     }
 
     fn pods_of(&self, source: &CatalogSource) -> Vec<Arc<Pod>> {
@@ -120,7 +120,7 @@ impl Reconciler for CatalogSourceReconciler {
             return Ok(None);
         };
         let parsed = source::parse_source(&source);
-        let config_map = self.observe_config_map(key, &parsed).await;
+        let config_map = self.observe_config_map(key, &parsed);
         let namespace = &key.namespace;
         let service = self
             .stores

@@ -78,7 +78,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             }
             // What was served goes on; a watch tells when there is one again.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
-            ConfigMapState::Unread | ConfigMapState::TooMany => {
+            ConfigMapState::Asked | ConfigMapState::Unread | ConfigMapState::TooMany => {
                 draft.requeue = Requeue::After {
                     delay: CONFIG_MAP_PAUSE,
                     reason: "ConfigMap of the catalog cannot be read",

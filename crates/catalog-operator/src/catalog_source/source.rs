@@ -82,6 +82,12 @@ fn parse_config_map(source: &CatalogSource) -> Source {
             spec.source_type
         ));
     };
+    if !is_subdomain(&name) {
+        // It becomes part of a request, which others than such names would make another one.
+        return Source::Invalid(format!(
+            "configmap name invalid: {name:?} is no name of a ConfigMap"
+        ));
+    }
     match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
         Ok(config) => Source::ConfigMap {
             name,
@@ -89,6 +95,15 @@ fn parse_config_map(source: &CatalogSource) -> Source {
         },
         Err(text) => Source::Invalid(text),
     }
+}
+
+/// Whether an object may have this name: a DNS subdomain, as RFC 1123 has it.
+fn is_subdomain(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = |label: &str| {
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn parse_grpc(source: &CatalogSource) -> Source {

@@ -29,6 +29,10 @@ pub fn compose(
     now: Timestamp,
 ) -> CatalogSourceStatus {
     let mut status = observed.source.status.clone().unwrap_or_default();
+    if observed.config_map == ConfigMapState::Asked {
+        // In a moment more is known.
+        return status;
+    }
     let (reason, message) = tell(observed, verdict, outcomes);
     status.reason = filled(reason.to_owned());
     status.message = filled(message);
@@ -125,7 +129,7 @@ fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failur
 /// Why there is no ConfigMap to serve, in the words of the API server where it would say so.
 fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
     match state {
-        ConfigMapState::Found(_) | ConfigMapState::NotNamed => None,
+        ConfigMapState::Found(_) | ConfigMapState::NotNamed | ConfigMapState::Asked => None,
         ConfigMapState::Missing => Some(format!("configmaps \"{name}\" not found")),
         ConfigMapState::Unread => Some("the API server has not told it yet".to_owned()),
         ConfigMapState::TooMany => Some(format!(

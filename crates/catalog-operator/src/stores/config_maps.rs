@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use base64::Engine as _;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,9 +14,10 @@ use kube::core::{ApiResource, DynamicObject};
 use olm_api::config_map_catalog::content_hash;
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Change, OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
+use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant};
 
-/// How long the first look may take.
+/// How long the first look may take before it is told that it takes so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// ConfigMaps of one namespace that are watched at a time: each is a connection to the API server, which a CatalogSource costs
 /// nothing to ask for.
@@ -31,7 +32,9 @@ pub enum ConfigMapState {
     Found(Version),
     /// There is none of the name.
     Missing,
-    /// The API server has not told yet.
+    /// The API server was asked a moment ago.
+    Asked,
+    /// The API server has not told for some time.
     Unread,
     /// The namespace has more ConfigMaps that are catalogs than are watched.
     TooMany,
@@ -75,6 +78,18 @@ pub(crate) struct ConfigMaps {
     watches: OnDemand<ContentHash>,
     /// By CatalogSource.
     watched: Arc<Mutex<BTreeMap<NamespacedName, Watched>>>,
+    listeners: Arc<RwLock<Vec<Listener>>>,
+}
+
+type Listener = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
+
+/// A task that ends with whoever waits for it.
+struct FirstLook(AbortHandle);
+
+impl Drop for FirstLook {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The watch of a CatalogSource's ConfigMap.
@@ -83,6 +98,8 @@ struct Watched {
     name: String,
     user: Arc<WatchUser<ContentHash>>,
     since: Instant,
+    /// Tells that the first look is over: of what is not there no change tells.
+    _first_look: Arc<FirstLook>,
 }
 
 impl ConfigMaps {
@@ -91,28 +108,31 @@ impl ConfigMaps {
         Self {
             watches: set.on_demand(client),
             watched: Arc::default(),
+            listeners: Arc::default(),
         }
     }
 
-    /// Calls `listener` with namespace and name of a watched ConfigMap that changed.
+    /// Calls `listener` with namespace and name of a watched ConfigMap that changed, or was looked for the first time.
     pub(crate) fn on_change(&self, listener: impl Fn(&NamespacedName) + Send + Sync + 'static) {
+        let listener: Listener = Arc::new(listener);
+        let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Arc::clone(&listener));
         self.watches
             .on_change(move |_, change: &Change<Projected<ContentHash>>| listener(change.object().key()));
     }
 
     /// What is known of the ConfigMap `name` beside the CatalogSource `source`, which is watched from now on.
     ///
-    /// The first look is waited for, but not for long.
-    pub(crate) async fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
+    /// Nothing is waited for: a round that did would keep others from theirs. Listeners hear when the first look is over.
+    pub(crate) fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
         let Some(Watched { user, since, .. }) = self.watch(source, name) else {
             return ConfigMapState::TooMany;
         };
-        // Where that time is over this is a look and no wait.
-        if tokio::time::timeout_at(since + PATIENCE, user.ready())
-            .await
-            .is_err()
-        {
-            return ConfigMapState::Unread;
+        if !user.is_ready() {
+            return match since.elapsed() < PATIENCE {
+                true => ConfigMapState::Asked,
+                false => ConfigMapState::Unread,
+            };
         }
         let found = user
             .store()
@@ -138,21 +158,35 @@ impl ConfigMaps {
             return Some(known.clone());
         }
         watched.remove(source);
-        let names: BTreeSet<&str> = watched
+        // Those that nobody needs any more go on for a minute, and are connections, too.
+        let scopes = self.watches.scopes();
+        let names: BTreeSet<&str> = scopes
             .iter()
-            .filter(|(other, _)| other.namespace == source.namespace)
-            .map(|(_, watched)| watched.name.as_str())
+            .filter(|scope| scope.namespace.as_ref() == Some(&source.namespace))
+            .filter_map(|scope| scope.name.as_deref())
             .collect();
         if names.len() >= MAX_WATCHED && !names.contains(name) {
             return None;
         }
+        let user = Arc::new(self.watches.user(&scope(&source.namespace, name)));
         let new = Watched {
             name: name.to_owned(),
-            user: Arc::new(self.watches.user(&scope(&source.namespace, name))),
             since: Instant::now(),
+            _first_look: Arc::new(self.first_look(&user, NamespacedName::new(&*source.namespace, name))),
+            user,
         };
         watched.insert(source.clone(), new.clone());
         Some(new)
+    }
+
+    fn first_look(&self, user: &Arc<WatchUser<ContentHash>>, config_map: NamespacedName) -> FirstLook {
+        let (user, listeners) = (Arc::clone(user), Arc::clone(&self.listeners));
+        let task = tokio::spawn(async move {
+            user.ready().await;
+            let listeners = listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+            listeners.iter().for_each(|listener| listener(&config_map));
+        });
+        FirstLook(task.abort_handle())
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Watched>> {

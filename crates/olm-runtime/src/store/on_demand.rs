@@ -135,6 +135,11 @@ where
             .push(Arc::new(listener));
     }
 
+    /// What is watched now, that included which nobody uses any more and which is soon to end.
+    pub fn scopes(&self) -> Vec<Scope> {
+        self.shared.lock().keys().cloned().collect()
+    }
+
     /// A user of the watch of `scope`, which is started if there is none. To be called on the runtime's tasks.
     pub fn user(&self, scope: &Scope) -> WatchUser<P> {
         let mut running = self.shared.lock();
@@ -154,6 +159,11 @@ impl<P: Projection> WatchUser<P> {
     /// The objects of the scope.
     pub fn store(&self) -> &Store<Projected<P>> {
         &self.store
+    }
+
+    /// Whether the objects were listed once.
+    pub fn is_ready(&self) -> bool {
+        *self.store.shared.ready.borrow()
     }
 
     /// Waits until the objects were listed for the first time. Where the kind is not served that is never.

@@ -233,7 +233,11 @@ async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
 #[test]
 fn a_config_map_that_could_not_be_read_is_looked_at_again() {
     let requeue = |state: ConfigMapState| decide::decide(&with(state), now()).0.requeue;
-    for state in [ConfigMapState::Unread, ConfigMapState::TooMany] {
+    for state in [
+        ConfigMapState::Asked,
+        ConfigMapState::Unread,
+        ConfigMapState::TooMany,
+    ] {
         assert!(matches!(requeue(state), Requeue::After { delay, .. } if delay == Duration::from_secs(15)));
     }
     assert_eq!(requeue(ConfigMapState::Missing), Requeue::AwaitChange);
@@ -272,4 +276,18 @@ fn a_config_map_wakes_the_catalogs_that_are_made_of_it() {
     let woken = triggers::made_of_config_map(&NamespacedName::new("ns", "content"), &sources);
     let names: Vec<_> = woken.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
+}
+
+/// Neither of a new source nor of one whose operator has just started.
+#[test]
+fn nothing_is_told_of_a_config_map_that_was_just_asked_for() {
+    assert_eq!(
+        status_of(&with(ConfigMapState::Asked)),
+        CatalogSourceStatus::default()
+    );
+    let mut observed = with(ConfigMapState::Missing);
+    let told = status_of(&observed);
+    Arc::make_mut(&mut observed.source).status = Some(told.clone());
+    observed.config_map = ConfigMapState::Asked;
+    assert_eq!(status_of(&observed), told);
 }

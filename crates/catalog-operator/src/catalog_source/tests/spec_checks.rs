@@ -22,6 +22,14 @@ fn a_wrong_spec_is_told_and_nothing_is_made() {
             json!({"sourceType": "configmap", "configMap": ""}),
             "configmap name unset: must be set for sourcetype: configmap",
         ),
+        (
+            json!({"sourceType": "configmap", "configMap": "a,b"}),
+            "configmap name invalid: \"a,b\" is no name of a ConfigMap",
+        ),
+        (
+            json!({"sourceType": "internal", "configMap": "a\\x"}),
+            "configmap name invalid: \"a\\\\x\" is no name of a ConfigMap",
+        ),
     ] {
         let observed = fresh(source(spec));
         assert_eq!(plan_text(&observed), "", "{text}");
@@ -66,4 +74,22 @@ fn a_source_turned_to_an_address_runs_nothing() {
         plan_text(&observed),
         "delete Pod ns/cat-1\ndelete Service ns/cat-a\n"
     );
+}
+
+#[test]
+fn names_that_no_config_map_can_have_are_refused() {
+    let is_named = |name: &str| {
+        let source = source(json!({"sourceType": "configmap", "configMap": name}));
+        matches!(source::parse_source(&source), source::Source::ConfigMap { .. })
+    };
+    let longest = ["a"; 127].join(".");
+    for name in ["a", "a-b.c1", "0", longest.as_str()] {
+        assert!(is_named(name), "{name}");
+    }
+    let longer = format!("a{longest}");
+    for name in [
+        "a=b", "a b", "A", "a_b", "-a", "a-", "a..b", ".a", "a.", "a/b", "\u{e4}", &longer,
+    ] {
+        assert!(!is_named(name), "{name}");
+    }
 }
