@@ -142,16 +142,21 @@ pub(crate) fn is_of_a_csv_in(object: &Value, namespace: &str) -> bool {
 
 /// Removes what would let an object go with a ClusterServiceVersion: references to and labels of an owner.
 pub(crate) fn remove_csv_owner(object: &mut Value) {
+    remove_csv_references(object);
+    let map = metadata_map_mut(object, "labels");
+    for label in [labels::OWNER, labels::OWNER_NAMESPACE, labels::OWNER_KIND] {
+        map.remove(label);
+    }
+}
+
+/// Removes owner references that name ClusterServiceVersions.
+pub(crate) fn remove_csv_references(object: &mut Value) {
     let metadata = map_mut(object, "metadata");
     if let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") {
         owners.retain(|owner| !is_csv_reference(owner));
         if owners.is_empty() {
             metadata.remove("ownerReferences");
         }
-    }
-    let map = metadata_map_mut(object, "labels");
-    for label in [labels::OWNER, labels::OWNER_NAMESPACE, labels::OWNER_KIND] {
-        map.remove(label);
     }
 }
 

@@ -54,7 +54,11 @@ pub(super) fn complete(
             );
         }
         StepKind::BundleSecret => encode_string_data(&mut object),
-        StepKind::ClusterServiceVersion => add_membership(observed, &mut object),
+        StepKind::ClusterServiceVersion => {
+            // None owns another. One that named itself would wait for itself.
+            object::remove_csv_references(&mut object);
+            add_membership(observed, &mut object);
+        }
         _ => {}
     }
     let is_foreign = |current: &Value| {

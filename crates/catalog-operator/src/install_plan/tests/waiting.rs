@@ -18,6 +18,25 @@ fn ip_003_ip_004_nothing_is_made_before_it_is_approved() {
     env.assert_summary(PLAN, "Complete");
 }
 
+/// A ClusterServiceVersion that is to own itself, or two that are to own each other, would wait for ever.
+#[test]
+fn a_csv_waits_for_no_csv_as_its_owner() {
+    for owner in ["demo.v1", "demo.v2", "gone.v1"] {
+        let mut owned = small();
+        let reference = object::csv_owner_reference(owner, "");
+        let kept = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "u"});
+        owned.csv["metadata"]["ownerReferences"] = json!([reference, kept]);
+        let mut other = bundle("demo.v2", Vec::new());
+        other.csv["metadata"]["ownerReferences"] = json!([object::csv_owner_reference("demo.v1", "")]);
+        other.csv["spec"]["customresourcedefinitions"] = json!({});
+        let mut env = TestEnv::with_plan(&[owned, other]);
+        env.converge();
+        env.assert_summary(PLAN, "Complete");
+        let csv = env.object("ClusterServiceVersion ns/demo.v1");
+        assert_eq!(csv["metadata"]["ownerReferences"], json!([kept]), "{owner}");
+    }
+}
+
 /// It is nobody's owner: a plan that took it for the ClusterServiceVersion would fail at the first ServiceAccount.
 #[test]
 fn the_copy_of_an_operator_elsewhere_is_waited_for_and_told() {
