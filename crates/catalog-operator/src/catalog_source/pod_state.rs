@@ -1,12 +1,14 @@
 //! What a catalog's pods say about themselves: which serves, which is dead, which waits and for what.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use olm_api::labels;
 
+/// What a container waits for between two ends.
+const BACK_OFF: &str = "CrashLoopBackOff";
+
 /// Waiting reasons that need somebody's attention; the others pass by themselves.
-const TROUBLES: [&str; 10] = [
-    "CrashLoopBackOff",
+const TROUBLES: [&str; 9] = [
     "CreateContainerConfigError",
     "CreateContainerError",
     "ErrImageNeverPull",
@@ -112,32 +114,45 @@ pub(crate) fn trouble(pod: &Pod) -> Option<String> {
 }
 
 fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
+    let place = format!("pod {} container {}", name(pod), container.name);
+    if let Some(ended) = keeps_ending(container) {
+        let told = ended.message.as_deref().map(str::trim).unwrap_or_default();
+        let code = ended.exit_code;
+        return Some(format!(
+            "{place} keeps ending (exit code {code}): {}",
+            last_line(told)
+        ));
+    }
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting
         .reason
         .as_deref()
         .filter(|reason| TROUBLES.contains(reason))?;
     let message = waiting.message.as_deref().unwrap_or_default();
-    let place = format!("pod {} container {}", name(pod), container.name);
     Some(match reason {
         "ErrImagePull" | "ImagePullBackOff" => {
             let cause = pull_failure(message);
             format!("{place} cannot pull image {}: {cause}", container.image)
         }
-        "CrashLoopBackOff" => {
-            let ended = container
-                .last_state
-                .as_ref()
-                .and_then(|state| state.terminated.as_ref());
-            let told = ended
-                .and_then(|ended| ended.message.as_deref())
-                .map(str::trim)
-                .unwrap_or_default();
-            let code = ended.map_or(0, |ended| ended.exit_code);
-            format!("{place} keeps ending (exit code {code}): {}", last_line(told))
-        }
         _ => format!("{place} is waiting: {reason}: {message}"),
     })
+}
+
+/// How a container ended that ends again and again: also while it is being tried once more, until it is up. What a catalog says
+/// of itself is read by resolution, which is not to run anew for each attempt.
+fn keeps_ending(container: &ContainerStatus) -> Option<ContainerStateTerminated> {
+    let state = container.state.clone().unwrap_or_default();
+    let waiting = state.waiting.and_then(|waiting| waiting.reason);
+    let is_backing_off = waiting.as_deref() == Some(BACK_OFF);
+    let is_again = container.restart_count > 0 || is_backing_off;
+    let is_up = container.ready || container.started == Some(true);
+    let is_stuck = waiting.is_some_and(|reason| TROUBLES.contains(&reason.as_str()));
+    if !is_again || is_up || is_stuck {
+        return None;
+    }
+    let before = || container.last_state.clone()?.terminated;
+    let ended = state.terminated.or_else(before);
+    ended.or_else(|| is_backing_off.then(ContainerStateTerminated::default))
 }
 
 /// The cause out of either of the two messages the kubelet alternates between.

@@ -61,6 +61,46 @@ fn other_troubles_name_pod_and_cause() {
     ");
 }
 
+/// Each other text would be written, and have resolution run in all namespaces that see the catalog.
+#[test]
+fn a_server_that_keeps_ending_is_told_once_whatever_the_kubelet_does() {
+    let made = Pod::clone(&converged(image_source()).pods[0]);
+    let with = |restarts: i32, started: bool, state: Value, last: Value| {
+        told(with_status(
+            made.clone(),
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [{
+                "name": "registry-server", "image": IMAGE, "imageID": "", "ready": false, "started": started,
+                "restartCount": restarts, "state": state, "lastState": last}]}),
+        ))
+    };
+    let ended = json!({"terminated": {"exitCode": 1, "message": "starting\nno catalog"}});
+    let backing_off = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}});
+    let running = json!({"running": {}});
+    let first = with(0, false, backing_off.clone(), ended.clone());
+    assert_eq!(
+        first.message.as_deref(),
+        Some(
+            "registry server is not ready - pod cat-1 container registry-server keeps ending (exit code 1): no catalog"
+        )
+    );
+    for (state, last) in [
+        (running.clone(), ended.clone()),
+        (ended.clone(), json!({})),
+        (ended.clone(), ended.clone()),
+        (backing_off, ended.clone()),
+    ] {
+        assert_eq!(with(1, false, state.clone(), last), first, "{state}");
+    }
+    // One that came up in the end is only not ready, and what another end was is told.
+    assert_eq!(with(1, true, running, ended.clone()).message, None);
+    let pulling = json!({"waiting": {"reason": "ErrImagePull", "message": "gone"}});
+    let message = with(1, false, pulling, ended).message.unwrap();
+    assert!(
+        message.ends_with("cannot pull image quay.io/x/cat:v1: gone"),
+        "{message}"
+    );
+}
+
 #[test]
 fn a_slow_start_is_mentioned_only_when_it_is_slow() {
     let mut observed = converged(image_source());
