@@ -3,6 +3,7 @@
 //! A changed pod is replaced without an outage: the new one is made beside the old, which goes once the new one is
 //! ready. (Upstream deletes first; the Service then has no pod until the new one is up.)
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,8 @@ const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
 const GOOD_LIFE: Duration = Duration::from_secs(600);
 /// Time from a pod to the next one when one that came in place of a dead one died young, too. It doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// Time that a pod has to start although it is outdated already: who edits a catalog every second has no pod made every second.
+const OUTDATED_START: Duration = Duration::from_secs(20);
 /// Longest such time, as kubelets have it for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -196,7 +199,8 @@ impl Draft {
         let living = living
             .into_iter()
             .filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        let (mut right, wrong): (Vec<_>, Vec<_>) = living.partition(|pod| pod_state::matches(pod, wanted));
+        let (mut right, mut wrong): (Vec<_>, Vec<_>) =
+            living.partition(|pod| pod_state::matches(pod, wanted));
         right.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
         // One that is being deleted by force already is not deleted again at each of its changes.
         let forced = |pod: &&Arc<Pod>| pod.metadata.deletion_grace_period_seconds == Some(0);
@@ -216,15 +220,28 @@ impl Draft {
             self.delete_pod(pod, 1);
         }
         let replaced = kept.is_some_and(|pod| pod_state::is_ready(pod));
-        for pod in wrong {
-            if replaced || !pod_state::is_ready(pod) {
+        // One predecessor stays until its successor serves, also where it is not ready for a moment.
+        wrong.sort_by_key(|pod| (!pod_state::is_ready(pod), Reverse(pod_state::created(pod))));
+        let up = wrong.iter().position(|pod| pod_state::is_up(pod));
+        let serving = up.filter(|_| !replaced);
+        let mut starting = None;
+        for (index, pod) in wrong.into_iter().enumerate() {
+            let left = time_to_start(pod, now).filter(|_| right.is_empty());
+            if serving != Some(index) && left.is_none() {
                 self.delete_pod(pod, 1);
             }
+            starting = starting.max(left);
         }
-        match kept {
-            None => self.replace_dead(wanted, &next),
-            Some(pod) if !replaced => self.watch_start(pod, now),
-            Some(_) => {}
+        match (kept, starting) {
+            (None, Some(delay)) => {
+                self.requeue = Requeue::After {
+                    delay,
+                    reason: "an outdated registry pod is starting",
+                };
+            }
+            (None, None) => self.replace_dead(wanted, &next),
+            (Some(pod), _) if !replaced => self.watch_start(pod, now),
+            (Some(_), _) => {}
         }
     }
 
@@ -335,6 +352,15 @@ enum Successor<'a> {
         /// What is left of that.
         left: Duration,
     },
+}
+
+/// What an outdated pod has left to start; none for one that is up or cannot start.
+fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
+    if pod_state::is_up(pod) || pod_state::trouble(pod).is_some() {
+        return None;
+    }
+    let age = Duration::try_from(now.duration_since(pod_state::created(pod)?)).unwrap_or_default();
+    OUTDATED_START.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 /// The first death is repaired at once: nodes are drained. From the second in a row on there are pauses.

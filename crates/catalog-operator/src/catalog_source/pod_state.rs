@@ -30,6 +30,18 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && has_condition(pod, "Ready", "True")
 }
 
+/// Whether the pod serves, or its servers have come up and it may serve again in a moment.
+pub(crate) fn is_up(pod: &Pod) -> bool {
+    let containers = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    let mut started = containers
+        .map(|container| container.started == Some(true))
+        .peekable();
+    is_ready(pod) || started.peek().is_some() && started.all(|started| started)
+}
+
 /// Whether the pod will never serve (again): evicted, or ended.
 pub(crate) fn is_dead(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());

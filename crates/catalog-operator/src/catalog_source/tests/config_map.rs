@@ -291,3 +291,40 @@ fn nothing_is_told_of_a_config_map_that_was_just_asked_for() {
     observed.config_map = ConfigMapState::Asked;
     assert_eq!(status_of(&observed), told);
 }
+
+/// The pod of each edit would not live to see its start.
+#[test]
+fn a_pod_that_is_outdated_while_it_starts_gets_some_time() {
+    let mut observed = converge(with(version(7, "old")));
+    let aged = |pod: Pod, age: i64| {
+        let mut pod = starting(named(pod, "cat-2"));
+        pod.metadata.creation_timestamp = Some(Time(earlier(age)));
+        Arc::new(pod)
+    };
+    observed.config_map = version(8, "newer");
+    let newer = wanted_pod(&observed);
+    observed.config_map = version(9, "newest");
+    observed.pods.push(aged(newer.clone(), 1));
+    assert_eq!(
+        plan_text(&observed),
+        "again in 19s: an outdated registry pod is starting\n"
+    );
+    observed.pods[1] = aged(newer.clone(), 20);
+    assert_eq!(
+        plan_text(&observed),
+        "delete Pod ns/cat-2\ncreate Pod ns/cat.a-\n"
+    );
+    // One that cannot start is not waited for, and one that serves takes over.
+    observed.pods[1] = Arc::new(waiting(named(newer.clone(), "cat-2"), "ErrImagePull", "no"));
+    assert_eq!(
+        plan_text(&observed),
+        "delete Pod ns/cat-2\ncreate Pod ns/cat.a-\n"
+    );
+    let mut served = ready(named(newer, "cat-2"));
+    served.metadata.creation_timestamp = Some(Time(earlier(1)));
+    observed.pods[1] = Arc::new(served);
+    assert_eq!(
+        plan_text(&observed),
+        "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n"
+    );
+}

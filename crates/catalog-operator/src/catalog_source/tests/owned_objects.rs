@@ -219,12 +219,53 @@ fn a_changed_image_is_served_before_the_old_pod_goes() {
     );
     observed.pods = vec![Arc::clone(&old[0]), Arc::new(named(new_pod.clone(), "cat-2"))];
     assert_eq!(plan_text(&observed), "delete Pod ns/cat-1\n");
-    // One that does not serve is not worth keeping.
+    // One that never served is not worth keeping.
     observed.pods = vec![Arc::new(waiting(Pod::clone(&old[0]), "ErrImagePull", "no"))];
     assert_eq!(
         plan_text(&observed),
         "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n"
     );
+}
+
+/// A moment without an answer does not take what was served away while its successor keeps ending.
+#[test]
+fn a_predecessor_that_is_not_ready_stays_until_its_successor_is() {
+    let next = || source(json!({"sourceType": "grpc", "image": "quay.io/x/cat:v2"}));
+    let mut observed = converged(next());
+    let new = named(Pod::clone(&observed.pods[0]), "cat-2");
+    let crashing = Arc::new(waiting(new.clone(), "CrashLoopBackOff", "back-off 40s"));
+    let old = Pod::clone(&converged(image_source()).pods[0]);
+    let blinking = |name: &str, age: i64, started: bool| {
+        let mut pod = with_status(
+            named(old.clone(), name),
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [{
+                "name": "registry-server", "image": IMAGE, "imageID": "", "ready": false, "started": started,
+                "restartCount": 0, "state": {"running": {}}}]}),
+        );
+        pod.metadata.creation_timestamp = Some(Time(earlier(age)));
+        Arc::new(pod)
+    };
+    let deleted = |observed: &Observed| -> Vec<String> {
+        let (plan, _) = decide::decide(observed, now());
+        plan.actions.iter().map(ToString::to_string).collect()
+    };
+    observed.pods = vec![blinking("cat-1", 600, true), Arc::clone(&crashing)];
+    assert_eq!(deleted(&observed), Vec::<String>::new());
+    // One is enough: the one that serves, else the newest that came up.
+    observed.pods = vec![
+        blinking("cat-0", 700, true),
+        blinking("cat-1", 600, true),
+        blinking("cat-3", 500, false),
+        Arc::clone(&crashing),
+    ];
+    assert_eq!(deleted(&observed), ["delete Pod ns/cat-3", "delete Pod ns/cat-0"]);
+    observed.pods[0] = Arc::new(ready(named(old.clone(), "cat-0")));
+    assert_eq!(deleted(&observed), ["delete Pod ns/cat-3", "delete Pod ns/cat-1"]);
+    // The successor serves, or there is one to be made.
+    observed.pods = vec![blinking("cat-1", 600, true), Arc::new(ready(new))];
+    assert_eq!(deleted(&observed), ["delete Pod ns/cat-1"]);
+    observed.pods = vec![blinking("cat-1", 600, true)];
+    assert_eq!(deleted(&observed), ["create Pod ns/cat.a-"]);
 }
 
 #[test]
