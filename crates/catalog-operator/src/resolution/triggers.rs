@@ -59,11 +59,13 @@ pub(crate) fn users_of_catalog(
         .collect()
 }
 
-/// The time of a connection says nothing new: what was read over it is told by the snapshots.
+/// The time of a connection says nothing new: what was read over it is told by the snapshots. Nor does the version of a ConfigMap,
+/// which changes as often as its author likes.
 fn is_same_catalog(old: &CatalogSource, new: &CatalogSource) -> bool {
     let told = |source: &CatalogSource| {
         let mut status: CatalogSourceStatus = source.status.clone().unwrap_or_default();
         status.latest_image_registry_poll = None;
+        status.config_map_reference = None;
         if let Some(state) = &mut status.connection_state {
             state.last_connect = None;
         }

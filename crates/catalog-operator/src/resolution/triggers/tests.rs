@@ -67,6 +67,11 @@ fn each_field_that_is_read_of_a_catalog_is_news() {
             false,
         ),
         (
+            "/status/configMapReference",
+            json!({"name": "m", "namespace": "ns", "resourceVersion": "7"}),
+            false,
+        ),
+        (
             "/status/latestImageRegistryPoll",
             json!("2026-01-02T00:00:00Z"),
             false,
