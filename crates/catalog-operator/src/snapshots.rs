@@ -230,6 +230,12 @@ impl Snapshots {
         self.shared.lock().remove(key);
     }
 
+    /// The same of a catalog whose object is gone, with the count of its reads.
+    pub fn forget_source(&self, key: &NamespacedName) {
+        self.forget(key);
+        self.shared.lock_counts().remove(key);
+    }
+
     /// How often each catalog was read, of those that there still are as `exists` says.
     pub(crate) fn counts(&self, exists: impl Fn(&NamespacedName) -> bool) -> Vec<(NamespacedName, u64)> {
         let mut counts = self.shared.lock_counts();

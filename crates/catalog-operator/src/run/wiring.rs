@@ -71,7 +71,7 @@ fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global
     stores.sources.on_change(move |change| {
         let key = NamespacedName::from_object(change.object().as_ref());
         match change {
-            Change::Deleted { .. } => services.snapshots.forget(&key),
+            Change::Deleted { .. } => services.snapshots.forget_source(&key),
             Change::Applied { old: Some(old), new } if old.spec == new.spec => {}
             Change::Applied { old, .. } => {
                 // What was read from another server is not this one's last good content, should this one not answer.

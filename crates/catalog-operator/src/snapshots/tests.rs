@@ -412,3 +412,17 @@ async fn a_fault_in_reading_a_catalog_is_a_failure_of_that_catalog() {
     rig.connect("1").await;
     eventually(|| matches!(rig.snapshots.get(&key(), "ns"), ContentState::Failed(_))).await;
 }
+
+/// Also where nobody reads the metrics.
+#[tokio::test]
+async fn nothing_is_counted_of_a_catalog_that_is_gone() {
+    let rig = Rig::new(false, 0).await;
+    rig.connect("pod-1").await;
+    rig.known(None).await;
+    let count = || rig.snapshots.counts(|_| true).len();
+    // The server is another one, the catalog the same.
+    rig.snapshots.forget(&key());
+    assert_eq!(count(), 1);
+    rig.snapshots.forget_source(&key());
+    assert_eq!(count(), 0);
+}
