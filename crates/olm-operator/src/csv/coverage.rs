@@ -4,7 +4,7 @@
 //! deliberate differences from upstream: a grant on `*/sub` covers `any/sub`, and a service account's groups count, because
 //! the API server would let both through.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 
@@ -75,67 +75,193 @@ pub(crate) fn roles_of<'a>(
         .map(role_of)
 }
 
-/// The rules the account holds: those of all its roles that are known.
+/// What the account holds: the rules of all its roles that are known.
 pub(crate) fn granted<'a>(
     account: AccountName<'a>,
     namespace: Option<&'a str>,
     bindings: &'a [Binding],
     roles: &'a BTreeMap<RoleKey, Vec<PolicyRule>>,
-) -> Vec<&'a PolicyRule> {
-    roles_of(account, namespace, bindings)
-        .filter_map(|key| roles.get(&key))
-        .flatten()
-        .collect()
+) -> Granted<'a> {
+    let roles = roles_of(account, namespace, bindings).filter_map(|key| roles.get(&key));
+    roles.flatten().collect()
 }
 
-/// True when every combination of verb, group, resource and name (or URL) of `asked` is allowed by some granted rule.
-///
-/// Wildcards in `asked` are literal: `*` is only covered by `*`.
-pub(crate) fn covers(granted: &[&PolicyRule], asked: &PolicyRule) -> bool {
-    let is_url = is_set(&asked.non_resource_urls);
-    asked.verbs.iter().all(|verb| {
-        if is_url {
-            return each(&asked.non_resource_urls).all(|url| {
-                granted
-                    .iter()
-                    .any(|rule| has(&rule.verbs, verb) && allows_url(rule, url))
-            });
+/// Combinations of verb, group, resource and name (or verb and URL) that a rule asks for; one that is named twice is one.
+pub(crate) fn combinations(rule: &PolicyRule) -> usize {
+    let lists = if is_set(&rule.non_resource_urls) {
+        vec![distinct(&rule.non_resource_urls)]
+    } else {
+        [&rule.api_groups, &rule.resources, &rule.resource_names]
+            .map(distinct)
+            .to_vec()
+    };
+    let verbs: BTreeSet<&String> = rule.verbs.iter().collect();
+    lists
+        .iter()
+        .fold(verbs.len(), |all, list| all.saturating_mul(list.len()))
+}
+
+/// Some of the granted rules: bit `n % 64` of word `n / 64` stands for the nth.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct RuleSet(Vec<u64>);
+
+impl RuleSet {
+    fn insert(&mut self, number: usize) {
+        let word = number / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
         }
-        each(&asked.api_groups).all(|group| {
-            each(&asked.resources).all(|resource| {
-                each(&asked.resource_names).all(|name| {
-                    granted
-                        .iter()
-                        .any(|rule| has(&rule.verbs, verb) && allows_resource(rule, group, resource, name))
-                })
-            })
-        })
+        if let Some(found) = self.0.get_mut(word) {
+            *found |= 1 << (number % 64);
+        }
+    }
+
+    fn add(&mut self, other: Option<&RuleSet>) {
+        let words = other.map(|other| other.0.as_slice()).unwrap_or_default();
+        self.0.resize(self.0.len().max(words.len()), 0);
+        for (own, more) in self.0.iter_mut().zip(words) {
+            *own |= more;
+        }
+    }
+
+    fn and(&self, other: &RuleSet) -> RuleSet {
+        RuleSet(self.0.iter().zip(&other.0).map(|(a, b)| a & b).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+}
+
+/// By what a list names: the rules that name it.
+#[derive(Debug, Default)]
+struct Named<'a>(BTreeMap<&'a str, RuleSet>);
+
+impl<'a> Named<'a> {
+    fn insert(&mut self, names: &'a [String], number: usize) {
+        for name in names {
+            self.0.entry(name).or_default().insert(number);
+        }
+    }
+
+    /// The rules that name one of these.
+    fn any<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> RuleSet {
+        let mut found = RuleSet::default();
+        for name in names {
+            found.add(self.0.get(name));
+        }
+        found
+    }
+}
+
+/// Granted rules, by what they name. What is asked for is looked up once for each value it names, and values that the same rules
+/// allow are one: whoever writes a ClusterServiceVersion chooses how many combinations it asks for, and whoever writes Roles how
+/// many rules there are to compare them with.
+#[derive(Debug, Default)]
+pub(crate) struct Granted<'a> {
+    all: RuleSet,
+    verbs: Named<'a>,
+    groups: Named<'a>,
+    resources: Named<'a>,
+    names: Named<'a>,
+    /// Those that limit no names.
+    any_name: RuleSet,
+    urls: Vec<(usize, &'a str)>,
+}
+
+impl<'a> FromIterator<&'a PolicyRule> for Granted<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a PolicyRule>>(rules: I) -> Self {
+        let mut granted = Granted::default();
+        for (number, rule) in rules.into_iter().enumerate() {
+            let names = rule.resource_names.as_deref().unwrap_or_default();
+            granted.all.insert(number);
+            granted.verbs.insert(&rule.verbs, number);
+            let lists = [
+                (&mut granted.groups, &rule.api_groups),
+                (&mut granted.resources, &rule.resources),
+            ];
+            for (named, list) in lists {
+                named.insert(list.as_deref().unwrap_or_default(), number);
+            }
+            granted.names.insert(names, number);
+            if names.is_empty() {
+                granted.any_name.insert(number);
+            }
+            let urls = rule.non_resource_urls.iter().flatten();
+            granted.urls.extend(urls.map(|url| (number, url.as_str())));
+        }
+        granted
+    }
+}
+
+impl Granted<'_> {
+    /// True when every combination of verb, group, resource and name (or URL) of `asked` is allowed by some granted rule.
+    ///
+    /// Wildcards in `asked` are literal: `*` is only covered by `*`.
+    pub(crate) fn covers(&self, asked: &PolicyRule) -> bool {
+        let verbs = asked.verbs.iter().map(|verb| self.verbs.any([ALL, verb]));
+        let mut lists: Vec<BTreeSet<RuleSet>> = vec![verbs.collect()];
+        if is_set(&asked.non_resource_urls) {
+            let urls = distinct(&asked.non_resource_urls).into_iter();
+            lists.push(urls.map(|url| self.allowing_url(url)).collect());
+        } else {
+            let groups = distinct(&asked.api_groups).into_iter();
+            lists.push(groups.map(|group| self.groups.any([ALL, group])).collect());
+            let resources = distinct(&asked.resources).into_iter();
+            lists.push(
+                resources
+                    .map(|resource| self.allowing_resource(resource))
+                    .collect(),
+            );
+            let names = distinct(&asked.resource_names).into_iter();
+            lists.push(names.map(|name| self.allowing_name(name)).collect());
+        }
+        each_choice_has_a_rule(&self.all, &lists)
+    }
+
+    fn allowing_resource(&self, resource: &str) -> RuleSet {
+        let mut allowing = self.resources.any([ALL, resource]);
+        if let Some((_, sub)) = resource.split_once('/') {
+            let any_with_same_subresource = format!("*/{sub}");
+            allowing.add(self.resources.0.get(any_with_same_subresource.as_str()));
+        }
+        allowing
+    }
+
+    fn allowing_name(&self, name: &str) -> RuleSet {
+        let mut allowing = self.names.any([name]);
+        allowing.add(Some(&self.any_name));
+        allowing
+    }
+
+    fn allowing_url(&self, url: &str) -> RuleSet {
+        let mut allowing = RuleSet::default();
+        for (number, granted) in &self.urls {
+            if allows_url(granted, url) {
+                allowing.insert(*number);
+            }
+        }
+        allowing
+    }
+}
+
+/// True when whatever is chosen, one set from each list, some rule is in all that are chosen.
+fn each_choice_has_a_rule(among: &RuleSet, lists: &[BTreeSet<RuleSet>]) -> bool {
+    let Some((first, rest)) = lists.split_first() else {
+        return !among.is_empty();
+    };
+    first.iter().all(|chosen| {
+        let both = among.and(chosen);
+        !both.is_empty() && each_choice_has_a_rule(&both, rest)
     })
 }
 
-fn allows_resource(rule: &PolicyRule, group: &str, resource: &str, name: &str) -> bool {
-    let groups = rule.api_groups.as_deref().unwrap_or_default();
-    let resources = rule.resources.as_deref().unwrap_or_default();
-    let names = rule.resource_names.as_deref().unwrap_or_default();
-    let any_with_same_subresource = resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
-    has(groups, group)
-        && (has(resources, resource)
-            || any_with_same_subresource.is_some_and(|wildcard| resources.contains(&wildcard)))
-        && (names.is_empty() || names.iter().any(|granted| granted == name))
-}
-
-fn allows_url(rule: &PolicyRule, url: &str) -> bool {
-    rule.non_resource_urls
-        .as_deref()
-        .unwrap_or_default()
-        .iter()
-        .any(|granted| {
-            granted == ALL
-                || granted == url
-                || granted
-                    .strip_suffix('*')
-                    .is_some_and(|prefix| url.starts_with(prefix))
-        })
+fn allows_url(granted: &str, url: &str) -> bool {
+    granted == ALL
+        || granted == url
+        || granted
+            .strip_suffix('*')
+            .is_some_and(|prefix| url.starts_with(prefix))
 }
 
 fn names(subject: &Subject, account: AccountName<'_>, binding_namespace: Option<&str>) -> bool {
@@ -158,19 +284,15 @@ fn names(subject: &Subject, account: AccountName<'_>, binding_namespace: Option<
     }
 }
 
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == ALL || item == wanted)
-}
-
 fn is_set(list: &Option<Vec<String>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
 }
 
-/// The values of a list; an empty list stands for one empty value.
-fn each(list: &Option<Vec<String>>) -> impl Iterator<Item = &str> {
+/// The values of a list, each once; an empty list stands for one empty value.
+fn distinct(list: &Option<Vec<String>>) -> BTreeSet<&str> {
     let values = list.as_deref().unwrap_or_default();
     let none = values.is_empty().then_some("");
-    values.iter().map(String::as_str).chain(none)
+    values.iter().map(String::as_str).chain(none).collect()
 }
 
 #[cfg(test)]
@@ -208,16 +330,53 @@ mod tests {
     #[track_caller]
     fn check(granted: &[PolicyRule], asked: &PolicyRule, expected: bool) {
         assert_eq!(
-            covers(&granted.iter().collect::<Vec<_>>(), asked),
+            granted.iter().collect::<Granted<'_>>().covers(asked),
             expected,
             "{granted:?} for {asked:?}"
         );
     }
 
     #[test]
+    fn values_that_are_named_twice_are_asked_for_once() {
+        let many = |value: &str| vec![value; 1000].join(",");
+        let repeated = rule(&many("get"), &many("core"), &many("pods"), &many("x"));
+        assert_eq!(combinations(&repeated), 1);
+        check(&[rule("get", "core", "pods", "")], &repeated, true);
+        assert_eq!(combinations(&rule("get,list", "core", "pods,secrets", "")), 4);
+        assert_eq!(combinations(&url("get,put", "/a,/b,/b")), 4);
+    }
+
+    #[test]
+    fn values_that_the_same_rules_allow_are_compared_once() {
+        let granted = [rule("*", "*", "pods", ""), rule("get", "core", "secrets", "a")];
+        let granted: Granted<'_> = granted.iter().collect();
+        let names: Vec<String> = (0..1000).map(|n| format!("pod-{n}")).collect();
+        let sets: BTreeSet<RuleSet> = names.iter().map(|name| granted.allowing_name(name)).collect();
+        assert_eq!(sets.len(), 1);
+        assert!(granted.covers(&rule("get", "core", "pods", &names.join(","))));
+        assert!(!granted.covers(&rule("get", "core", "pods,secrets", &names.join(","))));
+    }
+
+    #[test]
+    fn more_rules_than_a_word_has_bits_are_told_apart() {
+        let names: Vec<String> = (0..200).map(|n| format!("n{n}")).collect();
+        let granted: Vec<PolicyRule> = names
+            .iter()
+            .map(|name| rule("get", "core", "pods", name))
+            .collect();
+        check(&granted, &rule("get", "core", "pods", &names.join(",")), true);
+        check(&granted, &rule("get", "core", "pods", "n199,n200"), false);
+        let mixed = [granted, vec![rule("list", "core", "pods", "n0")]].concat();
+        check(&mixed, &rule("get,list", "core", "pods", "n0"), true);
+        // Its number and that of the rule for `list` differ by words alone.
+        check(&mixed, &rule("get,list", "core", "pods", "n8"), false);
+    }
+
+    #[test]
     fn the_group_of_an_api_limits_a_grant() {
         let granted = rule("get", "apps", "deployments", "");
-        let asked = |group: &str| covers(&[&granted], &rule("get", group, "deployments", ""));
+        let granted = Granted::from_iter([&granted]);
+        let asked = |group: &str| granted.covers(&rule("get", group, "deployments", ""));
         assert!(asked("apps"));
         assert!(!asked("extensions"));
         assert!(!asked("core"));

@@ -354,9 +354,11 @@ pub(crate) fn needs_grants(observed: &Observed, strategy: &Strategy, now: Timest
 /// True when neither its own RBAC nor what has been read of others' gives a ClusterServiceVersion all it asks for.
 fn lacks_rights(observed: &Observed, strategy: &Strategy) -> bool {
     strategy.roles.iter().any(|role| {
-        let by_others = |rule| proof::is_covered_by_others(observed, role.scope, &role.service_account, rule);
-        let is_given =
-            rbac::is_held(role, observed.namespace(), &observed.rbac) || role.rules.iter().all(by_others);
+        let by_others = || {
+            let granted = proof::granted_by_others(observed, role.scope, &role.service_account);
+            granted.is_some_and(|granted| role.rules.iter().all(|rule| granted.covers(rule)))
+        };
+        let is_given = rbac::is_held(role, observed.namespace(), &observed.rbac) || by_others();
         !is_given || !rbac::unproven(observed, role).is_empty()
     })
 }

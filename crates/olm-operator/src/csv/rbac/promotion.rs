@@ -51,7 +51,7 @@ pub(super) fn is_held_by(observed: &Observed, role: &WantedRole, cluster_roles: 
         .map(|role| ((None, role.name_any()), role.rules.clone().unwrap_or_default()))
         .collect();
     let granted = coverage::granted(account, None, &bindings, &roles);
-    role.rules.iter().all(|rule| coverage::covers(&granted, rule))
+    role.rules.iter().all(|rule| granted.covers(rule))
 }
 
 /// The writes that make the rights of a role hold everywhere.

@@ -12,7 +12,6 @@
 //! A counterpart in another namespace proves nothing beyond it, whoever the OperatorGroup lets write: its tenants can have made it,
 //! and what they made would outlive a change of the group's ServiceAccount.
 
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use olm_api::{
     condition::requirement,
     permission,
@@ -20,7 +19,7 @@ use olm_api::{
 };
 
 use crate::csv::{
-    coverage,
+    coverage::{self, Granted},
     observed::Observed,
     rbac::{objects, promotion},
     strategy::{Scope, WantedRole},
@@ -119,32 +118,30 @@ pub(crate) fn is_granted_by_others(
     wanted: &WantedRole,
     namespace: Option<&str>,
 ) -> bool {
-    observed.rbac.granted_by_others.is_some()
-        && wanted
-            .rules
-            .iter()
-            .all(|rule| is_covered(observed, namespace, &wanted.service_account, rule))
+    granted(observed, namespace, &wanted.service_account)
+        .is_some_and(|granted| wanted.rules.iter().all(|rule| granted.covers(rule)))
 }
 
-/// True when RBAC that was read from the API server allows `rule` to the account in the scope of a permission.
-pub(crate) fn is_covered_by_others(
-    observed: &Observed,
+/// What RBAC that was read from the API server gives the account in the scope of a permission; `None` when none was read.
+pub(crate) fn granted_by_others<'a>(
+    observed: &'a Observed,
     scope: Scope,
-    account: &str,
-    rule: &PolicyRule,
-) -> bool {
+    account: &'a str,
+) -> Option<Granted<'a>> {
     let namespace = (scope == Scope::Namespace).then(|| observed.namespace());
-    is_covered(observed, namespace, account, rule)
+    granted(observed, namespace, account)
 }
 
-fn is_covered(observed: &Observed, namespace: Option<&str>, account: &str, rule: &PolicyRule) -> bool {
-    let Some(grants) = &observed.rbac.granted_by_others else {
-        return false;
-    };
+fn granted<'a>(observed: &'a Observed, namespace: Option<&'a str>, account: &'a str) -> Option<Granted<'a>> {
+    let grants = observed.rbac.granted_by_others.as_ref()?;
     let account = coverage::AccountName {
         namespace: observed.namespace(),
         name: account,
     };
-    let granted = coverage::granted(account, namespace, &grants.bindings, &grants.roles);
-    coverage::covers(&granted, rule)
+    Some(coverage::granted(
+        account,
+        namespace,
+        &grants.bindings,
+        &grants.roles,
+    ))
 }

@@ -477,7 +477,7 @@ fn a_cluster_permission_is_covered_by_bindings_of_the_cluster_only() {
     ] {
         observed.rbac.granted_by_others = Some(grants(namespace));
         assert_eq!(
-            proof::is_covered_by_others(&observed, scope, "demo", &rule),
+            proof::granted_by_others(&observed, scope, "demo").is_some_and(|granted| granted.covers(&rule)),
             covered,
             "{namespace:?} {scope:?}"
         );

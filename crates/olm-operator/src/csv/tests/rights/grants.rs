@@ -1,6 +1,7 @@
 //! What proves that somebody granted rights, and how long it does.
 
 use super::*;
+use crate::test_env::service_account;
 
 /// The annotation and the finalizer come along when somebody applies what another namespace shows.
 #[test]
@@ -173,4 +174,43 @@ fn csvs_of_one_name_in_two_global_groups_do_not_share_a_cluster_role() {
     let writes = env.writes.len();
     env.settle_for(10);
     assert_eq!(env.writes.len(), writes, "they are at rest");
+}
+
+/// What everybody may, asked for again and again, by one who may do nothing else; and as much as a CSV can hold of it.
+#[test]
+fn one_who_asks_for_everything_often_holds_up_nobody() {
+    let asking = |name: &str, value: &dyn Fn(usize) -> String, count: usize| {
+        let values: Vec<String> = (0..count).map(value).collect();
+        let rule =
+            json!({"verbs": values, "apiGroups": values, "resources": values, "resourceNames": values});
+        let mut csv = csv(name, "");
+        csv["spec"]["customresourcedefinitions"] = json!({});
+        csv["spec"]["install"]["spec"] = json!({"deployments": [],
+            "clusterPermissions": [{"serviceAccountName": "default", "rules": [rule]}]});
+        csv
+    };
+    let everybody = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    let mut wide = by_hand_for_everybody(everybody);
+    let mut env = prepared_for(&["ns"]).with(service_account("default"));
+    put_all(&mut env, wide.drain(..));
+    env.put(asking("repeated", &|_| "same".to_owned(), 1000));
+    env.put(asking("endless", &|number| format!("n{number}"), 1000));
+    env.put(csv("a", ""));
+    env.settle_for(20);
+    succeeded(&env, "a");
+    succeeded(&env, "repeated");
+    assert_eq!(
+        env.status("endless"),
+        "Failed InvalidInstallStrategy: install strategy invalid: permissions ask for 1000000000000 combinations of verbs, groups, \
+         resources and names; at most 200000 are compared with what is granted"
+    );
+}
+
+fn by_hand_for_everybody(rules: Value) -> Vec<Value> {
+    let mut objects = labelled("", "everybody", rules, &[]).to_vec();
+    for object in &mut objects {
+        object["metadata"]["labels"] = json!({});
+    }
+    objects[1]["subjects"] = json!([{"kind": "Group", "name": "system:authenticated"}]);
+    objects
 }
