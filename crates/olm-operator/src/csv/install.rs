@@ -108,6 +108,9 @@ pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProb
 /// The first Deployment of the strategy that belongs to another ClusterServiceVersion of the namespace, and that one's name; those of
 /// the replacement chain hand theirs over. Applied over it, the two would take it from each other for ever.
 pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
+    if observed.inherited.is_empty() {
+        return None;
+    }
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
     observed.inherited.iter().find_map(|(name, live)| {
         let owner = owner::labelled(&live.metadata)?;

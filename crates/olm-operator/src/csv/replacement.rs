@@ -3,7 +3,7 @@
 //! Every walk ends even when `replaces` fields form a cycle, and a ClusterServiceVersion that names itself replaces
 //! nothing (`docs/reference/lifecycle.md`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
@@ -45,10 +45,12 @@ pub(crate) fn previous<'a>(
 
 /// The one that replaces `name`: of several the one that has succeeded, else the newest, else the first by name.
 pub(crate) fn next<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
-    siblings
-        .iter()
-        .filter(|sibling| sibling.name != name && sibling.replaces.as_deref() == Some(name))
-        .min_by(|a, b| preference(a).cmp(&preference(b)))
+    let follows = |sibling: &&Sibling| sibling.name != name && sibling.replaces.as_deref() == Some(name);
+    preferred(siblings.iter().filter(follows))
+}
+
+fn preferred<'a>(following: impl Iterator<Item = &'a Sibling>) -> Option<&'a Sibling> {
+    following.min_by(|a, b| preference(a).cmp(&preference(b)))
 }
 
 fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
@@ -63,15 +65,65 @@ fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<Timestamp>>,
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cycle(pub String);
 
+/// The siblings by what a walk asks for. Whoever makes ClusterServiceVersions chooses how long a chain is, and in which order: each
+/// sibling is looked at once, whatever the walk.
+struct Index<'a> {
+    by_name: BTreeMap<&'a str, &'a Sibling>,
+    /// By the name that they replace.
+    following: BTreeMap<&'a str, Vec<&'a Sibling>>,
+}
+
+impl<'a> Index<'a> {
+    fn of(siblings: impl IntoIterator<Item = &'a Sibling>) -> Self {
+        let mut index = Index {
+            by_name: BTreeMap::new(),
+            following: BTreeMap::new(),
+        };
+        for sibling in siblings {
+            index.by_name.insert(&sibling.name, sibling);
+            let replaces = sibling.replaces.as_deref();
+            if let Some(replaces) = replaces.filter(|replaces| *replaces != sibling.name) {
+                index.following.entry(replaces).or_default().push(sibling);
+            }
+        }
+        index
+    }
+
+    /// All that replace this one.
+    fn following(&self, name: &str) -> &[&'a Sibling] {
+        self.following.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn next(&self, name: &str) -> Option<&'a Sibling> {
+        preferred(self.following(name).iter().copied())
+    }
+
+    fn ancestors(&self, name: &str, replaces: Option<&str>) -> BTreeSet<&'a str> {
+        let mut found = BTreeSet::new();
+        let mut at = replaces;
+        while let Some(sibling) = at.and_then(|at| self.by_name.get(at)) {
+            if sibling.name == name || !found.insert(sibling.name.as_str()) {
+                break;
+            }
+            at = sibling.replaces.as_deref();
+        }
+        found
+    }
+}
+
 /// The last one of the chain that begins with the replacement of `name`.
 ///
 /// # Errors
 /// When a name is met twice.
-pub(crate) fn last<'a>(name: &str, siblings: &'a [Sibling]) -> Result<Option<&'a Sibling>, Cycle> {
+pub(crate) fn last<'a>(
+    name: &str,
+    siblings: impl IntoIterator<Item = &'a Sibling>,
+) -> Result<Option<&'a Sibling>, Cycle> {
+    let index = Index::of(siblings);
     let mut seen = BTreeSet::from([name]);
     let mut found = None;
     let mut at = name;
-    while let Some(following) = next(at, siblings) {
+    while let Some(following) = index.next(at) {
         if !seen.insert(&following.name) {
             return Err(Cycle(following.name.clone()));
         }
@@ -82,10 +134,14 @@ pub(crate) fn last<'a>(name: &str, siblings: &'a [Sibling]) -> Result<Option<&'a
 }
 
 /// The first one of the chain behind `name` that has succeeded.
-pub(crate) fn succeeded<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
+pub(crate) fn succeeded<'a>(
+    name: &str,
+    siblings: impl IntoIterator<Item = &'a Sibling>,
+) -> Option<&'a Sibling> {
+    let index = Index::of(siblings);
     let mut seen = BTreeSet::from([name]);
     let mut at = name;
-    while let Some(following) = next(at, siblings).filter(|following| seen.insert(&following.name)) {
+    while let Some(following) = index.next(at).filter(|following| seen.insert(&following.name)) {
         if following.is_succeeded() {
             return Some(following);
         }
@@ -97,43 +153,30 @@ pub(crate) fn succeeded<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a S
 /// Names of everything this one replaces, directly or through others; without itself.
 pub(crate) fn ancestors<'a>(
     name: &str,
-    replaces: Option<&'a str>,
-    siblings: &'a [Sibling],
+    replaces: Option<&str>,
+    siblings: impl IntoIterator<Item = &'a Sibling>,
 ) -> BTreeSet<&'a str> {
-    let mut found = BTreeSet::new();
-    let mut at = replaces;
-    while let Some(sibling) = at.and_then(|at| siblings.iter().find(|sibling| sibling.name == at)) {
-        if sibling.name == name || !found.insert(sibling.name.as_str()) {
-            break;
-        }
-        at = sibling.replaces.as_deref();
-    }
-    found
+    Index::of(siblings).ancestors(name, replaces)
 }
 
 /// Names of the whole chain: this one, what it replaces and what replaces it, directly or through others.
 pub(crate) fn chain<'a>(
     name: &'a str,
-    replaces: Option<&'a str>,
-    siblings: &'a [Sibling],
+    replaces: Option<&str>,
+    siblings: impl IntoIterator<Item = &'a Sibling>,
 ) -> BTreeSet<&'a str> {
-    let mut chain = ancestors(name, replaces, siblings);
+    let index = Index::of(siblings);
+    let mut chain = index.ancestors(name, replaces);
     chain.insert(name);
-    loop {
-        let before = chain.len();
-        for sibling in siblings {
-            if sibling
-                .replaces
-                .as_deref()
-                .is_some_and(|replaced| chain.contains(replaced))
-            {
-                chain.insert(&sibling.name);
+    let mut pending: Vec<&str> = chain.iter().copied().collect();
+    while let Some(replaced) = pending.pop() {
+        for sibling in index.following(replaced) {
+            if chain.insert(&sibling.name) {
+                pending.push(&sibling.name);
             }
         }
-        if chain.len() == before {
-            return chain;
-        }
     }
+    chain
 }
 
 #[cfg(test)]
@@ -219,6 +262,38 @@ mod tests {
         assert_eq!(ancestors("a", Some("c"), &circle), BTreeSet::from(["b", "c"]));
         assert_eq!(chain("a", Some("c"), &circle), BTreeSet::from(["a", "b", "c"]));
         assert_eq!(chain("x", Some("x"), &circle), BTreeSet::from(["x"]));
+    }
+
+    #[test]
+    fn a_walk_leaves_out_who_replaces_itself() {
+        let siblings = [sibling("b", "a"), sibling("b", "b")];
+        assert_eq!(
+            last("a", &siblings[..1]).unwrap().map(|s| s.name.as_str()),
+            Some("b")
+        );
+        assert_eq!(last("b", &siblings[1..]), Ok(None));
+        assert_eq!(succeeded("b", &siblings[1..]), None);
+    }
+
+    /// In the order of their names, the worst there is: none finds what it replaces before it.
+    #[test]
+    fn a_walk_looks_at_each_sibling_once_however_long_the_chain_is() {
+        let name = |number: usize| format!("c{number:05}");
+        for length in [500, 5000] {
+            let siblings: Vec<Sibling> = (0..length)
+                .map(|number| sibling(&name(number), &name(number + 1)))
+                .collect();
+            let (first, last_name) = (name(length), name(0));
+            let looked = std::cell::Cell::new(0);
+            let each = || siblings.iter().inspect(|_| looked.set(looked.get() + 1));
+            let is_last = |found: Option<&Sibling>| found.is_some_and(|found| found.name == last_name);
+            assert_eq!(chain(&first, None, each()).len(), length + 1);
+            assert_eq!(chain(&last_name, Some(&name(1)), each()).len(), length);
+            assert_eq!(ancestors("x", Some(&last_name), each()).len(), length);
+            assert!(last(&first, each()).is_ok_and(is_last));
+            assert_eq!(succeeded(&first, each()), None);
+            assert_eq!(looked.get(), 5 * length);
+        }
     }
 
     #[test]

@@ -65,6 +65,9 @@ pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strate
 /// Whoever owns it has it; while there is none, whoever installs or runs already.
 pub(crate) fn taken(observed: &Observed) -> Option<String> {
     let serving = &observed.serving;
+    if serving.endpoints.is_empty() {
+        return None;
+    }
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
     let rivals: Vec<&Sibling> = observed
         .siblings
