@@ -55,6 +55,7 @@ pub(crate) fn status(
         then,
         stage,
         grants,
+        applied,
         requirements,
         refused_since,
     } = verdict;
@@ -94,7 +95,7 @@ pub(crate) fn status(
                 held_up_by = held_up::cause(told).map(str::to_owned);
             }
         }
-    } else if let Some(undone) = undone(observed, stage, outcomes) {
+    } else if let Some(undone) = undone(observed, stage, &applied, outcomes) {
         transitions.push(undone);
         requeue = Requeue::After {
             delay: POLICY_INTERVAL,
@@ -161,13 +162,13 @@ pub(crate) fn unobserved(csv: &ClusterServiceVersion, error: &ObserveError) -> O
 
 /// A component that the API server took and that is not what was applied: somebody changes it on the way in. Installing
 /// it once more would end the same way, and moving on would come back here at once.
-fn undone(observed: &Observed, stage: Stage, outcomes: &Outcomes) -> Option<Transition> {
+fn undone(observed: &Observed, stage: Stage, applied: &[usize], outcomes: &Outcomes) -> Option<Transition> {
     if stage != Stage::Install {
         return None;
     }
     let wanted = install::wanted(observed);
     let components = serving::components(observed);
-    let stored = outcomes.iter().filter_map(|outcome| match outcome {
+    let stored = applied.iter().filter_map(|index| match outcomes.get(*index) {
         Outcome::Done(object) if object.pointer("/metadata/deletionTimestamp").is_none() => Some(object),
         _ => None,
     });

@@ -188,6 +188,9 @@ pub(crate) struct Verdict {
     pub(crate) stage: Stage,
     /// Where the first of the writes, one by one, grant rights.
     pub(crate) grants: Vec<Place>,
+    /// Which of the writes apply an object whole, by their place in the plan: what comes of one is to be what was wanted. A patch
+    /// only prepares that.
+    pub(crate) applied: Vec<usize>,
     /// The requirements as they are, if they were looked at.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
     /// When writes began to be refused, if those of the round before were.
@@ -250,6 +253,11 @@ impl Walk {
 
     /// What the last step writes, and what is told of all of them.
     fn end(self, last: PhaseStep) -> (Plan, Verdict) {
+        let applied = last.actions.iter().enumerate();
+        let applied = applied
+            .filter(|(_, action)| is_apply(action))
+            .map(|(index, _)| index);
+        let applied = applied.collect();
         let plan = Plan {
             actions: last.actions,
             independent: last.grants.len(),
@@ -261,9 +269,14 @@ impl Walk {
             transitions: self.transitions,
             stage: last.stage,
             grants: last.grants,
+            applied,
             requirements: self.requirements,
             refused_since: None,
         };
         (plan, verdict)
     }
+}
+
+fn is_apply(action: &Action) -> bool {
+    matches!(action, Action::Apply { .. } | Action::ApplySecret { .. })
 }

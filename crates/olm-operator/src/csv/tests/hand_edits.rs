@@ -267,6 +267,28 @@ fn what_patches_own_goes_with_the_version_that_had_it() {
     env.settle_for(10);
     succeeded(&env, "a");
     assert_eq!(names(&env).len(), 2, "{:?}", names(&env));
+    never_failed(&env);
+}
+
+/// What is taken back is applied right after, and is judged by what that comes to.
+#[test]
+fn an_edit_of_what_olm_sets_besides_the_spec_is_put_back_without_a_failure() {
+    let mut env = installed();
+    let mut containers = deployment(&env)["spec"]["template"]["spec"]["containers"].clone();
+    containers[0]["image"] = json!("example.com/another:1");
+    let annotations = json!({"olm.operatorNamespace": "elsewhere"});
+    let template = json!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}});
+    edit(&mut env, "kubectl-edit", json!({"template": template}));
+    let template = &deployment(&env)["spec"]["template"];
+    assert_eq!(template["spec"]["containers"][0]["image"], "demo:1");
+    assert_eq!(template["metadata"]["annotations"]["olm.operatorNamespace"], "ns");
+    never_failed(&env);
+}
+
+#[track_caller]
+fn never_failed(env: &TestEnv) {
+    let failed: Vec<&String> = env.log.iter().filter(|line| line.contains("Failed")).collect();
+    assert!(!env.log.is_empty() && failed.is_empty(), "{:#?}", env.log);
 }
 
 #[test]

@@ -228,6 +228,7 @@ fn a_deployment_that_a_policy_changes_is_applied_again_after_a_minute() {
     stored["metadata"]["labels"]["olm.deployment-spec-hash"] = "another".into();
     let verdict = Verdict {
         stage: Stage::Install,
+        applied: vec![0],
         ..Verdict::default()
     };
     let outcomes = outcomes_for_tests(vec![Outcome::Done(Arc::new(stored))]);

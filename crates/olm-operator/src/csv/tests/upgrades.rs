@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{installed, prepared, succeeded};
-use crate::test_env::{TestEnv, csv, csv_key, deployment};
+use crate::test_env::{TestEnv, csv, csv_key, csv_with_webhooks, deployment};
 
 fn condition_of(env: &mut TestEnv, name: &str, upgradeable: &str) {
     let report = json!({"spec": {"conditions": [{"type": "Upgradeable", "status": upgradeable, "reason": "R",
@@ -408,4 +408,28 @@ fn an_account_shared_through_an_upgrade_has_both_owners_and_satisfies_both() {
     assert_eq!(owners, ["a", "b"]);
     let rows = &env.get("ClusterServiceVersion", "ns", "b").unwrap()["status"]["requirementStatus"];
     assert_eq!(rows.as_array().unwrap().last().unwrap()["status"], "Present");
+}
+
+/// The patch that takes the port off says nothing of who owns the Service; the apply after it does.
+#[test]
+fn a_port_that_the_new_version_has_no_more_goes_without_a_failure() {
+    let mut old = csv_with_webhooks("a", "");
+    old["spec"]["webhookdefinitions"][1]["containerPort"] = json!(444);
+    let mut env = prepared().with(old);
+    env.settle_for(5);
+    succeeded(&env, "a");
+    let ports = |env: &TestEnv| {
+        let service = env.get("Service", "ns", "demo-service").unwrap();
+        service["spec"]["ports"].as_array().map(Vec::len)
+    };
+    assert_eq!(ports(&env), Some(2));
+    env.log.clear();
+    let mut new = csv_with_webhooks("b", "a");
+    new["spec"]["webhookdefinitions"].as_array_mut().unwrap().pop();
+    env.put(new);
+    env.settle_for(20);
+    assert_eq!((env.status("a").as_str(), ports(&env)), ("gone", Some(1)));
+    succeeded(&env, "b");
+    let failed = env.log.iter().any(|line| line.contains("Failed"));
+    assert!(!failed, "{:#?}", env.log);
 }
