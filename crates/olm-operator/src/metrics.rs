@@ -8,6 +8,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use go_compat::semver::Version;
 use kube::ResourceExt;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::metrics::Metrics;
@@ -18,6 +19,8 @@ const SECONDS_OF_A_DAY: i64 = 24 * 60 * 60;
 
 /// What a ClusterServiceVersion without a version is said to have.
 const NO_VERSION: &str = "0.0.0";
+/// Bytes of a version that is told; what is longer, or no version at all, is anybody's text.
+const MAX_VERSION_BYTES: usize = 63;
 
 /// Adds the metrics of `csvs`, in which there are no copies.
 pub(crate) fn register(metrics: &Metrics, csvs: &Store<ClusterServiceVersion>) {
@@ -97,7 +100,8 @@ fn certificate_days_left(csv: &Arc<ClusterServiceVersion>, now: Timestamp) -> Op
 }
 
 fn identity(csv: &ClusterServiceVersion) -> [String; 3] {
-    let version = csv.spec.version.as_deref().filter(|version| !version.is_empty());
+    let version = csv.spec.version.as_deref();
+    let version = version.filter(|text| text.len() <= MAX_VERSION_BYTES && Version::parse(text).is_ok());
     [
         csv.namespace().unwrap_or_default(),
         csv.name_any(),

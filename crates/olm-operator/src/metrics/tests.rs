@@ -55,6 +55,39 @@ fn met_004_006_007_what_is_installed_and_what_is_not_is_told_apart() {
     "#);
 }
 
+/// `spec.version` is any text to the API server.
+#[test]
+fn a_version_is_told_when_it_is_one_and_short() {
+    for (version, told) in [
+        ("1.2.3-rc.1+build", "1.2.3-rc.1+build"),
+        ("", "0.0.0"),
+        ("the newest", "0.0.0"),
+        (
+            &format!("1.2.3-{}", "x".repeat(57)),
+            &format!("1.2.3-{}", "x".repeat(57)),
+        ),
+        (&format!("1.2.3-{}", "x".repeat(58)), "0.0.0"),
+    ] {
+        let mut csv = csv("a", "");
+        csv["spec"]["version"] = json!(version);
+        csv["status"] = json!({"phase": "Pending"});
+        let ([_, _, found, ..], _) = abnormal(&Arc::new(decode(csv))).unwrap();
+        assert_eq!(found, told, "{version}");
+    }
+}
+
+#[test]
+fn a_version_of_a_megabyte_makes_no_page_of_a_megabyte() {
+    let mut long = csv("a", "");
+    long["spec"]["version"] = json!("1".repeat(1 << 20));
+    let mut env = TestEnv::new().with(group("ns", "og", &["ns"])).with(long);
+    env.settle_for(5);
+    let told = env.metrics("csv_");
+    assert!(told.len() >= 4, "{told:?}");
+    let bytes: usize = told.iter().map(String::len).sum();
+    assert!(bytes < 10_000, "{bytes}");
+}
+
 #[test]
 fn days_until_certificates_end_are_told() {
     let mut env = TestEnv::new()
