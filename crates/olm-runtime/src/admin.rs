@@ -2,9 +2,9 @@
 //!
 //! `/healthz` answers 200 as long as the process schedules work; `/readyz` answers 503 and names the
 //! stores whose initial list is missing until all are there (upstream's `/healthz` answers 200 even
-//! when nothing ever started). `/metrics` tells what the process counted, see [`crate::metrics`].
+//! when nothing ever started). `/metrics` tells what the process counted, see [`crate::metrics`]; the text is at most a second old.
 
-use std::{collections::VecDeque, future::Future, io, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -12,7 +12,10 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::{metrics::Metrics, store::StoreSetHandle};
+use crate::{
+    metrics::{Metrics, Page},
+    store::StoreSetHandle,
+};
 
 /// The request line and headers of a probe or a scrape fit in this.
 const REQUEST_LIMIT: usize = 4096;
@@ -42,6 +45,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = io::Result<S>>,
 {
+    let page = Arc::<Page>::default();
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let stream = match accept().await {
@@ -58,16 +62,20 @@ where
         {
             oldest.abort();
         }
-        let stores = stores.clone();
+        let (stores, page) = (stores.clone(), Arc::clone(&page));
         let task = tokio::spawn(async move {
-            let answered = tokio::time::timeout(PATIENCE, answer(stream, &stores)).await;
+            let answered = tokio::time::timeout(PATIENCE, answer(stream, &stores, &page)).await;
             tracing::trace!(?answered, "health request");
         });
         open.push_back(task.abort_handle());
     }
 }
 
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, stores: &StoreSetHandle) -> io::Result<()> {
+async fn answer(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    stores: &StoreSetHandle,
+    page: &Page,
+) -> io::Result<()> {
     let mut request = Vec::with_capacity(512);
     while !request.windows(4).any(|window| window == b"\r\n\r\n") {
         let mut chunk = [0; 512];
@@ -78,32 +86,34 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, stores: &StoreS
         request.extend_from_slice(&chunk[..count]);
     }
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let answer = respond(
-        &String::from_utf8_lossy(line),
-        &stores.missing(),
-        stores.metrics(),
-    );
-    stream.write_all(answer.as_bytes()).await?;
+    let line = String::from_utf8_lossy(line);
+    let (head, body) = respond(&line, &stores.missing(), stores.metrics(), page);
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await
 }
 
-/// The whole answer to a request line.
-fn respond(request_line: &str, missing: &[&str], metrics: &Metrics) -> String {
-    let (code, media_type, body) = content(request_line, missing, metrics);
+/// The answer to a request line: its head, and what is behind that.
+fn respond(request_line: &str, missing: &[&str], metrics: &Metrics, page: &Page) -> (String, Arc<str>) {
+    let (code, media_type, mut body) = content(request_line, missing, metrics, page);
     let length = body.len();
     // Whoever asks for the head gets it as it would be, and nothing behind it.
-    let body = if request_line.starts_with("HEAD ") {
-        ""
-    } else {
-        &body
-    };
-    format!(
-        "HTTP/1.1 {code}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
+    if request_line.starts_with("HEAD ") {
+        body = "".into();
+    }
+    let head = format!(
+        "HTTP/1.1 {code}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    (head, body)
 }
 
 /// Status, media type and body for a request line.
-fn content(request_line: &str, missing: &[&str], metrics: &Metrics) -> (&'static str, &'static str, String) {
+fn content(
+    request_line: &str,
+    missing: &[&str],
+    metrics: &Metrics,
+    page: &Page,
+) -> (&'static str, &'static str, Arc<str>) {
     const TEXT: &str = "text/plain; charset=utf-8";
     let mut words = request_line.split(' ');
     let method = words.next().unwrap_or_default();
@@ -114,22 +124,22 @@ fn content(request_line: &str, missing: &[&str], metrics: &Metrics) -> (&'static
         .next()
         .unwrap_or_default();
     match (method, path) {
-        ("GET" | "HEAD", "/healthz" | "/livez") => ("200 OK", TEXT, "ok\n".to_owned()),
-        ("GET" | "HEAD", "/readyz") if missing.is_empty() => ("200 OK", TEXT, "ok\n".to_owned()),
+        ("GET" | "HEAD", "/healthz" | "/livez") => ("200 OK", TEXT, "ok\n".into()),
+        ("GET" | "HEAD", "/readyz") if missing.is_empty() => ("200 OK", TEXT, "ok\n".into()),
         ("GET" | "HEAD", "/readyz") => {
             let text = format!("waiting for the first list of: {}\n", missing.join(", "));
-            ("503 Service Unavailable", TEXT, text)
+            ("503 Service Unavailable", TEXT, text.into())
         }
-        ("GET" | "HEAD", "/metrics") => match metrics.text() {
+        ("GET" | "HEAD", "/metrics") => match page.text(metrics) {
             Ok(text) => ("200 OK", Metrics::MEDIA_TYPE, text),
-            Err(error) => ("500 Internal Server Error", TEXT, format!("{error}\n")),
+            Err(error) => ("500 Internal Server Error", TEXT, format!("{error}\n").into()),
         },
         ("GET" | "HEAD", _) => (
             "404 Not Found",
             TEXT,
-            "try /healthz, /readyz or /metrics\n".to_owned(),
+            "try /healthz, /readyz or /metrics\n".into(),
         ),
-        _ => ("405 Method Not Allowed", TEXT, "only GET\n".to_owned()),
+        _ => ("405 Method Not Allowed", TEXT, "only GET\n".into()),
     }
 }
 
@@ -140,7 +150,7 @@ mod tests {
     #[test]
     fn readiness_names_what_is_missing() {
         let of = |request_line: &str, missing: &[&str]| {
-            let (code, _, body) = content(request_line, missing, &Metrics::default());
+            let (code, _, body) = content(request_line, missing, &Metrics::default(), &Page::default());
             (code, body)
         };
         assert_eq!(of("GET /healthz HTTP/1.1", &["pods."]).0, "200 OK");
@@ -159,30 +169,32 @@ mod tests {
     fn metrics_are_told_as_prometheus_reads_them() {
         let metrics = Metrics::registered().unwrap();
         metrics.requested("200", "GET");
-        let answer = respond("GET /metrics HTTP/1.1", &["pods."], &metrics);
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let (head, body) = respond("GET /metrics HTTP/1.1", &["pods."], &metrics, &Page::default());
         assert!(
             head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"),
             "{head}"
         );
-        assert_eq!(body, metrics.text().unwrap());
+        assert_eq!(*body, *metrics.text().unwrap());
         assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
     }
 
     #[test]
     fn who_asks_for_the_head_gets_no_body() {
         for path in ["/healthz", "/readyz", "/metrics", "/nowhere"] {
-            let whole = respond(&format!("GET {path} HTTP/1.1"), &["pods."], &Metrics::default());
-            let head = respond(&format!("HEAD {path} HTTP/1.1"), &["pods."], &Metrics::default());
-            let (expected, _) = whole.split_once("\r\n\r\n").unwrap();
-            assert_eq!(head, format!("{expected}\r\n\r\n"), "{path}");
+            let of = |method: &str| {
+                let line = format!("{method} {path} HTTP/1.1");
+                respond(&line, &["pods."], &Metrics::default(), &Page::default())
+            };
+            assert_eq!(of("HEAD"), (of("GET").0, "".into()), "{path}");
         }
     }
 
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Mutex};
 
-    use tokio::io::DuplexStream;
+    use tokio::{io::DuplexStream, task::JoinSet};
+
+    use crate::store::StoreSet;
 
     type Accepted = futures::future::BoxFuture<'static, io::Result<DuplexStream>>;
 
@@ -210,7 +222,12 @@ mod tests {
     }
 
     async fn ask(client: &mut DuplexStream) -> String {
-        client.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").await.unwrap();
+        ask_for("/healthz", client).await
+    }
+
+    async fn ask_for(path: &str, client: &mut DuplexStream) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         client.read_to_string(&mut text).await.unwrap();
         text
@@ -224,6 +241,29 @@ mod tests {
         let mut client = clients.lock().unwrap().pop().unwrap();
         assert!(ask(&mut client).await.starts_with("HTTP/1.1 200 OK"));
         assert!(!serving.is_finished());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_metrics_are_made_once_a_second_however_many_ask() {
+        let metrics = Metrics::registered().unwrap();
+        let made = Arc::new(AtomicUsize::new(0));
+        let making = Arc::clone(&made);
+        metrics.gauges("made", "How often", [], move || {
+            let times = making.fetch_add(1, Ordering::SeqCst) + 1;
+            vec![([], i64::try_from(times).unwrap())]
+        });
+        let stores = StoreSet::new().with_metrics(metrics).start(&mut JoinSet::new());
+        let (accept, clients) = listener(&[], CONNECTIONS);
+        tokio::spawn(async move { answer_all(accept, &stores).await });
+        tokio::task::yield_now().await;
+        let mut all = std::mem::take(&mut *clients.lock().unwrap());
+        let mut late = all.split_off(CONNECTIONS - 1);
+        let answers =
+            futures::future::join_all(all.iter_mut().map(|client| ask_for("/metrics", client))).await;
+        assert!(answers.iter().all(|answer| answer.contains("\nmade 1\n")));
+        assert_eq!((answers.len(), made.load(Ordering::SeqCst)), (CONNECTIONS - 1, 1));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(ask_for("/metrics", &mut late[0]).await.contains("\nmade 2\n"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 //! fit; the others begin with `olm_`. `docs/reference/metrics.md` lists them.
 
 mod handles;
+mod page;
 mod read;
 mod summary;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use prometheus::{
 };
 
 pub use self::handles::{Counter, Counters, Durations};
+pub(crate) use self::page::Page;
 use self::read::{Figure, ReadFigures, Samples};
 pub use self::summary::Summary;
 

@@ -54,6 +54,14 @@ pub(super) enum Figure {
     Counter,
 }
 
+/// Bytes of a label's value: as long as a name can be. What stands in a spec can be as long as an object.
+const MAX_VALUE_BYTES: usize = 253;
+
+/// The beginning of a value that is too long to be told.
+fn cut(value: &str) -> &str {
+    &value[..value.floor_char_boundary(MAX_VALUE_BYTES)]
+}
+
 /// Figures whose series are made when the metrics are read.
 pub(super) struct ReadFigures<R> {
     figure: Figure,
@@ -94,7 +102,7 @@ where
         let figures = (self.read)();
         let figures = figures
             .iter()
-            .map(|(values, figure)| (values.each_ref().map(String::as_str), *figure));
+            .map(|(values, figure)| (values.each_ref().map(|value| cut(value)), *figure));
         match self.figure {
             Figure::Gauge => {
                 let Ok(gauges) = IntGaugeVec::new(self.options.clone(), &labels) else {
