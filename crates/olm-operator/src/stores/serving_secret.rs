@@ -1,6 +1,7 @@
-//! A Secret with a serving certificate, without its private key: that is never decoded, let alone kept.
+//! A Secret with a serving certificate, without its private key: that is never decoded, let alone kept. Whether it is still the one that
+//! came with the certificate, the API server's `managedFields` say.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use k8s_openapi::{ByteString, NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
@@ -17,6 +18,9 @@ pub(crate) struct ServingSecret {
     /// Certificates; empty once a Secret is pruned that holds none of ours.
     #[serde(default)]
     data: Certificates,
+    /// Whoever set the certificate did not set the private key that is there, if there is one.
+    #[serde(skip)]
+    is_key_changed: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -44,13 +48,20 @@ impl From<Option<ByteString>> for Pem {
 impl ServingSecret {
     /// Drops what nobody reads.
     pub(crate) fn prune(&mut self) {
+        self.is_key_changed = is_key_changed(&self.metadata);
         component::keep_labels(&mut self.metadata);
         if let Some(annotations) = &mut self.metadata.annotations {
             annotations.retain(|key, _| key == labels::CA_HASH);
         }
         if self.ca_hash().is_none() {
             self.data = Certificates::default();
+            self.is_key_changed = false;
         }
+    }
+
+    /// True when the private key was changed or taken away since the certificate was set.
+    pub(crate) fn is_key_changed(&self) -> bool {
+        self.is_key_changed
     }
 
     /// Hash of its CA, as it says; `None` when it is no Secret of a serving certificate.
@@ -68,6 +79,21 @@ impl ServingSecret {
     pub(crate) fn certificate(&self) -> &str {
         &self.data.certificate.0
     }
+}
+
+/// The API server takes a field from who set it as soon as somebody else gives it another value or removes it. Nothing is known where
+/// nobody set the certificate. What a webhook makes of our own write is of our name, too.
+fn is_key_changed(metadata: &ObjectMeta) -> bool {
+    let mut set: BTreeMap<Option<&str>, [bool; 2]> = BTreeMap::new();
+    for entry in metadata.managed_fields.iter().flatten() {
+        let data = entry.fields_v1.as_ref().and_then(|fields| fields.0.get("f:data"));
+        let by_manager = set.entry(entry.manager.as_deref()).or_default();
+        for (is_set, field) in by_manager.iter_mut().zip(["f:tls.crt", "f:tls.key"]) {
+            *is_set |= data.is_some_and(|data| data.get(field).is_some());
+        }
+    }
+    let mut setters = set.values().filter(|[certificate, _]| *certificate).peekable();
+    setters.peek().is_some() && !setters.any(|[_, key]| *key)
 }
 
 impl Resource for ServingSecret {
@@ -126,6 +152,49 @@ mod tests {
         assert!(!text.contains("the key") && !text.contains("other"), "{text}");
         let other = secret(json!({}));
         assert_eq!((other.ca(), other.certificate()), ("", ""));
+    }
+
+    #[test]
+    fn a_key_is_changed_when_who_set_the_certificate_did_not_set_it() {
+        let entry = |manager: &str, operation: &str, fields: &[&str]| {
+            let data: serde_json::Map<_, _> = fields
+                .iter()
+                .map(|name| (format!("f:{name}"), json!({})))
+                .collect();
+            json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": data}})
+        };
+        let (crt, key) = ("tls.crt", "tls.key");
+        let pair = entry("olm-operator/csv", "Apply", &[crt, key]);
+        let certificate = entry("olm-operator/csv", "Apply", &[crt]);
+        for (what, entries, changed) in [
+            ("ours", json!([pair]), false),
+            ("upstream's", json!([entry("olm", "Update", &[crt, key])]), false),
+            ("gone", json!([certificate]), true),
+            (
+                "another's",
+                json!([certificate, entry("kubectl", "Update", &[key])]),
+                true,
+            ),
+            (
+                "set by two",
+                json!([pair, entry("backup", "Update", &[crt])]),
+                false,
+            ),
+            (
+                "a webhook's",
+                json!([certificate, entry("olm-operator/csv", "Update", &[key])]),
+                false,
+            ),
+            ("unknown", json!([entry("kubectl", "Update", &[key])]), false),
+            ("nothing", json!(null), false),
+        ] {
+            let mut secret: ServingSecret = serde_json::from_value(
+                json!({"metadata": {"managedFields": entries, "annotations": {"olmcahash": "h"}}}),
+            )
+            .unwrap();
+            secret.prune();
+            assert_eq!(secret.is_key_changed(), changed, "{what}");
+        }
     }
 
     #[test]

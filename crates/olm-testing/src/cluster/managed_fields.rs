@@ -1,4 +1,4 @@
-//! `metadata.managedFields` of Deployments, the one kind of which somebody reads who set what in the spec.
+//! `metadata.managedFields` of Deployments and Secrets, the kinds of which somebody reads who set what.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,25 @@ use super::apply::{Lists, Managers};
 /// When each manager last wrote.
 pub(super) type Times = BTreeMap<String, String>;
 
-/// Who owns what in the spec of `object`. Unlike on a real API server, nobody owns what a webhook made something else of.
-pub(super) fn entries(managers: &Managers, times: &Times, object: &Value) -> Vec<Value> {
+/// The part of an object of this kind of which somebody reads who set what.
+pub(super) fn part_of(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Deployment" => Some("spec"),
+        "Secret" => Some("data"),
+        _ => None,
+    }
+}
+
+/// Who owns what in this part of `object`. Unlike on a real API server, nobody owns what a webhook made something else of.
+pub(super) fn entries(managers: &Managers, times: &Times, object: &Value, part: &str) -> Vec<Value> {
     let entry = |(name, owned): (&String, &Value)| {
         let (how, manager) = name.split_once(':')?;
-        let fields = fields(&owned["spec"], &object["spec"], ".spec")?;
+        let fields = fields(&owned[part], &object[part], &format!(".{part}"))?;
         let operation = if how == "apply" { "Apply" } else { "Update" };
         Some(
-            json!({"manager": manager, "operation": operation, "apiVersion": "apps/v1",
+            json!({"manager": manager, "operation": operation, "apiVersion": object["apiVersion"],
             "time": times.get(name),
-            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}),
+            "fieldsType": "FieldsV1", "fieldsV1": {format!("f:{part}"): fields}}),
         )
     };
     managers.iter().filter_map(entry).collect()

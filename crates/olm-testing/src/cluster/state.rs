@@ -121,8 +121,8 @@ impl State {
             Some(old) => json!(old["metadata"]["generation"].as_i64().unwrap_or(0) + 1),
         };
         let version = self.version;
-        if key.kind == "Deployment" {
-            self.tell_managers(&key, &mut object);
+        if let Some(part) = managed_fields::part_of(&key.kind) {
+            self.tell_managers(&key, &mut object, part);
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata
@@ -151,11 +151,11 @@ impl State {
         times.insert(manager, now().to_string());
     }
 
-    fn tell_managers(&self, key: &Key, object: &mut Value) {
+    fn tell_managers(&self, key: &Key, object: &mut Value, part: &str) {
         let (managers, times) = (self.managers.get(key), self.written_at.get(key));
         let entries = managers
             .zip(times)
-            .map(|(managers, times)| managed_fields::entries(managers, times, object));
+            .map(|(managers, times)| managed_fields::entries(managers, times, object, part));
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("managedFields");
             if let Some(entries) = entries.filter(|entries| !entries.is_empty()) {

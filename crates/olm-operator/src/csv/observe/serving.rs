@@ -356,5 +356,10 @@ fn inspect_secret(
     if secret.ca_hash() != Some(certificate::ca_hash(secret.ca()).as_str()) {
         return Err(Unfit::Broken("its hash is not that of its CA".to_owned()));
     }
+    if secret.is_key_changed() {
+        return Err(Unfit::Broken(
+            "its private key is not the one that came with its certificate".to_owned(),
+        ));
+    }
     Ok(validity)
 }

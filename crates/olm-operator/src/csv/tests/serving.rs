@@ -295,7 +295,7 @@ fn a_reinstall_keeps_a_certificate_that_serves() {
 fn whatever_is_damaged_is_mended() {
     let pem = |text: &str| serde_json::to_value(ByteString(text.into())).unwrap();
     type Damage = fn(&mut TestEnv, Value);
-    let damages: [(&str, bool, Damage); 8] = [
+    let damages: [(&str, bool, Damage); 10] = [
         ("Secret deleted", true, |env, _| {
             env.delete("Secret", "ns", SECRET);
         }),
@@ -304,6 +304,12 @@ fn whatever_is_damaged_is_mended() {
         }),
         ("certificate corrupt", true, |env, pem| {
             env.edit("Secret", "ns", SECRET, json!({"data": {"tls.crt": pem}}));
+        }),
+        ("key changed", true, |env, pem| {
+            env.edit("Secret", "ns", SECRET, json!({"data": {"tls.key": pem}}));
+        }),
+        ("key gone", true, |env, _| {
+            env.edit("Secret", "ns", SECRET, json!({"data": {"tls.key": null}}));
         }),
         ("hash wrong", true, |env, _| {
             env.edit(
@@ -348,6 +354,8 @@ fn whatever_is_damaged_is_mended() {
         damage(&mut env, pem("nonsense"));
         env.settle_for(20);
         succeeded(&env, "a");
+        let key = &env.get("Secret", "ns", SECRET).unwrap()["data"]["tls.key"];
+        assert!(key.is_string() && *key != pem("nonsense"), "{what}");
         assert_eq!(ca(&env) != before, is_new, "{what}");
         assert_eq!(
             env.get("Service", "ns", "demo-service").unwrap()["spec"],
