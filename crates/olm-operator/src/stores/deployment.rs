@@ -54,6 +54,7 @@ pub(crate) struct ForeignChange<'a> {
 pub(crate) fn prune(deployment: &mut Deployment) {
     let changed = last_change(&deployment.metadata);
     let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
+    let undone = undone.filter(|undone| is_possible(&deployment.metadata, undone));
     let mut kept = BTreeMap::new();
     let noted = undone.as_deref().and_then(|undone| Undone::parse(undone).time);
     if let Some((time, manager)) = changed
@@ -166,6 +167,17 @@ pub(crate) fn is_co_owned(deployment: &Deployment) -> bool {
 
 fn entries(metadata: &ObjectMeta) -> impl Iterator<Item = &ManagedFieldsEntry> {
     metadata.managed_fields.iter().flatten()
+}
+
+/// False for a note of a time at which nobody had set anything yet: ours is of a change that was there, and we set the spec when we
+/// made it. Whoever edits a Deployment can write another into it, and all that is changed until then would count as undone.
+fn is_possible(metadata: &ObjectMeta, undone: &str) -> bool {
+    let setting = entries(metadata).filter(|entry| spec_of(entry).is_some());
+    let latest = setting.filter_map(|entry| Some(entry.time.as_ref()?.0)).max();
+    match (Undone::parse(undone).time, latest) {
+        (Some(noted), Some(latest)) => noted <= latest,
+        _ => true,
+    }
 }
 
 /// When others last set something in the spec that is not theirs to set, and who.
@@ -327,6 +339,21 @@ mod tests {
         assert!(foreign_change(&found).is_some());
         let found = pruned(json!([]), json!({"other": "x"}));
         assert_eq!(found.metadata.annotations, None);
+    }
+
+    #[test]
+    fn a_note_from_the_future_hides_nothing_and_is_not_carried_on() {
+        let never = "2999-01-01T00:00:00Z";
+        let changed = entry("x", LATE, "", image());
+        let status = entry("kcm", "2999-02-01T00:00:00Z", "status", image());
+        let found = pruned(json!([changed, status]), json!({labels::UNDONE_CHANGE: never}));
+        assert_eq!(foreign_change(&found).map(|change| change.time), Some(LATE));
+        let own = entry("olm-operator/csv", EARLY, "", image());
+        let found = pruned(json!([own]), json!({labels::UNDONE_CHANGE: never}));
+        assert_eq!(undone_time(&found), None);
+        // Without entries nothing is known, and nothing is forgotten.
+        let found = pruned(json!([]), json!({labels::UNDONE_CHANGE: LATE}));
+        assert_eq!(undone_time(&found), Some(LATE));
     }
 
     #[test]

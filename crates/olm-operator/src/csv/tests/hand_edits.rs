@@ -1,5 +1,6 @@
 //! Deployments of operators that somebody edits, and what is theirs to set.
 
+use olm_api::labels;
 use serde_json::{Value, json};
 
 use super::{changed, prepared, succeeded};
@@ -268,6 +269,24 @@ fn what_patches_own_goes_with_the_version_that_had_it() {
     succeeded(&env, "a");
     assert_eq!(names(&env).len(), 2, "{:?}", names(&env));
     never_failed(&env);
+}
+
+/// The note of what was undone last is an annotation that whoever edits the Deployment can write, too.
+#[test]
+fn a_forged_note_of_what_was_undone_hides_no_edit() {
+    let mut env = installed();
+    let before = deployment(&env)["spec"].clone();
+    let mut containers = before["template"]["spec"]["containers"].clone();
+    let added = json!({"name": "more", "image": "example.com/more:1"});
+    containers.as_array_mut().unwrap().push(added);
+    let forged = json!({"metadata": {"annotations": {labels::UNDONE_CHANGE: "2999-01-01T00:00:00Z"}},
+        "spec": {"template": {"spec": {"containers": containers}}}});
+    for time in ["first", "second"] {
+        env.edit_as("kubectl-edit", "Deployment", "ns", "demo", forged.clone());
+        env.settle_for(10);
+        assert_eq!(deployment(&env)["spec"], before, "the {time} time");
+        rests(&mut env);
+    }
 }
 
 /// What is taken back is applied right after, and is judged by what that comes to.
