@@ -5,7 +5,7 @@
 //!
 //! # Expected flow
 //! A round is about a namespace: `observe` finds the objects that its ClusterServiceVersions own, [`decide`] says which labels are
-//! missing. Changes are gathered for a while ([`triggers::GATHER`]).
+//! missing, and which nothing gives any more. Changes are gathered for a while ([`triggers::GATHER`]).
 
 pub(crate) mod decide;
 pub(crate) mod observe;
@@ -58,6 +58,9 @@ pub(crate) struct Labelled {
     pub(crate) uid: Option<String>,
     /// Its labels of components.
     pub(crate) labels: BTreeSet<String>,
+    /// Of a CustomResourceDefinition: the other namespaces that it says it came with something to. A label whose name was cut may be
+    /// one of theirs.
+    pub(crate) others: BTreeSet<String>,
 }
 
 impl Labelled {
@@ -79,6 +82,7 @@ impl Labelled {
                 .map(|(key, _)| key.clone())
                 .filter(|key| labels::operator_of_component(key).is_some())
                 .collect(),
+            others: BTreeSet::new(),
         })
     }
 }

@@ -3,7 +3,8 @@
 //! # Expected flow
 //! `observe` finds the objects that bear the label by an index. Where one of them brings an Operator into being ([`founder`]) and
 //! there is none, it is made; the next round writes its status. Changes are gathered for a while ([`triggers::GATHER`]), and
-//! nothing is written that says the same. An Operator that was made here goes when it has had nothing for a while that holds it.
+//! nothing is written that says the same. An Operator that was made here goes when for a while nothing has been there that would
+//! bring it into being.
 
 pub(crate) mod components;
 pub(crate) mod founder;
@@ -125,7 +126,7 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
         let known = Known::default();
         return (plan, Verdict { known, goes: false });
     };
-    let is_kept = !operator.is_ours || observed.found.is_held || operator.is_deleting();
+    let is_kept = !operator.is_ours || observed.found.is_founded || operator.is_deleting();
     let since = (!is_kept).then(|| known.unheld_since.unwrap_or(now));
     let left = since.map(|since| left(since, now));
     let goes = left == Some(Duration::ZERO);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::{Resource, ResourceExt};
 use olm_api::{
     labels,
-    v1alpha1::{InstallPlan, Subscription},
+    v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
 };
 use olm_runtime::plan::{Action, Guard, Plan, Target};
 use serde_json::{Map, Value, json};
@@ -15,18 +15,26 @@ use crate::{
     component,
 };
 
-/// One patch for each object that lacks labels, or has one that is another's by now. Each stands for itself.
+/// One patch for each object that lacks labels, or has one that nothing gives it any more. Each stands for itself.
 pub(crate) fn decide(observed: &Observed) -> Plan {
     let mut patches = Patches::default();
     adopt_installs(observed, &mut patches);
+    let given = given(observed);
+    let worn: BTreeMap<String, BTreeSet<String>> = observed
+        .csvs
+        .iter()
+        .map(|csv| (csv.name_any(), worn(observed, csv, given.get(&csv.name_any()))))
+        .collect();
     for csv in &observed.csvs {
-        let name = csv.name_any();
-        for (_, object) in observed.owned.iter().filter(|(owner, _)| *owner == name) {
-            for label in component::labels_of(&csv.metadata) {
-                patches.add(object, label);
-            }
+        let Some(given) = given.get(&csv.name_any()) else {
+            continue;
+        };
+        if let Some(object) = Labelled::of(csv.as_ref()) {
+            given.iter().for_each(|label| patches.add(&object, label));
+            patches.remove_own(&object, &observed.namespace, given);
         }
     }
+    pass_on(observed, &worn, &mut patches);
     let actions: Vec<Action> = patches.0.into_values().map(Patch::into_action).collect();
     Plan {
         independent: actions.len(),
@@ -35,7 +43,60 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
     }
 }
 
-/// A Subscription, what it installed, and the plan it refers to are components; plans before that are no more.
+/// By the name of a ClusterServiceVersion: the labels by the packages of the Subscriptions that say that they installed it. Where there
+/// is none, it bears what whoever made it wrote.
+fn given(observed: &Observed) -> BTreeMap<String, BTreeSet<String>> {
+    let mut given: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for subscription in &observed.subscriptions {
+        let status = subscription.status.as_ref();
+        let installed = status.and_then(|status| status.installed_csv.clone());
+        let label = labels::component_label(&subscription.spec.name, &observed.namespace);
+        if let (Some(csv), Some(label)) = (installed, label) {
+            given.entry(csv).or_default().insert(label);
+        }
+    }
+    given
+}
+
+/// The labels that a ClusterServiceVersion has once this round is over, of those that count.
+fn worn(
+    observed: &Observed,
+    csv: &ClusterServiceVersion,
+    given: Option<&BTreeSet<String>>,
+) -> BTreeSet<String> {
+    let stays = |label: &&str| given.is_none() || !is_own(label, &observed.namespace);
+    let there = component::labels_of(&csv.metadata).filter(stays);
+    let given = given.into_iter().flatten().cloned();
+    there.map(str::to_owned).chain(given).collect()
+}
+
+/// What belongs to ClusterServiceVersions bears their labels. Of this namespace's it bears no others, or each package that a
+/// Subscription ever named would leave one behind on what outlives it.
+fn pass_on(observed: &Observed, worn: &BTreeMap<String, BTreeSet<String>>, patches: &mut Patches) {
+    let namespace = &observed.namespace;
+    let mut wanted: BTreeMap<String, (&Labelled, BTreeSet<String>)> = BTreeMap::new();
+    for (owner, object) in &observed.owned {
+        let key = object.target.to_string();
+        let (_, all) = wanted.entry(key).or_insert_with(|| (object, BTreeSet::new()));
+        all.extend(worn.get(owner).into_iter().flatten().cloned());
+    }
+    for (object, all) in wanted.into_values() {
+        // What has no namespace is no place for labels of any other than this one: nobody would take them off.
+        let is_passed_on = |label: &&String| object.target.namespace.is_some() || is_own(label, namespace);
+        all.iter()
+            .filter(is_passed_on)
+            .for_each(|label| patches.add(object, label));
+        if all.iter().any(|label| is_own(label, namespace)) {
+            patches.remove_own(object, namespace, &all);
+        }
+    }
+}
+
+fn is_own(label: &str, namespace: &str) -> bool {
+    labels::operator_of_component(label).is_some_and(|operator| component::is_own(operator, namespace))
+}
+
+/// A Subscription and the plan it refers to are components; plans before that are no more.
 fn adopt_installs(observed: &Observed, patches: &mut Patches) {
     // By label, as two Subscriptions may be about one package.
     let mut referred: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -43,15 +104,9 @@ fn adopt_installs(observed: &Observed, patches: &mut Patches) {
         let Some(label) = labels::component_label(&subscription.spec.name, &observed.namespace) else {
             continue;
         };
-        patches.add_to(subscription.as_ref(), &label);
-        let status = subscription.status.as_ref();
-        let installed = status.and_then(|status| status.installed_csv.as_deref());
-        let csv = observed
-            .csvs
-            .iter()
-            .find(|csv| Some(csv.name_any().as_str()) == installed);
-        if let Some(csv) = csv {
-            patches.add_to(csv.as_ref(), &label);
+        if let Some(object) = Labelled::of(subscription.as_ref()) {
+            patches.add(&object, &label);
+            patches.remove_own(&object, &observed.namespace, &BTreeSet::from([label.clone()]));
         }
         referred.entry(label).or_default().extend(plan_of(subscription));
     }
@@ -104,6 +159,15 @@ impl Patches {
     fn remove_from<K: Resource<DynamicType = ()>>(&mut self, object: &K, label: &str) {
         if let Some(object) = Labelled::of(object).filter(|object| object.labels.contains(label)) {
             self.set(&object, label, Value::Null);
+        }
+    }
+
+    /// Takes off the labels of a namespace but for these.
+    fn remove_own(&mut self, object: &Labelled, namespace: &str, kept: &BTreeSet<String>) {
+        let is_anothers = |label: &str| object.others.iter().any(|other| is_own(label, other));
+        let own = object.labels.iter().filter(|label| is_own(label, namespace));
+        for label in own.filter(|label| !kept.contains(*label) && !is_anothers(label)) {
+            self.set(object, label, Value::Null);
         }
     }
 

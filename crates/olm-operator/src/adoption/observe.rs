@@ -142,12 +142,16 @@ impl<'a> Owned<'a> {
                 continue;
             };
             let noted = format!("{}/{csv}", self.namespace);
-            let mut notes = found.annotations().iter();
-            if notes
-                .any(|(key, value)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX) && *value == noted)
-            {
-                self.add(&csv, found.as_ref());
-            }
+            let notes = found.annotations().iter();
+            let notes = notes.filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
+            let notes: BTreeSet<&str> = notes.map(|(_, value)| value.as_str()).collect();
+            let object = Labelled::of(found.as_ref()).filter(|_| notes.contains(noted.as_str()));
+            let namespaces = notes.iter().filter_map(|note| note.split_once('/'));
+            let others = namespaces.map(|(namespace, _)| namespace.to_owned());
+            self.found.extend(object.map(|object| {
+                let others = others.filter(|other| other != self.namespace).collect();
+                (csv, Labelled { others, ..object })
+            }));
         }
     }
 

@@ -1,8 +1,15 @@
 //! Labels of components that are missing, on the cluster in memory.
 
+use std::{collections::BTreeSet, sync::Arc};
+
+use olm_runtime::plan::{Action, Target};
 use serde_json::{Value, json};
 
-use crate::test_env::{TestEnv, api_service, crd, csv, group, subscription};
+use super::{Labelled, Observed, decide::decide};
+use crate::{
+    stores::CustomResourceDefinition,
+    test_env::{TestEnv, api_service, crd, csv, decode, group, subscription},
+};
 
 const LABEL: &str = "operators.coreos.com/demo.ns";
 
@@ -192,4 +199,106 @@ fn a_refused_label_holds_no_other_up() {
     env.refused.clear();
     env.settle_for(61);
     assert_eq!(bearing(&env, LABEL).len(), 10);
+}
+
+/// The labels of components that an object bears.
+fn labels_of(env: &TestEnv, kind: &str, namespace: &str, name: &str) -> Vec<String> {
+    let found = env.get(kind, namespace, name).unwrap();
+    let labels = found["metadata"]["labels"].as_object().into_iter().flatten();
+    labels
+        .map(|(key, _)| key.clone())
+        .filter(|key| key.starts_with("operators.coreos.com/"))
+        .collect()
+}
+
+const CRD: (&str, &str, &str) = ("CustomResourceDefinition", "", "demos.example.com");
+
+/// Whoever may edit a Subscription names as many packages as there are seconds; the definition outlives all of it.
+#[test]
+fn a_subscription_that_names_one_package_after_the_other_leaves_no_label_and_no_operator_behind() {
+    let mut env = adopted();
+    for at in 0..100 {
+        let package = format!("z{}", 999 - at);
+        env.edit("Subscription", "ns", "sub", json!({"spec": {"name": package}}));
+        env.settle_for(3);
+    }
+    env.settle_for(11 * 60);
+    let last = "operators.coreos.com/z900.ns";
+    let bearing = bearing(&env, last);
+    assert!(bearing.len() > 8, "{bearing:?}");
+    for (kind, namespace, name) in env.objects.clone().into_keys() {
+        let labels = labels_of(&env, &kind, &namespace, &name);
+        if kind != "InstallPlan" && !labels.is_empty() {
+            assert_eq!(labels, [last], "{kind} {name}");
+        }
+    }
+    assert_eq!(labels_of(&env, CRD.0, CRD.1, CRD.2), [last]);
+    assert_eq!(env.names("Operator"), ["/z900.ns"]);
+
+    env.delete("Subscription", "ns", "sub");
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.settle_for(11 * 60);
+    assert_eq!(env.names("Operator"), [""; 0]);
+}
+
+/// The same by whoever labels a ClusterServiceVersion that no Subscription installed.
+#[test]
+fn what_outlives_its_owner_bears_of_its_labels_those_of_its_namespace_and_none_from_before() {
+    let mut env = unlabelled();
+    for package in ["x1", "x2", "x3"] {
+        let own = format!("operators.coreos.com/{package}.ns");
+        let far = format!("operators.coreos.com/{package}.far");
+        let mut labels = env.get("ClusterServiceVersion", "ns", "a").unwrap()["metadata"]["labels"].clone();
+        let before: Vec<String> = labels_of(&env, "ClusterServiceVersion", "ns", "a");
+        before.iter().for_each(|label| labels[label] = Value::Null);
+        labels[&own] = json!("");
+        labels[&far] = json!("");
+        env.edit(
+            "ClusterServiceVersion",
+            "ns",
+            "a",
+            json!({"metadata": {"labels": labels}}),
+        );
+        env.settle_for(10);
+        assert_eq!(labels_of(&env, CRD.0, CRD.1, CRD.2), [own.as_str()]);
+        // In the namespace it is nobody else's concern.
+        let all = labels_of(&env, "OperatorCondition", "ns", "a");
+        assert!(all.contains(&own) && all.contains(&far), "{all:?}");
+    }
+    env.edit(
+        "CustomResourceDefinition",
+        "",
+        "demos.example.com",
+        json!({"metadata": {"labels": {"operators.coreos.com/admins.other": ""}}}),
+    );
+    env.settle_for(10);
+    assert_eq!(
+        labels_of(&env, CRD.0, CRD.1, CRD.2),
+        ["operators.coreos.com/admins.other", "operators.coreos.com/x3.ns"]
+    );
+}
+
+/// `shared` is the name of a label that was cut, so that it may be of either namespace.
+#[test]
+fn a_label_that_may_be_another_namespaces_stays() {
+    let shared = format!("operators.coreos.com/{}.n", "p".repeat(58));
+    let mut csv = csv("a", "");
+    csv["metadata"]["labels"] = json!({LABEL: ""});
+    let definition = Labelled {
+        target: Target::cluster::<CustomResourceDefinition>("demos.example.com"),
+        uid: None,
+        labels: BTreeSet::from([LABEL.to_owned(), shared.clone()]),
+        others: BTreeSet::from(["nt".to_owned()]),
+    };
+    let mut observed = Observed {
+        namespace: "ns".to_owned(),
+        csvs: vec![Arc::new(decode(csv))],
+        owned: vec![("a".to_owned(), definition)],
+        ..Observed::default()
+    };
+    assert_eq!(decide(&observed).actions.len(), 0);
+    observed.owned[0].1.others.clear();
+    let actions = decide(&observed).actions;
+    assert!(matches!(actions.as_slice(), [Action::Patch { patch, .. }]
+        if *patch == json!({"metadata": {"labels": {shared: null}}})));
 }

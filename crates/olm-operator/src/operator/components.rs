@@ -103,10 +103,9 @@ pub(crate) struct Found {
     pub(crate) refs: Vec<RichReference>,
     /// How many there are.
     pub(crate) total: usize,
-    /// One of them brings the Operator into being.
+    /// One of them brings the Operator into being, and holds it. Nothing else does: definitions outlive operator and namespace, and
+    /// bear what these left on them.
     pub(crate) is_founded: bool,
-    /// One of them brings it into being, or has no namespace: those are not for everybody to label.
-    pub(crate) is_held: bool,
 }
 
 /// What bears `label`, the label of the Operator `name`.
@@ -125,7 +124,6 @@ pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     });
     listing.add_plain(&index.cluster_roles);
     listing.add_plain(&index.cluster_role_bindings);
-    let is_in_cluster = listing.total > 0;
     listing.add(&index.deployments, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
     });
@@ -140,7 +138,6 @@ pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     });
     listing.add(&index.csvs, phase);
     listing.add_plain(&index.services);
-    // Who rules in a namespace may label it in some clusters, which is why it holds no Operator.
     listing.add_plain(&index.namespaces);
     listing.add_plain(&index.secrets);
     listing.add_plain(&index.config_maps);
@@ -149,12 +146,10 @@ pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     listing.add_plain(&index.role_bindings);
     let Listing { mut refs, total, .. } = listing;
     refs.sort_by(|a, b| order(a).cmp(&order(b)));
-    let is_founded = is_founded(index, name, label);
     Found {
         refs,
         total,
-        is_founded,
-        is_held: is_founded || is_in_cluster,
+        is_founded: is_founded(index, name, label),
     }
 }
 

@@ -235,7 +235,7 @@ fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
 }
 
 #[test]
-fn a_deleted_operator_comes_back_while_something_bears_its_label() {
+fn a_deleted_operator_comes_back_while_what_made_it_is_there_and_a_definition_keeps_none() {
     let mut env = installed();
     let uid = |env: &TestEnv| env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"].clone();
     let (before, listed) = (uid(&env), refs(&env, "demo.ns"));
@@ -252,9 +252,9 @@ fn a_deleted_operator_comes_back_while_something_bears_its_label() {
         refs(&env, "demo.ns"),
         ["CustomResourceDefinition /demos.example.com"]
     );
-    // Nobody may label what has no namespace but who may do anything.
+    // The definition stays with the label, and holds nothing.
     env.settle_for(15 * 60);
-    assert_eq!(env.names("Operator"), ["/demo.ns"]);
+    assert_eq!(env.names("Operator"), [""; 0]);
 }
 
 /// The end of an install, as users make it.
