@@ -92,8 +92,9 @@ impl Reconciler for Adoptions {
     /// Name of a namespace.
     type Key = NamespacedName;
     type Observed = Observed;
-    type Verdict = ();
-    type Memory = ();
+    /// What the last write of a round was about that had not room for all.
+    type Verdict = Option<String>;
+    type Memory = String;
 
     const NAME: &'static str = "adoption";
 
@@ -105,11 +106,14 @@ impl Reconciler for Adoptions {
         Ok(observe::observe(&self.stores, &self.index, &key.name))
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
-        (decide::decide(observed), ())
+    fn decide(observed: &Observed, last: Option<&String>, _now: Timestamp) -> (Plan, Option<String>) {
+        decide::decide(observed, last)
     }
 
-    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
-        StatusUpdate::default()
+    fn status(_: &Observed, end: Option<String>, _: &Outcomes, _: Timestamp) -> StatusUpdate<String> {
+        StatusUpdate {
+            memory: end,
+            ..StatusUpdate::default()
+        }
     }
 }

@@ -95,7 +95,7 @@ impl Executor {
                     Ok(Ok(object)) => {
                         tracing::debug!(action = %action.brief(), "done");
                         self.absorb(action, &object);
-                        Outcome::Done(Arc::new(without_bulk(object)))
+                        Outcome::Done(Arc::new(kept(action, object)))
                     }
                     Ok(Err(error)) => outcome_of_error(action, &error),
                     Err(_) => failed(
@@ -145,16 +145,41 @@ impl Executor {
     }
 }
 
+/// What is kept of what a write returned. Of an object that was only labelled nobody asks for more than its metadata, and a round may
+/// label many of them, of any size.
+fn kept(action: &Action, object: Value) -> Value {
+    let mut object = without_bulk(object);
+    if is_about_labels(action)
+        && let Some(map) = object.as_object_mut()
+    {
+        map.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
+    }
+    object
+}
+
+/// True for a patch of nothing but labels.
+fn is_about_labels(action: &Action) -> bool {
+    let Action::Patch { patch, .. } = action else {
+        return false;
+    };
+    let is_all = |value: &Value, field: &str| {
+        let map = value.as_object();
+        map.is_some_and(|map| map.len() == 1 && map.contains_key(field))
+    };
+    is_all(patch, "metadata") && is_all(&patch["metadata"], "labels")
+}
+
 /// What a write returned, without what no status is made of and may be a MiB, as the outcomes of a round are kept to its end; and
 /// without what a Secret holds.
 fn without_bulk(mut object: Value) -> Value {
-    let left_out = match object.get("kind").and_then(Value::as_str) {
-        Some("CustomResourceDefinition") => "spec",
-        Some("Secret") => "data",
-        _ => "",
+    let left_out: &[&str] = match object.get("kind").and_then(Value::as_str) {
+        Some("CustomResourceDefinition") => &["spec"],
+        Some("Secret") => &["data"],
+        Some("ConfigMap") => &["data", "binaryData"],
+        _ => &[],
     };
     if let Some(map) = object.as_object_mut() {
-        map.remove(left_out);
+        map.retain(|field, _| !left_out.contains(&field.as_str()));
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

@@ -7,16 +7,21 @@ use olm_api::{
     labels,
     v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
 };
-use olm_runtime::plan::{Action, Guard, Plan, Target};
+use olm_runtime::plan::{Action, Guard, Plan, Requeue, Target};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    adoption::{Labelled, Observed},
+    adoption::{Labelled, Observed, triggers::GATHER},
     component,
 };
 
-/// One patch for each object that lacks labels, or has one that nothing gives it any more. Each stands for itself.
-pub(crate) fn decide(observed: &Observed) -> Plan {
+/// Objects that are written in a round. The answers are kept until it is over, and other namespaces wait for their turn.
+pub(crate) const PATCHES_OF_A_ROUND: usize = 50;
+
+/// One patch for each object that lacks labels, or has one that nothing gives it any more, as many as a round has. Each stands for
+/// itself. They begin after what the last round ended with, and where there are more the verdict says what that is: what is refused
+/// holds up nothing that comes after it.
+pub(crate) fn decide(observed: &Observed, last: Option<&String>) -> (Plan, Option<String>) {
     let mut patches = Patches::default();
     adopt_installs(observed, &mut patches);
     let given = given(observed);
@@ -35,12 +40,27 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
         }
     }
     pass_on(observed, &worn, &mut patches);
-    let actions: Vec<Action> = patches.0.into_values().map(Patch::into_action).collect();
-    Plan {
+    let is_cut = patches.0.len() > PATCHES_OF_A_ROUND;
+    let mut turns: Vec<(String, Patch)> = patches.0.into_iter().collect();
+    turns.sort_by_key(|(name, _)| last.is_some_and(|last| name <= last));
+    turns.truncate(PATCHES_OF_A_ROUND);
+    let end = turns.last().map(|(name, _)| name.clone()).filter(|_| is_cut);
+    let actions: Vec<Action> = turns.into_iter().map(|(_, patch)| patch.into_action()).collect();
+    let requeue = if is_cut {
+        Requeue::After {
+            delay: GATHER,
+            reason: "a round labels so many objects",
+        }
+    } else {
+        Requeue::AwaitChange
+    };
+    let plan = Plan {
         independent: actions.len(),
         actions,
+        requeue,
         ..Plan::default()
-    }
+    };
+    (plan, end)
 }
 
 /// By the name of a ClusterServiceVersion: the labels by the packages of the Subscriptions that say that they installed it. Where there

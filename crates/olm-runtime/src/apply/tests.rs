@@ -311,5 +311,28 @@ fn of_what_a_write_returned_the_bulk_is_dropped() {
         without_bulk(secret),
         json!({"kind": "Secret", "metadata": {"name": "a"}})
     );
+    let config = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}, "binaryData": {"c": "ZA=="}});
+    assert_eq!(
+        without_bulk(config),
+        json!({"kind": "ConfigMap", "metadata": {"name": "a"}})
+    );
     assert_eq!(without_bulk(Value::Null), Value::Null);
+}
+
+/// Whatever a tenant had labelled is not kept; what is compared with what was written is.
+#[test]
+fn of_what_was_only_labelled_the_metadata_is_kept() {
+    let object = json!({"apiVersion": "v1", "kind": "Role", "metadata": {"name": "a", "managedFields": [{}]}, "rules": ["r"], "status": {}});
+    let patched = |patch: Value| kept(&Action::patch(target(), patch, Guard::default()), object.clone());
+    assert_eq!(
+        patched(json!({"metadata": {"labels": {"a": "b"}}})),
+        json!({"apiVersion": "v1", "kind": "Role", "metadata": {"name": "a"}})
+    );
+    for more in [
+        json!({"metadata": {"labels": {}, "annotations": {}}}),
+        json!({"metadata": {"ownerReferences": []}}),
+        json!({"metadata": {"labels": {}}, "spec": {}}),
+    ] {
+        assert_eq!(patched(more)["rules"], json!(["r"]));
+    }
 }
