@@ -58,6 +58,8 @@ pub(crate) struct Copied {
 pub(crate) struct Original {
     /// It bears the label of copies and the finalizer that no copy has.
     pub(crate) is_mislabelled: bool,
+    /// See [`held_copy`].
+    pub(crate) held_copy: Option<Vec<String>>,
     /// Its annotation `olm.operatorGroup`.
     pub(crate) group: Option<String>,
     /// Its annotation `olm.operatorNamespace`.
@@ -157,6 +159,19 @@ fn has_finalizer(csv: &ClusterServiceVersion) -> bool {
     finalizers.any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
 }
 
+/// The other finalizers of a copy that somebody gave OLM's, which would make it an operator of its own; `None` for all others. Its
+/// status says that it is a copy, which only OLM writes: whoever may update an original cannot have its finalizer taken off.
+pub(crate) fn held_copy(csv: &ClusterServiceVersion) -> Option<Vec<String>> {
+    let is_held = has_finalizer(csv) && csv.reason() == reason::COPIED;
+    let others = csv.finalizers().iter();
+    is_held.then(|| {
+        others
+            .filter(|finalizer| *finalizer != labels::FINALIZER_CSV_CLEANUP)
+            .cloned()
+            .collect()
+    })
+}
+
 fn original(csv: &ClusterServiceVersion) -> Original {
     let annotation = |key: &str| csv.annotations().get(key).cloned();
     let since = csv
@@ -165,6 +180,7 @@ fn original(csv: &ClusterServiceVersion) -> Original {
         .and_then(|status| status.last_transition_time.as_ref());
     Original {
         is_mislabelled: csv.labels().contains_key(labels::COPIED_FROM),
+        held_copy: held_copy(csv),
         group: annotation(labels::OPERATOR_GROUP),
         group_namespace: annotation(labels::OPERATOR_NAMESPACE),
         stage: stage(csv),

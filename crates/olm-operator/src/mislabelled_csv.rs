@@ -3,6 +3,9 @@
 //! The label tells copies from the others, and controllers of the others see nothing that has it. Whoever may update
 //! a ClusterServiceVersion could hide it with that label, and keep it and its rights from ever going. But copies never have the
 //! finalizer that OLM gives its own ([`ClusterServiceVersion::is_copied`]): one that has it loses the label, and is seen again.
+//!
+//! A copy that somebody gave the finalizer would so become an operator of its own. It loses the finalizer instead
+//! ([`held_copy`](crate::csv_sketch::held_copy)).
 
 pub(crate) mod triggers;
 
@@ -61,16 +64,17 @@ fn find(stores: &Stores, key: &NamespacedName) -> Option<Arc<Sketch>> {
         .filter(|found| is_mislabelled(found))
 }
 
-/// True when it has the label, and the finalizer that no copy has.
+/// True when it has the label, and the finalizer that no copy has, or is a copy that has it.
 fn is_mislabelled(found: &Sketch) -> bool {
-    found.original().is_some_and(|original| original.is_mislabelled)
+    let original = found.original();
+    original.is_some_and(|original| original.is_mislabelled || original.held_copy.is_some())
 }
 
 fn about(found: &Sketch) -> ObjectReference {
     reference::<ClusterServiceVersion>(found.key(), found.uid().map(str::to_owned))
 }
 
-/// The label comes off; the controllers of ClusterServiceVersions go on from there.
+/// The label comes off, or the finalizer of a copy; the controllers of ClusterServiceVersions go on from there.
 pub(crate) fn decide(found: &Sketch) -> Plan {
     let key = found.key();
     let target = Target::of::<ClusterServiceVersion>(&key.namespace, &key.name);
@@ -79,6 +83,14 @@ pub(crate) fn decide(found: &Sketch) -> Plan {
         // It has the finalizer and the label in this version; of another nobody knows.
         resource_version: found.resource_version(),
     };
+    if let Some(others) = found.original().and_then(|original| original.held_copy.as_ref()) {
+        // As any other edit of a copy this is put back without a word.
+        let patch = json!({"metadata": {"finalizers": others}});
+        return Plan {
+            actions: vec![Action::patch(target, patch, guard)],
+            ..Plan::default()
+        };
+    }
     // Whoever wrote the label is to know.
     let message = format!(
         "The label {} marks copies of operators of other namespaces. This is none, so the label was removed.",

@@ -147,6 +147,12 @@ fn what_passes_for_a_copy_and_what_is_proven_to_be_one() {
             Some(labels == &marked),
             "{what}, with OLM's finalizer"
         );
+        let is_held = held.original().map(|original| original.held_copy.is_some());
+        assert_eq!(
+            is_held,
+            Some(status == &says_copied),
+            "{what}, with OLM's finalizer"
+        );
     }
 }
 

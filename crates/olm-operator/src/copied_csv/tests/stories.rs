@@ -372,3 +372,32 @@ fn converged_copies_need_nothing() {
         format!("replace {CSV} one/a\n")
     );
 }
+
+/// Whoever may update a copy does not make it an operator of its own, whatever else is edited at once.
+#[test]
+fn a_copy_that_is_given_the_finalizer_is_a_copy_again() {
+    let mut env = installed_for(&["one", "two"]);
+    let before = shown(copy(&env, "one"));
+    let own = json!(["theirs", "operators.coreos.com/csv-cleanup"]);
+    for metadata in [
+        json!({"finalizers": own}),
+        json!({"finalizers": own, "labels": {"olm.copiedFrom": null}}),
+    ] {
+        env.edit(CSV, "one", "a", json!({"metadata": metadata}));
+        env.settle_for(60);
+        let found = copy(&env, "one");
+        assert_eq!(shown(found), before, "{metadata}");
+        let finalizers = found["metadata"]["finalizers"].to_string();
+        assert!(!finalizers.contains("csv-cleanup"), "{metadata}: {finalizers}");
+        let is_edited_once = metadata["labels"].is_null();
+        assert!(!is_edited_once || finalizers.contains("theirs"), "{finalizers}");
+    }
+    assert_eq!(env.get("Deployment", "one", "demo"), None);
+    env.edit(CSV, "one", "a", json!({"metadata": {"finalizers": null}}));
+    env.writes.clear();
+    env.settle_for(60);
+    assert_eq!(env.writes, [""; 0]);
+    env.delete(CSV, "ns", "a");
+    env.settle_for(60);
+    assert_eq!(copies(&env), [""; 0]);
+}

@@ -27,6 +27,7 @@ use crate::{
         serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
+    csv_sketch::held_copy,
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
     owner,
     stores::{CustomResourceDefinition, Stores},
@@ -35,6 +36,10 @@ use crate::{
 /// What the stores know; the rest is empty.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
+    // Another controller takes its finalizer off.
+    if held_copy(&csv).is_some() {
+        return None;
+    }
     let groups = stores.groups.list_in(&key.namespace).into_iter().map(|group| {
         Group::read(&group, |selector| {
             let matching = |namespace: &PartialObjectMeta<_>| selector.matches(namespace.labels());
