@@ -117,7 +117,8 @@ fn operators(stores: &Stores) -> Vec<Arc<Sketch>> {
 }
 
 impl OlmConfigs {
-    /// Names that are taken by others count neither way, nor do namespaces on their way out.
+    /// Names that are taken by others count neither way, nor do namespaces on their way out. With copies off only what is deleted for it
+    /// counts: what bears no more than the label stays for ever, and everybody may write that.
     fn is_in_force(&self, operators: &[Arc<Sketch>], is_off: bool) -> bool {
         let namespaces = self.stores.namespaces.list();
         let namespaces = namespaces
@@ -130,7 +131,7 @@ impl OlmConfigs {
                 let there = self.stores.csv_sketches.get(name, &own.name);
                 let is_copy = |sketch: &Arc<Sketch>| {
                     let copied = sketch.copied();
-                    copied.is_some_and(|copied| *copied.from == *own.namespace)
+                    copied.is_some_and(|copied| copied.is_proven && *copied.from == *own.namespace)
                 };
                 if is_off && !self.protected.contains(name) {
                     !there.as_ref().is_some_and(is_copy)

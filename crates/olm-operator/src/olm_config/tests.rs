@@ -133,3 +133,17 @@ fn at_rest_nothing_is_written_and_without_the_object_there_is_no_status() {
     assert_eq!(env.writes, [""; 0]);
     assert_eq!(env.get("OLMConfig", "", "other").unwrap()["status"], Value::Null);
 }
+
+/// Nobody deletes it, so nobody waits for it.
+#[test]
+fn what_bears_only_the_label_of_copies_does_not_count() {
+    let mut env = installed();
+    switch(&mut env, true);
+    let mut forged = csv("a", "");
+    forged["metadata"]["namespace"] = json!("one");
+    forged["metadata"]["labels"] = json!({"olm.copiedFrom": "ns"});
+    env.put(forged);
+    env.settle_for(60);
+    assert_eq!(env.names("ClusterServiceVersion"), ["ns/a", "one/a"]);
+    check(&env, "True", "CopiedCSVsDisabled", GONE);
+}
