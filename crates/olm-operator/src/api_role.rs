@@ -7,7 +7,7 @@
 //!
 //! # Guarantees
 //! Each is written once. It goes with what serves the API, as its owner: objects outlive their operator, and with them the rights to
-//! delete them. Those of an APIService also go when this comes to serve others, or its group is not one operator's any more. A ClusterRole of somebody else is never written.
+//! delete them; only of a definition that came with no ClusterServiceVersion do they go with the last that claims to own it. Those of an APIService also go when this comes to serve others, or its group is not one operator's any more. A ClusterRole of somebody else is never written.
 
 pub(crate) mod decide;
 pub(crate) mod observe;
@@ -124,9 +124,10 @@ pub(crate) struct Observed {
     pub(crate) apis: Vec<ProvidedApi>,
     /// By name: ClusterRoles with OLM's mark that have a name of theirs.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
-    /// Those of an APIService that are for none of the APIs: its owner serves others, or gives no rights on its group any more.
+    /// Those of an APIService that are for none of the APIs: its owner serves others, or gives no rights on its group any more. Those of a
+    /// definition that came with no ClusterServiceVersion, once none claims to own it.
     pub(crate) former: Vec<Arc<ClusterRole>>,
-    /// The first ClusterServiceVersion that provides one, to tell it what is wrong.
+    /// The first ClusterServiceVersion that provides one, to tell it what is wrong; where none does what served them.
     pub(crate) provider: ObjectReference,
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::{core::v1::ObjectReference, rbac::v1::ClusterRole};
 use kube::{Resource, ResourceExt};
 use olm_api::{
     api_key::ApiKey,
+    labels,
     user_role::{Level, crd_view_name, is_api_label},
     v1alpha1::{ApiServiceDescription, ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
 };
@@ -47,7 +48,8 @@ pub(crate) fn observe(stores: &Stores, made: &Index<ClusterRole>, key: &ServedBy
     let names: BTreeSet<String> = names.collect();
     let mut former = match key {
         // Versions that nobody provides any more are served on, and objects outlive their operator.
-        ServedBy::CustomResourceDefinition(_) => Vec::new(),
+        ServedBy::CustomResourceDefinition(_) if !apis.is_empty() => Vec::new(),
+        ServedBy::CustomResourceDefinition(_) => made.list(&key.to_string()),
         ServedBy::ApiService(_) => made.list(&key.to_string()),
     };
     former.retain(|role| !names.contains(&role.name_any()));
@@ -70,7 +72,20 @@ pub(super) fn is_provider(csv: &ClusterServiceVersion) -> bool {
     *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none() && !csv.is_copied()
 }
 
-/// The versions of a definition that somebody provides. Kind, plural and group are the definition's.
+/// Whether the definition says that it came with a ClusterServiceVersion, whichever.
+fn is_brought(crd: &CustomResourceDefinition) -> bool {
+    let mut notes = crd.annotations().keys();
+    notes.any(|key| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
+}
+
+/// Names of the definitions that a ClusterServiceVersion claims to own, whatever has become of it.
+pub(super) fn claimed(csv: &ClusterServiceVersion) -> BTreeSet<&str> {
+    let owned = csv.spec.owned_crds().iter().filter(|_| !csv.is_copied());
+    owned.map(|owned| owned.name.as_str()).collect()
+}
+
+/// The versions of a definition that somebody provides; none where ClusterRoles of what nobody brought outlived whoever claimed it.
+/// Kind, plural and group are the definition's.
 fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     let crd = stores.crds.get_key(&key.stored())?;
     if crd.metadata.deletion_timestamp.is_some() {
@@ -102,10 +117,13 @@ fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
         .into_values()
         .filter(|api| api.key.is_well_formed())
         .collect();
-    if apis.is_empty() {
-        return None;
+    if let Some(provider) = providers.first().filter(|_| !apis.is_empty()) {
+        return Some((crd.uid()?, provider.object_ref(&()), apis));
     }
-    Some((crd.uid()?, providers.first()?.object_ref(&()), apis))
+    // A claim is all there ever was for these; who only has trouble is still there.
+    let claims = |csv: &ClusterServiceVersion| claimed(csv).contains(name);
+    let is_over = !is_brought(&crd) && stores.csvs.list_where(claims).is_empty();
+    is_over.then(|| Some((crd.uid()?, crd.object_ref(&()), Vec::new())))?
 }
 
 fn owned_versions<'a>(csv: &'a ClusterServiceVersion, crd: &str) -> impl Iterator<Item = &'a str> {
@@ -194,7 +212,12 @@ pub(super) fn provided(csv: &ClusterServiceVersion) -> BTreeMap<ServedBy, Vec<St
 }
 
 /// What is read of a definition.
-pub(super) fn read_crd(crd: &CustomResourceDefinition) -> (Option<String>, &str, Vec<&str>) {
+pub(super) fn read_crd(crd: &CustomResourceDefinition) -> (Option<String>, &str, Vec<&str>, bool) {
     let versions = crd.spec.versions.iter().map(|version| version.name.as_str());
-    (crd.uid(), crd.spec.names.kind.as_str(), versions.collect())
+    (
+        crd.uid(),
+        crd.spec.names.kind.as_str(),
+        versions.collect(),
+        is_brought(crd),
+    )
 }

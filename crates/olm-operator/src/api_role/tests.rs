@@ -28,11 +28,18 @@ fn role<'a>(env: &'a TestEnv, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("{name} in {:?}", own(env)))
 }
 
+/// The definition as it is after a plan brought it.
+fn brought() -> Value {
+    let mut crd = crd(CRD);
+    crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "ns/a"});
+    crd
+}
+
 /// The demo, installed.
 fn installed(targets: &[&str]) -> TestEnv {
     let mut env = TestEnv::new()
         .with(group("ns", "og", targets))
-        .with(crd(CRD))
+        .with(brought())
         .with(csv("a", ""));
     env.settle_for(5);
     env
@@ -186,6 +193,47 @@ fn the_roles_stay_without_the_operator_and_go_with_the_definition() {
     env.delete("CustomResourceDefinition", "", CRD);
     env.settle_for(60);
     assert_eq!(own(&env), [""; 0]);
+}
+
+/// Whoever may write ClusterServiceVersions claims a definition of somebody else's: that is all these roles are there for.
+#[test]
+fn roles_by_a_mere_claim_go_with_the_last_that_makes_it() {
+    let mut env = TestEnv::new()
+        .with(group("ns", "og", &["ns"]))
+        .with(crd(CRD))
+        .with(csv("a", ""));
+    env.settle_for(5);
+    let made = own(&env);
+    assert_eq!(made.len(), 4, "{made:?}");
+    // Who has trouble claims it still.
+    env.delete("Deployment", "ns", "demo");
+    env.refused
+        .insert("Deployment".into(), olm_runtime::outcome::FailureClass::Forbidden);
+    env.settle_for(120);
+    assert!(!env.status("a").starts_with("Succeeded"), "{}", env.status("a"));
+    assert_eq!(own(&env), made);
+    env.refused.clear();
+    // Its end may be missed.
+    env.kill();
+    env.edit(
+        "ClusterServiceVersion",
+        "ns",
+        "a",
+        json!({"metadata": {"finalizers": null}}),
+    );
+    env.delete("ClusterServiceVersion", "ns", "a");
+    env.settle_for(5);
+    assert_eq!(own(&env), [""; 0]);
+
+    env.put(csv("b", ""));
+    env.settle_for(5);
+    assert_eq!(own(&env), made);
+    env.delete("ClusterServiceVersion", "ns", "b");
+    env.settle_for(5);
+    assert_eq!(own(&env), [""; 0]);
+    env.writes.clear();
+    env.settle_for(60);
+    assert_eq!(env.writes, [""; 0]);
 }
 
 #[test]

@@ -10,22 +10,28 @@ use olm_runtime::store::Change;
 use crate::{
     api_role::{
         ServedBy,
-        observe::{provided, read_crd},
+        observe::{claimed, provided, read_crd},
     },
     owner,
     stores::CustomResourceDefinition,
 };
 
-/// A ClusterServiceVersion that comes to provide APIs, or others than before.
+/// A ClusterServiceVersion that comes to provide APIs, or others than before, or claims a definition no more.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> BTreeSet<ServedBy> {
-    let Change::Applied { old, new } = change else {
-        return BTreeSet::new();
+    let (old, new) = match change {
+        Change::Applied { old, new } => (old.as_ref(), Some(new)),
+        Change::Deleted { old } => (Some(old), None),
     };
-    let before = old.as_ref().map(|old| provided(old)).unwrap_or_default();
-    let now = provided(new).into_iter();
-    now.filter(|(key, apis)| before.get(key) != Some(apis))
-        .map(|(key, _)| key)
-        .collect()
+    let before = old.map(|old| provided(old)).unwrap_or_default();
+    let now = new.map(|new| provided(new)).unwrap_or_default().into_iter();
+    let provided = now
+        .filter(|(key, apis)| before.get(key) != Some(apis))
+        .map(|(key, _)| key);
+    let claims = new.map(|new| claimed(new)).unwrap_or_default();
+    let given_up = old.map(|old| claimed(old)).unwrap_or_default();
+    let given_up = given_up.difference(&claims);
+    let given_up = given_up.map(|name| ServedBy::CustomResourceDefinition((*name).to_owned()));
+    provided.chain(given_up).collect()
 }
 
 /// A definition that is new or names other versions.

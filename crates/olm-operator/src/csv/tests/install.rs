@@ -279,6 +279,10 @@ fn what_an_install_plan_has_made_is_not_written_again() {
 #[test]
 fn a_deleted_csv_takes_its_cluster_roles_and_its_deployments_with_it() {
     let mut env = installed();
+    // As a plan brings it: its ClusterRoles for users stay.
+    let mark = json!({"metadata": {"annotations": {"operatorframework.io/installed-alongside-1": "ns/a"}}});
+    env.edit("CustomResourceDefinition", "", "demos.example.com", mark);
+    env.settle();
     env.delete("ClusterServiceVersion", "ns", "a");
     assert!(
         env.get("ClusterServiceVersion", "ns", "a").is_some(),
