@@ -26,6 +26,7 @@ pub(crate) mod error;
 pub(crate) mod image_source;
 pub(crate) mod packed;
 pub(crate) mod preflight;
+pub(crate) mod pull_secrets;
 pub(crate) mod retry;
 pub(crate) mod unpacker;
 

@@ -5,7 +5,7 @@
 //! the same, with a pod that serves what is mounted ([`config_map`]). When the pod is ready a connection
 //! is made ([`connection`]); its state, and what keeps the pod from being ready, are the status. Sources with an
 //! address only have a connection and nothing else. Pods, policies and the rest are put right whenever a watch shows
-//! them different.
+//! them different. A catalog that is polled gets a pod beside its own when there is something new behind its tag ([`update`]).
 //!
 //! # Guarantees
 //! Nothing that does not belong to the very CatalogSource (by uid, or left by a deleted one of its name) is changed or
@@ -16,18 +16,22 @@
 //! A wrong spec is a status, not an error, and is not tried again. What the API server refuses is told in the status and
 //! tried again with backoff.
 //!
-//! Rules: `docs/reference/catalogs.md`; polling and image templates are not served yet.
+//! Rules: `docs/reference/catalogs.md`.
 
 pub(crate) mod address;
 pub(crate) mod connection;
 pub(crate) mod decide;
+pub(crate) mod image_polls;
+pub(crate) mod image_template;
 pub(crate) mod objects;
 pub(crate) mod observed;
 pub(crate) mod pod;
 pub(crate) mod pod_state;
+pub(crate) mod polling;
 pub(crate) mod source;
 pub(crate) mod status;
 pub(crate) mod triggers;
+pub(crate) mod update;
 
 use std::sync::Arc;
 
@@ -38,17 +42,21 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
-use olm_runtime::NamespacedName;
+use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Plan, Target, status_patch};
+use olm_runtime::{NamespacedName, clock};
 
 use self::connection::Connections;
 use self::decide::Verdict;
+use self::image_polls::ImagePolls;
+use self::image_template::ImageTemplate;
 use self::observed::Observed;
 use self::pod::PodSettings;
+use self::polling::Poll;
 use crate::stores::Stores;
 use crate::stores::config_maps::ConfigMapState;
 
@@ -56,17 +64,38 @@ use crate::stores::config_maps::ConfigMapState;
 pub(crate) struct CatalogSourceReconciler {
     stores: Stores,
     connections: Connections,
+    polls: ImagePolls,
+    discovery: Discovery,
     settings: PodSettings,
 }
 
 impl CatalogSourceReconciler {
     /// `settings.namespace_restricted` is looked up for each source; its value here does not matter.
-    pub(crate) fn new(stores: Stores, connections: Connections, settings: PodSettings) -> Self {
+    pub(crate) fn new(
+        stores: Stores,
+        (connections, polls): (Connections, ImagePolls),
+        discovery: Discovery,
+        settings: PodSettings,
+    ) -> Self {
         Self {
             stores,
             connections,
+            polls,
+            discovery,
             settings,
         }
+    }
+
+    /// What the catalog's annotation says its image is. That the version is not to be had is no reason to do nothing.
+    async fn observe_template(&self, source: &CatalogSource) -> ImageTemplate {
+        if !image_template::needs_version(source) {
+            return ImageTemplate::Absent;
+        }
+        let version = self.discovery.server_version().await;
+        if let Err(error) = &version {
+            tracing::debug!(%error, "no version for an image template");
+        }
+        image_template::resolve_template(source, version.ok().as_deref())
     }
 
     fn observe_config_map(&self, key: &NamespacedName, parsed: &source::Source) -> ConfigMapState {
@@ -78,7 +107,26 @@ impl CatalogSourceReconciler {
         config_maps.of_source(key, name)
     }
 
-    fn pods_of(&self, source: &CatalogSource) -> Vec<Arc<Pod>> {
+    /// What is known of newer content. The catalog is not polled before it is known what its pods run.
+    fn observe_poll(
+        &self,
+        key: &NamespacedName,
+        source: &CatalogSource,
+        parsed: &source::Source,
+        pods: &[Arc<Pod>],
+    ) -> Option<Poll> {
+        let now = clock::now();
+        let Some(poll) = polling::schedule(source, parsed, self.polls.started(), now) else {
+            self.polls.forget(key);
+            return None;
+        };
+        let is_known = pods.iter().any(|pod| pod_state::image_id(pod).is_some());
+        let check = is_known.then(|| self.polls.look(key, &poll, now)).flatten();
+        Some(Poll { check, ..poll })
+    }
+
+    /// Pods with this label for the catalog: those that serve it, or those that look for a newer image.
+    fn pods_of(&self, source: &CatalogSource, label: &str) -> Vec<Arc<Pod>> {
         let uid = source.metadata.uid.as_deref();
         let name = source.name_any();
         let pods = self
@@ -86,7 +134,7 @@ impl CatalogSourceReconciler {
             .pods
             .list_in(&source.namespace().unwrap_or_default())
             .into_iter();
-        pods.filter(|pod| pod.labels().get(labels::CATALOG_SOURCE) == Some(&name))
+        pods.filter(|pod| pod.labels().get(label) == Some(&name))
             .filter(|pod| decide::is_owned_by(&pod.metadata, uid))
             .collect()
     }
@@ -116,17 +164,20 @@ impl Reconciler for CatalogSourceReconciler {
             source.filter(|source| !terminating && source.metadata.deletion_timestamp.is_none())
         else {
             self.connections.forget(key);
+            self.polls.forget(key);
             self.stores.config_maps.forget(key);
             return Ok(None);
         };
-        let parsed = source::parse_source(&source);
+        let template = self.observe_template(&source).await;
+        let parsed = source::parse_with_image(&source, template.image(&source));
         let config_map = self.observe_config_map(key, &parsed);
         let namespace = &key.namespace;
         let service = self
             .stores
             .services
             .get(namespace, &objects::service_name(&source));
-        let pods = self.pods_of(&source);
+        let pods = self.pods_of(&source, labels::CATALOG_SOURCE);
+        let poll = self.observe_poll(key, &source, &parsed, &pods);
         // Asking for the connection's state also tells its task where to connect, which is known only here.
         let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods);
         let connection = self.connections.set_endpoint(key, endpoint);
@@ -146,7 +197,10 @@ impl Reconciler for CatalogSourceReconciler {
                 .get(namespace, &objects::service_account_name(&source)),
             server_policy: policy(objects::SERVER_POLICY_SUFFIX),
             unpack_policy: policy(objects::UNPACK_POLICY_SUFFIX),
+            update_pods: self.pods_of(&source, labels::CATALOG_UPDATE),
+            poll,
             source,
+            template,
             parsed,
             service,
             pods,

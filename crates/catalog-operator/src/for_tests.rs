@@ -27,8 +27,10 @@ pub mod bundle_unpack {
 pub mod catalog_source {
     pub use crate::catalog_source::address::shown_address;
     pub use crate::catalog_source::decide::decide;
+    pub use crate::catalog_source::image_template::resolve_template;
     pub use crate::catalog_source::observed::Observed;
     pub use crate::catalog_source::pod::PodSettings;
+    pub use crate::catalog_source::polling::schedule;
     pub use crate::catalog_source::source::parse_source;
     pub use crate::catalog_source::status::compose;
     pub use crate::stores::config_maps::ConfigMapState;

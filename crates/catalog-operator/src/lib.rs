@@ -21,6 +21,7 @@ mod manifest;
 mod metrics;
 mod object;
 mod pruning;
+mod registry_tags;
 mod resolution;
 pub mod run;
 mod snapshots;

@@ -19,12 +19,14 @@ use crate::bundle_unpack::unpacker::BundleSource;
 use crate::bundle_unpack::{ImageBundleSource, Unpacker, UnpackerConfig};
 use crate::catalog_source::CatalogSourceReconciler;
 use crate::catalog_source::connection::{Connections, Dial, Tcp};
+use crate::catalog_source::image_polls::{ImagePolls, ImageTags};
 use crate::catalog_source::pod::PodSettings;
 use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
 use crate::install_plan::custom_resources::CustomResources;
 use crate::metrics::{self, Figures};
+use crate::registry_tags::RegistryTags;
 use crate::resolution::ResolutionReconciler;
 use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
@@ -69,6 +71,8 @@ fn of_namespace(key: &NamespacedName) -> &str {
 pub struct Services {
     /// Connections to registry servers.
     pub connections: Connections,
+    /// Polls for newer content of catalogs.
+    pub polls: ImagePolls,
     /// Contents of catalogs.
     pub snapshots: Snapshots,
     /// Bundles.
@@ -98,6 +102,8 @@ pub struct Outside {
     pub catalogs: Arc<dyn CatalogReader>,
     /// Where bundles come from; none for image registries.
     pub bundles: Option<Arc<dyn BundleSource>>,
+    /// Who knows what is behind the tags of catalogs; none for image registries.
+    pub tags: Option<Arc<dyn ImageTags>>,
 }
 
 impl Default for Outside {
@@ -107,6 +113,7 @@ impl Default for Outside {
             dial: Arc::new(Tcp),
             catalogs: Arc::new(GrpcCatalogReader),
             bundles: None,
+            tags: None,
         }
     }
 }
@@ -177,6 +184,11 @@ fn build_services(
         .clone()
         .map(RegistryConfig::from_dir)
         .unwrap_or_default();
+    let tags = outside.tags.unwrap_or_else(|| {
+        let (catalogs, registries) = (stores.sources.clone(), registries.clone());
+        Arc::new(RegistryTags::new(client.clone(), catalogs, registries))
+    });
+    let polls = ImagePolls::new(tags, wiring::catalog_polled(queues));
     let bundles = outside.bundles.unwrap_or_else(|| {
         let cache = args.unpack_cache.clone();
         let source = ImageBundleSource::new(client.clone(), stores.sources.clone(), registries, cache);
@@ -194,6 +206,7 @@ fn build_services(
     let custom_resources = CustomResources::new(client.clone(), move |plan| plans.add(plan.clone()));
     Services {
         connections,
+        polls,
         snapshots,
         unpacker,
         custom_resources,
@@ -216,8 +229,10 @@ impl Parts {
             user_id: self.args.workload_user_id(),
             namespace_restricted: false,
         };
-        let (stores, connections) = (self.stores.clone(), self.services.connections.clone());
-        let sources = CatalogSourceReconciler::new(stores, connections, settings);
+        let stores = self.stores.clone();
+        let services = (self.services.connections.clone(), self.services.polls.clone());
+        let discovery = self.discovery.clone();
+        let sources = CatalogSourceReconciler::new(stores, services, discovery, settings);
         runner.spawn(workers, &Arc::new(sources), &self.queues.sources, WORKERS);
     }
 

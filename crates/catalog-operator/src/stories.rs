@@ -1,6 +1,8 @@
 //! Whole stories on a cluster in memory: from a Subscription to what it installs, and the properties that hold for each.
 
 mod config_maps;
+mod image_templates;
+mod polls;
 
 use std::time::Duration;
 

@@ -170,7 +170,8 @@ async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metric
     let outside = run::Outside {
         dial: Arc::<Shared>::clone(&outside),
         catalogs: Arc::<Shared>::clone(&outside),
-        bundles: Some(outside),
+        bundles: Some(Arc::<Shared>::clone(&outside)),
+        tags: Some(outside),
     };
     let (set, start) = run::controllers(args, &client, outside, &registered);
     let mut watches = JoinSet::new();

@@ -432,7 +432,12 @@ fn look_at_source(object: CatalogSource) -> bool {
     let parsed = catalog_source::parse_source(&object);
     catalog_source::shown_address(&object, &parsed);
     let object = Arc::new(object);
+    let template = catalog_source::resolve_template(&object, Some("v1.34.4"));
+    let poll = catalog_source::schedule(&object, &parsed, now(), now());
     let observed = ObservedSource {
+        template,
+        poll,
+        update_pods: Vec::new(),
         source: Arc::clone(&object),
         parsed,
         settings,

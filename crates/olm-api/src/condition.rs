@@ -217,6 +217,16 @@ pub mod catalog_source {
     pub const CONFIG_MAP_ERROR: &str = "ConfigMapError";
     /// `status.reason`: the registry server could not be set up.
     pub const REGISTRY_SERVER_ERROR: &str = "RegistryServerError";
+    /// `status.reason`: the interval of polls cannot be understood.
+    pub const INVALID_INTERVAL_ERROR: &str = "InvalidIntervalError";
+    /// Type: the template of the catalog's image came to an image.
+    pub const TEMPLATES_HAVE_RESOLVED: &str = "TemplatesHaveResolved";
+    /// Type: what the template came to, in the message.
+    pub const RESOLVED_IMAGE: &str = "ResolvedImage";
+    /// Reason of both types: it is an image.
+    pub const ALL_TEMPLATES_RESOLVED: &str = "AllTemplatesResolved";
+    /// Reason of both types: it is none.
+    pub const UNABLE_TO_RESOLVE: &str = "UnableToResolve";
     /// Connection state: no connection wanted at the moment.
     pub const IDLE: &str = "IDLE";
     /// Connection state: being connected.

@@ -68,10 +68,16 @@ pub const PERMISSIONS_HASH: &str = "olm.permissions.hash";
 /// Label of catalog pods and NetworkPolicies and selector of the catalog Service: CatalogSource name.
 /// It is empty on a pod that only looks for a newer image.
 pub const CATALOG_SOURCE: &str = "olm.catalogSource";
+/// Label of a pod that looks for a newer image: name of the CatalogSource.
+pub const CATALOG_UPDATE: &str = "catalogsource.operators.coreos.com/update";
+/// Annotation (ours) of a catalog pod: digest that the registry told of its image, where a poll was the reason to look.
+pub const IMAGE_DIGEST: &str = "operatorframework.io/image-digest";
 /// Label of a catalog pod: `resourceVersion` of the ConfigMap that it was made for.
 pub const CONFIG_MAP_RESOURCE_VERSION: &str = "olm.configMapResourceVersion";
 /// Annotation of a ClusterServiceVersion: the one that its build takes the place of.
 pub const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
+/// Annotation of a CatalogSource: its image, with variables for the version of the cluster.
+pub const CATALOG_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
 /// Annotation of a CatalogSource: PriorityClass of its pod, used when the pod configuration names none.
 pub const PRIORITY_CLASS: &str = "operatorframework.io/priorityclass";
 /// Annotation of a catalog pod, value [`TRUE`]: the cluster autoscaler may evict it.

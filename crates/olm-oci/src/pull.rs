@@ -3,7 +3,8 @@
 //! # Guarantees
 //! - Every byte that is used was verified: manifests against the digest asked for, configuration and layers against
 //!   the manifest. A tag is resolved once; everything after that goes by digest.
-//! - A tag's digest is computed from the manifest itself, never taken from a registry's word.
+//! - A tag's digest is computed from the manifest itself, never taken from a registry's word. ([`Puller::told_digest`] takes
+//!   it: nothing is pulled by what it tells.)
 //! - Nothing is larger than [`Limits`] allow, compressed or not.
 //! - Hosts are tried in the order of the registry configuration, for every object anew, the registry itself last.
 
@@ -75,6 +76,33 @@ impl Puller {
         let end = End::after(self.limits.time);
         let bytes = end.bound(image, self.top_manifest(&mut source)).await?;
         Ok(image.pinned(Digest::sha256(&bytes)))
+    }
+
+    /// The digest that a tag has in the registry's own words, to see whether it has moved: the manifest is not sent, unless the
+    /// registry tells no digest without it. A digest is returned without asking anybody.
+    ///
+    /// # Errors
+    /// [`PullError`], its class telling what kind.
+    pub async fn told_digest(
+        &self,
+        image: &Reference,
+        credentials: &Credentials,
+    ) -> Result<Digest, PullError> {
+        if let Some(digest) = image.digest() {
+            return Ok(digest.clone());
+        }
+        let mut source = Source::new(image, &self.config, credentials, self.limits)?;
+        let object = Object::Manifest {
+            selector: image.selector(),
+            accept: ACCEPT,
+        };
+        let asked = async {
+            match source.told_digest(object).await? {
+                Some(digest) => Ok(digest),
+                None => Ok(Digest::sha256(&self.top_manifest(&mut source).await?)),
+            }
+        };
+        End::after(self.limits.time).bound(image, asked).await
     }
 
     /// Manifest and configuration of an image; layers are read when [`Image::files`] asks for them.

@@ -12,8 +12,8 @@ mod wire;
 use std::io::{Seek, SeekFrom, Write};
 
 use bytes::Bytes;
-use http::Method;
 use http::header::{HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
 use reqwest::Url;
 
 use crate::auth::Credentials;
@@ -109,6 +109,27 @@ impl Source {
         Err(self.exhausted(attempts))
     }
 
+    /// The digest that a manifest has now in the words of the first host that answers; `None` when that one does not tell.
+    pub(crate) async fn told_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, PullError> {
+        let mut attempts = Vec::new();
+        for at in 0..self.sessions.len() {
+            let Some(session) = self.sessions.get_mut(at) else {
+                break;
+            };
+            if !session.host.capabilities.resolve {
+                continue;
+            }
+            match session.told_digest(object).await {
+                Ok(digest) => {
+                    self.prefer(at);
+                    return Ok(digest);
+                }
+                Err(failure) => attempts.push(note(&self.image, &session.host, failure)),
+            }
+        }
+        Err(self.exhausted(attempts))
+    }
+
     /// A layer of `size` bytes as its manifest says, verified, rewound to its start.
     pub(crate) async fn blob(
         &mut self,
@@ -167,6 +188,14 @@ impl Object<'_> {
         match self {
             Object::Manifest { selector, .. } => format!("manifests/{selector}"),
             Object::Blob(digest) => format!("blobs/{digest}"),
+        }
+    }
+
+    /// Media types that are understood.
+    fn accept(self) -> Option<&'static str> {
+        match self {
+            Object::Manifest { accept, .. } => Some(accept),
+            Object::Blob(_) => None,
         }
     }
 }
@@ -238,6 +267,23 @@ impl Session {
         Ok(body.into())
     }
 
+    async fn told_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, Failure> {
+        let head = Request {
+            method: Method::HEAD,
+            accept: object.accept(),
+            ..Request::get(self.url(&object.path())?)
+        };
+        let answer = self.request(&head).await?;
+        // Some take no such request, and would answer one for the whole.
+        if matches!(
+            answer.status(),
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
+        ) {
+            return Ok(None);
+        }
+        Ok(announced_digest(&accept(answer).await?))
+    }
+
     async fn blob(&mut self, digest: &Digest, size: u64, file: &mut SpooledLayer) -> Result<(), BlobFailure> {
         // What a host before this one sent is overwritten; of a layer that was verified there is never more than its size.
         file.seek(SeekFrom::Start(0)).map_err(BlobFailure::Storage)?;
@@ -267,12 +313,8 @@ impl Session {
     }
 
     async fn fetch(&mut self, object: Object<'_>, is_verified: bool) -> Result<Response, Failure> {
-        let accepted = match object {
-            Object::Manifest { accept, .. } => Some(accept),
-            Object::Blob(_) => None,
-        };
         let request = Request {
-            accept: accepted,
+            accept: object.accept(),
             is_verified,
             ..Request::get(self.url(&object.path())?)
         };

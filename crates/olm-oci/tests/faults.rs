@@ -6,7 +6,7 @@ use bytes::Bytes;
 use olm_oci::{
     Credentials, Digest, ImageArchive, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig,
 };
-use support::{Answer, MANIFESTS, Seen, Server, image};
+use support::{Answer, MANIFESTS, Seen, Server, Tail, image};
 
 const FILES: [&str; 2] = ["manifests/crd.yaml", "manifests/csv.yaml"];
 
@@ -590,4 +590,64 @@ async fn a_token_that_expires_on_the_way_is_refreshed() {
         2,
         "one token at first, one when it had expired"
     );
+}
+
+/// Whether a tag has moved costs no manifest, where the registry tells its digest without.
+#[tokio::test]
+async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() {
+    let image = image();
+    let anonymous = Credentials::anonymous();
+    let head = |seen: &Seen| seen.posted.starts_with("HEAD");
+    type Fault = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
+    let faults: [(Fault, &[&str]); 4] = [
+        (Box::new(|_| None), &["HEAD "]),
+        (
+            Box::new(move |seen| head(seen).then(|| Answer::ok(""))),
+            &["HEAD ", ""],
+        ),
+        (
+            Box::new(move |seen| head(seen).then(|| Answer::status(405))),
+            &["HEAD ", ""],
+        ),
+        (
+            Box::new(move |seen| head(seen).then(|| Answer::status(501))),
+            &["HEAD ", ""],
+        ),
+    ];
+    for (fault, expected) in faults {
+        let server = faulty(&image, fault).await;
+        let tag = server.reference("demo/bundle:v1");
+        let told = Puller::default().told_digest(&tag, &anonymous).await;
+        assert_eq!(&told.expect("told"), image.digest());
+        let seen = server.seen();
+        let methods: Vec<&str> = seen.iter().map(|seen| seen.posted.as_str()).collect();
+        assert_eq!(methods, expected);
+        // One that is a digest is asked of nobody.
+        let pinned = tag.pinned(image.digest().clone());
+        let told = Puller::default().told_digest(&pinned, &anonymous).await;
+        assert_eq!(&told.expect("told"), image.digest());
+        assert_eq!(server.seen().len(), expected.len());
+    }
+    for (status, class) in [
+        (401, PullErrorClass::Unauthorized),
+        (404, PullErrorClass::NotFound),
+        (503, PullErrorClass::Unreachable),
+    ] {
+        let server = faulty(&image, move |_| Some(Answer::status(status))).await;
+        let tag = server.reference("demo/bundle:v1");
+        let told = Puller::default().told_digest(&tag, &anonymous).await;
+        assert_eq!(told.expect_err("refused").class(), class, "{status}");
+    }
+}
+
+/// A registry that never gets to the end of an answer is not listened to for ever, nor is all of it taken.
+#[tokio::test]
+async fn an_endless_answer_about_a_digest_ends() {
+    let image = image();
+    let server = faulty(&image, |_| Some(Answer::ok("").tail(Tail::Endless))).await;
+    let tag = server.reference("demo/bundle:v1");
+    let told = Puller::default()
+        .told_digest(&tag, &Credentials::anonymous())
+        .await;
+    assert_eq!(told.expect_err("endless").class(), PullErrorClass::TooLarge);
 }

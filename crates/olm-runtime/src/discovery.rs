@@ -13,6 +13,8 @@ use crate::{client::REQUEST_DEADLINE, error::ObserveError, key::is_path_segment}
 
 /// How long the kinds of a group and version are believed.
 const FRESH: Duration = Duration::from_secs(60);
+/// How long the version of the server is believed.
+const VERSION_LASTS: Duration = Duration::from_secs(300);
 /// How long a group and version that could not be read are left alone by [`Discovery::find_served`].
 const TROUBLE_LASTS: Duration = Duration::from_secs(30);
 /// How long the kinds of a group and version are kept for when they cannot be read, after anybody asked for them last.
@@ -67,6 +69,7 @@ impl Known {
 pub struct Discovery {
     client: Client,
     known: Arc<Mutex<BTreeMap<String, Known>>>,
+    /// The version, and until when it is believed.
     version: Arc<Mutex<Option<(Instant, String)>>>,
 }
 
@@ -82,18 +85,25 @@ impl Discovery {
 
     /// The server's `gitVersion`, for example `v1.34.4`.
     ///
+    /// A server that does not answer has the version that it had.
+    ///
     /// # Errors
-    /// When the server does not answer in time.
+    /// When the server has never answered, and does not in time.
     pub async fn server_version(&self) -> Result<String, ObserveError> {
         let mut known = self.version.lock().await;
-        if let Some((at, version)) = known.as_ref()
-            && at.elapsed() < FRESH * 10
+        if let Some((until, version)) = known.as_ref()
+            && Instant::now() < *until
         {
             return Ok(version.clone());
         }
-        let info = deadline("the server version", self.client.apiserver_version()).await?;
-        *known = Some((Instant::now(), info.git_version.clone()));
-        Ok(info.git_version)
+        let answer = deadline("the server version", self.client.apiserver_version()).await;
+        let (lasts, version) = match (answer, known.take()) {
+            (Ok(info), _) => (VERSION_LASTS, info.git_version),
+            (Err(_), Some((_, version))) => (FRESH, version),
+            (Err(error), None) => return Err(error),
+        };
+        *known = Some((Instant::now() + lasts, version.clone()));
+        Ok(version)
     }
 
     /// The kind served for group, version and kind; `None` when the cluster does not serve it.
@@ -309,6 +319,46 @@ pub async fn deadline<T>(what: &str, read: impl Future<Output = kube::Result<T>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A version is asked for once in five minutes; a server that does not answer has the one it had.
+    #[tokio::test(start_paused = true)]
+    async fn the_version_is_remembered_for_a_while_and_outlives_an_outage() {
+        use std::sync::Mutex;
+
+        let answer: Arc<Mutex<Option<&str>>> = Arc::default();
+        let of_server = Arc::clone(&answer);
+        let server = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let version = *of_server.lock().unwrap();
+            async move {
+                let text = version.map(|version| {
+                    format!(
+                        r#"{{"major": "", "minor": "", "gitVersion": "{version}", "gitCommit": "", "gitTreeState": "",
+                        "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}}"#
+                    )
+                });
+                let status = if text.is_some() { 200 } else { 503 };
+                let body = kube::client::Body::from(text.unwrap_or_default().into_bytes());
+                let response = http::Response::builder().status(status).body(body);
+                Ok::<_, std::io::Error>(response.unwrap())
+            }
+        });
+        let discovery = Discovery::new(Client::new(server, "default"));
+        let becomes = |version| *answer.lock().unwrap() = version;
+        assert!(discovery.server_version().await.is_err(), "it was never known");
+        becomes(Some("v1.1.0"));
+        assert_eq!(discovery.server_version().await.unwrap(), "v1.1.0");
+        becomes(Some("v1.2.0"));
+        tokio::time::advance(VERSION_LASTS - Duration::from_secs(1)).await;
+        assert_eq!(discovery.server_version().await.unwrap(), "v1.1.0");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(discovery.server_version().await.unwrap(), "v1.2.0");
+        becomes(None);
+        tokio::time::advance(VERSION_LASTS).await;
+        assert_eq!(discovery.server_version().await.unwrap(), "v1.2.0");
+        becomes(Some("v1.3.0"));
+        tokio::time::advance(FRESH).await;
+        assert_eq!(discovery.server_version().await.unwrap(), "v1.3.0");
+    }
 
     #[test]
     fn kinds_nobody_asks_for_are_forgotten() {

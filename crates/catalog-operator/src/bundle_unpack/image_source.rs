@@ -5,16 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::{Api, Client};
+use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
 use olm_oci::{
-    Credentials, CredentialsError, Digest, ImageContent, Limits, PullError, PullErrorClass, Puller,
-    Reference, RegistryConfig, Spool,
+    Digest, ImageContent, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig, Spool,
 };
 use olm_runtime::NamespacedName;
-use olm_runtime::discovery::deadline;
-use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
 use olm_runtime::store::Store;
 
@@ -22,6 +18,7 @@ use super::access::{FRESH, KNOWN, Keys, PullGrants};
 use super::bundle_cache::BundleCache;
 use super::content::{UnpackedBundle, VIEW, read_image};
 use super::error::{UnpackClass, UnpackError};
+use super::pull_secrets::PullSecrets;
 use super::unpacker::BundleSource;
 
 /// Bytes of bundle content kept on disk when nothing else is said: a few hundred bundles.
@@ -31,11 +28,9 @@ pub(crate) const SPOOL_BYTES: u64 = 4 * Limits::BUNDLE.layer;
 
 /// Pulls bundle images and reads them.
 ///
-/// Secrets are read live, for every bundle that is not in memory: a cache of them would hold every Secret of the cluster,
-/// and what is on disk is handed out only to those whose secrets open it.
+/// Secrets are read for every bundle that is not in memory: what is on disk is handed out only to those whose secrets open it.
 pub(crate) struct ImageBundleSource {
-    client: Client,
-    catalogs: Store<CatalogSource>,
+    secrets: PullSecrets,
     puller: Puller,
     cache: Option<Arc<BundleCache>>,
     consents: PullGrants,
@@ -53,8 +48,7 @@ impl ImageBundleSource {
     ) -> Self {
         let spool = cache_dir.clone().unwrap_or_else(std::env::temp_dir);
         Self {
-            client,
-            catalogs,
+            secrets: PullSecrets::new(client, catalogs),
             puller: Puller::new(config).with_spool(Spool::new(spool, SPOOL_BYTES)),
             cache: cache_dir.map(|dir| Arc::new(BundleCache::new(dir, DEFAULT_CACHE_BYTES))),
             consents: PullGrants::default(),
@@ -78,7 +72,7 @@ impl ImageBundleSource {
         image: &Reference,
         catalog: &NamespacedName,
     ) -> Result<ImageContent, UnpackError> {
-        let keys = self.catalog_keys(catalog).await?;
+        let keys = self.secrets.of_catalog(catalog).await?;
         let refused = match self.content_for(image, &catalog.namespace, &keys).await {
             Ok(content) => return Ok(content),
             Err(error) => error,
@@ -88,7 +82,7 @@ impl ImageBundleSource {
         if !matches!(class, PullErrorClass::Unauthorized | PullErrorClass::Unreachable) {
             return Err(UnpackError::new(class.into(), refused));
         }
-        let more = self.service_account_keys(catalog).await?;
+        let more = self.secrets.of_service_account(catalog).await?;
         if more.is_empty() {
             return Err(UnpackError::new(class.into(), refused));
         }
@@ -194,44 +188,6 @@ impl ImageBundleSource {
         };
         tracing::warn!(%image, error = trouble, "pulled content is not cached");
     }
-
-    /// Pull secrets named by the CatalogSource. A catalog that is gone brings none.
-    async fn catalog_keys(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
-        let found = self.catalogs.get_key(catalog);
-        let names = found
-            .map(|catalog| catalog.spec.secrets.to_vec())
-            .unwrap_or_default();
-        self.read_secrets(&catalog.namespace, &names).await
-    }
-
-    /// Pull secrets of the ServiceAccount of the catalog's pod, which has the catalog's name.
-    async fn service_account_keys(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
-        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &catalog.namespace);
-        let account = deadline(&format!("ServiceAccount {catalog}"), api.get_opt(&catalog.name))
-            .await
-            .map_err(unreadable)?;
-        let secrets = account
-            .and_then(|account| account.image_pull_secrets)
-            .unwrap_or_default();
-        let names: Vec<String> = secrets.into_iter().map(|secret| secret.name).collect();
-        self.read_secrets(&catalog.namespace, &names).await
-    }
-
-    async fn read_secrets(&self, namespace: &str, names: &[String]) -> Result<Keys, UnpackError> {
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let mut keys = Keys::default();
-        for name in names.iter().filter(|name| !name.is_empty()) {
-            let what = format!("Secret {namespace}/{name}");
-            // A secret that is not there is passed over, as kubelets do: another one may suffice.
-            if let Some(secret) = deadline(&what, api.get_opt(name)).await.map_err(unreadable)? {
-                let read = read_secret(&secret, &what);
-                let (credentials, text) =
-                    read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?;
-                keys.add(credentials, text);
-            }
-        }
-        Ok(keys)
-    }
 }
 
 #[async_trait]
@@ -257,65 +213,12 @@ fn pinned(image: &Reference, digest: &Digest) -> String {
     image.pinned(digest.clone()).to_string()
 }
 
-/// Credentials in a pull secret of either type, and the text they were read from.
-fn read_secret<'a>(secret: &'a Secret, origin: &str) -> Result<(Credentials, &'a [u8]), CredentialsError> {
-    let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
-    if let Some(text) = data(".dockerconfigjson") {
-        return Ok((Credentials::from_docker_config(&text.0, origin)?, &text.0));
-    }
-    match data(".dockercfg") {
-        Some(text) => Ok((Credentials::from_dockercfg(&text.0, origin)?, &text.0)),
-        None => Ok((Credentials::anonymous(), &[])),
-    }
-}
-
-/// The API server did not answer: as passing as a registry that does not.
-fn unreadable(error: ObserveError) -> UnpackError {
-    UnpackError::new(UnpackClass::Unreachable, error)
-}
-
 #[cfg(test)]
 mod sharing;
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::ByteString;
-
     use super::*;
-
-    fn secret(key: &str, text: &str) -> Secret {
-        Secret {
-            data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
-            ..Secret::default()
-        }
-    }
-
-    #[test]
-    fn both_types_of_pull_secret_are_read() {
-        let auth = r#"{"quay.io": {"username": "u", "password": "p"}}"#;
-        let rows = [
-            (secret(".dockerconfigjson", &format!("{{\"auths\": {auth}}}")), 1),
-            (secret(".dockercfg", auth), 1),
-            (secret("other", "x"), 0),
-        ];
-        for (secret, expected) in rows {
-            let (credentials, _) = read_secret(&secret, "Secret olm/s").unwrap();
-            assert_eq!(credentials.for_repository("quay.io", "a/b").len(), expected);
-        }
-    }
-
-    #[test]
-    fn a_broken_pull_secret_is_named_without_its_content() {
-        let error = read_secret(
-            &secret(".dockerconfigjson", "{\"auths\": hunter2}"),
-            "Secret olm/s",
-        )
-        .unwrap_err();
-        assert!(
-            error.to_string().contains("Secret olm/s") && !error.to_string().contains("hunter2"),
-            "{error}"
-        );
-    }
 
     /// The volume holds the cache, the layers being pulled, and what is being written to the cache before it is made to fit.
     #[test]

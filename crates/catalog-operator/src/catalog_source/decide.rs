@@ -14,14 +14,17 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::labels;
-use olm_runtime::plan::{Action, Exists, Identity, Plan, Propagation, Requeue, Target, to_value};
+use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::plan::{Action, Exists, Guard, Identity, Plan, Propagation, Requeue, Target, to_value};
 use serde::Serialize;
+use serde_json::json;
 
-use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy};
+use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy, name};
 use super::observed::Observed;
 use super::pod::{build_config_map_pod, build_pod};
 use super::pod_state;
 use super::source::Source;
+use super::update::{self, Step};
 use crate::stores::config_maps::ConfigMapState;
 
 /// After this time a pod that is not ready is mentioned in the status, even if nothing is known to be wrong with it.
@@ -42,6 +45,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// What an action is for; tells the status how to word its failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
+    /// Image of the spec, as its template says.
+    Image,
     /// NetworkPolicy of the catalog's pods.
     ServerPolicy,
     /// NetworkPolicy of unpack pods.
@@ -52,6 +57,8 @@ pub enum Purpose {
     Service,
     /// A new pod.
     NewPod,
+    /// A pod that looks for newer content, or takes over with it.
+    UpdatePod,
     /// Removal of this pod.
     OldPod(String),
 }
@@ -63,11 +70,14 @@ pub struct Verdict {
     pub purposes: Vec<Purpose>,
     /// Why the pod does not serve, if it does not and ought to.
     pub trouble: Option<String>,
+    /// Why the pod with newer content does not start.
+    pub update_trouble: Option<String>,
 }
 
 /// Decides what to do for one CatalogSource.
 pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     let mut draft = Draft::default();
+    draft.write_image(observed);
     match &observed.parsed {
         Source::Image { image, config, .. } => {
             let pod = build_pod(&observed.source, image, config, &observed.settings);
@@ -93,9 +103,14 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         Source::Invalid(_) => {}
     }
     let (purposes, actions) = draft.actions.into_iter().unzip();
+    let poll = observed
+        .poll
+        .as_ref()
+        .map(|poll| poll.requeue(now))
+        .unwrap_or_default();
     let plan = Plan {
         actions,
-        requeue: draft.requeue,
+        requeue: draft.requeue.sooner(observed.template.requeue()).sooner(poll),
         ..Plan::default()
     };
     (
@@ -103,6 +118,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         Verdict {
             purposes,
             trouble: draft.trouble,
+            update_trouble: draft.update_trouble,
         },
     )
 }
@@ -112,9 +128,31 @@ struct Draft {
     actions: Vec<(Purpose, Action)>,
     requeue: Requeue,
     trouble: Option<String>,
+    update_trouble: Option<String>,
 }
 
 impl Draft {
+    /// The spec is its author's: nothing is written over what has changed meanwhile.
+    fn write_image(&mut self, observed: &Observed) {
+        let source = &*observed.source;
+        let Some(image) = observed.template.image_to_write(source) else {
+            return;
+        };
+        let meta = &source.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let patch = Action::Patch {
+            target: Target::of::<CatalogSource>(namespace, &name(source)),
+            patch: json!({"spec": {"image": image}}),
+            subresource: None,
+            guard: Guard {
+                uid: meta.uid.clone(),
+                resource_version: meta.resource_version.clone(),
+            },
+            identity: Identity::Operator,
+        };
+        self.actions.push((Purpose::Image, patch));
+    }
+
     fn serve(&mut self, observed: &Observed, pod: &Pod, now: Timestamp) {
         let source = &*observed.source;
         let policies = [
@@ -243,6 +281,19 @@ impl Draft {
             (Some(pod), _) if !replaced => self.watch_start(pod, now),
             (Some(_), _) => {}
         }
+        self.settle_update(observed, wanted, kept.copied());
+    }
+
+    fn settle_update(&mut self, observed: &Observed, wanted: &Pod, serving: Option<&Arc<Pod>>) {
+        for step in update::decide(observed, wanted, serving) {
+            match step {
+                Step::Look(action) | Step::Promote(action) | Step::Note(action) => {
+                    self.actions.push((Purpose::UpdatePod, action));
+                }
+                Step::Remove(pod) => self.delete_pod(&pod, 1),
+                Step::Trouble(trouble) => self.update_trouble = Some(trouble),
+            }
+        }
     }
 
     fn replace_dead(&mut self, wanted: &Pod, next: &Successor<'_>) {
@@ -316,11 +367,8 @@ impl Draft {
 
     /// A source that turned from image to address runs nothing of its own any more.
     fn stop_serving(&mut self, observed: &Observed) {
-        for pod in observed
-            .pods
-            .iter()
-            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-        {
+        let pods = observed.pods.iter().chain(&observed.update_pods);
+        for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
             self.delete_pod(pod, 1);
         }
         let uid = observed.source.metadata.uid.as_deref();

@@ -7,7 +7,9 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use olm_api::v1alpha1::CatalogSource;
 
 use super::connection::ConnectionState;
+use super::image_template::ImageTemplate;
 use super::pod::PodSettings;
+use super::polling::Poll;
 use super::source::Source;
 use crate::stores::config_maps::ConfigMapState;
 
@@ -16,7 +18,9 @@ use crate::stores::config_maps::ConfigMapState;
 pub struct Observed {
     /// The object.
     pub source: Arc<CatalogSource>,
-    /// What its spec asks for.
+    /// What its annotation says the image is.
+    pub template: ImageTemplate,
+    /// What its spec asks for, with that image.
     pub parsed: Source,
     /// What its pod depends on besides.
     pub settings: PodSettings,
@@ -30,6 +34,10 @@ pub struct Observed {
     pub unpack_policy: Option<Arc<NetworkPolicy>>,
     /// Pods that carry the catalog's label and belong to this very object, sorted by name.
     pub pods: Vec<Arc<Pod>>,
+    /// Pods of this very object that look for a newer image and do not serve yet.
+    pub update_pods: Vec<Arc<Pod>>,
+    /// What is known of newer content; `None` for a catalog that is not polled.
+    pub poll: Option<Poll>,
     /// State of the connection to the server.
     pub connection: ConnectionState,
     /// The ConfigMap that the catalog is made of.

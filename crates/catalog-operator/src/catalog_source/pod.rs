@@ -25,6 +25,8 @@ use crate::stores::config_maps::Version;
 pub(crate) const SERVER_CONTAINER: &str = "registry-server";
 /// Name of that container where the catalog is made of a ConfigMap.
 const CONFIG_MAP_SERVER_CONTAINER: &str = "configmap-registry-server";
+/// Name of the container that copies the content out of the catalog's image.
+pub(crate) const EXTRACT_CONTAINER: &str = "extract-content";
 const UTILITIES: &str = "utilities";
 const CONTENT: &str = "catalog-content";
 const EXTRACTED: &str = "/extracted-catalog";
@@ -159,7 +161,7 @@ fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSe
                 ..init_container()
             },
             Container {
-                name: "extract-content".to_owned(),
+                name: EXTRACT_CONTAINER.to_owned(),
                 image: Some(image.to_owned()),
                 image_pull_policy: Some(pull_policy(image).to_owned()),
                 command: Some(vec![format!("/{UTILITIES}/copy-content")]),

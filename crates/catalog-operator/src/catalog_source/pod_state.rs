@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use olm_api::labels;
 
+use super::pod::{EXTRACT_CONTAINER, SERVER_CONTAINER};
+
 /// What a container waits for between two ends.
 const BACK_OFF: &str = "CrashLoopBackOff";
 
@@ -180,6 +182,35 @@ fn last_line(text: &str) -> &str {
         .rev()
         .find(|line| !line.trim().is_empty())
         .unwrap_or("no output")
+}
+
+/// The image that runs in the pod, as its node has it: of the container whose image the catalog is.
+pub(crate) fn image_id(pod: &Pod) -> Option<&str> {
+    let status = pod.status.as_ref()?;
+    let extracting = status.init_container_statuses.iter().flatten();
+    let extracting = extracting.filter(|container| container.name == EXTRACT_CONTAINER);
+    let is_extracted = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.init_containers.iter().flatten().next().is_some());
+    let serving = status.container_statuses.iter().flatten();
+    let serving = serving.filter(|container| !is_extracted && container.name == SERVER_CONTAINER);
+    extracting
+        .chain(serving)
+        .map(|container| container.image_id.as_str())
+        .find(|id| !id.is_empty())
+}
+
+/// Whether the pod has the image with this digest, as far as its node or whoever made it says.
+pub(crate) fn has_digest(pod: &Pod, digest: &str) -> bool {
+    let pulled = image_id(pod).and_then(|id| id.rsplit_once('@'));
+    pulled.is_some_and(|(_, pulled)| pulled == digest) || made_for(pod) == Some(digest)
+}
+
+/// The digest that was behind the tag when a poll had the pod made.
+pub(crate) fn made_for(pod: &Pod) -> Option<&str> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    annotations.get(labels::IMAGE_DIGEST).map(String::as_str)
 }
 
 /// When the pod was created.

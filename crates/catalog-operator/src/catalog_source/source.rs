@@ -57,10 +57,14 @@ pub struct PodConfig {
 
 /// Reads the source out of a spec.
 pub fn parse_source(source: &CatalogSource) -> Source {
-    let spec = &source.spec;
-    let source_type = &spec.source_type;
+    parse_with_image(source, source.spec.image.as_deref())
+}
+
+/// The same with another image than the spec's.
+pub(crate) fn parse_with_image(source: &CatalogSource, image: Option<&str>) -> Source {
+    let source_type = &source.spec.source_type;
     match source_type {
-        SourceType::Grpc => parse_grpc(source),
+        SourceType::Grpc => parse_grpc(source, image),
         SourceType::ConfigMap | SourceType::Internal => parse_config_map(source),
         SourceType::Other(unknown) => Source::Invalid(format!("unknown sourcetype: {unknown}")),
     }
@@ -106,9 +110,9 @@ fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-fn parse_grpc(source: &CatalogSource) -> Source {
+fn parse_grpc(source: &CatalogSource, image: Option<&str>) -> Source {
     let spec = &source.spec;
-    let image = spec.image.clone().filter(|image| !image.is_empty());
+    let image = image.filter(|image| !image.is_empty());
     let address = spec.address.clone().filter(|address| !address.is_empty());
     match (image, address) {
         (None, None) => Source::Invalid(
@@ -117,7 +121,7 @@ fn parse_grpc(source: &CatalogSource) -> Source {
         (None, Some(address)) => Source::Address(address),
         (Some(image), address) => match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
             Ok(config) => Source::Image {
-                image,
+                image: image.to_owned(),
                 address,
                 config: Box::new(config.unwrap_or_default()),
             },
@@ -145,20 +149,5 @@ fn parse_pod_config(config: &GrpcPodConfig) -> Result<PodConfig, String> {
         security: config.security_context_config.clone(),
         memory_target: memory.transpose().map_err(|error| error.to_string())?,
         extract: config.extract_content.clone(),
-    })
-}
-
-/// What the status says beside everything else when the spec wants something that is left out for now.
-pub(crate) fn unserved_notice(source: &CatalogSource) -> Option<String> {
-    let polls = source
-        .spec
-        .update_strategy
-        .as_ref()
-        .is_some_and(|strategy| strategy.registry_poll.is_some());
-    let image = matches!(parse_source(source), Source::Image { .. });
-    (polls && image).then(|| {
-        "updateStrategy.registryPoll is not carried out by this version: the catalog is served as its image was when \
-         the pod started"
-            .to_owned()
     })
 }

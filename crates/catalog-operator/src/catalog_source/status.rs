@@ -6,6 +6,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use olm_api::List;
 use olm_api::condition::catalog_source as reasons;
 use olm_api::v1alpha1::{
     CatalogSourceStatus, ConfigMapResourceReference, GrpcConnectionState, RegistryServiceStatus,
@@ -18,7 +19,9 @@ use super::connection::ConnectionState;
 use super::decide::{Purpose, Verdict};
 use super::objects::{GRPC_PORT, name, service_name};
 use super::observed::Observed;
-use super::source::{Source, unserved_notice};
+use super::polling::interval_error;
+use super::source::Source;
+use super::update::polled_at;
 use crate::stores::config_maps::{ConfigMapState, MAX_WATCHED};
 
 /// The whole status, built from the present one.
@@ -34,6 +37,10 @@ pub fn compose(
         return status;
     }
     let (reason, message) = tell(observed, verdict, outcomes);
+    observed.template.tell(&mut status.conditions, now);
+    if status.conditions.is_empty() {
+        status.conditions = List::default();
+    }
     status.reason = filled(reason.to_owned());
     status.message = filled(message);
     let Some(address) = shown_address(&observed.source, &observed.parsed) else {
@@ -51,6 +58,10 @@ pub fn compose(
             renewed,
             now,
         ));
+        // What follows from a poll was done.
+        if let Some(at) = polled_at(observed) {
+            status.latest_image_registry_poll = Some(stored_time(at));
+        }
     }
     let trouble = verdict.trouble.is_some();
     status.connection_state = Some(connection_state(
@@ -98,7 +109,22 @@ fn tell(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> (&'stati
             reasons::REGISTRY_SERVER_ERROR,
             format!("couldn't connect to registry - {error}"),
         ),
-        _ => ("", unserved_notice(&observed.source).unwrap_or_default()),
+        _ => update_trouble(observed, verdict),
+    }
+}
+
+/// What is wrong with finding newer content; what there is serves on.
+fn update_trouble(observed: &Observed, verdict: &Verdict) -> (&'static str, String) {
+    if let Some(text) = interval_error(&observed.source) {
+        return (reasons::INVALID_INTERVAL_ERROR, text);
+    }
+    match &verdict.update_trouble {
+        None => ("", String::new()),
+        Some(trouble) => {
+            let name = name(&observed.source);
+            let text = format!("catalog polling: {name} not ready for update: {trouble}");
+            (reasons::REGISTRY_SERVER_ERROR, text)
+        }
     }
 }
 
@@ -111,6 +137,7 @@ fn lasts(failure: &Failure) -> bool {
 fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failure) -> String {
     let name = name(&observed.source);
     let step = match purpose {
+        Some(Purpose::Image) => format!("error updating the image of catalog source {name}"),
         Some(Purpose::ServerPolicy) => {
             format!("error ensuring grpc server network policy for catalog source {name}")
         }
@@ -120,6 +147,7 @@ fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failur
         Some(Purpose::ServiceAccount) => format!("error ensuring service account: {name}"),
         Some(Purpose::Service) => format!("error ensuring service: {}", service_name(&observed.source)),
         Some(Purpose::NewPod) => format!("error ensuring pod: {name}-: error creating new pod: {name}-"),
+        Some(Purpose::UpdatePod) => format!("error ensuring update pod for catalog source {name}"),
         Some(Purpose::OldPod(pod)) => format!("error ensuring pod: {name}-: error deleting old pod: {pod}"),
         None => failure.action.clone(),
     };

@@ -5,7 +5,9 @@
 
 mod config_map;
 mod connection_state;
+mod image_templates;
 mod owned_objects;
+mod polls;
 mod spec_checks;
 mod troubles;
 
@@ -56,6 +58,7 @@ fn settings() -> PodSettings {
 
 fn fresh(source: CatalogSource) -> Observed {
     Observed {
+        template: ImageTemplate::Absent,
         parsed: source::parse_source(&source),
         source: Arc::new(source),
         settings: settings(),
@@ -64,6 +67,8 @@ fn fresh(source: CatalogSource) -> Observed {
         server_policy: None,
         unpack_policy: None,
         pods: Vec::new(),
+        update_pods: Vec::new(),
+        poll: None,
         connection: ConnectionState::Waiting,
         config_map: ConfigMapState::NotNamed,
     }

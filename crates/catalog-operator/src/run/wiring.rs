@@ -51,6 +51,12 @@ pub(super) fn connection_changed(
     }
 }
 
+/// What a poll for newer content of a catalog does: it wakes the catalog.
+pub(super) fn catalog_polled(queues: &Queues) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
+    let queue = queues.sources.clone();
+    move |source: &NamespacedName| queue.add(source.clone())
+}
+
 /// Wakes whoever waits for a bundle.
 pub(super) fn wake(queues: &Queues, waiter: &Waiter) {
     match waiter {

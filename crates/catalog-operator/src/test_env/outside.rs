@@ -16,6 +16,7 @@ use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::BundleSource;
 use crate::catalog_source::connection::Endpoint;
 use crate::catalog_source::connection::dial::{Dial, Dialled};
+use crate::catalog_source::image_polls::ImageTags;
 use crate::snapshots::{CatalogReader, Listed};
 use crate::test_env::BundleRow;
 
@@ -35,6 +36,10 @@ pub struct Shared {
     failing: Mutex<bool>,
     /// Connections made so far.
     dialled: Mutex<usize>,
+    /// Digests that registries tell, by image.
+    digests: Mutex<BTreeMap<String, String>>,
+    /// How often they were asked.
+    polled: Mutex<usize>,
 }
 
 impl Shared {
@@ -67,6 +72,17 @@ impl Shared {
         self.broken.lock().unwrap().clear();
     }
 
+    /// From now on registries tell this digest of an image; without, none.
+    pub fn set_digest(&self, image: &str, digest: Option<&str>) {
+        let mut digests = self.digests.lock().unwrap();
+        digests.remove(image);
+        digests.extend(digest.map(|digest| (image.to_owned(), digest.to_owned())));
+    }
+
+    pub fn polled(&self) -> usize {
+        *self.polled.lock().unwrap()
+    }
+
     pub fn dialled(&self) -> usize {
         *self.dialled.lock().unwrap()
     }
@@ -97,6 +113,15 @@ impl CatalogReader for Shared {
             bytes: entries.len(),
             snapshot: CatalogSnapshot::new(BTreeMap::new(), entries),
         })
+    }
+}
+
+#[async_trait]
+impl ImageTags for Shared {
+    async fn digest(&self, image: &str, _: &NamespacedName) -> Result<String, String> {
+        *self.polled.lock().unwrap() += 1;
+        let digests = self.digests.lock().unwrap();
+        digests.get(image).cloned().ok_or_else(|| "refused".to_owned())
     }
 }
 

@@ -35,6 +35,7 @@ impl Outside {
             dial: Arc::<Self>::clone(self),
             catalogs: Arc::<Self>::clone(self),
             bundles: Some(Arc::<Self>::clone(self)),
+            tags: None,
         }
     }
 }

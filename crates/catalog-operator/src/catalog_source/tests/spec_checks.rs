@@ -48,25 +48,6 @@ fn a_typo_does_not_take_a_running_catalog_away() {
 }
 
 #[test]
-fn polling_is_said_not_to_be_served_and_an_empty_strategy_means_none() {
-    let polled = source(
-        json!({"sourceType": "grpc", "image": IMAGE, "updateStrategy": {"registryPoll": {"interval": "45mError.code"}}}),
-    );
-    let mut observed = converged(polled);
-    observed.connection = ConnectionState::Connecting;
-    let status = status_of(&observed);
-    assert_eq!(status.reason, None);
-    assert!(
-        status
-            .message
-            .unwrap()
-            .starts_with("updateStrategy.registryPoll is not carried out by this version")
-    );
-    let empty = source(json!({"sourceType": "grpc", "image": IMAGE, "updateStrategy": {}}));
-    assert_eq!(status_of(&converged(empty)).message, None);
-}
-
-#[test]
 fn a_source_turned_to_an_address_runs_nothing() {
     let mut observed = converged(image_source());
     observed.parsed = source::Source::Address("a:1".to_owned());

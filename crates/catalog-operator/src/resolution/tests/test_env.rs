@@ -360,6 +360,7 @@ async fn operate(client: Client, outside: Arc<Shared>, images: Arc<Images>, serv
         dial: Arc::<Shared>::clone(&outside),
         catalogs: outside,
         bundles: Some(images),
+        tags: None,
     };
     let (set, parts) = run::build(args, &client, outside, Figures::default());
     let mut watches = JoinSet::new();

@@ -1,0 +1,122 @@
+//! The pull secrets that a catalog brings.
+
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::{Api, Client};
+use olm_api::v1alpha1::CatalogSource;
+use olm_oci::{Credentials, CredentialsError};
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::deadline;
+use olm_runtime::error::ObserveError;
+use olm_runtime::store::Store;
+
+use super::access::Keys;
+use super::error::{UnpackClass, UnpackError};
+
+/// Reads pull secrets, live each time: a cache of them would hold every Secret of the cluster.
+pub(crate) struct PullSecrets {
+    client: Client,
+    catalogs: Store<CatalogSource>,
+}
+
+impl PullSecrets {
+    /// Those of these catalogs.
+    pub(crate) fn new(client: Client, catalogs: Store<CatalogSource>) -> Self {
+        Self { client, catalogs }
+    }
+
+    /// Pull secrets named by the CatalogSource. A catalog that is gone brings none.
+    pub(crate) async fn of_catalog(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
+        let found = self.catalogs.get_key(catalog);
+        let names = found
+            .map(|catalog| catalog.spec.secrets.to_vec())
+            .unwrap_or_default();
+        self.read_secrets(&catalog.namespace, &names).await
+    }
+
+    /// Pull secrets of the ServiceAccount of the catalog's pod, which has the catalog's name.
+    pub(crate) async fn of_service_account(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &catalog.namespace);
+        let account = deadline(&format!("ServiceAccount {catalog}"), api.get_opt(&catalog.name))
+            .await
+            .map_err(unreadable)?;
+        let secrets = account
+            .and_then(|account| account.image_pull_secrets)
+            .unwrap_or_default();
+        let names: Vec<String> = secrets.into_iter().map(|secret| secret.name).collect();
+        self.read_secrets(&catalog.namespace, &names).await
+    }
+
+    async fn read_secrets(&self, namespace: &str, names: &[String]) -> Result<Keys, UnpackError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let mut keys = Keys::default();
+        for name in names.iter().filter(|name| !name.is_empty()) {
+            let what = format!("Secret {namespace}/{name}");
+            // A secret that is not there is passed over, as kubelets do: another one may suffice.
+            if let Some(secret) = deadline(&what, api.get_opt(name)).await.map_err(unreadable)? {
+                let read = read_secret(&secret, &what);
+                let (credentials, text) =
+                    read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?;
+                keys.add(credentials, text);
+            }
+        }
+        Ok(keys)
+    }
+}
+
+/// Credentials in a pull secret of either type, and the text they were read from.
+fn read_secret<'a>(secret: &'a Secret, origin: &str) -> Result<(Credentials, &'a [u8]), CredentialsError> {
+    let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
+    if let Some(text) = data(".dockerconfigjson") {
+        return Ok((Credentials::from_docker_config(&text.0, origin)?, &text.0));
+    }
+    match data(".dockercfg") {
+        Some(text) => Ok((Credentials::from_dockercfg(&text.0, origin)?, &text.0)),
+        None => Ok((Credentials::anonymous(), &[])),
+    }
+}
+
+/// The API server did not answer: as passing as a registry that does not.
+fn unreadable(error: ObserveError) -> UnpackError {
+    UnpackError::new(UnpackClass::Unreachable, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    fn secret(key: &str, text: &str) -> Secret {
+        Secret {
+            data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
+            ..Secret::default()
+        }
+    }
+
+    #[test]
+    fn both_types_of_pull_secret_are_read() {
+        let auth = r#"{"quay.io": {"username": "u", "password": "p"}}"#;
+        let rows = [
+            (secret(".dockerconfigjson", &format!("{{\"auths\": {auth}}}")), 1),
+            (secret(".dockercfg", auth), 1),
+            (secret("other", "x"), 0),
+        ];
+        for (secret, expected) in rows {
+            let (credentials, _) = read_secret(&secret, "Secret olm/s").unwrap();
+            assert_eq!(credentials.for_repository("quay.io", "a/b").len(), expected);
+        }
+    }
+
+    #[test]
+    fn a_broken_pull_secret_is_named_without_its_content() {
+        let error = read_secret(
+            &secret(".dockerconfigjson", "{\"auths\": hunter2}"),
+            "Secret olm/s",
+        )
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("Secret olm/s") && !error.to_string().contains("hunter2"),
+            "{error}"
+        );
+    }
+}

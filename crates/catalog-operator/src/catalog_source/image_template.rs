@@ -1,0 +1,166 @@
+//! The image that `olm.catalogImageTemplate` names: the annotation with the cluster's version filled in. Pure.
+//!
+//! Rules: `docs/reference/catalogs.md`.
+
+use std::time::Duration;
+
+use go_compat::semver::Version;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use olm_api::condition::{FALSE, TRUE, catalog_source as reasons};
+use olm_api::labels;
+use olm_api::v1alpha1::CatalogSource;
+use olm_oci::Reference;
+use olm_runtime::condition::{remove_condition, set_condition, stored_time};
+use olm_runtime::plan::Requeue;
+
+/// How long the cluster's version is believed: no watch tells of an upgrade.
+const VERSION_LASTS: Duration = Duration::from_secs(300);
+/// The same while it is not known.
+const VERSION_PAUSE: Duration = Duration::from_secs(60);
+/// Longest text of an annotation in a condition, which the API server bounds; no image is longer.
+const MAX_SHOWN: usize = 1024;
+/// What stands in a template instead of a number that is not known.
+const MISSING: &str = "missing";
+
+/// What the annotation comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageTemplate {
+    /// The catalog has none.
+    Absent,
+    /// An image.
+    Resolved(String),
+    /// No image: `spec.image` counts, if there is one.
+    Unresolved {
+        /// The annotation with what is known filled in.
+        text: String,
+        /// Why that is no image.
+        message: String,
+        /// Whether it is for want of the cluster's version.
+        version_unknown: bool,
+    },
+}
+
+/// Fills the annotation in. `git_version` is the cluster's, such as `v1.34.4`; `None` while it is not known.
+pub fn resolve_template(source: &CatalogSource, git_version: Option<&str>) -> ImageTemplate {
+    let Some(template) = template(source) else {
+        return ImageTemplate::Absent;
+    };
+    let version = git_version.and_then(|text| Version::parse_tolerant(text).ok());
+    let numbers = [
+        (
+            "{kube_major_version}",
+            version.as_ref().map(|version| version.major),
+        ),
+        (
+            "{kube_minor_version}",
+            version.as_ref().map(|version| version.minor),
+        ),
+        (
+            "{kube_patch_version}",
+            version.as_ref().map(|version| version.patch),
+        ),
+    ];
+    let mut text = template.to_owned();
+    let mut unknown = Vec::new();
+    for (variable, number) in numbers {
+        if !text.contains(variable) {
+            continue;
+        }
+        let value = number.map_or_else(|| MISSING.to_owned(), |number| number.to_string());
+        text = text.replace(variable, &value);
+        if number.is_none() {
+            unknown.push(format!("\"{variable}\""));
+        }
+    }
+    let is_image = text.parse::<Reference>().is_ok();
+    let of_variables = format!("variable(s) {} could not be resolved", unknown.join(", "));
+    let of_syntax = "one or more template(s) has improper syntax";
+    let why = match (unknown.is_empty(), is_image) {
+        (true, true) => return ImageTemplate::Resolved(text),
+        (true, false) => of_syntax.to_owned(),
+        (false, true) => of_variables,
+        (false, false) => format!("{of_variables} and {of_syntax}"),
+    };
+    ImageTemplate::Unresolved {
+        text,
+        message: format!("cannot construct catalog image reference, because {why}"),
+        version_unknown: !unknown.is_empty(),
+    }
+}
+
+/// Whether the cluster's version counts for the catalog.
+pub(crate) fn needs_version(source: &CatalogSource) -> bool {
+    template(source).is_some()
+}
+
+fn template(source: &CatalogSource) -> Option<&str> {
+    let annotations = source.metadata.annotations.as_ref()?;
+    let template = annotations.get(labels::CATALOG_IMAGE_TEMPLATE)?;
+    (!template.is_empty()).then_some(template)
+}
+
+impl ImageTemplate {
+    /// The image of the catalog, the template's before that of the spec.
+    pub(crate) fn image<'a>(&'a self, source: &'a CatalogSource) -> Option<&'a str> {
+        match self {
+            Self::Resolved(image) => Some(image),
+            Self::Absent | Self::Unresolved { .. } => source.spec.image.as_deref(),
+        }
+    }
+
+    /// The image that `spec.image` is to be, if it is another.
+    pub(crate) fn image_to_write(&self, source: &CatalogSource) -> Option<&str> {
+        match self {
+            Self::Resolved(image) if source.spec.image.as_ref() != Some(image) => Some(image),
+            _ => None,
+        }
+    }
+
+    /// When the version is looked at again.
+    pub(crate) fn requeue(&self) -> Requeue {
+        let delay = match self {
+            Self::Absent => return Requeue::AwaitChange,
+            Self::Unresolved {
+                version_unknown: true,
+                ..
+            } => VERSION_PAUSE,
+            Self::Resolved(_) | Self::Unresolved { .. } => VERSION_LASTS,
+        };
+        Requeue::After {
+            delay,
+            reason: "version of the cluster in an image template",
+        }
+    }
+
+    /// Brings the conditions of the status up to date.
+    pub(crate) fn tell(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
+        let types = [reasons::TEMPLATES_HAVE_RESOLVED, reasons::RESOLVED_IMAGE];
+        let (status, reason, messages) = match self {
+            Self::Absent => {
+                types.iter().for_each(|type_| remove_condition(conditions, type_));
+                return;
+            }
+            Self::Resolved(image) => {
+                let message = "catalog image reference was successfully resolved";
+                (TRUE, reasons::ALL_TEMPLATES_RESOLVED, [message, image.as_str()])
+            }
+            Self::Unresolved { text, message, .. } => (
+                FALSE,
+                reasons::UNABLE_TO_RESOLVE,
+                [message.as_str(), text.as_str()],
+            ),
+        };
+        for (type_, message) in types.into_iter().zip(messages) {
+            let condition = Condition {
+                type_: type_.to_owned(),
+                status: status.to_owned(),
+                reason: reason.to_owned(),
+                message: message.chars().take(MAX_SHOWN).collect(),
+                last_transition_time: stored_time(now),
+                observed_generation: None,
+            };
+            set_condition(conditions, condition);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! When the registry of a catalog's image is asked for newer content. Pure.
+//!
+//! Rules: `docs/reference/catalogs.md`.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use go_compat::duration::{Signed, parse_signed};
+use jiff::Timestamp;
+use olm_api::v1alpha1::{CatalogSource, RegistryPoll};
+use olm_oci::Reference;
+use olm_runtime::condition::whole_seconds;
+use olm_runtime::plan::Requeue;
+
+use super::source::Source;
+
+/// Interval of a catalog whose own cannot be understood.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
+/// Shortest interval: a registry is asked, and perhaps a pod made, each time.
+pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_secs(30);
+/// Longest interval: a hundred years are never.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// Longest time that is added to an interval, so that catalogs which were made together are not polled together.
+const LONGEST_SPREAD: Duration = Duration::from_secs(300);
+/// Longest time until it is looked again whether a poll is due.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+/// When it is looked again where a poll is due and nothing came of it yet.
+const OVERDUE_PAUSE: Duration = Duration::from_secs(60);
+
+/// What polling knows of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Poll {
+    /// The image that is asked for.
+    pub image: String,
+    /// When the next poll is due, in whole seconds.
+    pub due: Timestamp,
+    /// The last poll of this process.
+    pub check: Option<Check>,
+}
+
+/// What came of a poll.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// When, in whole seconds.
+    pub at: Timestamp,
+    /// The digest behind the tag; `None` where the registry did not tell it to us.
+    pub digest: Option<String>,
+}
+
+/// When a catalog is to be polled next; `None` for one that is not polled. `started` is when this process began: what was due
+/// before is spread from then on.
+pub fn schedule(source: &CatalogSource, parsed: &Source, started: Timestamp, now: Timestamp) -> Option<Poll> {
+    let Source::Image { image, .. } = parsed else {
+        return None;
+    };
+    let poll = registry_poll(source)?;
+    // What is named by its digest never changes.
+    image
+        .parse::<Reference>()
+        .ok()
+        .filter(|reference| reference.digest().is_none())?;
+    let interval = interval(poll);
+    let created = source.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let status = source.status.as_ref();
+    let latest = status
+        .and_then(|status| status.latest_image_registry_poll.as_ref())
+        .map(|time| time.0)
+        // A clock that was wrong must not end polling.
+        .filter(|latest| *latest <= later(now, interval));
+    let after = later(latest.or(created).unwrap_or(now), interval);
+    let due = later(after.max(whole_seconds(started)), spread(source, interval));
+    Some(Poll {
+        image: image.clone(),
+        due,
+        check: None,
+    })
+}
+
+/// What is wrong with the interval of a catalog, in upstream's words.
+pub(crate) fn interval_error(source: &CatalogSource) -> Option<String> {
+    let error = parse_signed(text(registry_poll(source)?)).err()?;
+    Some(format!(
+        "error parsing spec.updateStrategy.registryPoll.interval. Using the default value of 15m0s instead. Error: {error}"
+    ))
+}
+
+impl Poll {
+    /// Whether it is time.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        self.due <= now
+    }
+
+    /// The last poll, if the status does not tell of it yet: what follows from it is done once.
+    pub(crate) fn news(&self, source: &CatalogSource) -> Option<&Check> {
+        let status = source.status.as_ref();
+        let told = status.and_then(|status| status.latest_image_registry_poll.as_ref());
+        self.check
+            .as_ref()
+            .filter(|check| told.is_none_or(|told| told.0 != check.at))
+    }
+
+    /// When to look again.
+    pub(crate) fn requeue(&self, now: Timestamp) -> Requeue {
+        let left = Duration::try_from(self.due.duration_since(now)).unwrap_or_default();
+        Requeue::After {
+            delay: if left.is_zero() {
+                OVERDUE_PAUSE
+            } else {
+                left.min(LONGEST_WAIT)
+            },
+            reason: "poll of the catalog's image",
+        }
+    }
+}
+
+fn registry_poll(source: &CatalogSource) -> Option<&RegistryPoll> {
+    source.spec.update_strategy.as_ref()?.registry_poll.as_ref()
+}
+
+fn text(poll: &RegistryPoll) -> &str {
+    poll.interval.as_deref().unwrap_or_default()
+}
+
+/// In whole seconds.
+fn interval(poll: &RegistryPoll) -> Duration {
+    let interval = match parse_signed(text(poll)) {
+        Ok(Signed::Forward(interval)) => interval,
+        Ok(Signed::Backward(_)) => Duration::ZERO,
+        Err(_) => DEFAULT_INTERVAL,
+    };
+    let bounded = interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+    Duration::from_secs(bounded.as_secs())
+}
+
+/// Up to a tenth of the interval, always the same for a catalog.
+fn spread(source: &CatalogSource, interval: Duration) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    source.metadata.uid.hash(&mut hasher);
+    let longest = (interval / 10).min(LONGEST_SPREAD).as_secs();
+    Duration::from_secs(
+        hasher
+            .finish()
+            .checked_rem(longest.saturating_add(1))
+            .unwrap_or(0),
+    )
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    whole_seconds(time.saturating_add(by).unwrap_or(time))
+}

@@ -1,0 +1,52 @@
+//! Digests behind tags, from image registries, with the credentials a catalog brings.
+
+use async_trait::async_trait;
+use kube::Client;
+use olm_api::v1alpha1::CatalogSource;
+use olm_oci::{PullErrorClass, Puller, Reference, RegistryConfig};
+use olm_runtime::NamespacedName;
+use olm_runtime::store::Store;
+
+use crate::bundle_unpack::pull_secrets::PullSecrets;
+use crate::catalog_source::image_polls::ImageTags;
+
+/// Asks image registries.
+pub(crate) struct RegistryTags {
+    secrets: PullSecrets,
+    puller: Puller,
+}
+
+impl RegistryTags {
+    /// Those that are found through `config`.
+    pub(crate) fn new(client: Client, catalogs: Store<CatalogSource>, config: RegistryConfig) -> Self {
+        Self {
+            secrets: PullSecrets::new(client, catalogs),
+            puller: Puller::new(config),
+        }
+    }
+}
+
+#[async_trait]
+impl ImageTags for RegistryTags {
+    async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String> {
+        let image: Reference = image.parse().map_err(text)?;
+        let mut keys = self.secrets.of_catalog(catalog).await.map_err(text)?;
+        let told = match self.puller.told_digest(&image, &keys.credentials).await {
+            // The ServiceAccount of the catalog's pod may know more, as for bundles.
+            Err(refused) if refused.class() == PullErrorClass::Unauthorized => {
+                let more = self.secrets.of_service_account(catalog).await.map_err(text)?;
+                if more.is_empty() {
+                    return Err(text(refused));
+                }
+                keys.merge(more);
+                self.puller.told_digest(&image, &keys.credentials).await
+            }
+            told => told,
+        };
+        told.map(|digest| digest.to_string()).map_err(text)
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
