@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_overrides_the_namespace_only_when_not_empty() {
+    fn hlt_003_the_environment_overrides_the_namespace_only_when_not_empty() {
         assert_eq!(parse(&["--namespace", "a"]).global_namespace(), "a");
         let mut args = parse(&["--namespace", "a"]);
         args.global_catalog_namespace = Some(String::new());

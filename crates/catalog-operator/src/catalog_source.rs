@@ -125,8 +125,8 @@ impl CatalogSourceReconciler {
         Some(Poll { check, ..poll })
     }
 
-    /// Pods with this label for the catalog: those that serve it, or those that look for a newer image.
-    fn pods_of(&self, source: &CatalogSource, label: &str) -> Vec<Arc<Pod>> {
+    /// The catalog's pods: those that serve it, and those that look for a newer image or were relabelled by somebody.
+    fn pods_of(&self, source: &CatalogSource) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
         let uid = source.metadata.uid.as_deref();
         let name = source.name_any();
         let pods = self
@@ -134,9 +134,8 @@ impl CatalogSourceReconciler {
             .pods
             .list_in(&source.namespace().unwrap_or_default())
             .into_iter();
-        pods.filter(|pod| pod.labels().get(label) == Some(&name))
-            .filter(|pod| decide::is_owned_by(&pod.metadata, uid))
-            .collect()
+        pods.filter(|pod| decide::is_owned_by(&pod.metadata, uid))
+            .partition(|pod| pod.labels().get(labels::CATALOG_SOURCE) == Some(&name))
     }
 }
 
@@ -176,7 +175,7 @@ impl Reconciler for CatalogSourceReconciler {
             .stores
             .services
             .get(namespace, &objects::service_name(&source));
-        let pods = self.pods_of(&source, labels::CATALOG_SOURCE);
+        let (pods, update_pods) = self.pods_of(&source);
         let poll = self.observe_poll(key, &source, &parsed, &pods);
         // Asking for the connection's state also tells its task where to connect, which is known only here.
         let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods);
@@ -197,7 +196,7 @@ impl Reconciler for CatalogSourceReconciler {
                 .get(namespace, &objects::service_account_name(&source)),
             server_policy: policy(objects::SERVER_POLICY_SUFFIX),
             unpack_policy: policy(objects::UNPACK_POLICY_SUFFIX),
-            update_pods: self.pods_of(&source, labels::CATALOG_UPDATE),
+            update_pods,
             poll,
             source,
             template,

@@ -3,6 +3,7 @@
 mod config_maps;
 mod image_templates;
 mod polls;
+mod reach;
 
 use std::time::Duration;
 
@@ -137,7 +138,7 @@ fn story(name: &str) -> TestEnv {
 }
 
 #[test]
-fn ip_013_a_subscription_becomes_an_operator() {
+fn arch_010_ip_013_a_subscription_becomes_an_operator() {
     let env = story("install");
     assert_eq!(env.only("InstallPlan")["status"]["phase"], "Complete");
     let subscription = env.only("Subscription");

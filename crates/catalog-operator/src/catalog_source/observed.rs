@@ -34,7 +34,7 @@ pub struct Observed {
     pub unpack_policy: Option<Arc<NetworkPolicy>>,
     /// Pods that carry the catalog's label and belong to this very object, sorted by name.
     pub pods: Vec<Arc<Pod>>,
-    /// Pods of this very object that look for a newer image and do not serve yet.
+    /// Its other pods: they look for a newer image and do not serve yet, or have lost the label by which they did.
     pub update_pods: Vec<Arc<Pod>>,
     /// What is known of newer content; `None` for a catalog that is not polled.
     pub poll: Option<Poll>,

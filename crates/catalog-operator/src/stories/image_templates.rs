@@ -14,7 +14,7 @@ fn both(image: &str) -> (Value, Value) {
 }
 
 #[test]
-fn tpl_001_tpl_008_a_catalog_follows_the_version_of_its_cluster() {
+fn cat_025_tpl_001_tpl_008_a_catalog_follows_the_version_of_its_cluster() {
     let mut env = TestEnv::new();
     env.put(
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",

@@ -59,7 +59,7 @@ async fn nothing_is_tried_without_an_endpoint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreachable_address_fails_and_connects_when_it_appears() {
+async fn cat_021_an_unreachable_address_fails_and_connects_when_it_appears() {
     let (gone, port) = testing::answer_anywhere().await;
     gone.end().await;
     let (connections, woken) = connections();

@@ -137,7 +137,7 @@ fn a_digest_is_pulled_once_and_a_tag_each_time() {
 
 /// Explicit setting, then the namespace's level; only the restricted mode adds anything.
 #[test]
-fn security_follows_the_setting_then_the_namespace() {
+fn cat_011_cat_012_security_follows_the_setting_then_the_namespace() {
     let restricted = |config: Value, namespace_restricted: bool| {
         let source = source(&json!({"sourceType": "grpc", "image": "i", "grpcPodConfig": config}));
         let spec = build(
@@ -171,7 +171,7 @@ fn security_follows_the_setting_then_the_namespace() {
 }
 
 #[test]
-fn overrides_appear_literally_and_the_rest_stays() {
+fn cat_013_cat_015_cat_016_overrides_appear_literally_and_the_rest_stays() {
     let spec = spec_of(&json!({"sourceType": "grpc", "image": "i", "grpcPodConfig": {
         "nodeSelector": {"zone": "a"},
         "tolerations": [{"key": "k", "operator": "Exists"}],
@@ -196,7 +196,7 @@ fn overrides_appear_literally_and_the_rest_stays() {
 }
 
 #[test]
-fn a_priority_class_annotation_wins_unless_it_is_empty() {
+fn cat_014_a_priority_class_annotation_wins_unless_it_is_empty() {
     let class = |annotation: &str| {
         let mut source = source(
             &json!({"sourceType": "grpc", "image": "i", "grpcPodConfig": {"priorityClassName": "spec"}}),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nothing_is_dialled_before_a_pod_is_ready() {
+fn cat_008_cat_018_nothing_is_dialled_before_a_pod_is_ready() {
     let mut observed = converged(image_source());
     let mut service = Service::clone(observed.service.as_ref().unwrap());
     service.spec.as_mut().unwrap().cluster_ip = Some("10.96.0.7".to_owned());
@@ -32,9 +32,12 @@ fn nothing_is_dialled_before_a_pod_is_ready() {
 }
 
 #[tokio::test]
-async fn ready_is_the_second_and_last_write_of_a_start() {
+async fn cat_018_cat_019_cat_020_ready_is_the_second_and_last_write_of_a_start() {
     let mut observed = converged(image_source());
     let first = status_of(&fresh(image_source()));
+    let state = first.connection_state.as_ref().unwrap();
+    assert_eq!(state.last_observed_state, "CONNECTING");
+    assert_eq!(state.address.as_deref(), Some("cat-a.ns.svc:50051"));
     let mut source = CatalogSource::clone(&observed.source);
     source.status = Some(first.clone());
     observed.source = Arc::new(source);
@@ -69,7 +72,7 @@ fn an_address_of_another_version_is_corrected() {
 }
 
 #[test]
-fn an_unreachable_address_is_a_transient_failure_with_its_error_and_first_time() {
+fn cat_021_an_unreachable_address_is_a_transient_failure_with_its_error_and_first_time() {
     let mut source = source(json!({"sourceType": "grpc", "address": "h:1"}));
     let failing = |seconds| ConnectionState::Failing {
         since: earlier(seconds),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_new_image_source_gets_its_five_objects_in_order() {
+fn cat_001_cat_007_cat_023_a_new_image_source_gets_its_five_objects_in_order() {
     let observed = fresh(image_source());
     insta::assert_snapshot!(plan_text(&observed), @r"
     create NetworkPolicy ns/cat.a-grpc-server
@@ -160,6 +160,30 @@ fn what_differs_is_put_right() {
         ),
         ("pod deleted", |o| o.pods.clear(), "create Pod ns/cat.a-\n"),
         (
+            // Its node has vanished: nobody ends it, and nobody waits for that.
+            "pod whose deletion hangs",
+            |o| {
+                let mut going = Pod::clone(&o.pods[0]);
+                going.metadata.deletion_timestamp = Some(Time(now()));
+                o.pods = vec![Arc::new(going)];
+            },
+            "create Pod ns/cat.a-\n",
+        ),
+        (
+            "pod with another image",
+            |o| {
+                let mut edited = Pod::clone(&o.pods[0]);
+                edited.spec.as_mut().unwrap().containers[0].image = Some("other".to_owned());
+                o.pods = vec![Arc::new(edited)];
+            },
+            "create Pod ns/cat.a-\n",
+        ),
+        (
+            "pod that lost its label",
+            |o| o.update_pods = std::mem::take(&mut o.pods),
+            "create Pod ns/cat.a-\ndelete Pod ns/cat-1\n",
+        ),
+        (
             "pod evicted",
             |o| {
                 let pod = with_status(
@@ -197,7 +221,7 @@ fn what_differs_is_put_right() {
 }
 
 #[test]
-fn a_changed_image_is_served_before_the_old_pod_goes() {
+fn cat_024_a_changed_image_is_served_before_the_old_pod_goes() {
     let old = converged(image_source()).pods;
     let next = || source(json!({"sourceType": "grpc", "image": "quay.io/x/cat:v2"}));
     let mut observed = converged(next());

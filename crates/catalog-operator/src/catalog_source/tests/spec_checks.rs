@@ -40,6 +40,30 @@ fn a_wrong_spec_is_told_and_nothing_is_made() {
     }
 }
 
+/// What users see of a catalog by `kubectl get catsrc`, and which security contexts there are.
+#[test]
+fn cat_004_cat_005_cat_011_names_are_kept_and_shown_and_two_contexts_are_accepted() {
+    let spec = json!({"sourceType": "grpc", "image": IMAGE, "displayName": "Example Catalog", "publisher": "Example Org"});
+    assert_eq!(serde_json::to_value(&source(spec.clone()).spec).unwrap(), spec);
+    let crd = include_str!("../../../../../manifests/crds/catalogsources.yaml");
+    let crd: Value = serde_json::to_value(olm_fbc::yaml::parse(crd.as_bytes()).unwrap()).unwrap();
+    let version = &crd["spec"]["versions"][0];
+    let columns = version["additionalPrinterColumns"].as_array().unwrap().iter();
+    let columns: Vec<&str> = columns
+        .map(|column| column["jsonPath"].as_str().unwrap())
+        .collect();
+    for shown in [".spec.displayName", ".spec.publisher"] {
+        assert!(columns.contains(&shown), "{columns:?}");
+    }
+    let config = version
+        .pointer("/schema/openAPIV3Schema/properties/spec/properties/grpcPodConfig/properties")
+        .unwrap();
+    assert_eq!(
+        config["securityContextConfig"]["enum"],
+        json!(["legacy", "restricted"])
+    );
+}
+
 #[test]
 fn a_typo_does_not_take_a_running_catalog_away() {
     let mut observed = converged(image_source());
@@ -48,7 +72,7 @@ fn a_typo_does_not_take_a_running_catalog_away() {
 }
 
 #[test]
-fn a_source_turned_to_an_address_runs_nothing() {
+fn cat_008_a_source_turned_to_an_address_runs_nothing() {
     let mut observed = converged(image_source());
     observed.parsed = source::Source::Address("a:1".to_owned());
     assert_eq!(

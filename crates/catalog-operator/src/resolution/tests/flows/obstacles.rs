@@ -230,7 +230,7 @@ fn a_bundle_that_takes_long_is_mentioned_and_then_not_any_more() {
 
 /// A broken global catalog that could matter blocks until it is excluded.
 #[test]
-fn a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
+fn hlt_002_a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
     let mut env = TestEnv::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]);
     let failing = json!({"reason": "RegistryServerError", "message": "couldn't connect to registry - refused",
         "registryService": {}, "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}});
@@ -261,6 +261,48 @@ fn a_catalog_that_cannot_be_read_blocks_only_what_it_could_change() {
         told.contains("ConstraintsNotSatisfiable") && !told.contains("error using"),
         "{told}"
     );
+}
+
+fn put_failing(env: &mut TestEnv, name: &str) {
+    let status = json!({"reason": "RegistryServerError", "message": "couldn't connect to registry - refused",
+        "registryService": {}, "connectionState": {"lastObservedState": "TRANSIENT_FAILURE"}});
+    let spec = json!({"sourceType": "grpc", "address": "h:1", "priority": 100});
+    env.put_source(NAMESPACE, name, &spec, &status);
+}
+
+/// What the Subscription's own catalog would have is not taken from another while it cannot be read.
+#[test]
+fn hlt_004_no_other_catalog_stands_in_for_an_unhealthy_one() {
+    let mut env = TestEnv::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("demo.v1")]);
+    put_failing(&mut env, "high");
+    env.subscribe("upper", &json!({"source": "high"}));
+    env.settle();
+    let told = env.describe();
+    assert!(
+        told.contains("targeted catalogsource ns/high unhealthy"),
+        "{told}"
+    );
+    assert!(env.plans().is_empty(), "{told}");
+}
+
+#[test]
+fn hlt_005_resolution_goes_on_when_the_unhealthy_catalog_is_removed() {
+    let mut env = TestEnv::with_catalog(vec![bundle("upper.v1").requires("Ofdemo")]);
+    put_failing(&mut env, "high");
+    env.subscribe("upper", &json!({}));
+    env.settle();
+    let told = env.describe();
+    assert!(told.contains("CatalogSourcesUnhealthy=True"), "{told}");
+    assert!(told.contains("error using catalogsource ns/high"), "{told}");
+    env.delete("CatalogSource", "high");
+    env.settle();
+    let told = env.describe();
+    assert!(
+        !told.contains("CatalogSourcesUnhealthy=True") && !told.contains("error using"),
+        "{told}"
+    );
+    // Resolution has gone on to its own answer.
+    assert!(told.contains("ConstraintsNotSatisfiable"), "{told}");
 }
 
 /// While a catalog starts, its Subscriptions say so, and not that resolution failed.

@@ -1,0 +1,102 @@
+//! Which catalogs count for a namespace, and what becomes of it when one goes.
+
+use serde_json::{Value, json};
+
+use super::{first, subscription};
+use crate::test_env::{TestEnv, bundle};
+
+fn catalog(namespace: &str) -> Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "metadata": {"namespace": namespace, "name": "cat"},
+        "spec": {"sourceType": "grpc", "image": "reg/cat:1"}})
+}
+
+fn subscribed(package: &str, namespace: &str) -> Value {
+    let mut object = subscription("Automatic");
+    object["metadata"]["name"] = json!(package);
+    object["spec"]["name"] = json!(package);
+    object["spec"]["sourceNamespace"] = json!(namespace);
+    object
+}
+
+fn unhealthy(env: &TestEnv, subscription: &str) -> String {
+    let object = env.get("Subscription", subscription).unwrap();
+    let conditions = object["status"]["conditions"].as_array().unwrap();
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == "CatalogSourcesUnhealthy");
+    let found = found.unwrap();
+    format!(
+        "{}: {}",
+        found["status"].as_str().unwrap(),
+        found["message"].as_str().unwrap()
+    )
+}
+
+#[test]
+fn cat_002_cat_003_a_global_catalog_is_for_all_namespaces_and_another_for_its_own() {
+    for (namespace, is_offered) in [("olm", true), ("ns", true), ("other", false)] {
+        let mut env = TestEnv::new();
+        env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}));
+        env.outside.serve(first());
+        env.put(catalog(namespace));
+        env.put(subscribed("demo", namespace));
+        env.rest();
+        let installed = env.get("ClusterServiceVersion", "demo.v1").is_some();
+        assert_eq!(installed, is_offered, "{namespace}");
+        let expected = if is_offered {
+            "False: all available catalogsources are healthy"
+        } else {
+            "True: dependency resolution requires at least one catalogsource"
+        };
+        assert_eq!(unhealthy(&env, "demo"), expected, "{namespace}");
+    }
+}
+
+#[test]
+fn cat_026_a_deleted_catalog_is_absent_and_what_it_brought_stays() {
+    let mut env = TestEnv::new();
+    env.outside.serve([bundle("demo.v1"), bundle("other.v1")]);
+    env.put(catalog("ns"));
+    env.put(subscribed("demo", "ns"));
+    env.rest();
+    env.delete("CatalogSource", "cat");
+    env.put(subscribed("other", "ns"));
+    env.rest();
+    assert!(env.get("ClusterServiceVersion", "other.v1").is_none());
+    assert!(env.get("ClusterServiceVersion", "demo.v1").is_some());
+    let demo = env.get("Subscription", "demo").unwrap();
+    assert_eq!(demo["status"]["installedCSV"], "demo.v1");
+    assert!(
+        unhealthy(&env, "demo").starts_with("True: "),
+        "{}",
+        unhealthy(&env, "demo")
+    );
+    for kind in ["Pod", "Service", "NetworkPolicy"] {
+        assert!(env.all(kind).is_empty(), "{kind}");
+    }
+    // Made again under its name it counts again.
+    env.put(catalog("ns"));
+    env.rest();
+    assert!(env.get("ClusterServiceVersion", "other.v1").is_some());
+}
+
+/// Whoever takes the label from a pod takes it out of the Service; it is not left behind.
+#[test]
+fn a_pod_that_lost_its_label_goes() {
+    let mut env = TestEnv::new();
+    env.outside.serve(first());
+    env.put(catalog("ns"));
+    env.rest();
+    let before = env.only("Pod")["metadata"]["name"].as_str().unwrap().to_owned();
+    env.edit(
+        "Pod",
+        &before,
+        &json!({"metadata": {"labels": {"olm.catalogSource": ""}}}),
+    );
+    env.rest();
+    let pod = env.only("Pod");
+    assert_ne!(pod["metadata"]["name"], json!(before));
+    assert_eq!(pod["metadata"]["labels"]["olm.catalogSource"], "cat");
+    let status = env.only("CatalogSource")["status"].clone();
+    assert_eq!(status["connectionState"]["lastObservedState"], "READY");
+}
