@@ -2,7 +2,7 @@
 //!
 //! # Expected flow
 //! An image source gets two NetworkPolicies, a ServiceAccount, a Service and a pod. One that is made of a ConfigMap gets
-//! the same, with a pod that serves what is mounted ([`config_map`]). When the pod is ready a connection
+//! the same, with a pod that serves what is mounted (`pod.rs`). When the pod is ready a connection
 //! is made ([`connection`]); its state, and what keeps the pod from being ready, are the status. Sources with an
 //! address only have a connection and nothing else. Pods, policies and the rest are put right whenever a watch shows
 //! them different. A catalog that is polled gets a pod beside its own when there is something new behind its tag ([`update`]).
