@@ -283,7 +283,9 @@ fn a_predecessor_that_is_not_ready_stays_until_its_successor_is() {
         Arc::clone(&crashing),
     ];
     assert_eq!(deleted(&observed), ["delete Pod ns/cat-3", "delete Pod ns/cat-0"]);
-    observed.pods[0] = Arc::new(ready(named(old.clone(), "cat-0")));
+    let mut serving = ready(named(old.clone(), "cat-0"));
+    serving.metadata.creation_timestamp = Some(Time(earlier(700)));
+    observed.pods[0] = Arc::new(serving);
     assert_eq!(deleted(&observed), ["delete Pod ns/cat-3", "delete Pod ns/cat-1"]);
     // The successor serves, or there is one to be made.
     observed.pods = vec![blinking("cat-1", 600, true), Arc::new(ready(new))];

@@ -321,6 +321,7 @@ mod tests {
             // The other way round it is.
             let back = told(&one(json!([after])), &one(json!([before])));
             assert!(back.iter().all(|line| line.contains(" + ")), "{back:?}");
+            assert_eq!(back.is_empty(), expected.is_empty(), "{before} {after}");
         }
         // What counts in the whole cluster counts in the namespace.
         let namespaced = role("Role", "r", "demo", json!([rule("", "pods", &["get"])]));
