@@ -259,6 +259,8 @@ fn named(write: &str) -> String {
 fn at_rest_neither_writes_not_even_when_both_are_new() {
     for (name, story) in stories() {
         let mut env = after(&story);
+        // An Operator that nothing makes any more goes ten minutes later.
+        env.settle_for(11 * 60);
         // A new process connects to the catalog anew, and says since when.
         assert_rests(&mut env, name, 600, Some("patch CatalogSource ns/cat status"));
     }
