@@ -3,7 +3,7 @@
 //! Several pull secrets are merged: every entry that fits an image is tried, the most specific key first, as the
 //! kubelet does. Credential helpers are asked where the caller wants it. Keys are a host, optionally with port and path (`quay.io/team`), with `*` standing for one host label.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub struct Credentials {
     entries: Vec<Entry>,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Entry {
     host: String,
     path: String,
@@ -117,8 +117,9 @@ impl Credentials {
 
     /// Adds the entries of `other`; where both fit equally well, those already here are tried first.
     pub fn merge(&mut self, other: Self) {
+        let mut known: HashSet<Entry> = self.entries.iter().cloned().collect();
         for entry in other.entries {
-            if !self.entries.contains(&entry) {
+            if known.insert(entry.clone()) {
                 self.entries.push(entry);
             }
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// What to show a registry.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Credential {
     /// User name and password.
     Basic {

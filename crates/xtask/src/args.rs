@@ -92,8 +92,8 @@ pub struct TestOptions {
     /// Of the tests against the embedded cluster only this program, for example `crash`; may be given several times
     #[arg(long = "program", value_name = "NAME", requires = "e2e_only")]
     pub programs: Vec<String>,
-    /// Everything: every mutation, every kill, every case of the properties, every real bundle, a minute for each fuzz target.
-    /// Otherwise a fixed fifth of each
+    /// Everything: every mutation, every kill, every case of the properties, a minute for each fuzz target; and each
+    /// real bundle by itself. Otherwise a fixed fifth of each, and no bundle by itself
     #[arg(long)]
     pub long: bool,
     /// Put the programs that are built beside the tests into the images, unoptimised: minutes quicker, not what is shipped

@@ -98,7 +98,7 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
 fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     if !options.long {
         progress.note(&format!(
-            "the short form: of fuzzing, mutations, crashes, real bundles and long properties a fixed fifth (1/{SHARE}); `--long` does all"
+            "the short form: of fuzzing, mutations, crashes and long properties a fixed fifth (1/{SHARE}); `--long` does all"
         ));
     }
     let (built, images) = compile(options, runner.timing, progress)?;

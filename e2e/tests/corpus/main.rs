@@ -76,7 +76,10 @@ impl Stage {
             let lab = Lab::shared()?;
             let around = surroundings(lab)?;
             let candidates = candidates(corpus, &around)?;
-            let samples = long::pick("real bundles, each by itself", sample::read(corpus, &around)?);
+            // Beside the operators they are more than the API server of a small machine takes.
+            let mut samples = sample::read(corpus, &around)?;
+            let all = u32::try_from(samples.len())?;
+            samples.truncate(long::count_or("real bundles, each by itself", 0, all) as usize);
             publish(lab, corpus, &candidates, &samples)?;
             Ok(Self {
                 lab,
@@ -146,6 +149,9 @@ fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
         return Ok(());
     };
     let Stage { lab, samples, .. } = Stage::shared(&corpus)?;
+    if samples.is_empty() {
+        return Ok(());
+    }
     let home = lab.namespace("samples")?;
     home.apply(&[catalog_source("catalog", sample::CATALOG)])?;
     home.wait_for("catalogsource", "catalog", "to be READY", |catalog| {

@@ -50,15 +50,17 @@ pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sa
                 .map(|_| ())
         }));
     }
-    let (home, tar) = (folder.join("samples"), folder.join("samples.tar"));
-    work.push(Box::new(move || {
-        lab.opm().write_catalog(&sample::packages(samples), &home)?;
-        lab.opm()
-            .catalog_image(&home, lab.opm_image(), sample::CATALOG, &tar)?;
-        lab.cluster()
-            .load(&tar, &[sample::CATALOG.to_owned()])
-            .map(|_| ())
-    }));
+    if !samples.is_empty() {
+        let (home, tar) = (folder.join("samples"), folder.join("samples.tar"));
+        work.push(Box::new(move || {
+            lab.opm().write_catalog(&sample::packages(samples), &home)?;
+            lab.opm()
+                .catalog_image(&home, lab.opm_image(), sample::CATALOG, &tar)?;
+            lab.cluster()
+                .load(&tar, &[sample::CATALOG.to_owned()])
+                .map(|_| ())
+        }));
+    }
     for site in &SITES {
         let (home, tar) = (folder.join(site.name), folder.join(format!("{}.tar", site.name)));
         work.push(Box::new(move || publish_catalog(lab, corpus, site, &home, &tar)));

@@ -1,5 +1,7 @@
 //! The pull secrets that a catalog brings.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
 use olm_api::v1alpha1::CatalogSource;
@@ -7,10 +9,14 @@ use olm_oci::{Credentials, CredentialsError};
 use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
+use olm_runtime::key::is_path_segment;
 use olm_runtime::store::Store;
 
 use super::access::Keys;
 use super::error::{UnpackClass, UnpackError};
+
+/// Secrets that are read for a catalog; more are passed over.
+const MOST_SECRETS: usize = 32;
 
 /// Reads pull secrets, live each time: a cache of them would hold every Secret of the cluster.
 pub(crate) struct PullSecrets {
@@ -49,7 +55,7 @@ impl PullSecrets {
     async fn read_secrets(&self, namespace: &str, names: &[String]) -> Result<Keys, UnpackError> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let mut keys = Keys::default();
-        for name in names.iter().filter(|name| !name.is_empty()) {
+        for name in readable(names) {
             let what = format!("Secret {namespace}/{name}");
             // A secret that is not there is passed over, as kubelets do: another one may suffice.
             if let Some(secret) = deadline(&what, api.get_opt(name)).await.map_err(unreadable)? {
@@ -61,6 +67,15 @@ impl PullSecrets {
         }
         Ok(keys)
     }
+}
+
+/// Each name once, and no more than may be read. A name that is none would ask for something else, as for the list of all Secrets.
+fn readable(names: &[String]) -> impl Iterator<Item = &String> {
+    let mut known = BTreeSet::new();
+    names
+        .iter()
+        .filter(move |name| is_path_segment(name) && known.insert(*name))
+        .take(MOST_SECRETS)
 }
 
 /// Credentials in a pull secret of either type, and the text they were read from.
@@ -91,6 +106,14 @@ mod tests {
             data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
             ..Secret::default()
         }
+    }
+
+    #[test]
+    fn names_of_secrets_are_read_once_and_ask_for_nothing_else() {
+        let names = ["a", "?x", "a", "", "..", "a/b", "a?watch=1", "b"].map(str::to_owned);
+        assert_eq!(readable(&names).collect::<Vec<_>>(), ["a", "b"]);
+        let many: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        assert_eq!(readable(&many).count(), MOST_SECRETS);
     }
 
     #[test]

@@ -11,8 +11,10 @@ use serde_json::{Map, Value};
 
 /// So many faults of one object are told.
 const TOLD: usize = 5;
-/// Memory a compiled pattern may take; one that needs more is not looked at.
-const PATTERN_BYTES: usize = 1 << 20;
+/// Most memory a compiled pattern may take; one that takes more is not looked at.
+const PATTERN_BYTES: usize = 128 * 1024;
+/// Most patterns of a schema that are compiled; the others are not looked at. A bundle may hold tens of thousands.
+const MOST_PATTERNS: usize = 500;
 
 /// A schema, ready to be used many times.
 pub(crate) struct StructuralSchema {
@@ -275,6 +277,7 @@ fn compile_patterns(schema: &Value, patterns: &mut BTreeMap<String, Option<Regex
     match schema {
         Value::Object(fields) => {
             if let Some(Value::String(pattern)) = fields.get("pattern")
+                && patterns.len() < MOST_PATTERNS
                 && !patterns.contains_key(pattern)
             {
                 let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
@@ -345,6 +348,15 @@ mod tests {
         let misfits = schema.misfits(json!({"spec": object}));
         let texts: Vec<String> = misfits.iter().map(Misfit::to_string).collect();
         texts.join("; ")
+    }
+
+    #[test]
+    fn patterns_without_end_are_not_all_compiled() {
+        let patterns: Map<String, Value> = (0..20_000)
+            .map(|number| (number.to_string(), json!({"pattern": format!("a{number}")})))
+            .collect();
+        let schema = StructuralSchema::new(json!({"properties": patterns}));
+        assert_eq!(schema.patterns.len(), MOST_PATTERNS);
     }
 
     #[test]

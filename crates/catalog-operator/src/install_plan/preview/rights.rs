@@ -86,7 +86,9 @@ fn is_broad(rule: &Rule) -> bool {
 /// Whether whoever may do the first may do the second.
 fn covers(broad: &Rule, rule: &Rule) -> bool {
     let is_part = |broad: &str, one: &str| broad == "*" || broad == one;
-    let verb = |rule: &Rule| rule.verbs.first().cloned().unwrap_or_default();
+    fn verb(rule: &Rule) -> &str {
+        rule.verbs.first().map_or("", String::as_str)
+    }
     let resource = || {
         let of_all = broad
             .resource
@@ -101,7 +103,7 @@ fn covers(broad: &Rule, rule: &Rule) -> bool {
     if !broad.role.is_empty() || !rule.role.is_empty() || broad.url.is_empty() != rule.url.is_empty() {
         return false;
     }
-    is_part(&verb(broad), &verb(rule))
+    is_part(verb(broad), verb(rule))
         && match rule.url.is_empty() {
             true => {
                 is_part(&broad.group, &rule.group)
@@ -138,6 +140,8 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
                 ..Rule::default()
             }],
         };
+        // What is read of a role costs, also where nobody gets it.
+        left = left.checked_sub(rules.len().max(1))?;
         let subjects = binding.get("subjects").and_then(Value::as_array);
         for subject in subjects.into_iter().flatten() {
             left = left.checked_sub(rules.len())?;
@@ -151,10 +155,17 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
 /// The rules of a role with one verb on one resource each; none when they are more than `most`.
 fn single_rules(role: &Value, most: usize) -> Option<Vec<Rule>> {
     let mut single = Vec::new();
+    let mut left = most;
     for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
         let list = |field: &str| texts(rule, field);
         let names = list("resourceNames");
         let names = if names.is_empty() { vec![""] } else { names };
+        // Counted before any is made: a few thousand words each give more than fit into memory.
+        let mut targets = list("apiGroups").len().checked_mul(list("resources").len())?;
+        targets = targets
+            .checked_mul(names.len())?
+            .checked_add(list("nonResourceURLs").len())?;
+        left = left.checked_sub(targets.checked_mul(list("verbs").len())?)?;
         for verb in list("verbs") {
             let verbs = || vec![verb.to_owned()];
             for url in list("nonResourceURLs") {
@@ -166,10 +177,7 @@ fn single_rules(role: &Value, most: usize) -> Option<Vec<Rule>> {
             }
             for group in list("apiGroups") {
                 for resource in list("resources") {
-                    if single.len() > most {
-                        return None;
-                    }
-                    single.extend(names.iter().take(most + 1).map(|name| Rule {
+                    single.extend(names.iter().map(|name| Rule {
                         group: group.to_owned(),
                         resource: resource.to_owned(),
                         resource_name: (*name).to_owned(),
@@ -180,7 +188,7 @@ fn single_rules(role: &Value, most: usize) -> Option<Vec<Rule>> {
             }
         }
     }
-    (single.len() <= most).then_some(single)
+    Some(single)
 }
 
 fn texts<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
@@ -344,9 +352,30 @@ mod tests {
 
     #[test]
     fn more_rules_than_can_be_compared_are_told() {
-        let names: Vec<String> = (0..200).map(|number| number.to_string()).collect();
-        let huge = json!([{"apiGroups": names, "resources": names, "verbs": names}]);
-        let (found, trouble) = changes(&[], &role("Role", "r", "demo", huge), "ns");
-        assert!(found.is_empty() && trouble.is_some_and(|text| text.contains("5000")));
+        let names = |count: usize| -> Vec<String> { (0..count).map(|number| number.to_string()).collect() };
+        let of_urls = json!([{"nonResourceURLs": names(100_000), "verbs": names(100_000)}]);
+        let of_resources = json!([{"apiGroups": names(200), "resources": names(200), "verbs": names(200)}]);
+        let many = json!([{"nonResourceURLs": names(50), "verbs": names(50)}]);
+        let mut of_nobody = role("Role", "r", "demo", many);
+        for binding in of_nobody
+            .iter_mut()
+            .filter(|object| object["kind"] == "RoleBinding")
+        {
+            binding["subjects"] = json!([]);
+        }
+        let bindings: Vec<Value> = of_nobody
+            .iter()
+            .cycle()
+            .take(100 * of_nobody.len())
+            .cloned()
+            .collect();
+        for objects in [
+            role("Role", "r", "demo", of_urls).to_vec(),
+            role("Role", "r", "demo", of_resources).to_vec(),
+            bindings,
+        ] {
+            let (found, trouble) = changes(&[], &objects, "ns");
+            assert!(found.is_empty() && trouble.is_some_and(|text| text.contains("5000")));
+        }
     }
 }
