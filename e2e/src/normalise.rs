@@ -10,6 +10,8 @@
 //!   twice or find it done. Phase, reason and message stay.
 //! - Whether a step of an InstallPlan was `Created` or found `Present`: after a crash between creation and status it was
 //!   both. All other step states stay.
+//! - What an InstallPlan says it would change: that is about what was there when it was made, and a CustomResourceDefinition of an
+//!   earlier run is.
 //! - What Kubernetes' own controllers derive: Events, Endpoints, EndpointSlices, Leases, conditions and counters of
 //!   Deployments, of ReplicaSets and of CustomResourceDefinitions, and of Pods all but metadata, containers, account,
 //!   phase and readiness. Pods and ReplicaSets themselves stay, because one too many is a difference that matters.
@@ -40,6 +42,8 @@ const HASH_LABELS: [&str; 4] = [
 const PERMISSIONS_HASH: &str = "olm.permissions.hash";
 /// Start of annotations whose key ends in a hash of their value, which has the namespace in it.
 const HASHED_KEY: &str = "operatorframework.io/installed-alongside-";
+/// Annotation with what an InstallPlan would change.
+const PREVIEW: &str = "operatorframework.io/install-plan-preview";
 /// Longest value shown in a difference.
 const SHOWN: usize = 300;
 
@@ -273,6 +277,7 @@ fn reduce(object: &Value) -> Value {
     match kind.as_str() {
         "ClusterServiceVersion" => remove(&mut object, "/status", &["conditions"]),
         "InstallPlan" => {
+            remove(&mut object, "/metadata/annotations", &[PREVIEW]);
             let steps = object.pointer_mut("/status/plan").and_then(Value::as_array_mut);
             for step in steps.into_iter().flatten() {
                 if step["status"] == "Created" || step["status"] == "Present" {
