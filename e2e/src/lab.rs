@@ -171,13 +171,11 @@ pub struct Namespace<'a> {
 
 impl Drop for Namespace<'_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            // The cluster goes away after the tests; a namespace that stays costs nothing.
-            let _ = self
-                .lab
-                .destination
-                .run(&["delete", "namespace", &self.name, "--wait=false"]);
-        }
+        // Also after a failure: an operator that stayed would be in the way of later tests' groups for all namespaces.
+        let _ = self
+            .lab
+            .destination
+            .run(&["delete", "namespace", &self.name, "--wait=false"]);
     }
 }
 

@@ -6,7 +6,7 @@ mod sample;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -27,8 +27,8 @@ use sample::Sample;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long one sample may take. Definitions of many bundles at once take the API server a while to establish.
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(240);
-/// Samples that are installed at a time: what their pods ask for must fit the node.
-const AT_ONCE: usize = 8;
+/// Samples that are installed at a time: what their pods ask for must fit the node, and their definitions the API server.
+const AT_ONCE: usize = 5;
 /// Time between two looks at the cluster.
 const POLL: Duration = Duration::from_millis(1000);
 
@@ -61,6 +61,9 @@ fn the_choice_of_packages_covers_what_it_must() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Together they are more than the API server of a small machine takes.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// What both tests begin with.
 struct Stage {
     lab: &'static Lab,
@@ -76,7 +79,6 @@ impl Stage {
             let lab = Lab::shared()?;
             let around = surroundings(lab)?;
             let candidates = candidates(corpus, &around)?;
-            // Beside the operators they are more than the API server of a small machine takes.
             let mut samples = sample::read(corpus, &around)?;
             let all = u32::try_from(samples.len())?;
             samples.truncate(long::count_or("real bundles, each by itself", 0, all) as usize);
@@ -100,6 +102,7 @@ fn real_operators_end_as_their_bundles_say() -> anyhow::Result<()> {
         return Ok(());
     };
     let Stage { lab, candidates, .. } = Stage::shared(&corpus)?;
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let namespaces = SITES
         .iter()
         .map(|site| lab.namespace(site.name))
@@ -152,6 +155,7 @@ fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
     if samples.is_empty() {
         return Ok(());
     }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let home = lab.namespace("samples")?;
     home.apply(&[catalog_source("catalog", sample::CATALOG)])?;
     home.wait_for("catalogsource", "catalog", "to be READY", |catalog| {
