@@ -25,6 +25,7 @@
 
 pub(crate) mod adoption;
 pub(crate) mod cluster_reads;
+pub(crate) mod conversion_ca;
 pub(crate) mod crd_upgrade;
 pub(crate) mod csv_ownership;
 pub(crate) mod custom_resources;

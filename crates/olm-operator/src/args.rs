@@ -8,7 +8,7 @@ use go_compat::duration::{self, Signed};
 /// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
 /// OperatorGroup of its namespace.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "olm", disable_version_flag = true)]
+#[command(name = "olm", disable_version_flag = true, args_override_self = true)]
 pub struct Args {
     /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
     #[arg(long, value_name = "FILE")]

@@ -241,6 +241,8 @@ pub fn classify(status: &kube::core::Status) -> FailureClass {
         (409, "AlreadyExists") => FailureClass::AlreadyExists,
         (409, _) => FailureClass::Conflict,
         (400 | 405 | 406 | 413 | 415 | 422, _) => FailureClass::Invalid,
+        // What server-side apply says of a field that the kind does not have: the same each time.
+        (500, _) if status.message.contains("field not declared in schema") => FailureClass::Invalid,
         _ => FailureClass::Retry,
     }
 }

@@ -37,7 +37,7 @@ pub enum ClientError {
     Client(#[source] kube::Error),
 }
 
-/// Connects with the kubeconfig at `path`, or else by `KUBECONFIG`, the in-cluster environment.
+/// Connects with the kubeconfig at `path`, or else (also where it is empty, as upstream's programs take it) by `KUBECONFIG`, the in-cluster environment.
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could be made
 /// twice, and the driver repeats whole rounds anyway. Answers are bounded, see [`bounded`], requests counted in
@@ -46,7 +46,7 @@ pub enum ClientError {
 /// # Errors
 /// When no usable configuration is found; the text says what was tried.
 pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, ClientError> {
-    let mut config = match path {
+    let mut config = match path.filter(|path| !path.is_empty()) {
         Some(path) => {
             let wrap = |source| ClientError::Kubeconfig {
                 path: path.to_owned(),

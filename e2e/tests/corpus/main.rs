@@ -79,9 +79,8 @@ impl Stage {
             let lab = Lab::shared()?;
             let around = surroundings(lab)?;
             let candidates = candidates(corpus, &around)?;
-            let mut samples = sample::read(corpus, &around)?;
-            let all = u32::try_from(samples.len())?;
-            samples.truncate(long::count_or("real bundles, each by itself", 0, all) as usize);
+            let samples = sample::read(corpus, &around)?;
+            let samples = long::pick("real bundles, each by itself", samples);
             publish(lab, corpus, &candidates, &samples)?;
             Ok(Self {
                 lab,
@@ -152,9 +151,6 @@ fn real_bundles_end_as_the_table_says() -> anyhow::Result<()> {
         return Ok(());
     };
     let Stage { lab, samples, .. } = Stage::shared(&corpus)?;
-    if samples.is_empty() {
-        return Ok(());
-    }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let home = lab.namespace("samples")?;
     home.apply(&[catalog_source("catalog", sample::CATALOG)])?;

@@ -118,8 +118,12 @@ pub fn read_files<'a>(
     })
 }
 
-/// Kinds whose version is not in doubt need none: what upstream's typed clients make of a manifest without `apiVersion`.
+/// Kinds whose version is not in doubt need none: what upstream's typed clients make of a manifest without `apiVersion`. Of a
+/// ClusterServiceVersion upstream asks for it.
 fn complete_type(object: &mut Value) {
+    if object::kind(object) == labels::OWNER_KIND_CSV {
+        return;
+    }
     let known = StepKind::of(object::kind(object)).and_then(StepKind::api_resource);
     if let (Some(api), Value::Object(map)) = (known, &mut *object)
         && map.get("apiVersion").is_none_or(object::is_empty)

@@ -6,6 +6,7 @@ use olm_api::v1alpha1::StepStatus;
 use olm_api::{hash, labels};
 use serde_json::{Value, json};
 
+use super::conversion_ca;
 use super::step_write::with_metadata_of;
 use crate::object;
 
@@ -79,6 +80,25 @@ pub fn is_established(crd: &Value) -> bool {
                 && condition.get("status").and_then(Value::as_str) == Some("True")
         })
     })
+}
+
+/// What the API server says of a definition that it does not serve, if it has said why: in the first moments it has not looked.
+pub(crate) fn why_not_established(crd: &Value) -> Option<&str> {
+    let conditions = crd.pointer("/status/conditions")?.as_array()?;
+    fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
+        condition.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+    let refused = conditions
+        .iter()
+        .filter(|condition| matches!(text(condition, "type"), "NamesAccepted" | "Established"))
+        .find(|condition| {
+            text(condition, "status") == "False"
+                && !matches!(text(condition, "reason"), "Installing" | "NotAccepted")
+        })?;
+    refused
+        .get("message")
+        .and_then(Value::as_str)
+        .filter(|message| !message.is_empty())
 }
 
 /// Whether carrying a step out changes the definition that is there: one that the step made itself is only waited for, and one
@@ -262,6 +282,8 @@ pub fn merged(current: &Value, wanted: &Value, is_alive: impl Fn(&str) -> bool, 
     let nothing = Value::Null;
     let spec_of = |crd: &'_ Value| crd.get("spec").cloned().unwrap_or_default();
     let mut spec = merged_spec(&spec_of(current), &spec_of(wanted));
+    // Also one that an earlier plan, or upstream, left there.
+    conversion_ca::drop_unusable(&mut spec);
     let conversion = current.pointer("/spec/conversion").unwrap_or(&nothing);
     if converted && conversion_namespace(current).is_some() {
         object::set(&mut spec, "conversion", conversion.clone());
@@ -586,7 +608,7 @@ mod tests {
     #[test]
     fn injected_conversion_ca_survives() {
         let current = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
-            "conversionReviewVersions": ["v1"], "clientConfig": {"caBundle": "Q0E=", "service": {"name": "s", "namespace": "n", "path": "/", "port": 443}}}}}});
+            "conversionReviewVersions": ["v1"], "clientConfig": {"caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=", "service": {"name": "s", "namespace": "n", "path": "/", "port": 443}}}}}});
         let wanted = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
             "conversionReviewVersions": ["v1"], "clientConfig": {"service": {"name": "s", "namespace": "n"}}}}}});
         assert_eq!(
@@ -604,7 +626,7 @@ mod tests {
     #[test]
     fn a_conversion_that_an_operator_serves_stays() {
         let served = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
-            "clientConfig": {"caBundle": "Q0E=", "service": {"name": "demo-service", "namespace": "n", "port": 443}}}});
+            "clientConfig": {"caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=", "service": {"name": "demo-service", "namespace": "n", "port": 443}}}});
         let current = json!({"spec": {"group": "g", "conversion": served}});
         for wanted in [
             json!({"spec": {"group": "g"}}),

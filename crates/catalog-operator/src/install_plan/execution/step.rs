@@ -9,6 +9,7 @@ use super::complete::complete;
 use super::{StepError, Wait};
 use crate::component;
 use crate::install_plan::FIELD_MANAGER;
+use crate::install_plan::conversion_ca;
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::csv_ownership::check_owned_crds;
 use crate::install_plan::observe::{KnownStep, Observed, StepState};
@@ -203,8 +204,10 @@ impl<'a> StepDecider<'a> {
     ) -> Result<Decision, StepError> {
         let name = &step.resource.name;
         let error_prefix = StepKind::CustomResourceDefinition.error_prefix(name, current.is_none());
+        let why = current.and_then(crd_upgrade::why_not_established);
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let waits = Wait::watched(format!(
-            "waiting for CustomResourceDefinition {name} to be established"
+            "waiting for CustomResourceDefinition {name} to be established{why}"
         ));
         let Some(current) = current else {
             let object = self.wanted_crd(step, object);
@@ -255,6 +258,9 @@ impl<'a> StepDecider<'a> {
     fn wanted_crd(&self, step: &Step, object: &Value) -> Value {
         let mut wanted = object.clone();
         object::strip_server_fields(&mut wanted);
+        if let Some(spec) = wanted.get_mut("spec") {
+            conversion_ca::drop_unusable(spec);
+        }
         object::metadata_map_mut(&mut wanted, "labels")
             .insert(labels::MANAGED.to_owned(), labels::TRUE.into());
         if let Some(label) = component::label_of_csv(&self.observed.install_plan, &step.resolving) {

@@ -23,6 +23,65 @@ fn plan_is_not_complete_before_its_crd_is_served() {
     env.assert_summary(PLAN, "Complete -\nInstalled=True - -");
 }
 
+/// Kubernetes since 1.31 serves none with a CA bundle that holds no certificate, and bundles bring `Cg==`.
+#[test]
+fn a_definition_comes_without_a_ca_bundle_that_is_none() {
+    let mut definition = crd("demos.example.com");
+    definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": {"caBundle": "Cg==", "service": {"namespace": "ns", "name": "s"}}, "conversionReviewVersions": ["v1"],
+    }});
+    let mut env = with_inline_crd(&definition);
+    env.converge();
+    let made = env.find("CustomResourceDefinition demos.example.com").unwrap();
+    let config = &made["spec"]["conversion"]["webhook"]["clientConfig"];
+    assert_eq!(config["service"]["name"], "s");
+    assert!(config.get("caBundle").is_none(), "{config}");
+
+    // One that came before, with what a plan left there.
+    let mut env = with_inline_crd(&definition);
+    env.put(definition);
+    env.converge();
+    let made = env.find("CustomResourceDefinition demos.example.com").unwrap();
+    let config = &made["spec"]["conversion"]["webhook"]["clientConfig"];
+    assert!(config.get("caBundle").is_none(), "{config}");
+}
+
+#[test]
+fn what_the_api_server_says_of_a_definition_is_told_once_it_has_looked() {
+    let told = |conditions: Value| {
+        let crd = json!({"status": {"conditions": conditions}});
+        super::super::crd_upgrade::why_not_established(&crd).map(str::to_owned)
+    };
+    let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "message": reason});
+    let accepted = condition("NamesAccepted", "True", "NoConflicts");
+    assert_eq!(told(json!(null)), None);
+    assert_eq!(
+        told(json!([accepted, condition("Established", "False", "Installing")])),
+        None
+    );
+    assert_eq!(
+        told(json!([
+            accepted,
+            condition("Established", "False", "InvalidCABundle")
+        ]))
+        .unwrap(),
+        "InvalidCABundle"
+    );
+    let conflict = [
+        condition("Established", "False", "NotAccepted"),
+        condition("NamesAccepted", "False", "PluralConflict"),
+    ];
+    assert_eq!(told(json!(conflict)).unwrap(), "PluralConflict");
+    assert_eq!(told(json!([condition("Terminating", "False", "Other")])), None);
+    assert_eq!(
+        told(json!([
+            accepted,
+            condition("Established", "True", "InitialNamesAccepted")
+        ])),
+        None
+    );
+}
+
 #[test]
 fn crd_that_vanishes_while_waited_for_is_made_again() {
     let mut env = TestEnv::with_plan(&[small()]);
@@ -89,7 +148,7 @@ fn crd_that_would_lose_data_is_not_touched() {
 fn a_conversion_stays_while_an_operator_serves_it() {
     let conversion = |namespace: &str| {
         json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
-        "clientConfig": {"caBundle": "Q0E=", "service": {"name": "demo-service", "namespace": namespace, "port": 443}}}})
+        "clientConfig": {"caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=", "service": {"name": "demo-service", "namespace": namespace, "port": 443}}}})
     };
     let none = json!({"strategy": "None"});
     // Where the service is, and who declares to convert.
