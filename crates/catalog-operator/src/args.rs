@@ -205,6 +205,12 @@ mod tests {
     }
 
     #[test]
+    fn of_a_flag_given_twice_the_last_counts() {
+        let args = parse(&["--namespace", "a", "--debug", "--debug", "--namespace=b"]);
+        assert_eq!(args.namespace, "b");
+    }
+
+    #[test]
     fn a_certificate_without_its_key_is_refused() {
         assert!(
             parse(&["--tls-cert", "/a"])

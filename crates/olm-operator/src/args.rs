@@ -167,6 +167,11 @@ mod tests {
     }
 
     #[test]
+    fn of_a_flag_given_twice_the_last_counts() {
+        assert_eq!(parse(&["--namespace", "a", "--debug", "--debug", "--namespace=b"]).namespace, "b");
+    }
+
+    #[test]
     fn a_certificate_without_its_key_is_refused() {
         let error = parse(&["--tls-cert=/c"]).usage_error().unwrap();
         assert_eq!(

@@ -305,6 +305,10 @@ mod tests {
                 "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`",
             ),
             (
+                vec![("manifests/a.yaml", "{kind: ClusterServiceVersion, metadata: {name: a.v1}}")],
+                "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`",
+            ),
+            (
                 vec![("manifests/a.yaml", "{apiVersion: v1, kind: X, metadata: y}")],
                 "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: X has no `metadata.name`",
             ),

@@ -88,6 +88,17 @@ fn a_quota_that_is_used_up_is_tried_again() {
     assert_eq!(classify(&status), FailureClass::Retry);
 }
 
+/// The API server calls it an internal error.
+#[test]
+fn a_field_that_a_kind_does_not_have_is_the_same_each_time() {
+    let status = Status {
+        code: 500,
+        message: "failed to create typed patch object (ns/s; /v1, Kind=Service): .spec.x: field not declared in schema".into(),
+        ..Status::default()
+    };
+    assert_eq!(classify(&status), FailureClass::Invalid);
+}
+
 #[test]
 fn an_existing_object_is_kept_and_a_missing_one_is_gone() {
     let create = Action::create_or_keep(target(), json!({}));
