@@ -18,7 +18,11 @@ pub enum UnpackMode {
 
 /// Serves CatalogSources, resolves Subscriptions and carries out InstallPlans.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "catalog-operator", disable_version_flag = true, args_override_self = true)]
+#[command(
+    name = "catalog-operator",
+    disable_version_flag = true,
+    args_override_self = true
+)]
 #[allow(clippy::struct_excessive_bools)] // The flags of the program this one replaces.
 pub struct Args {
     /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.

@@ -178,7 +178,8 @@ impl Reconciler for CatalogSourceReconciler {
         let (pods, update_pods) = self.pods_of(&source);
         let poll = self.observe_poll(key, &source, &parsed, &pods);
         // Asking for the connection's state also tells its task where to connect, which is known only here.
-        let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods);
+        let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods)
+            .or_else(|| address::still_good(self.connections.endpoint(key), &parsed, &pods));
         let connection = self.connections.set_endpoint(key, endpoint);
         let policy = |suffix: &str| {
             self.stores

@@ -168,7 +168,10 @@ mod tests {
 
     #[test]
     fn of_a_flag_given_twice_the_last_counts() {
-        assert_eq!(parse(&["--namespace", "a", "--debug", "--debug", "--namespace=b"]).namespace, "b");
+        assert_eq!(
+            parse(&["--namespace", "a", "--debug", "--debug", "--namespace=b"]).namespace,
+            "b"
+        );
     }
 
     #[test]

@@ -305,7 +305,10 @@ mod tests {
                 "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`",
             ),
             (
-                vec![("manifests/a.yaml", "{kind: ClusterServiceVersion, metadata: {name: a.v1}}")],
+                vec![(
+                    "manifests/a.yaml",
+                    "{kind: ClusterServiceVersion, metadata: {name: a.v1}}",
+                )],
                 "InvalidManifest: image `r/b@sha256:00`: file `a.yaml`: has no `apiVersion`",
             ),
             (

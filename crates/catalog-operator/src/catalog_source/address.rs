@@ -67,6 +67,27 @@ pub(crate) fn find_endpoint(
     })
 }
 
+/// The endpoint that was known, where there is none to be found now but what stood there still stands: a spec that says
+/// nothing which can be served changes nothing about what serves, and a pod that is not ready for a moment has lost no content. Whether it
+/// answers tells the connection itself.
+pub(crate) fn still_good(known: Option<Endpoint>, parsed: &Source, pods: &[Arc<Pod>]) -> Option<Endpoint> {
+    let known = known?;
+    let is_there = |uid: &str| {
+        pods.iter().any(|pod| {
+            pod.metadata.uid.as_deref() == Some(uid)
+                && pod.metadata.deletion_timestamp.is_none()
+                && !pod_state::is_dead(pod)
+        })
+    };
+    let has_pods = || known.epoch.split(',').any(is_there);
+    let is_good = match parsed {
+        Source::Invalid(_) => known.may_change || has_pods(),
+        Source::Address(_) | Source::Image { address: Some(_), .. } => false,
+        Source::Image { address: None, .. } | Source::ConfigMap { .. } => !known.may_change && has_pods(),
+    };
+    is_good.then_some(known)
+}
+
 fn cluster_address(service: &Service) -> Option<String> {
     let address = service.spec.as_ref()?.cluster_ip.as_deref()?;
     match address {

@@ -147,6 +147,12 @@ impl Connections {
         state.clone()
     }
 
+    /// Where `key` is to be reached, as it was said last.
+    pub fn endpoint(&self, key: &NamespacedName) -> Option<Endpoint> {
+        let entries = lock(&self.entries);
+        entries.get(key)?.target.borrow().clone()
+    }
+
     /// Closes and forgets the connection of a source that is no more.
     pub fn forget(&self, key: &NamespacedName) {
         lock(&self.entries).remove(key);

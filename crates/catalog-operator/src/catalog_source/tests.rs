@@ -21,7 +21,7 @@ use olm_runtime::outcome::{Failure, FailureClass, Outcome, outcomes_for_tests};
 use olm_runtime::plan::{Action, Requeue};
 use serde_json::{Value, json};
 
-use super::connection::{ConnectionState, LiveConnection};
+use super::connection::{ConnectionState, Endpoint, LiveConnection};
 use super::decide::Purpose;
 use super::*;
 

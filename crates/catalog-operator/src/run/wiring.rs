@@ -96,10 +96,14 @@ fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global
 }
 
 /// Whether a catalog is served by others than before. Another image of a catalog that a pod of ours serves is another version
-/// of it.
+/// of it, and a spec that says nothing which can be served leaves what serves alone: that is where the status says.
 fn is_elsewhere(old: &CatalogSource, new: &CatalogSource) -> bool {
     let address = |source: &CatalogSource| shown_address(source, &parse_source(source));
-    address(old) != address(new)
+    let connected = || {
+        let status = old.status.as_ref();
+        status.and_then(|status| status.connection_state.as_ref()?.address.clone())
+    };
+    address(new).is_some_and(|new| address(old).or_else(connected) != Some(new))
 }
 
 fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {

@@ -52,6 +52,26 @@ fn cat_002_cat_003_a_global_catalog_is_for_all_namespaces_and_another_for_its_ow
     }
 }
 
+/// The pod serves on, and so does what is known of it; the status says what is wrong.
+#[test]
+fn a_typo_in_the_spec_of_a_running_catalog_takes_nothing_away() {
+    let mut env = TestEnv::new();
+    env.outside.serve([bundle("demo.v1"), bundle("other.v1")]);
+    env.put(catalog("ns"));
+    env.put(subscribed("demo", "ns"));
+    env.rest();
+    let mut wrong = env.get("CatalogSource", "cat").unwrap();
+    wrong["spec"]["sourceType"] = json!("nope");
+    env.put(wrong);
+    env.put(subscribed("other", "ns"));
+    env.rest();
+    let catalog = env.get("CatalogSource", "cat").unwrap();
+    assert_eq!(catalog["status"]["reason"], "SpecInvalidError");
+    assert_eq!(catalog["status"]["connectionState"]["lastObservedState"], "READY");
+    assert!(env.get("ClusterServiceVersion", "other.v1").is_some());
+    assert_eq!(env.all("Pod").len(), 1);
+}
+
 #[test]
 fn cat_026_a_deleted_catalog_is_absent_and_what_it_brought_stays() {
     let mut env = TestEnv::new();

@@ -31,6 +31,50 @@ fn cat_008_cat_018_nothing_is_dialled_before_a_pod_is_ready() {
     }
 }
 
+/// What stood there is still what is connected to, as long as its pod is there; whether it answers is the connection's to tell.
+#[test]
+fn what_serves_is_not_left_for_a_moment_that_it_is_not_ready() {
+    let observed = converged(image_source());
+    let known = |epoch: &str, may_change: bool| {
+        Some(Endpoint {
+            address: "a:1".to_owned(),
+            dial: "a:1".to_owned(),
+            epoch: epoch.to_owned(),
+            may_change,
+        })
+    };
+    let image = &observed.parsed;
+    let invalid = &source::Source::Invalid("typo".to_owned());
+    let address = &source::Source::Address("b:1".to_owned());
+    let unready = vec![Arc::new(starting(Pod::clone(&observed.pods[0])))];
+    let mut going = Pod::clone(&observed.pods[0]);
+    going.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    let going = vec![Arc::new(going)];
+    let dead = vec![Arc::new(with_status(
+        Pod::clone(&observed.pods[0]),
+        json!({"phase": "Failed"}),
+    ))];
+    for (endpoint, parsed, pods, stays) in [
+        (known("uid-cat-1", false), image, &unready, true),
+        (known("uid-cat-0,uid-cat-1", false), image, &unready, true),
+        (known("uid-cat-0", false), image, &unready, false),
+        (known("uid-cat-1", false), image, &going, false),
+        (known("uid-cat-1", false), image, &dead, false),
+        (known("uid-cat-1", false), image, &vec![], false),
+        // It served an address before.
+        (known("uid-cat-1", true), image, &unready, false),
+        (known("uid-cat-1", false), address, &unready, false),
+        (known("uid-cat-1", false), invalid, &observed.pods, true),
+        (known("u1", true), invalid, &vec![], true),
+        (known("uid-cat-1", false), invalid, &vec![], false),
+        (None, invalid, &observed.pods, false),
+    ] {
+        let expected = if stays { endpoint.clone() } else { None };
+        let found = address::still_good(endpoint.clone(), parsed, pods);
+        assert_eq!(found, expected, "{endpoint:?} {parsed:?} {}", pods.len());
+    }
+}
+
 #[tokio::test]
 async fn cat_018_cat_019_cat_020_ready_is_the_second_and_last_write_of_a_start() {
     let mut observed = converged(image_source());
