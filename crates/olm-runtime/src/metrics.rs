@@ -239,6 +239,16 @@ impl Metrics {
         summary
     }
 
+    /// Time of the processor, memory, open files and beginning of this process, under the names that all exporters have. Where there is no
+    /// `/proc` nothing is told of it.
+    pub(crate) fn of_the_process(&self) {
+        #[cfg(target_os = "linux")]
+        self.register(
+            "process",
+            Ok(prometheus::process_collector::ProcessCollector::for_self()),
+        );
+    }
+
     fn register(&self, name: &str, collector: prometheus::Result<impl Collector + 'static>) {
         let Some(registered) = &self.registered else {
             return;

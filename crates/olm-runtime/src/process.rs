@@ -111,6 +111,7 @@ pub async fn run(
     start: impl FnOnce(&Runner) -> JoinSet<()>,
 ) -> Result<(), RunError> {
     let mut watches = JoinSet::new();
+    metrics.of_the_process();
     let stores = set.with_metrics(metrics).start(&mut watches);
     let health = admin::serve(health_addr, stores.clone());
     tokio::select! {

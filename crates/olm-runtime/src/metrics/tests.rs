@@ -165,3 +165,24 @@ fn counters_of_a_program_begin_with_nothing() {
     // Where nothing is counted nothing goes wrong.
     Metrics::default().counter("upgrades", "How many").increment();
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_process_tells_of_itself_as_all_exporters_do() {
+    let metrics = Metrics::registered().unwrap();
+    metrics.of_the_process();
+    let text = metrics.text().unwrap();
+    for name in [
+        "resident_memory_bytes",
+        "virtual_memory_bytes",
+        "open_fds",
+        "max_fds",
+        "start_time_seconds",
+    ] {
+        let name = format!("process_{name} ");
+        let line = text.lines().find(|line| line.starts_with(&name));
+        let value = line.and_then(|line| line[name.len()..].parse::<f64>().ok());
+        assert!(value.is_some_and(|value| value > 0.0), "{name}: {line:?}");
+    }
+    assert!(text.contains("\nprocess_cpu_seconds_total "));
+}
