@@ -32,7 +32,7 @@ use serde_json::json;
 
 use crate::{
     operator::components::{ComponentIndex, Found},
-    operator_sketch::OperatorSketch,
+    operator_sketch::{OperatorSketch, StatusHash},
     stores::Stores,
 };
 
@@ -57,10 +57,22 @@ pub(crate) struct Observed {
 /// What a round leaves for the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// It was told already that the status does not list all components.
-    pub(crate) is_told: bool,
+    /// When last the status did not list all components, which was told then or before.
+    pub(crate) told: Option<Timestamp>,
+    /// The last status write.
+    pub(crate) written: Option<Written>,
     /// Since when nothing holds it.
     pub(crate) unheld_since: Option<Timestamp>,
+}
+
+/// A status write, whatever came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) at: Timestamp,
+    /// What it said.
+    pub(crate) status: StatusHash,
+    /// Hash of what it said of components that have no namespace or are in the Operator's own.
+    pub(crate) near: u64,
 }
 
 impl Known {
@@ -111,8 +123,8 @@ impl Reconciler for Operators {
         decide(observed, known.copied().unwrap_or_default(), now)
     }
 
-    fn status(observed: &Observed, verdict: Verdict, _: &Outcomes, _: Timestamp) -> StatusUpdate<Known> {
-        status::status(observed, verdict)
+    fn status(observed: &Observed, verdict: Verdict, _: &Outcomes, now: Timestamp) -> StatusUpdate<Known> {
+        status::status(observed, verdict, now)
     }
 }
 

@@ -1,30 +1,40 @@
 //! The status of an Operator. Pure.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use olm_api::{
     condition::operator::TOO_MANY_COMPONENTS,
     v1::{Components, Operator, RichReference},
 };
 use olm_runtime::{
-    NamespacedName,
+    NamespacedName, Timestamp,
     driver::StatusUpdate,
     key::reference,
-    plan::{Action, EventDraft, Guard, Identity, Target, to_value},
+    plan::{Action, EventDraft, Guard, Identity, Requeue, Target, to_value},
 };
 use serde_json::{Value, json};
 
 use super::components::{MAX_COMPONENTS, order};
 use crate::{
     component,
-    operator::{Known, Observed, Verdict},
+    csv_sketch::hash,
+    operator::{Known, Observed, Verdict, Written},
     operator_sketch::{OperatorSketch, StatusHash},
 };
 
 /// Bytes of JSON that the list takes at most; etcd takes objects of 1.5 MiB.
 const MAX_BYTES: usize = 512 * 1024;
 
+/// How long news of nothing but components in other namespaces waits after a write: whoever may write one object anywhere labels it for
+/// 64 Operators, as often as he likes.
+const FAR_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long it is not told again that a status does not list everything, once it did.
+const TOLD_FOR: Duration = Duration::from_secs(60 * 60);
+
 /// The status write, if the status says something else, and a warning where it cannot list everything.
-pub(crate) fn status(observed: &Observed, verdict: Verdict) -> StatusUpdate<Known> {
+pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> StatusUpdate<Known> {
     let alive = observed
         .operator
         .as_ref()
@@ -37,20 +47,66 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict) -> StatusUpdate<Know
     };
     let refs = listed(&observed.name, &observed.found.refs);
     let is_cut = refs.len() < observed.found.total;
-    let warning = (is_cut && !verdict.known.is_told).then(|| too_many(observed, operator, refs.len()));
+    let known = verdict.known;
+    let told = known.told.filter(|told| passed(*told, now) < TOLD_FOR);
+    let warning = (is_cut && told.is_none()).then(|| too_many(observed, operator, refs.len()));
+    let near = hash_of_near(&observed.name, &refs);
+    let (mut patches, mut requeue, mut written) = (Vec::new(), Requeue::AwaitChange, known.written);
+    if let Some((action, status)) = write(observed, operator, refs) {
+        // One that did not arrive is no write to wait after.
+        let last = known
+            .written
+            .filter(|last| last.near == near && last.status == operator.status);
+        let delay = last.map_or(Duration::ZERO, |last| {
+            FAR_INTERVAL.saturating_sub(passed(last.at, now))
+        });
+        if delay.is_zero() {
+            patches.push(action);
+            written = Some(Written {
+                at: now,
+                status,
+                near,
+            });
+        } else {
+            requeue = Requeue::After {
+                delay,
+                reason: "only components in other namespaces changed",
+            };
+        }
+    }
     let known = Known {
-        is_told: is_cut,
-        ..verdict.known
+        told: is_cut.then_some(now).or(told),
+        written,
+        ..known
     };
     StatusUpdate {
-        patches: Vec::from_iter(write(observed, operator, refs)),
+        patches,
         events: Vec::from_iter(warning),
+        requeue,
         memory: known.to_be_kept(),
-        ..StatusUpdate::default()
     }
 }
 
-fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference>) -> Option<Action> {
+/// Time since `then`; very long where a clock was set back.
+fn passed(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or(Duration::MAX)
+}
+
+fn is_near(name: &str, found: &RichReference) -> bool {
+    component::is_near(name, found.namespace.as_deref().unwrap_or_default())
+}
+
+fn hash_of_near(name: &str, refs: &[RichReference]) -> u64 {
+    let near: Vec<&RichReference> = refs.iter().filter(|found| is_near(name, found)).collect();
+    hash(&near)
+}
+
+/// And the hash of what it says.
+fn write(
+    observed: &Observed,
+    operator: &OperatorSketch,
+    refs: Vec<RichReference>,
+) -> Option<(Action, StatusHash)> {
     let exists = LabelSelectorRequirement {
         key: observed.label.clone(),
         operator: "Exists".to_owned(),
@@ -64,7 +120,8 @@ fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference
         refs: refs.into(),
         ..Components::default()
     };
-    if StatusHash::of_components(&components) == operator.status {
+    let status = StatusHash::of_components(&components);
+    if status == operator.status {
         return None;
     }
     // Of what is there only the hash is known, so all that counts is said, also what is not to be.
@@ -73,7 +130,7 @@ fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference
     if components.refs.is_empty() {
         wanted["refs"] = Value::Null;
     }
-    Some(Action::Patch {
+    let action = Action::Patch {
         target: Target::cluster::<Operator>(&observed.name),
         patch: json!({"status": {"components": wanted}}),
         subresource: Some("status"),
@@ -82,14 +139,14 @@ fn write(observed: &Observed, operator: &OperatorSketch, refs: Vec<RichReference
             resource_version: None,
         },
         identity: Identity::Operator,
-    })
+    };
+    Some((action, status))
 }
 
 /// As many of the components as a status takes. What others labelled in their namespaces does not displace what is in the
 /// Operator's own or in none.
 fn listed(name: &str, components: &[RichReference]) -> Vec<RichReference> {
-    let is_elsewhere =
-        |found: &RichReference| !component::is_near(name, found.namespace.as_deref().unwrap_or_default());
+    let is_elsewhere = |found: &RichReference| !is_near(name, found);
     let mut refs = components.to_vec();
     refs.sort_by_key(is_elsewhere);
     refs.truncate(MAX_COMPONENTS);

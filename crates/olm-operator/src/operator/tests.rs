@@ -1,9 +1,19 @@
 //! Operators and what they list, on the cluster in memory.
 
+use std::{sync::Arc, time::Duration};
+
+use olm_runtime::Timestamp;
 use serde_json::{Value, json};
 
-use super::components::MAX_COMPONENTS;
-use crate::test_env::{TestEnv, crd, csv, group, namespace_object, service_account, subscription};
+use super::{
+    Known, Observed, Verdict,
+    components::{Found, MAX_COMPONENTS},
+    status::status,
+};
+use crate::{
+    operator_sketch::OperatorSketch,
+    test_env::{TestEnv, crd, csv, decode, group, namespace_object, service_account, subscription},
+};
 
 const LABEL: &str = "operators.coreos.com/demo.ns";
 
@@ -228,7 +238,7 @@ fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
         if kind != "Namespace" {
             env.edit(kind, namespace, &name, json!({"metadata": {"finalizers": null}}));
             env.delete(kind, namespace, &name);
-            env.settle_for(10);
+            env.settle_for(31);
             assert_eq!(refs(&env, &name), [""; 0], "{kind}");
         }
     }
@@ -499,4 +509,68 @@ fn a_status_of_somebody_elses_is_put_right() {
     );
     env.settle_for(60);
     assert_eq!(env.writes, [""; 0]);
+}
+
+/// The answers to 120 changes of one object in another namespace.
+#[test]
+fn what_others_label_in_their_namespaces_is_told_every_half_minute() {
+    let mut env = installed().with(namespace_object("far"));
+    let mut stranger = account("stranger", &[]);
+    stranger["metadata"]["namespace"] = json!("far");
+    env.put(stranger);
+    env.settle_for(60);
+    env.writes.clear();
+    let start = env.now;
+    for at in 0..120 {
+        let value = if at % 2 == 0 { json!("") } else { Value::Null };
+        let patch = json!({"metadata": {"labels": {LABEL: value}}});
+        env.edit("ServiceAccount", "far", "stranger", patch);
+        env.settle_for(1);
+    }
+    let count = writes_to_operators(&env).len();
+    let passed = usize::try_from(env.now.duration_since(start).as_secs()).unwrap();
+    assert!((1..=1 + passed / 30).contains(&count), "{passed} s, {:#?}", env.writes);
+    // What is near is told at once, and with it what is not.
+    let patch = json!({"metadata": {"labels": {LABEL: ""}}});
+    env.edit("ServiceAccount", "far", "stranger", patch);
+    env.put(account("own", &[LABEL]));
+    env.settle_for(3);
+    let listed = refs(&env, "demo.ns");
+    for expected in ["ServiceAccount ns/own", "ServiceAccount far/stranger"] {
+        assert!(listed.contains(&expected.to_owned()), "{listed:?}");
+    }
+    // The last of it is told, too.
+    let patch = json!({"metadata": {"labels": {LABEL: null}}});
+    env.edit("ServiceAccount", "far", "stranger", patch);
+    env.settle_for(31);
+    assert!(!refs(&env, "demo.ns").contains(&"ServiceAccount far/stranger".to_owned()));
+}
+
+/// A list that is now a little too long and now is not.
+#[test]
+fn too_many_components_are_not_told_again_within_the_hour() {
+    let found = |total: usize| Observed {
+        name: "demo.ns".to_owned(),
+        operator: Some(Arc::new(OperatorSketch::from_object(decode(operator("demo.ns"))))),
+        label: LABEL.to_owned(),
+        found: Found {
+            total,
+            is_founded: true,
+            ..Found::default()
+        },
+    };
+    let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let (mut known, mut told) = (Known::default(), Vec::new());
+    let seconds = (0..120).chain([3600, 7000, 7001, 10_700]);
+    for second in seconds {
+        let now = start + Duration::from_secs(second);
+        // For two minutes it is too long every other second, and now and then afterwards.
+        let total = usize::from(second % 2 == 0);
+        let update = status(&found(total), Verdict { known, goes: false }, now);
+        if !update.events.is_empty() {
+            told.push(second);
+        }
+        known = update.memory.unwrap_or_default();
+    }
+    assert_eq!(told, [0, 10_700]);
 }
