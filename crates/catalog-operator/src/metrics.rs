@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use olm_api::condition;
 use olm_api::v1alpha1::{CatalogSource, InstallPlan, InstallPlanPhase, Subscription};
+use olm_runtime::change::Object;
 use olm_runtime::metrics::{Counters, Durations, Metrics, Summary};
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, Timestamp, clock};
@@ -172,7 +173,7 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
     );
 }
 
-fn count<K: Send + Sync + 'static>(metrics: &Metrics, name: &str, help: &str, store: &Store<K>) {
+fn count<K: Object + Send + Sync + 'static>(metrics: &Metrics, name: &str, help: &str, store: &Store<K>) {
     let all = store.clone();
     metrics.gauges(name, help, [], move || {
         vec![([], i64::try_from(all.list().len()).unwrap_or(i64::MAX))]

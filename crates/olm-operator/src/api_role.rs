@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// What serves an API, by name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ServedBy {
     CustomResourceDefinition(String),
     ApiService(String),

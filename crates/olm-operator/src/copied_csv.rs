@@ -42,26 +42,26 @@ use crate::{
 /// thousand.
 const REFUSED_BACKOFF: Duration = Duration::from_secs(5);
 
-/// One copy.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// One copy. Tens of thousands can wait at once, each in several tables of a queue, and share their texts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CopyKey {
     /// Namespace of the original; namespaces take turns by it.
-    pub(crate) from: String,
+    pub(crate) from: Arc<str>,
     /// Name of both.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// Namespace of the copy, another one.
-    pub(crate) to: String,
+    pub(crate) to: Arc<str>,
 }
 
 impl CopyKey {
     /// Key of the original.
     pub(crate) fn original(&self) -> NamespacedName {
-        NamespacedName::new(self.from.as_str(), self.name.as_str())
+        NamespacedName::new(&*self.from, &*self.name)
     }
 
     /// Key of the copy.
     pub(crate) fn copy(&self) -> NamespacedName {
-        NamespacedName::new(self.to.as_str(), self.name.as_str())
+        NamespacedName::new(&*self.to, &*self.name)
     }
 }
 
@@ -111,8 +111,10 @@ impl Reconciler for CopiedCsvs {
 
     fn regarding(&self, key: &CopyKey) -> Option<ObjectReference> {
         let original = self.stores.csv_sketches.get_key(&key.original())?;
-        let uid = original.uid().map(str::to_owned);
-        Some(reference::<ClusterServiceVersion>(&key.original(), uid))
+        Some(reference::<ClusterServiceVersion>(
+            &key.original(),
+            original.uid(),
+        ))
     }
 
     async fn observe(&self, key: &CopyKey) -> Result<Option<Observed>, ObserveError> {

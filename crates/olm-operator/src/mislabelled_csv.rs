@@ -71,15 +71,14 @@ fn is_mislabelled(found: &Sketch) -> bool {
 }
 
 fn about(found: &Sketch) -> ObjectReference {
-    reference::<ClusterServiceVersion>(found.key(), found.uid().map(str::to_owned))
+    reference::<ClusterServiceVersion>(&found.key(), found.uid())
 }
 
 /// The label comes off, or the finalizer of a copy; the controllers of ClusterServiceVersions go on from there.
 pub(crate) fn decide(found: &Sketch) -> Plan {
-    let key = found.key();
-    let target = Target::of::<ClusterServiceVersion>(&key.namespace, &key.name);
+    let target = Target::of::<ClusterServiceVersion>(found.namespace(), found.name());
     let guard = Guard {
-        uid: found.uid().map(str::to_owned),
+        uid: found.uid(),
         // It has the finalizer and the label in this version; of another nobody knows.
         resource_version: found.resource_version(),
     };

@@ -126,12 +126,12 @@ impl OlmConfigs {
             .filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
         let names: Vec<String> = namespaces.map(|namespace| namespace.name_any()).collect();
         operators.iter().all(|operator| {
-            let own = operator.key();
-            names.iter().filter(|name| **name != own.namespace).all(|name| {
-                let there = self.stores.csv_sketches.get(name, &own.name);
+            let own = operator.namespace();
+            names.iter().filter(|name| *name != own).all(|name| {
+                let there = self.stores.csv_sketches.get(name, operator.name());
                 let is_copy = |sketch: &Arc<Sketch>| {
                     let copied = sketch.copied();
-                    copied.is_some_and(|copied| copied.is_proven && *copied.from == *own.namespace)
+                    copied.is_some_and(|copied| copied.is_proven && *copied.from == *own)
                 };
                 if is_off && !self.protected.contains(name) {
                     !there.as_ref().is_some_and(is_copy)
@@ -157,13 +157,13 @@ pub(crate) fn status(observed: &Observed, told: Option<Told>, now: Timestamp) ->
     let present = || observed.operators.iter().filter(|_| is_off);
     let told = told.unwrap_or_else(|| {
         let counted = present().filter(|_| was_off);
-        counted.map(|operator| operator.key().clone()).collect()
+        counted.map(|operator| operator.key()).collect()
     });
-    let events = present().filter(|operator| !told.contains(operator.key()));
+    let events = present().filter(|operator| !told.contains(&operator.key()));
     StatusUpdate {
         patches: Vec::from_iter(patch),
         events: events.map(|operator| not_copied(operator)).collect(),
-        memory: Some(present().map(|operator| operator.key().clone()).collect()),
+        memory: Some(present().map(|operator| operator.key()).collect()),
         ..StatusUpdate::default()
     }
 }
@@ -187,7 +187,7 @@ fn condition(observed: &Observed, now: Timestamp) -> Condition {
 }
 
 fn not_copied(operator: &Sketch) -> EventDraft {
-    let regarding = reference::<ClusterServiceVersion>(operator.key(), operator.uid().map(str::to_owned));
+    let regarding = reference::<ClusterServiceVersion>(&operator.key(), operator.uid());
     let message = format!("CSV copying disabled for {}", operator.key());
     EventDraft::warning(regarding, words::DISABLED_COPIED_CSVS, message)
 }

@@ -101,7 +101,7 @@ impl Reconciler for Operators {
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
         let found = self.stores.operators.get_key(key)?;
-        Some(reference::<Operator>(key, found.uid().map(str::to_owned)))
+        Some(reference::<Operator>(key, found.uid()))
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
@@ -144,8 +144,7 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
     let goes = left == Some(Duration::ZERO);
     if goes {
         let target = Target::cluster::<Operator>(&observed.name);
-        let uid = operator.uid().map(str::to_owned);
-        plan.actions.push(Action::delete(target, uid));
+        plan.actions.push(Action::delete(target, operator.uid()));
     } else if let Some(delay) = left {
         plan.requeue = Requeue::After {
             delay,

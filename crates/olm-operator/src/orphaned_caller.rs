@@ -32,7 +32,7 @@ use olm_runtime::{
 use crate::{owner, stores::Stores};
 
 /// What the API server calls an operator by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum CallerKind {
     ApiService,
     ValidatingWebhook,
@@ -40,7 +40,7 @@ pub(crate) enum CallerKind {
 }
 
 /// One of them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct CallerKey {
     pub(crate) kind: CallerKind,
     pub(crate) name: String,

@@ -8,7 +8,8 @@
 //! [`CEILING`] of time, and to nothing when somebody wants something new: an object came, went or got another spec, and it
 //! is none that the key itself made so.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,33 +76,28 @@ struct Series {
     counted_at: Instant,
     paused_until: Option<Instant>,
     is_told: bool,
-    /// Objects that got their spec, their life or their end from the key.
-    made: VecDeque<Arc<ObjectId>>,
+    /// Hashes of objects that got their spec, their life or their end from the key.
+    made: Vec<u64>,
 }
 
 /// The brake of one queue; pure, with the time as an argument.
-#[derive(Debug)]
-pub(crate) struct Brake<T> {
-    series: BTreeMap<T, Series>,
+///
+/// Whoever changes fifty thousand objects in a minute has as many keys in here. So keys, and what they made, are remembered by
+/// their hashes, which nobody can foresee: two that are alike by chance, once in many lifetimes of a cluster, share a count.
+#[derive(Debug, Default)]
+pub(crate) struct Brake {
+    series: BTreeMap<u64, Series>,
+    hashes: RandomState,
     /// When to look for keys at rest; `None` when no key is remembered.
     tidy_at: Option<Instant>,
 }
 
-impl<T> Default for Brake<T> {
-    fn default() -> Self {
-        Self {
-            series: BTreeMap::new(),
-            tidy_at: None,
-        }
-    }
-}
-
-impl<T: Clone + Ord> Brake<T> {
+impl Brake {
     /// A round of `key` ended. `requests` are the objects whose changes asked for something while it ran, its own writes
     /// among them.
     pub(crate) fn round_ended(
         &mut self,
-        key: &T,
+        key: &impl Hash,
         written: &Written,
         requests: &[Arc<ObjectId>],
         now: Instant,
@@ -117,16 +113,17 @@ impl<T: Clone + Ord> Brake<T> {
         }
         self.tidy(now);
         self.tidy_at = self.tidy_at.or(now.checked_add(TIDYING));
-        let series = self.series.entry(key.clone()).or_insert_with(|| Series {
+        let made: Vec<u64> = own.into_iter().map(|object| self.hash_of(object)).collect();
+        let series = self.series.entry(self.hash_of(key)).or_insert_with(|| Series {
             rounds: 0,
             statuses: 0,
             counted_at: now,
             paused_until: None,
             is_told: false,
-            made: VecDeque::new(),
+            made: Vec::new(),
         });
         series.fall(now);
-        for object in own {
+        for object in made {
             series.remember(object);
         }
         if written.extent == Extent::Status && series.statuses < FREE_STATUSES {
@@ -147,17 +144,25 @@ impl<T: Clone + Ord> Brake<T> {
     }
 
     /// The object's change asks something of `key`, which is not in a round.
-    pub(crate) fn requested(&mut self, key: &T, object: &Arc<ObjectId>) {
-        if let Some(series) = self.series.get(key)
-            && !series.made.contains(object)
+    pub(crate) fn requested(&mut self, key: &impl Hash, object: &ObjectId) {
+        if self.series.is_empty() {
+            return;
+        }
+        let (key, object) = (self.hash_of(key), self.hash_of(object));
+        if let Some(series) = self.series.get(&key)
+            && !series.made.contains(&object)
         {
-            self.series.remove(key);
+            self.series.remove(&key);
         }
     }
 
+    fn hash_of(&self, value: &impl Hash) -> u64 {
+        self.hashes.hash_one(value)
+    }
+
     /// Until when `key` has to pause.
-    pub(crate) fn paused_until(&self, key: &T, now: Instant) -> Option<Instant> {
-        let until = self.series.get(key)?.paused_until?;
+    pub(crate) fn paused_until(&self, key: &impl Hash, now: Instant) -> Option<Instant> {
+        let until = self.series.get(&self.hash_of(key))?.paused_until?;
         (until > now).then_some(until)
     }
 
@@ -196,14 +201,18 @@ impl Series {
         }
     }
 
-    fn remember(&mut self, object: &Arc<ObjectId>) {
-        if self.made.contains(object) {
+    fn remember(&mut self, object: u64) {
+        if self.made.contains(&object) {
             return;
         }
         if self.made.len() == REMEMBERED_OBJECTS {
-            self.made.pop_front();
+            self.made.remove(0);
         }
-        self.made.push_back(Arc::clone(object));
+        // Most keys make one object.
+        if self.made.is_empty() {
+            self.made.reserve_exact(1);
+        }
+        self.made.push(object);
     }
 }
 
@@ -234,7 +243,7 @@ mod tests {
     }
 
     /// Rounds that each write "own", one after the other as soon as allowed; gives the pauses.
-    fn rounds(brake: &mut Brake<&'static str>, now: &mut Instant, count: usize) -> Vec<Duration> {
+    fn rounds(brake: &mut Brake, now: &mut Instant, count: usize) -> Vec<Duration> {
         let mut pauses = Vec::new();
         for _ in 0..count {
             let pause = brake.round_ended(&"key", &wrote(&["own"]), &[object("own")], *now);

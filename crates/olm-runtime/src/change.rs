@@ -5,17 +5,17 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use crate::NamespacedName;
+use crate::{NamespacedName, uid::Uid};
 
 /// Which state of which object something is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ObjectState<'a> {
     /// Namespace, empty for a cluster-scoped object.
     pub namespace: &'a str,
     /// Name; empty when the server is yet to generate it.
     pub name: &'a str,
     /// The uid, if the server gave one yet.
-    pub uid: Option<&'a str>,
+    pub uid: Option<Uid>,
     /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None`
     /// when it is missing or no number; such a state is always taken for the newest.
     pub version: Option<u64>,
@@ -29,10 +29,11 @@ impl<'a> ObjectState<'a> {
     /// The state that `metadata` tells.
     pub fn of(metadata: &'a ObjectMeta) -> Self {
         let version = metadata.resource_version.as_ref();
+        let (namespace, name) = names_of(metadata);
         Self {
-            namespace: metadata.namespace.as_deref().unwrap_or_default(),
-            name: metadata.name.as_deref().unwrap_or_default(),
-            uid: metadata.uid.as_deref(),
+            namespace,
+            name,
+            uid: metadata.uid.as_deref().map(Uid::of),
             version: version.and_then(|text| text.parse().ok()),
             generation: metadata.generation,
             is_deleting: metadata.deletion_timestamp.is_some(),
@@ -45,13 +46,26 @@ impl<'a> ObjectState<'a> {
     }
 }
 
-/// What can be kept in a store: an object as the API has it, or what a reader made of one.
+/// Namespace, empty for a cluster-scoped object, and name.
+fn names_of(metadata: &ObjectMeta) -> (&str, &str) {
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    (namespace, metadata.name.as_deref().unwrap_or_default())
+}
+
+/// What can be kept in a store: an object as the API has it, or what a reader made of one. Both answers are the same for as long
+/// as the object lives.
 pub trait Object {
+    /// Namespace and name of its state, without the rest: a store has its objects in their order.
+    fn names(&self) -> (&str, &str);
     /// Which state of which object it is, or was made of.
     fn state(&self) -> ObjectState<'_>;
 }
 
 impl<K: Resource> Object for K {
+    fn names(&self) -> (&str, &str) {
+        names_of(self.meta())
+    }
+
     fn state(&self) -> ObjectState<'_> {
         ObjectState::of(self.meta())
     }

@@ -6,6 +6,7 @@ mod tests;
 use std::{
     collections::BTreeMap,
     fmt::Display,
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -94,7 +95,7 @@ impl<M> Default for StatusUpdate<M> {
 #[async_trait]
 pub trait Reconciler: Send + Sync + 'static {
     /// What the queue holds.
-    type Key: Clone + Ord + Display + Send + Sync + 'static;
+    type Key: Clone + Ord + Hash + Display + Send + Sync + 'static;
     /// Everything one decision reads, as values.
     type Observed: Send + Sync + 'static;
     /// What `decide` concluded besides the writes, for `status`.

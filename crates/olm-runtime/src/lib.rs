@@ -31,6 +31,7 @@ pub mod queue;
 pub mod reason;
 pub mod store;
 pub mod telemetry;
+pub mod uid;
 pub mod wake;
 
 pub use jiff::Timestamp;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -44,7 +45,7 @@ struct State<T> {
     delayed: BTreeMap<T, Instant>,
     /// The same as `delayed`, in the order in which they fall due.
     due: BTreeSet<(Instant, T)>,
-    brake: Brake<T>,
+    brake: Brake,
 }
 
 /// What came in for a key while it was worked on.
@@ -74,13 +75,13 @@ impl<T> Clone for Queue<T> {
     }
 }
 
-impl<T: Clone + Ord> Default for Queue<T> {
+impl<T: Clone + Ord + Hash> Default for Queue<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Clone + Ord> Queue<T> {
+impl<T: Clone + Ord + Hash> Queue<T> {
     /// An empty queue in which keys are handed out in the order they came.
     pub fn new() -> Self {
         Self::with_classes(|_| "", usize::MAX)
@@ -183,7 +184,7 @@ impl<T: Clone + Ord> Queue<T> {
     }
 }
 
-impl<T: Clone + Ord> State<T> {
+impl<T: Clone + Ord + Hash> State<T> {
     fn add(&mut self, key: T, request: Option<Arc<ObjectId>>, now: Instant) {
         self.note(&key, request);
         match self.running.get_mut(&key) {

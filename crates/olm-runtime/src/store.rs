@@ -8,6 +8,7 @@
 mod absorb;
 mod contents;
 mod feed;
+mod held;
 mod index;
 mod news;
 mod on_demand;
@@ -43,7 +44,9 @@ use crate::{
     isolation::{self, Panicked},
     key::{NamespacedName, kind_of, reference_of_kind},
     plan::EventDraft,
-    reason, wake,
+    reason,
+    uid::Uid,
+    wake,
 };
 
 /// What can be kept in a store.
@@ -109,12 +112,12 @@ fn stamp_of(object: &impl Object) -> Revision {
     let state = object.state();
     Revision {
         key: state.key(),
-        uid: state.uid.map(str::to_owned),
+        uid: state.uid,
         version: state.version,
     }
 }
 
-impl<K> Store<K> {
+impl<K: Object> Store<K> {
     /// The object, if known.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.get_key(&NamespacedName::new(namespace, name))
@@ -142,11 +145,8 @@ impl<K> Store<K> {
     /// All objects of a namespace, ordered by name.
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
         self.read(|contents| {
-            contents
-                .range_from(NamespacedName::new(namespace, ""))
-                .take_while(|(key, _)| key.namespace == namespace)
-                .map(|(_, object)| Arc::clone(object))
-                .collect()
+            let objects = contents.in_namespace(namespace);
+            objects.cloned().collect()
         })
     }
 
@@ -234,7 +234,7 @@ impl<K: Object> Store<K> {
     pub fn put(&self, object: K) {
         let revision = stamp_of(&object);
         self.forget_unreadable(&revision);
-        self.change(|contents| contents.put(revision, object));
+        self.change(|contents| contents.put(&revision, object));
     }
 
     /// Takes in that a write of ours deleted the object, or took it out of what this store selects, as which state it
@@ -246,7 +246,7 @@ impl<K: Object> Store<K> {
 
     /// Takes in that a write of ours deleted the object with this uid.
     fn delete_uid(&self, key: &NamespacedName, uid: &str) {
-        self.change(|contents| contents.delete_uid(key, uid));
+        self.change(|contents| contents.delete_uid(key, &Uid::of(uid)));
     }
 
     /// The watch says that an object was created or updated.
@@ -272,7 +272,7 @@ impl<K: Object> Store<K> {
     fn listed(&self, object: K) {
         let revision = stamp_of(&object);
         self.forget_unreadable(&revision);
-        self.change(|contents| contents.listed(revision, object));
+        self.change(|contents| contents.listed(&revision, object));
     }
 
     /// The list is complete.
@@ -395,6 +395,6 @@ fn listener_failed(
         "A change of this object was not told to all controllers. This is a bug: {}",
         panicked.message
     );
-    let regarding = reference_of_kind(kind, &object.key, object.uid);
+    let regarding = reference_of_kind(kind, &object.key, object.uid.map(|uid| uid.to_string()));
     let _ = events.try_send(EventDraft::warning(regarding, reason::PANICKED, message));
 }

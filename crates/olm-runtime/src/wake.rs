@@ -10,7 +10,7 @@ use crate::change::{Change, Object};
 use crate::key::NamespacedName;
 
 /// An object of any kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     /// API group, empty for the core group.
     pub group: String,

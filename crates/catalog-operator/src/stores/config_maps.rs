@@ -118,7 +118,7 @@ impl ConfigMaps {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
         listeners.push(Arc::clone(&listener));
         self.watches
-            .on_change(move |_, change: &Change<Projected<ContentHash>>| listener(change.object().key()));
+            .on_change(move |_, change: &Change<Projected<ContentHash>>| listener(&change.object().key()));
     }
 
     /// What is known of the ConfigMap `name` beside the CatalogSource `source`, which is watched from now on.
@@ -139,7 +139,7 @@ impl ConfigMaps {
             .get_key(&NamespacedName::new(&*source.namespace, name));
         found.map_or(ConfigMapState::Missing, |found| {
             ConfigMapState::Found(Version {
-                uid: found.uid().unwrap_or_default().to_owned(),
+                uid: found.uid().unwrap_or_default(),
                 resource_version: found.resource_version().unwrap_or_default(),
                 content_hash: found.0.clone(),
             })

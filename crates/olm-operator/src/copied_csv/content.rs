@@ -75,7 +75,7 @@ impl Content {
 
     /// Makes everything of `copy` but its status as it should be.
     pub(crate) fn replace(&self, copy: &Sketch) -> Action {
-        let target = self.target(&copy.key().namespace);
+        let target = self.target(copy.namespace());
         let mut object = bound_to(copy, self.object(&target));
         object["spec"] = self.spec.clone();
         replace(target, object, None)
@@ -83,14 +83,14 @@ impl Content {
 
     /// Makes the status of `copy` as it should be.
     pub(crate) fn replace_status(&self, copy: &Sketch) -> Action {
-        let target = self.target(&copy.key().namespace);
+        let target = self.target(copy.namespace());
         let mut object = bound_to(copy, self.object(&target));
         object["status"] = self.status.clone();
         replace(target, object, Some("status"))
     }
 
     fn target(&self, namespace: &str) -> Target {
-        Target::of::<ClusterServiceVersion>(namespace, &self.sketch.key().name)
+        Target::of::<ClusterServiceVersion>(namespace, self.sketch.name())
     }
 
     fn object(&self, target: &Target) -> Value {
@@ -151,25 +151,23 @@ impl Contents {
     /// When it cannot be read.
     pub(crate) async fn of(&self, original: &Sketch) -> Result<Option<Arc<Content>>, ObserveError> {
         let known = self.known(original);
-        let read = known.content.get_or_try_init(|| self.read(original.key()));
+        let key = original.key();
+        let read = known.content.get_or_try_init(|| self.read(&key));
         Ok(read.await?.clone())
     }
 
     fn known(&self, original: &Sketch) -> Arc<Known> {
-        let version = original.resource_version();
+        let (key, version) = (original.key(), original.resource_version());
         let mut all = self.lock();
-        if let Some(known) = all.get(original.key()).filter(|known| known.version == version) {
+        if let Some(known) = all.get(&key).filter(|known| known.version == version) {
             return Arc::clone(known);
         }
         let known = Arc::new(Known {
             version,
             content: OnceCell::new(),
         });
-        all.insert(original.key().clone(), Arc::clone(&known));
-        tokio::spawn(
-            self.clone()
-                .forget(original.key().clone(), Arc::downgrade(&known)),
-        );
+        all.insert(key.clone(), Arc::clone(&known));
+        tokio::spawn(self.clone().forget(key, Arc::downgrade(&known)));
         known
     }
 

@@ -160,7 +160,6 @@ pub(crate) fn targets(group: &OperatorGroup) -> impl Iterator<Item = &str> {
 }
 
 fn delete(copy: &Sketch) -> Action {
-    let key = copy.key();
-    let target = Target::of::<ClusterServiceVersion>(&key.namespace, &key.name);
-    Action::delete(target, copy.uid().map(str::to_owned))
+    let target = Target::of::<ClusterServiceVersion>(copy.namespace(), copy.name());
+    Action::delete(target, copy.uid())
 }

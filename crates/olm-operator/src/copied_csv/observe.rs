@@ -50,9 +50,7 @@ pub(crate) fn from_stores(
     now: Timestamp,
 ) -> Observed {
     let original = stores.csv_sketches.get_key(&key.original());
-    let namespace = stores
-        .namespaces
-        .get_key(&NamespacedName::cluster(key.to.as_str()));
+    let namespace = stores.namespaces.get_key(&NamespacedName::cluster(&*key.to));
     let config = stores
         .olm_configs
         .get_key(&NamespacedName::cluster(OLM_CONFIG_NAME));
@@ -63,7 +61,7 @@ pub(crate) fn from_stores(
         groups: stores.groups.list_in(&key.from),
         namespace_takes: namespace.is_some_and(|it| it.metadata.deletion_timestamp.is_none()),
         there: stores.csv_sketches.get_key(&key.copy()),
-        is_switched_off: is_off && !protected.contains(&key.to),
+        is_switched_off: is_off && !protected.contains(&*key.to),
         content: None,
         key: key.clone(),
     }

@@ -32,7 +32,7 @@ fn is_refusal(failure: &Failure) -> bool {
 fn refused(observed: &Observed, failure: &Failure) -> EventDraft {
     let key = &observed.key;
     let uid = observed.original.as_ref().and_then(|original| original.uid());
-    let regarding = reference::<ClusterServiceVersion>(&key.original(), uid.map(str::to_owned));
+    let regarding = reference::<ClusterServiceVersion>(&key.original(), uid);
     let message = format!(
         "The copy in namespace {} could not be written: {}. Look at the quotas of that namespace and at the admission webhooks that \
          judge ClusterServiceVersions; it is tried again.",

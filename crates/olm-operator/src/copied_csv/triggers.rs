@@ -24,10 +24,15 @@ use crate::{
 pub(crate) type Keys = BTreeSet<CopyKey>;
 
 fn copy(from: &str, name: &str, to: &str) -> Option<CopyKey> {
-    (from != to).then(|| CopyKey {
-        from: from.to_owned(),
-        name: name.to_owned(),
-        to: to.to_owned(),
+    copy_of(&from.into(), &name.into(), to)
+}
+
+/// A key beside others of the same original.
+fn copy_of(from: &Arc<str>, name: &Arc<str>, to: &str) -> Option<CopyKey> {
+    (**from != *to).then(|| CopyKey {
+        from: Arc::clone(from),
+        name: Arc::clone(name),
+        to: to.into(),
     })
 }
 
@@ -35,19 +40,19 @@ fn copy(from: &str, name: &str, to: &str) -> Option<CopyKey> {
 ///
 /// `originals` finds the namespaces with one of a name.
 pub(crate) fn by_copy(change: &Change<Sketch>, originals: impl FnOnce(&str) -> Vec<String>) -> Keys {
-    let key = change.object().key();
+    let (namespace, name) = (change.object().namespace(), change.object().name());
     let sources = |sketch: &Sketch| sketch.copied().map(|copied| copied.from.clone());
     let mut keys: Keys = change
         .versions()
-        .filter_map(|sketch| copy(&sources(sketch)?, &key.name, &key.namespace))
+        .filter_map(|sketch| copy(&sources(sketch)?, name, namespace))
         .collect();
     let frees_the_name = match change {
         Change::Applied { old, new } => old.as_ref().is_some_and(|old| sources(old) != sources(new)),
         Change::Deleted { .. } => true,
     };
     if frees_the_name {
-        let wanting = originals(&key.name).into_iter();
-        keys.extend(wanting.filter_map(|from| copy(&from, &key.name, &key.namespace)));
+        let wanting = originals(name).into_iter();
+        keys.extend(wanting.filter_map(|from| copy(&from, name, namespace)));
     }
     keys
 }
@@ -67,16 +72,16 @@ pub(crate) trait Places {
 pub(crate) fn originals_in(stores: &Stores, namespace: &str) -> Vec<String> {
     let all = stores.csv_sketches.list_in(namespace);
     let originals = all.iter().filter(|sketch| sketch.original().is_some());
-    originals.map(|sketch| sketch.key().name.clone()).collect()
+    originals.map(|sketch| sketch.name().to_owned()).collect()
 }
 
 /// Namespaces with a ClusterServiceVersion of this name that is no copy.
 pub(crate) fn originals_called(stores: &Stores, name: &str) -> Vec<String> {
-    let is_original = |sketch: &Sketch| sketch.key().name == name && sketch.original().is_some();
+    let is_original = |sketch: &Sketch| sketch.name() == name && sketch.original().is_some();
     let originals = stores.csv_sketches.list_where(is_original);
     originals
         .iter()
-        .map(|sketch| sketch.key().namespace.clone())
+        .map(|sketch| sketch.namespace().to_owned())
         .collect()
 }
 
@@ -95,12 +100,12 @@ impl Places for Stores {
             let copied = sketch
                 .copied()
                 .filter(|copied| *copied.from == *original.namespace);
-            copied.is_some() && sketch.key().name == original.name
+            copied.is_some() && sketch.name() == original.name
         };
         let copies = self.csv_sketches.list_where(is_copy);
         copies
             .iter()
-            .map(|sketch| sketch.key().namespace.clone())
+            .map(|sketch| sketch.namespace().to_owned())
             .collect()
     }
 }
@@ -121,7 +126,7 @@ pub(crate) fn by_original(change: &Change<Sketch>, places: &impl Places) -> Keys
     let original = change.object().key();
     let found = match places.groups_in(&original.namespace).as_slice() {
         [group] => expanded(targets(group), places),
-        _ => places.copies_of(original).into_iter().collect(),
+        _ => places.copies_of(&original).into_iter().collect(),
     };
     keys_of(&original.namespace, &original.name, &found)
 }
@@ -146,8 +151,9 @@ fn expanded<'a>(targets: impl Iterator<Item = &'a str>, places: &impl Places) ->
 }
 
 fn keys_of(from: &str, name: &str, namespaces: &BTreeSet<String>) -> Keys {
+    let (from, name) = (from.into(), name.into());
     let keys = namespaces.iter();
-    keys.filter_map(|to| copy(from, name, to)).collect()
+    keys.filter_map(|to| copy_of(&from, &name, to)).collect()
 }
 
 /// An OperatorGroup: the copies of its members wherever it targets or targeted namespaces.

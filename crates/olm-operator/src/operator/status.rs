@@ -135,7 +135,7 @@ fn write(
         patch: json!({"status": {"components": wanted}}),
         subresource: Some("status"),
         guard: Guard {
-            uid: operator.uid().map(str::to_owned),
+            uid: operator.uid(),
             resource_version: None,
         },
         identity: Identity::Operator,
@@ -161,7 +161,7 @@ fn listed(name: &str, components: &[RichReference]) -> Vec<RichReference> {
 
 fn too_many(observed: &Observed, operator: &OperatorSketch, listed: usize) -> EventDraft {
     let key = NamespacedName::cluster(&observed.name);
-    let regarding = reference::<Operator>(&key, operator.uid().map(str::to_owned));
+    let regarding = reference::<Operator>(&key, operator.uid());
     let message = format!(
         "{} objects bear the label {}, more than a status takes: it lists {listed} of them, those without namespace and of the \
          operator's own first. Remove the label from what does not belong to the operator.",

@@ -529,7 +529,11 @@ fn what_others_label_in_their_namespaces_is_told_every_half_minute() {
     }
     let count = writes_to_operators(&env).len();
     let passed = usize::try_from(env.now.duration_since(start).as_secs()).unwrap();
-    assert!((1..=1 + passed / 30).contains(&count), "{passed} s, {:#?}", env.writes);
+    assert!(
+        (1..=1 + passed / 30).contains(&count),
+        "{passed} s, {:#?}",
+        env.writes
+    );
     // What is near is told at once, and with it what is not.
     let patch = json!({"metadata": {"labels": {LABEL: ""}}});
     env.edit("ServiceAccount", "far", "stranger", patch);

@@ -28,5 +28,5 @@ pub(crate) fn by_component<K: Resource>(
 
 /// An Operator itself.
 pub(crate) fn by_operator(change: &Change<OperatorSketch>) -> NamespacedName {
-    change.object().key().clone()
+    change.object().key()
 }

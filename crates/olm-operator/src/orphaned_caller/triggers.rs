@@ -34,10 +34,9 @@ pub(crate) fn by_csv<K: Resource<DynamicType = ()>>(
     let Change::Deleted { old } = change else {
         return Vec::new();
     };
-    let key = old.key();
     let own = all
         .iter()
-        .filter(|found| owner::is_labelled(found.meta(), &key.namespace, &key.name));
+        .filter(|found| owner::is_labelled(found.meta(), old.namespace(), old.name()));
     own.map(|found| CallerKey {
         kind,
         name: found.name_any(),

@@ -64,20 +64,20 @@ fn only_operators_that_are_there_or_begin_hear_of_labels() {
 async fn originals_take_turns_in_the_queue_of_copies() {
     let queue = Queues::default().copies;
     let copy = |from: &str, to: String| CopyKey {
-        from: from.to_owned(),
-        name: "a".to_owned(),
-        to,
+        from: from.into(),
+        name: "a".into(),
+        to: to.into(),
     };
     for index in 0..10_000 {
         queue.add(copy("flood", index.to_string()));
     }
     queue.add(copy("calm", "far".to_owned()));
     let mut taken = vec![queue.next().await.from, queue.next().await.from];
-    assert!(taken.contains(&"calm".to_owned()), "{taken:?}");
+    assert!(taken.iter().any(|from| **from == *"calm"), "{taken:?}");
     while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
         taken.push(key.from);
     }
-    let of_flood = taken.iter().filter(|from| *from == "flood").count();
+    let of_flood = taken.iter().filter(|from| ***from == *"flood").count();
     assert_eq!(of_flood, COPIES_OF_A_NAMESPACE);
     assert!(of_flood < WORKERS_OF_COPIES);
 }

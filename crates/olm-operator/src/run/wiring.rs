@@ -2,7 +2,7 @@
 
 mod components;
 
-use std::sync::Arc;
+use std::{hash::Hash, sync::Arc};
 
 use kube::{Resource, ResourceExt};
 use olm_runtime::{
@@ -49,7 +49,7 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
     components::connect(stores, queues);
 }
 
-fn add_all<T: Clone + Ord>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {
+fn add_all<T: Clone + Ord + Hash>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {
     keys.into_iter().for_each(|key| queue.add(key));
 }
 

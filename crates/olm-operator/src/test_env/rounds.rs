@@ -67,9 +67,9 @@ impl TestEnv {
     /// What a round about a copy would do now.
     pub(crate) fn plan_of_copy(&mut self, from: &str, name: &str, to: &str) -> String {
         let key = CopyKey {
-            from: from.to_owned(),
-            name: name.to_owned(),
-            to: to.to_owned(),
+            from: from.into(),
+            name: name.into(),
+            to: to.into(),
         };
         self.with_stores(async move |stores, client, _| {
             let copies = CopiedCsvs {

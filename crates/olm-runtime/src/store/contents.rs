@@ -6,10 +6,15 @@
 //! a deletion, and [`Contents::complete_to`], the version up to which the watch has told everything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Change;
+use super::held::{Held, Names};
+use crate::change::Object;
 use crate::key::NamespacedName;
+use crate::uid::Uid;
 
 /// How many deletions are remembered. They are as many as answers can be on their way while the watch tells of others; older
 /// ones fall together into one version, which is as safe.
@@ -22,7 +27,7 @@ const UNTOLD_DELETIONS: usize = 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Revision {
     pub(super) key: NamespacedName,
-    pub(super) uid: Option<String>,
+    pub(super) uid: Option<Uid>,
     /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None`
     /// when it is missing or no number; such news is always taken for the newest.
     pub(super) version: Option<u64>,
@@ -33,7 +38,7 @@ pub(super) struct Revision {
 struct Tombstone {
     /// No state up to this version is taken in.
     version: u64,
-    uid: Option<String>,
+    uid: Option<Uid>,
     /// We deleted `uid`: no state of it is taken in, whatever its version.
     is_dead: bool,
     /// The version of the newest deletion here that the watch told, and with it everything before.
@@ -60,13 +65,6 @@ struct Relist {
     is_over: bool,
 }
 
-#[derive(Debug)]
-struct Held<T> {
-    object: Arc<T>,
-    uid: Option<String>,
-    version: Option<u64>,
-}
-
 /// What [`Contents::watching_from`] found out.
 #[derive(Debug)]
 pub(super) enum WatchStart<T> {
@@ -80,7 +78,7 @@ pub(super) enum WatchStart<T> {
 /// Objects by namespace and name; pure, for one thread.
 #[derive(Debug)]
 pub(super) struct Contents<T> {
-    objects: BTreeMap<NamespacedName, Held<T>>,
+    objects: BTreeSet<Held<T>>,
     tombstones: BTreeMap<NamespacedName, Tombstone>,
     by_age: BTreeMap<u64, NamespacedName>,
     /// The watch has told everything up to here: an object that is not held and not newer than this is deleted. `None`
@@ -94,17 +92,17 @@ pub(super) struct Contents<T> {
     most_tombstones: usize,
 }
 
-impl<T> Default for Contents<T> {
+impl<T: Object> Default for Contents<T> {
     fn default() -> Self {
         Self::remembering(REMEMBERED_DELETIONS)
     }
 }
 
-impl<T> Contents<T> {
+impl<T: Object> Contents<T> {
     /// Nothing yet; at most `most_tombstones` deletions will be remembered.
     pub(super) fn remembering(most_tombstones: usize) -> Self {
         Self {
-            objects: BTreeMap::new(),
+            objects: BTreeSet::new(),
             tombstones: BTreeMap::new(),
             by_age: BTreeMap::new(),
             complete_to: None,
@@ -117,19 +115,23 @@ impl<T> Contents<T> {
     }
 
     pub(super) fn get(&self, key: &NamespacedName) -> Option<&Arc<T>> {
-        self.objects.get(key).map(|held| &held.object)
+        self.held(key).map(Held::object)
     }
 
-    /// All objects in order of their keys, from `start` on.
-    pub(super) fn range_from(
-        &self,
-        start: NamespacedName,
-    ) -> impl Iterator<Item = (&NamespacedName, &Arc<T>)> {
-        self.objects.range(start..).map(|(key, held)| (key, &held.object))
+    fn held(&self, key: &NamespacedName) -> Option<&Held<T>> {
+        self.objects.get::<dyn Names + '_>(key)
+    }
+
+    /// All objects of a namespace in order of their names.
+    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<T>> {
+        let start = NamespacedName::new(namespace, "");
+        let range = (Bound::Included(&start as &(dyn Names + '_)), Bound::Unbounded);
+        let objects = self.objects.range::<dyn Names + '_, _>(range).map(Held::object);
+        objects.take_while(move |object| object.names().0 == namespace)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.objects.values().map(|held| &held.object)
+        self.objects.iter().map(Held::object)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -144,14 +146,14 @@ impl<T> Contents<T> {
     }
 
     /// A state of an object, from the watch or from the answer to a write of ours; old news changes nothing.
-    pub(super) fn put(&mut self, revision: Revision, object: T) -> Option<Change<T>> {
+    pub(super) fn put(&mut self, revision: &Revision, object: T) -> Option<Change<T>> {
         let is_unknown_news = |contents: &Self, version| contents.complete_to.is_none_or(|to| version > to);
         self.put_if(revision, object, is_unknown_news)
     }
 
     fn put_if(
         &mut self,
-        revision: Revision,
+        revision: &Revision,
         object: T,
         is_unknown_news: impl Fn(&Self, u64) -> bool,
     ) -> Option<Change<T>> {
@@ -160,8 +162,8 @@ impl<T> Contents<T> {
             let is_buried = self.tombstones.get(&revision.key).is_some_and(|tombstone| {
                 version <= tombstone.version || (tombstone.is_dead && revision.uid == tombstone.uid)
             });
-            let is_news = match self.objects.get(&revision.key) {
-                Some(held) => held.version.is_none_or(|known| version > known),
+            let is_news = match self.held(&revision.key) {
+                Some(held) => held.version().is_none_or(|known| version > known),
                 None => is_unknown_news(self, version),
             };
             if is_buried || !is_news {
@@ -170,12 +172,8 @@ impl<T> Contents<T> {
         }
         self.clear_tombstone(&revision.key);
         let new = Arc::new(object);
-        let held = Held {
-            object: Arc::clone(&new),
-            uid: revision.uid,
-            version: revision.version,
-        };
-        let old = self.objects.insert(revision.key, held).map(|held| held.object);
+        let held = Held::new(Arc::clone(&new), revision.version);
+        let old = self.objects.replace(held).map(Held::into_object);
         Some(Change::Applied { old, new })
     }
 
@@ -191,16 +189,15 @@ impl<T> Contents<T> {
 
     fn delete(&mut self, revision: &Revision, is_told: bool) -> Option<Change<T>> {
         self.see(revision.version);
-        let is_older = |held: &Held<T>| match (held.version, revision.version) {
+        let is_older = |held: &Held<T>| match (held.version(), revision.version) {
             (Some(known), Some(version)) => known <= version,
             // Without versions only a uid can tell a namesake.
-            _ => held.uid.is_none() || revision.uid.is_none() || held.uid == revision.uid,
+            _ => {
+                let uid = held.uid();
+                uid.is_none() || revision.uid.is_none() || uid == revision.uid
+            }
         };
-        if self
-            .objects
-            .get(&revision.key)
-            .is_some_and(|held| !is_older(held))
-        {
+        if self.held(&revision.key).is_some_and(|held| !is_older(held)) {
             return None;
         }
         let version = revision.version.unwrap_or(0);
@@ -213,17 +210,23 @@ impl<T> Contents<T> {
             let uid = revision.uid.clone();
             self.bury(revision.key.clone(), version, uid, is_dead, told);
         }
-        let held = self.objects.remove(&revision.key)?;
-        Some(Change::Deleted { old: held.object })
+        self.remove(&revision.key)
+    }
+
+    fn remove(&mut self, key: &NamespacedName) -> Option<Change<T>> {
+        let held = self.objects.take::<dyn Names + '_>(key)?;
+        Some(Change::Deleted {
+            old: held.into_object(),
+        })
     }
 
     /// A deletion of ours was carried out. The answer has no version, but a uid never comes back.
-    pub(super) fn delete_uid(&mut self, key: &NamespacedName, uid: &str) -> Option<Change<T>> {
-        let held = self.objects.get(key);
-        if held.is_some_and(|held| held.uid.as_deref() != Some(uid)) {
+    pub(super) fn delete_uid(&mut self, key: &NamespacedName, uid: &Uid) -> Option<Change<T>> {
+        let held = self.held(key);
+        if held.is_some_and(|held| held.uid().as_ref() != Some(uid)) {
             return None;
         }
-        let known = held.and_then(|held| held.version);
+        let known = held.and_then(Held::version);
         let tombstone = self.tombstones.get(key);
         // What we delete we have seen, so another uid here is a later one.
         if tombstone.is_some_and(|tombstone| tombstone.is_dead) {
@@ -231,15 +234,9 @@ impl<T> Contents<T> {
         }
         let version = known.max(tombstone.map(|tombstone| tombstone.version));
         let told = tombstone.and_then(|tombstone| tombstone.told);
-        self.bury(
-            key.clone(),
-            version.unwrap_or(0),
-            Some(uid.to_owned()),
-            true,
-            told,
-        );
-        let held = self.objects.remove(key)?;
-        Some(Change::Deleted { old: held.object })
+        let uid = Some(uid.clone());
+        self.bury(key.clone(), version.unwrap_or(0), uid, true, told);
+        self.remove(key)
     }
 
     /// Everything will be listed anew, by a request that is yet to be sent.
@@ -262,8 +259,8 @@ impl<T> Contents<T> {
     }
 
     /// The list has this object.
-    pub(super) fn listed(&mut self, revision: Revision, object: T) -> Option<Change<T>> {
-        self.listed_unreadable(&revision);
+    pub(super) fn listed(&mut self, revision: &Revision, object: T) -> Option<Change<T>> {
+        self.listed_unreadable(revision);
         // It was alive when the list was made, which is later than `complete_to`.
         self.put_if(revision, object, |_, _| true)
     }
@@ -311,12 +308,15 @@ impl<T> Contents<T> {
         let Some(relist) = &self.relist else {
             return Vec::new();
         };
-        let is_gone = |key: &NamespacedName, held: &Held<T>| {
-            !relist.listed.contains(key) && held.version.is_none_or(|known| known <= version)
+        let is_gone = |held: &Held<T>| {
+            let is_old = held.version().is_none_or(|known| known <= version);
+            is_old && !relist.listed.contains(&held.key())
         };
-        let gone = self.objects.extract_if(.., |key, held| is_gone(key, held));
+        let gone = self.objects.extract_if(.., is_gone);
         let changes: Vec<Change<T>> = gone
-            .map(|(_, held)| Change::Deleted { old: held.object })
+            .map(|held| Change::Deleted {
+                old: held.into_object(),
+            })
             .collect();
         self.complete_to = self.complete_to.max(Some(version));
         // No news up to `version` counts any more. Of what we deleted before the list was asked for that covers everything, the
@@ -339,9 +339,8 @@ impl<T> Contents<T> {
     }
 
     fn forget_versions(&mut self) {
-        for held in self.objects.values_mut() {
-            held.version = None;
-        }
+        let objects = mem::take(&mut self.objects).into_iter();
+        self.objects = objects.map(|held| Held::new(held.into_object(), None)).collect();
         self.tombstones.clear();
         self.by_age.clear();
         self.complete_to = None;
@@ -357,7 +356,7 @@ impl<T> Contents<T> {
         &mut self,
         key: NamespacedName,
         version: u64,
-        uid: Option<String>,
+        uid: Option<Uid>,
         is_dead: bool,
         told: Option<u64>,
     ) {

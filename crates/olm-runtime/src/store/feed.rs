@@ -16,6 +16,7 @@ use crate::key::reference_of_kind;
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::reason;
+use crate::uid::Uid;
 
 /// A decoder's message quotes its input; so much of it is kept.
 const ERROR_LIMIT: usize = 500;
@@ -121,7 +122,11 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         tracing::warn!(kind = %self.name, object = %revision.key, %error, "an object does not fit its type");
         let message =
             format!("This object cannot be read; its last readable form, if any, stays in force: {error}");
-        let regarding = reference_of_kind(&self.store.shared.kind, &revision.key, revision.uid.clone());
+        let regarding = reference_of_kind(
+            &self.store.shared.kind,
+            &revision.key,
+            revision.uid.as_ref().map(Uid::to_string),
+        );
         self.store
             .event(EventDraft::warning(regarding, reason::UNREADABLE, message));
     }

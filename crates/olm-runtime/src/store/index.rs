@@ -62,7 +62,7 @@ fn follow<K: Object>(keys: &mut Keys, change: &Change<K>, words: fn(&K) -> BTree
     }
 }
 
-impl<K> Index<K> {
+impl<K: Object> Index<K> {
     /// How many objects have this word.
     pub fn count(&self, word: &str) -> usize {
         self.read(word, |keys| keys.map_or(0, BTreeSet::len))

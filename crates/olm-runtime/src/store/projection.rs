@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::num::{NonZeroI64, NonZeroU64};
 use std::ops::Deref;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -19,6 +20,7 @@ use super::Stored;
 use crate::NamespacedName;
 use crate::change::{Object, ObjectState};
 use crate::isolation;
+use crate::uid::Uid;
 
 /// What a reader keeps of each object of a kind.
 pub trait Projection: Clone + Debug + Send + Sync + 'static {
@@ -42,14 +44,18 @@ impl<K: Stored> Projection for Presence<K> {
     }
 }
 
-/// What is kept of one object.
+/// What is kept of one object. A cluster can have tens of thousands of a kind, so that each byte in here counts.
 #[derive(Debug, Clone)]
 pub struct Projected<P> {
-    key: NamespacedName,
-    uid: Option<Box<str>>,
-    version: Option<u64>,
-    generation: Option<i64>,
+    /// Namespace and name, one behind the other.
+    names: Box<str>,
+    /// Bytes of the namespace.
+    namespace: u32,
     is_deleting: bool,
+    uid: Option<Uid>,
+    /// The server begins to count at one, here and with generations.
+    version: Option<NonZeroU64>,
+    generation: Option<NonZeroI64>,
     value: P,
 }
 
@@ -65,23 +71,39 @@ impl<P> Projected<P> {
     fn new(metadata: &ObjectMeta, value: P) -> Self {
         let state = ObjectState::of(metadata);
         Self {
-            key: state.key(),
-            uid: state.uid.map(Box::from),
-            version: state.version,
-            generation: state.generation,
+            names: [state.namespace, state.name].concat().into(),
+            namespace: u32::try_from(state.namespace.len()).unwrap_or(u32::MAX),
             is_deleting: state.is_deleting,
+            version: state.version.and_then(NonZeroU64::new),
+            generation: state.generation.and_then(NonZeroI64::new),
+            uid: state.uid,
             value,
         }
     }
 
     /// Namespace and name of the object.
-    pub fn key(&self) -> &NamespacedName {
-        &self.key
+    pub fn key(&self) -> NamespacedName {
+        NamespacedName::new(self.namespace(), self.name())
+    }
+
+    /// Namespace of the object, empty when it is cluster-scoped.
+    pub fn namespace(&self) -> &str {
+        self.both().0
+    }
+
+    /// Name of the object.
+    pub fn name(&self) -> &str {
+        self.both().1
+    }
+
+    fn both(&self) -> (&str, &str) {
+        let end = usize::try_from(self.namespace).unwrap_or(usize::MAX);
+        self.names.split_at_checked(end).unwrap_or(("", &self.names))
     }
 
     /// The object's uid, for the guard of a write.
-    pub fn uid(&self) -> Option<&str> {
-        self.uid.as_deref()
+    pub fn uid(&self) -> Option<String> {
+        self.uid.as_ref().map(Uid::to_string)
     }
 
     /// True when the object is on its way out.
@@ -104,13 +126,18 @@ impl<P> Deref for Projected<P> {
 }
 
 impl<P> Object for Projected<P> {
+    fn names(&self) -> (&str, &str) {
+        self.both()
+    }
+
     fn state(&self) -> ObjectState<'_> {
+        let (namespace, name) = self.both();
         ObjectState {
-            namespace: &self.key.namespace,
-            name: &self.key.name,
-            uid: self.uid(),
-            version: self.version,
-            generation: self.generation,
+            namespace,
+            name,
+            uid: self.uid.clone(),
+            version: self.version.map(NonZeroU64::get),
+            generation: self.generation.map(NonZeroI64::get),
             is_deleting: self.is_deleting,
         }
     }

@@ -49,7 +49,7 @@ fn config_map(name: &str, (uid, version): &State) -> ConfigMap {
 
 fn state_of(object: &impl Object) -> State {
     let revision = stamp_of(object);
-    (revision.uid.unwrap(), revision.version.unwrap())
+    (revision.uid.unwrap().to_string(), revision.version.unwrap())
 }
 
 /// What a store can keep of a ConfigMap.

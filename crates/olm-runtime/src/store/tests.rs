@@ -384,7 +384,7 @@ async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
         .unwrap();
     let good = store.get("ns", "good").unwrap();
     assert_eq!(
-        (good.0, good.uid(), good.resource_version().as_deref()),
+        (good.0, good.uid().as_deref(), good.resource_version().as_deref()),
         (2, Some("good"), Some("2"))
     );
     let unreadable = store.unreadable();
@@ -475,4 +475,37 @@ fn a_listener_that_panics_stops_nobody() {
     store.told_deleted(&stamp_of(&config_map("a", "1", 2)));
     assert_eq!(*heard.lock().unwrap(), 2);
     assert_eq!(known_version(&store), None);
+}
+
+/// Names lie one behind the other, and one namespace may begin with the name of another.
+#[test]
+fn projected_objects_are_found_by_namespace_and_name_as_whole_ones_are() {
+    let (whole, projected) = (Store::new(), Store::<Projected<Entries>>::projected());
+    let all = [("a", "bc"), ("ab", "c"), ("ab", "d"), ("abc", ""), ("", "abc")];
+    for (namespace, name) in all {
+        let mut object = config_map(name, "1", 1);
+        object.metadata.namespace = Some(namespace.to_owned());
+        whole.put(object.clone());
+        projected.put(Projected::from_object(object));
+    }
+    for (namespace, name) in all {
+        let found = projected.get(namespace, name).unwrap();
+        assert_eq!((found.namespace(), found.name()), (namespace, name));
+        assert_eq!(found.key(), NamespacedName::new(namespace, name));
+        let of_whole: Vec<_> = whole
+            .list_in(namespace)
+            .iter()
+            .map(|found| found.name_any())
+            .collect();
+        let of_projected = projected.list_in(namespace);
+        let of_projected: Vec<_> = of_projected.iter().map(|found| found.name()).collect();
+        assert_eq!(of_projected, of_whole);
+        let expected = all
+            .iter()
+            .filter(|(other, _)| *other == namespace)
+            .map(|(_, name)| *name);
+        assert_eq!(of_projected, expected.collect::<Vec<_>>());
+    }
+    assert!(projected.get("a", "c").is_none());
+    assert_eq!(projected.list().len(), all.len());
 }

@@ -1,6 +1,6 @@
 //! Which queue hears of a change in which store: each row would be silent without its line in the wiring.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, hash::Hash, time::Duration};
 
 use olm_runtime::{NamespacedName, queue::Queue};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ struct Rig {
     queues: Queues,
 }
 
-async fn drain<T: Clone + Ord>(
+async fn drain<T: Clone + Ord + Hash>(
     name: &str,
     queue: &Queue<T>,
     shown: impl Fn(&T) -> String,

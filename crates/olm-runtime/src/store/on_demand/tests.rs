@@ -232,7 +232,7 @@ async fn our_own_writes_are_in_at_once_where_they_belong() {
     let kept = namespace.store().get("ns", "a").unwrap();
     assert_eq!(
         (kept.uid(), kept.resource_version().as_deref()),
-        (Some("a"), Some("9"))
+        (Some("a".to_owned()), Some("9"))
     );
 }
 
