@@ -331,6 +331,20 @@ mod tests {
             assert!(back.iter().all(|line| line.contains(" + ")), "{back:?}");
             assert_eq!(back.is_empty(), expected.is_empty(), "{before} {after}");
         }
+        // Whoever may do everything with one object may not do one thing with all.
+        let everything =
+            json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["*"], "resourceNames": ["x"]});
+        let gained = told(
+            &one(json!([everything])),
+            &one(json!([rule("", "pods", &["get"])])),
+        );
+        assert_eq!(
+            gained,
+            [
+                "ServiceAccount demo in '' + /pods get",
+                "ServiceAccount demo in '' - /podsx *"
+            ]
+        );
         // What counts in the whole cluster counts in the namespace.
         let namespaced = role("Role", "r", "demo", json!([rule("", "pods", &["get"])]));
         let lost = told(&one(json!([rule("", "pods", &["get"])])), &namespaced);
