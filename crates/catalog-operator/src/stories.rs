@@ -203,6 +203,14 @@ fn a_plan_that_waits_for_approval_says_what_it_changes() {
     let waits = |plan: &&Value| plan["status"]["phase"] == "RequiresApproval";
     let upgrade = preview(plans.iter().find(waits).unwrap()).unwrap();
     assert_eq!(upgrade.operators[0].replaces, "demo.v1");
+    let again = upgrade
+        .objects
+        .iter()
+        .filter(|object| object.kind == "ServiceAccount");
+    assert!(
+        again.clone().all(|object| object.verb == Verb::Change),
+        "it stands already"
+    );
     // Roles have other names in each version, but the accounts may do what they could before.
     assert_eq!(
         (&upgrade.permissions, &upgrade.unknown),

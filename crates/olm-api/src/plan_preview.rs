@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 1;
 /// The annotation never has more bytes.
 pub const MAX_BYTES: usize = 64 << 10;
+/// How texts of [`PlanPreview::unknown`] begin that are about permissions: they are left out last.
+pub const PERMISSIONS: &str = "permissions";
+/// Texts of what is unknown that stay where nothing else has room, permissions first.
+const UNKNOWN_KEPT: usize = 32;
+/// Bytes of each of them.
+const UNKNOWN_BYTES: usize = 256;
 
 /// What a plan changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +79,13 @@ pub struct ObjectChange {
     /// The fields that change, as `data.key`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
+    /// How many other keys of its data go, where their names are not told.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub keys_removed: usize,
+    /// True where `fields` are all that the plan brings, whether they change or not: whoever reads this might not be allowed to
+    /// read the object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub not_compared: bool,
     /// True for what stood before OLM and is somebody else's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,
@@ -102,7 +115,8 @@ pub struct DefinitionChange {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PermissionChange {
-    /// `ServiceAccount demo`, or another kind of subject with its name.
+    /// `ServiceAccount demo`, or another kind of subject with its name; `ClusterRole edit` for all who have this role, to which a
+    /// ClusterRole of the plan adds its rules.
     pub subject: String,
     /// Where it counts; empty for the whole cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -131,7 +145,7 @@ pub struct Rule {
     /// The URL, for what is no resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// The role, as `ClusterRole view`, whose rules are not in the plan.
+    /// The role, as `ClusterRole view`, whose rules are not in the plan; `ClusterRoles with label=value` for all of them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// The verbs.
@@ -161,6 +175,9 @@ pub struct Omitted {
     /// Of rules that are lost.
     #[serde(skip_serializing_if = "is_zero")]
     pub lost: usize,
+    /// Of what is unknown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unknown: usize,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // As serde wants it.
@@ -176,7 +193,7 @@ impl Omitted {
 
 impl PlanPreview {
     /// The annotation's text. What has no room is counted, what matters least first: fields, objects, rules that are lost,
-    /// definitions, rules that are gained.
+    /// definitions, rules that are gained, operators and most of what is unknown. That permissions are unknown stays.
     pub fn to_annotation(&self) -> String {
         let mut shown = self.clone();
         let steps: [fn(&mut Self); 6] = [
@@ -241,7 +258,13 @@ impl PlanPreview {
     fn omit_rest(&mut self) {
         self.omitted.operators += self.operators.len();
         self.operators.clear();
-        self.unknown.clear();
+        let count = self.unknown.len();
+        self.unknown.sort_by_key(|text| !text.starts_with(PERMISSIONS));
+        self.unknown.truncate(UNKNOWN_KEPT);
+        self.omitted.unknown += count - self.unknown.len();
+        for text in &mut self.unknown {
+            text.truncate(text.floor_char_boundary(UNKNOWN_BYTES));
+        }
     }
 }
 
@@ -292,6 +315,20 @@ mod tests {
         for (objects, gained) in [(0, 0), (700, 0), (5000, 700), (5000, 5000)] {
             assert!(preview(objects, gained).to_annotation().len() <= MAX_BYTES);
         }
+    }
+
+    /// Whoever fills the rest must not get rid of this: to hear nothing of permissions reads like none.
+    #[test]
+    fn that_permissions_are_unknown_stays_when_nothing_else_has_room() {
+        let mut many = preview(5000, 5000);
+        let text = "ä".repeat(400);
+        many.unknown = (0..5000).map(|number| format!("{text} {number}")).collect();
+        many.unknown.push(format!("{PERMISSIONS} of demo.v1: it is gone"));
+        let text = many.to_annotation();
+        assert!(text.len() <= MAX_BYTES, "{}", text.len());
+        let read = PlanPreview::from_annotation(&text).unwrap();
+        assert_eq!(read.unknown[0], "permissions of demo.v1: it is gone");
+        assert_eq!(read.unknown.len() + read.omitted.unknown, 5001);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{api_key::ApiKey, hash::sha224_base62};
 /// Prefix of the label of an API's ClusterRole by which those of OperatorGroups select it.
 const OPERATOR_GROUP_AGGREGATE_PREFIX: &str = "olm.opgroup.permissions/aggregate-to-";
 /// Prefix of the label by which Kubernetes' own ClusterRoles for users select others.
-const KUBERNETES_AGGREGATE_PREFIX: &str = "rbac.authorization.k8s.io/aggregate-to-";
+pub const KUBERNETES_AGGREGATE_PREFIX: &str = "rbac.authorization.k8s.io/aggregate-to-";
 /// How the name of an OperatorGroup's ClusterRole begins.
 const GROUP_ROLE_PREFIX: &str = "olm.og.";
 /// End of the name of the ClusterRole that lets users read the CustomResourceDefinition itself.

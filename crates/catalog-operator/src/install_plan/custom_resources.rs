@@ -6,19 +6,23 @@
 //!
 //! # Guarantees
 //! - Nothing of a resource is kept: of a page one object at a time is looked at, and what is told are names and fields, no values.
-//! - A check is bounded in time, in the bytes of a page and in how often it begins anew. Namespaces take turns, and half of the
-//!   checks at most are of one namespace: an API that does not answer holds up nobody else.
+//!   Nothing of a schema is kept beyond its check.
+//! - A check is bounded in time, in the bytes of a page, in the work for one object and in how often it begins anew. Namespaces take
+//!   turns, half of the checks at most are of one namespace, and so are a quarter of those that wait: an API that does not answer
+//!   holds up nobody else.
+//! - Who was told to wait is woken, also where a check ends without an answer.
 //! - What was in the way is read first when a check is made again, so that a plan that is tried again costs one small read.
 
 mod pages;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
 use olm_runtime::NamespacedName;
-use olm_runtime::isolation::isolated;
+use olm_runtime::isolation::{self, isolated};
 use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -32,6 +36,8 @@ use crate::fair_permits::FairPermits;
 const PARALLEL: usize = 4;
 /// Checks that run or wait for their turn; whoever comes then asks again later.
 const WAITING: usize = 64;
+/// Those of them that are of one namespace.
+const WAITING_OF_NAMESPACE: usize = 16;
 /// Longest time for one check, waiting for its turn left out.
 const CHECK_TIME: Duration = Duration::from_secs(600);
 /// How long it counts that everything fits; what takes longer to find out counts as long as it took.
@@ -106,13 +112,16 @@ struct Shared {
     entries: Mutex<BTreeMap<Key, Entry>>,
 }
 
-type Key = (NamespacedName, String);
+/// Plan, CustomResourceDefinition, and a hash of what is asked of it: two steps may ask for different things.
+type Key = (NamespacedName, String, u64);
 
 struct Entry {
-    request: CheckRequest,
+    /// [`CheckRequest::of`].
+    of: String,
     last: Option<Last>,
     /// The check that runs, and since when.
     running: Option<(AbortOnDrop, Instant)>,
+    /// When it was last asked for, or answered.
     asked: Instant,
 }
 
@@ -132,6 +141,21 @@ impl Last {
             _ => FITS_FOR.max(self.took),
         };
         self.at.elapsed() < lasts
+    }
+}
+
+/// Wakes a plan when its check is over, however it ends.
+struct WakeOnDrop {
+    wake: Wake,
+    plan: NamespacedName,
+    is_needed: bool,
+}
+
+impl Drop for WakeOnDrop {
+    fn drop(&mut self) {
+        if self.is_needed {
+            (self.wake)(&self.plan);
+        }
     }
 }
 
@@ -159,11 +183,14 @@ impl CustomResources {
 
     /// What is known now; begins to look if it is not known. Never waits. Must be called within a tokio runtime.
     pub(crate) fn check(&self, request: CheckRequest) -> CheckState {
-        let key = (request.plan.clone(), request.crd.clone());
+        let key = (request.plan.clone(), request.crd.clone(), hash_of(&request));
         let now = Instant::now();
         let mut entries = self.shared.lock();
-        entries.retain(|_, entry| now.saturating_duration_since(entry.asked) < KEPT_FOR);
-        if entries.get(&key).is_some_and(|entry| entry.request != request) {
+        // One that runs ends by itself, and its plan waits for that.
+        entries.retain(|_, entry| {
+            entry.running.is_some() || now.saturating_duration_since(entry.asked) < KEPT_FOR
+        });
+        if entries.get(&key).is_some_and(|entry| entry.of != request.of) {
             entries.remove(&key);
         }
         let last = match entries.get_mut(&key) {
@@ -179,16 +206,28 @@ impl CustomResources {
             }
             None => None,
         };
-        if entries.values().filter(|entry| entry.running.is_some()).count() >= WAITING {
+        let running = entries.iter().filter(|(_, entry)| entry.running.is_some());
+        let (mut all, mut of_namespace) = (0, 0);
+        for ((plan, ..), _) in running {
+            all += 1;
+            of_namespace += usize::from(plan.namespace == request.plan.namespace);
+        }
+        if all >= WAITING || of_namespace >= WAITING_OF_NAMESPACE {
             return CheckState::Busy;
         }
         let suspect = match last.as_ref().map(|last| &last.answer) {
             Some(CheckState::Misfit(misfit)) => Some(misfit.clone()),
             _ => None,
         };
-        let work = Arc::clone(&self.shared).run(key.clone(), request.clone(), suspect);
+        let entry_of = request.of.clone();
+        let waker = WakeOnDrop {
+            wake: Arc::clone(&self.shared.wake),
+            plan: request.plan.clone(),
+            is_needed: true,
+        };
+        let work = Arc::clone(&self.shared).run(key.clone(), request, suspect, waker);
         let entry = Entry {
-            request,
+            of: entry_of,
             last,
             running: Some((AbortOnDrop(tokio::spawn(work).abort_handle()), now)),
             asked: now,
@@ -197,6 +236,12 @@ impl CustomResources {
         entries.insert(key, entry);
         answer
     }
+}
+
+fn hash_of(request: &CheckRequest) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&request.group, &request.plural, &request.versions).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Entry {
@@ -218,7 +263,13 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn run(self: Arc<Self>, key: Key, request: CheckRequest, suspect: Option<Misfit>) {
+    async fn run(
+        self: Arc<Self>,
+        key: Key,
+        request: CheckRequest,
+        suspect: Option<Misfit>,
+        mut waker: WakeOnDrop,
+    ) {
         let permit = self.permits.acquire(&key.0.namespace).await;
         let began = Instant::now();
         let work = isolated(self.look(&key, &request, suspect));
@@ -236,19 +287,17 @@ impl Shared {
             at: Instant::now(),
             took: began.elapsed(),
         };
-        let mut is_news = false;
         if let Some(entry) = self.lock().get_mut(&key) {
-            is_news = entry
+            // What was told all along is looked at again in its own time.
+            waker.is_needed = entry
                 .last
                 .as_ref()
                 .is_none_or(|before| before.answer != last.answer);
             entry.last = Some(last);
+            // Its plan comes for the answer now.
+            entry.asked = Instant::now();
             // This very task, which has nothing to wait for any more.
             entry.running = None;
-        }
-        // What was told all along is looked at again in its own time.
-        if is_news {
-            (self.wake)(&key.0);
         }
     }
 
@@ -263,12 +312,14 @@ impl Shared {
             ))
         };
         for (version, schema) in &request.versions {
+            let schema = schema.clone();
+            let schema = isolation::blocking_in_round(move || StructuralSchema::new(schema)).await;
             let mut resources = Resources {
                 client: &self.client,
                 group: &request.group,
                 version,
                 plural: &request.plural,
-                schema: StructuralSchema::new(schema.clone()),
+                schema: Arc::new(schema),
             };
             if let Some(suspect) = suspect.as_ref().filter(|suspect| suspect.version == *version) {
                 match resources.look_at(&suspect.namespace, &suspect.name).await {
@@ -279,7 +330,16 @@ impl Shared {
             }
             match resources.look_at_all().await {
                 Ok(None) => {}
-                Ok(Some(misfit)) => return CheckState::Misfit(misfit),
+                Ok(Some(misfit)) => {
+                    let Misfit {
+                        namespace,
+                        name,
+                        fields,
+                        ..
+                    } = &misfit;
+                    tracing::info!(crd = %request.crd, version, namespace, name, fields, "a custom resource does not fit");
+                    return CheckState::Misfit(misfit);
+                }
                 Err(error) => return unread(version, &error),
             }
         }
@@ -294,3 +354,6 @@ impl Shared {
         (self.wake)(&key.0);
     }
 }
+
+#[cfg(test)]
+mod tests;

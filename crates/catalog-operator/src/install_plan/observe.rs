@@ -168,6 +168,15 @@ impl Observed {
         }
     }
 
+    /// Whether plans of the namespace are carried out with the rights of a ServiceAccount: who makes them has no more than those.
+    pub(crate) fn is_limited(&self) -> bool {
+        let names = |group: &Arc<OperatorGroup>| {
+            let account = group.spec.service_account_name.as_deref();
+            account.is_some_and(|name| !name.is_empty())
+        };
+        self.operator_groups.iter().any(names)
+    }
+
     /// Namespace of the plan.
     pub fn namespace(&self) -> String {
         self.install_plan.namespace().unwrap_or_default()
@@ -332,7 +341,8 @@ async fn observe_step(
     if waits_for_owner {
         return Ok(StepState::OwnerPending);
     }
-    let current = if kind.reads_current() {
+    // Carrying out leaves what is there alone and need not look; who tells what will be made does.
+    let current = if kind.reads_current() || horizon == Horizon::Plan {
         let namespace = namespaced.then(|| observed.namespace());
         reads
             .get(&Target::dynamic(

@@ -1,18 +1,22 @@
 //! What a plan that waits for approval will change, for whoever is to approve it: read once, when the plan is made.
 //!
 //! # Guarantees
-//! - Names of objects and fields and rules of RBAC are told, never values. Of a Secret not even whether a value is another one: who
-//!   may not read it could guess.
+//! - Names of objects and fields and rules of RBAC are told, never values. Of a Secret, of what is not OLM's, and of everything where
+//!   the OperatorGroup names a ServiceAccount, not even whether a value is another one: OLM may read it, who makes plans may not,
+//!   and could guess.
 //! - Nothing is written, and what cannot be found out in [`TIME`] is told as unknown: no plan waits for its preview.
 
 mod rights;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
-use olm_api::plan_preview::{DefinitionChange, ObjectChange, OperatorChange, PlanPreview, VERSION, Verb};
+use olm_api::plan_preview::{
+    DefinitionChange, ObjectChange, OperatorChange, PERMISSIONS, PlanPreview, VERSION, Verb,
+};
+use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Step};
 use olm_runtime::error::ObserveError;
 use olm_runtime::plan::{Target, merge_patch};
@@ -35,14 +39,18 @@ const DEPTH: usize = 3;
 /// Fields of one object that are told.
 const FIELDS: usize = 200;
 
-/// The preview of a plan that is about to be made, with the status it will get. `plans` are those of its namespace.
+/// The preview of a plan that is about to be made, with the status it will get. `plans` and `groups` are those of its namespace.
 pub(crate) async fn preview(
     reads: &impl Reads,
     plan: InstallPlan,
     csvs: Vec<Arc<ClusterServiceVersion>>,
     plans: &[Arc<InstallPlan>],
+    groups: Vec<Arc<OperatorGroup>>,
 ) -> PlanPreview {
-    let observed = Observed::ahead(plan, csvs);
+    let observed = Observed {
+        operator_groups: groups,
+        ..Observed::ahead(plan, csvs)
+    };
     let read = async {
         let states = look_ahead(reads, &observed).await?;
         let mut unknown = Vec::new();
@@ -88,7 +96,7 @@ async fn rbac_of_installed(
     plans: &[Arc<InstallPlan>],
 ) -> Result<Vec<Value>, String> {
     let namespace = observed.namespace();
-    let unknown = |what: &str| format!("permissions of {csv}: {what}");
+    let unknown = |what: &str| format!("{PERMISSIONS} of {csv}: {what}");
     if let Some(plan) = restorer(csv, plans) {
         // The store keeps no manifests of plans that are over.
         let target = Target::of::<InstallPlan>(&namespace, &plan.name_any());
@@ -130,7 +138,7 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
         unknown,
         ..PlanPreview::default()
     };
-    let mut told = BTreeSet::new();
+    let last = last_of_each(observed);
     let mut after = Vec::new();
     for (index, step) in steps(&observed.install_plan).iter().enumerate() {
         let Some(kind) = StepKind::of(&step.resource.kind) else {
@@ -140,10 +148,10 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
             preview.operators.push(operator(observed, step));
             continue;
         }
-        after.extend(inline_rbac(step));
-        if !told.insert((&step.resource.kind, &step.resource.name)) {
+        if last.get(&object_id(step)) != Some(&index) {
             continue;
         }
+        after.extend(inline_rbac(step));
         let resource = format!("{} {}", step.resource.kind, step.resource.name);
         match observed.steps.get(index) {
             Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, step, known),
@@ -160,6 +168,18 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
     preview.permissions = permissions;
     preview.unknown.extend(trouble);
     preview
+}
+
+/// What an object is known by in the cluster.
+fn object_id(step: &Step) -> (&str, &str, &str) {
+    let resource = &step.resource;
+    (&resource.group, &resource.kind, &resource.name)
+}
+
+/// Of steps that write one object the plan leaves what the last of them says.
+fn last_of_each(observed: &Observed) -> BTreeMap<(&str, &str, &str), usize> {
+    let steps = steps(&observed.install_plan).iter().enumerate();
+    steps.map(|(index, step)| (object_id(step), index)).collect()
 }
 
 fn operator(observed: &Observed, step: &Step) -> OperatorChange {
@@ -205,17 +225,21 @@ fn add_object(
             &wanted,
         ));
     }
-    let fields = match kind {
-        StepKind::BundleSecret => secret_fields(current, wanted),
-        _ => changed_fields(kind, current, wanted),
-    };
-    if fields.is_empty() {
-        return;
-    }
     change.verb = Verb::Change;
-    change.fields = fields;
     change.foreign = kind.has_owner() && !object::is_of_a_csv(current);
-    preview.objects.push(change);
+    change.not_compared = match kind {
+        StepKind::BundleSecret => true,
+        _ => change.foreign || observed.is_limited(),
+    };
+    match change.not_compared {
+        // Those are never changed.
+        true if !kind.has_owner() => return,
+        true => add_brought(&mut change, current, wanted),
+        false => change.fields = changed_fields(kind, current, wanted),
+    }
+    if !change.fields.is_empty() {
+        preview.objects.push(change);
+    }
 }
 
 /// The fields that the write of a step changes.
@@ -229,21 +253,33 @@ fn changed_fields(kind: StepKind, current: &Value, wanted: Value) -> Vec<String>
     fields.into_iter().take(FIELDS).collect()
 }
 
-/// All keys that the bundle has, and those that go: whether a value is another one is not told.
-fn secret_fields(current: &Value, mut wanted: Value) -> Vec<String> {
+/// All that the bundle brings, which its author knows, and how many keys go: whether a value is another one is not told.
+fn add_brought(change: &mut ObjectChange, current: &Value, mut wanted: Value) {
     encode_string_data(&mut wanted);
-    let keys = |object: &Value| -> BTreeSet<String> {
-        let data = object.get("data").and_then(Value::as_object);
-        data.into_iter()
-            .flatten()
-            .map(|(key, _)| format!("data.{key}"))
-            .collect()
+    let keys = |object: &Value| -> BTreeSet<(&str, String)> {
+        let of = |field| {
+            let data = object.get(field).and_then(Value::as_object);
+            data.into_iter()
+                .flatten()
+                .map(move |(key, _)| (field, key.clone()))
+        };
+        of("data").chain(of("binaryData")).collect()
     };
-    keys(current)
-        .union(&keys(&wanted))
+    let brought = keys(&wanted);
+    change.keys_removed = keys(current).difference(&brought).count();
+    if let Value::Object(fields) = &mut wanted {
+        for field in ["apiVersion", "kind", "metadata"] {
+            fields.remove(field);
+        }
+    }
+    let mut fields = BTreeSet::new();
+    add_paths(&wanted, &mut Vec::new(), &mut fields);
+    // An object of metadata alone takes nothing away.
+    change.fields = fields
+        .into_iter()
+        .filter(|field| !field.is_empty())
         .take(FIELDS)
-        .cloned()
-        .collect()
+        .collect();
 }
 
 fn add_paths<'a>(patch: &'a Value, path: &mut Vec<&'a str>, fields: &mut BTreeSet<String>) {

@@ -88,7 +88,8 @@ impl ResolutionReconciler {
         let (reads, plan) = (self.reads.as_ref()?, decide::plan_to_preview(observed)?);
         let csvs = self.stores.csvs.list_in(&observed.namespace);
         let plans = self.stores.plans.list_in(&observed.namespace);
-        let preview = preview::preview(reads, plan, csvs, &plans).await;
+        let groups = self.stores.groups.list_in(&observed.namespace);
+        let preview = preview::preview(reads, plan, csvs, &plans, groups).await;
         Some(preview.to_annotation())
     }
 

@@ -1,5 +1,6 @@
 //! From the bundles of a component of a solution to the steps that install them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ fn read(
 
 /// What has come of one bundle.
 enum BundleResult {
-    Steps(Vec<Step>, Option<Box<BundleLookup>>),
+    Steps(Vec<Step>, Option<Box<BundleLookup>>, Vec<Brought>),
     Pending {
         trouble: Option<UnpackError>,
         debounce: Option<Duration>,
@@ -104,6 +105,39 @@ enum BundleResult {
         content: bool,
         text: String,
     },
+}
+
+/// An object of a bundle: two bundles of one plan may bring the same, and not each another of one name.
+struct Brought {
+    group_kind_name: (String, String, String),
+    content: u64,
+    bundle: String,
+}
+
+fn brought(bundle: &UnpackedBundle, name: &str) -> Vec<Brought> {
+    let objects = bundle.objects.iter().filter_map(|file| {
+        Some(Brought {
+            group_kind_name: preflight::ObjectId::of(&file.object)?.to_owned(),
+            content: preflight::content_hash(&file.object),
+            bundle: name.to_owned(),
+        })
+    });
+    objects.collect()
+}
+
+/// Two of one name with different contents: the plan would leave the last, and the operator of the first would be without its own.
+fn find_twins(brought: &[Brought]) -> Option<String> {
+    let mut seen: BTreeMap<&(String, String, String), &Brought> = BTreeMap::new();
+    brought.iter().find_map(|object| {
+        let first = *seen.entry(&object.group_kind_name).or_insert(object);
+        let (_, kind, name) = &object.group_kind_name;
+        (first.content != object.content).then(|| {
+            format!(
+                "bundles {} and {} both hold {kind} {name}, each with another content",
+                first.bundle, object.bundle
+            )
+        })
+    })
 }
 
 /// What to tell of a bundle that is not there.
@@ -148,7 +182,11 @@ fn image_steps(operator: &Operator, bundle: &UnpackedBundle, namespace: &str) ->
         };
     };
     match plan_steps(bundle, &lookup, namespace) {
-        Ok(steps) => BundleResult::Steps(steps, Some(Box::new(lookup))),
+        Ok(steps) => BundleResult::Steps(
+            steps,
+            Some(Box::new(lookup)),
+            brought(bundle, &operator.entry.name),
+        ),
         Err(error) => BundleResult::Failed {
             content: true,
             text: error.to_string(),
@@ -201,8 +239,9 @@ fn inline_result(
         status: StepStatus::Unknown,
         ..Step::default()
     };
+    let brought = brought(&bundle, name);
     match bundle_steps(bundle, &projection) {
-        Ok(steps) => BundleResult::Steps(steps.into_iter().map(step).collect(), None),
+        Ok(steps) => BundleResult::Steps(steps.into_iter().map(step).collect(), None, brought),
         Err(error) => BundleResult::Failed {
             content: true,
             text: error.to_string(),
@@ -256,10 +295,12 @@ fn combine(
     obstacles: Vec<String>,
 ) -> Bundles {
     let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut objects = Vec::new();
     let (mut content_failure, mut pending, mut debounce) = (false, false, Some(STATUS_DEBOUNCE));
     for result in results {
         match result {
-            BundleResult::Steps(more, lookup) => {
+            BundleResult::Steps(more, lookup, brought) => {
+                objects.extend(brought);
                 steps.extend(more);
                 lookups.extend(lookup.map(|lookup| *lookup));
             }
@@ -276,6 +317,10 @@ fn combine(
                 texts.push(text);
             }
         }
+    }
+    if let Some(twins) = find_twins(&objects) {
+        content_failure = true;
+        texts.push(twins);
     }
     if !texts.is_empty() {
         let reason = if content_failure {

@@ -1,5 +1,6 @@
 //! Custom resources of one version, read page by page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::AsyncReadExt;
@@ -7,6 +8,7 @@ use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
 use olm_runtime::client::REQUEST_DEADLINE;
+use olm_runtime::isolation;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -65,7 +67,7 @@ pub(super) struct Resources<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub plural: &'a str,
-    pub schema: StructuralSchema,
+    pub schema: Arc<StructuralSchema>,
 }
 
 #[derive(Deserialize)]
@@ -123,15 +125,16 @@ impl Resources<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let page: Page<'_> = serde_json::from_slice(&text).map_err(ReadError::NoList)?;
-            if let Some(misfit) = self.find_misfit(&page).await? {
-                return Ok(Some(misfit));
+            let bytes = text.len();
+            let page = self.look_into(text).await?;
+            if page.misfit.is_some() {
+                return Ok(page.misfit);
             }
-            if page.metadata.next.is_empty() {
+            if page.next.is_empty() {
                 return Ok(None);
             }
-            next = page.metadata.next;
-            limit = next_limit(limit, page.items.len(), text.len());
+            next = page.next;
+            limit = next_limit(limit, page.items, bytes);
         }
     }
 
@@ -142,28 +145,18 @@ impl Resources<'_> {
             fields += &format!(",metadata.namespace={namespace}");
         }
         let text = self.read(&ListParams::default().fields(&fields)).await?;
-        let page: Page<'_> = serde_json::from_slice(&text).map_err(ReadError::NoList)?;
-        self.find_misfit(&page).await
+        Ok(self.look_into(text).await?.misfit)
     }
 
-    async fn find_misfit(&self, page: &Page<'_>) -> Result<Option<Misfit>, ReadError> {
-        for item in &page.items {
-            let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
-            let misfits = self.schema.misfits(object);
-            if !misfits.is_empty() {
-                let Named { metadata } = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
-                let fields: Vec<String> = misfits.iter().map(ToString::to_string).collect();
-                return Ok(Some(Misfit {
-                    version: self.version.to_owned(),
-                    namespace: metadata.namespace,
-                    name: metadata.name,
-                    fields: fields.join(", "),
-                }));
-            }
-            // Objects may be large, and others wait for this thread.
-            tokio::task::yield_now().await;
-        }
-        Ok(None)
+    /// Objects and schemas may be large, and others wait for this thread.
+    async fn look_into(&self, text: Vec<u8>) -> Result<Looked, ReadError> {
+        let (schema, version) = (Arc::clone(&self.schema), self.version.to_owned());
+        let asked = Arc::new(());
+        let is_asked = Arc::downgrade(&asked);
+        let look = move || look_into(&text, &schema, &version, || is_asked.strong_count() > 0);
+        let looked = isolation::blocking_in_round(look).await;
+        drop(asked);
+        looked
     }
 
     /// One answer, as text.
@@ -189,6 +182,44 @@ impl Resources<'_> {
         let answer = tokio::time::timeout(REQUEST_DEADLINE, read).await;
         answer.map_err(|_| ReadError::Deadline(REQUEST_DEADLINE))?
     }
+}
+
+/// What there is in a page.
+struct Looked {
+    misfit: Option<Misfit>,
+    items: usize,
+    next: String,
+}
+
+/// The first object that does not fit; ends early when nobody asks any more.
+fn look_into(
+    text: &[u8],
+    schema: &StructuralSchema,
+    version: &str,
+    is_asked: impl Fn() -> bool,
+) -> Result<Looked, ReadError> {
+    let page: Page<'_> = serde_json::from_slice(text).map_err(ReadError::NoList)?;
+    let mut misfit = None;
+    for item in page.items.iter().take_while(|_| is_asked()) {
+        let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
+        let misfits = schema.misfits(object);
+        if !misfits.is_empty() {
+            let Named { metadata } = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
+            let fields: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+            misfit = Some(Misfit {
+                version: version.to_owned(),
+                namespace: metadata.namespace,
+                name: metadata.name,
+                fields: fields.join(", "),
+            });
+            break;
+        }
+    }
+    Ok(Looked {
+        misfit,
+        items: page.items.len(),
+        next: page.metadata.next,
+    })
 }
 
 /// How many objects to ask for after a page of so many in so many bytes. It grows slowly: the next ones may be larger.

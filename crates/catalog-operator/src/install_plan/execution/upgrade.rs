@@ -45,7 +45,7 @@ pub(super) fn check_crd(
     match check {
         CheckState::Fits => Ok(Upgrade::Safe),
         CheckState::Misfit(misfit) => {
-            let error = misfit_error(crd, &known.object, misfit);
+            let error = misfit_error(observed, crd, &known.object, misfit);
             // Who converts may make of the resource what fits.
             match crd_upgrade::is_converted_by_webhook(&known.object) || observed.converted_crds.contains(crd)
             {
@@ -70,7 +70,39 @@ fn waiting_text(crd: &str) -> String {
     format!("validating existing custom resources against the new schema of CustomResourceDefinition {crd}")
 }
 
-fn misfit_error(crd: &str, definition: &Value, misfit: &Misfit) -> CrdUpgradeError {
+/// What may be told of a resource to those who read the plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Its name and its fields.
+    Fields,
+    /// Its name.
+    Name,
+    /// That there is one.
+    Nothing,
+}
+
+/// Where the OperatorGroup names a ServiceAccount, who makes plans has no more rights than that, and could find out by one schema
+/// after the other what is in resources that they may not read. Without one the group's operators may be given every right in its
+/// target namespaces.
+fn told_of(observed: &Observed, misfit: &Misfit) -> Told {
+    let is_limited = observed.is_limited();
+    let is_own = misfit.namespace == observed.namespace();
+    let is_target = observed
+        .operator_groups
+        .iter()
+        .filter_map(|group| group.status.as_ref())
+        .flat_map(|status| status.namespaces.iter())
+        .any(|namespace| namespace.is_empty() || *namespace == misfit.namespace);
+    match (is_limited, is_own) {
+        (false, true) => Told::Fields,
+        (false, false) if is_target => Told::Fields,
+        (true, true) => Told::Name,
+        _ => Told::Nothing,
+    }
+}
+
+fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Misfit) -> CrdUpgradeError {
+    let told = told_of(observed, misfit);
     let text = |pointer| {
         definition
             .pointer(pointer)
@@ -82,9 +114,13 @@ fn misfit_error(crd: &str, definition: &Value, misfit: &Misfit) -> CrdUpgradeErr
         crd: crd.to_owned(),
         kind: format!("{group}/{}, Kind={kind}", misfit.version),
         resource: match misfit.namespace.as_str() {
+            _ if told == Told::Nothing => "a resource outside this namespace".to_owned(),
             "" => misfit.name.clone(),
             namespace => format!("{namespace}/{}", misfit.name),
         },
-        fields: misfit.fields.clone(),
+        fields: match told {
+            Told::Fields => misfit.fields.clone(),
+            Told::Name | Told::Nothing => "which fields, the log of catalog-operator tells".to_owned(),
+        },
     }
 }

@@ -31,14 +31,20 @@ pub(super) fn other_owners(reads: &impl Reads, observed: &Observed) -> BTreeMap<
     let namespace = observed.namespace();
     let own = own_csvs(observed);
     let is_own = |owner: &NamespacedName| owner.namespace == namespace && own.contains(&owner.name);
-    let crds: BTreeSet<&String> = upgrades(observed)
-        .map(|(_, step, ..)| &step.resource.name)
+    let crds: BTreeMap<&String, &Value> = upgrades(observed)
+        .map(|(_, step, _, current)| (&step.resource.name, current))
         .collect();
-    let count = |crd: &String| {
+    let count = |crd: &String, current: &Value| {
+        let noted: BTreeSet<&str> = crd_upgrade::installed_alongside(current).collect();
+        // Anybody may write a ClusterServiceVersion that says it owns what it likes; the note is made with the definition.
+        let is_proven = |owner: &NamespacedName| noted.contains(owner.to_string().as_str());
         let owners = reads.crd_owners(crd);
-        owners.iter().filter(|owner| !is_own(owner)).count()
+        let others = owners.iter().filter(|owner| is_proven(owner) && !is_own(owner));
+        others.count()
     };
-    crds.into_iter().map(|crd| (crd.clone(), count(crd))).collect()
+    crds.into_iter()
+        .map(|(crd, current)| (crd.clone(), count(crd, current)))
+        .collect()
 }
 
 /// Names of the plan's ClusterServiceVersions, and of all that they replace.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::plan_preview::{PermissionChange, Rule};
+use olm_api::labels;
+use olm_api::plan_preview::{PERMISSIONS, PermissionChange, Rule};
+use olm_api::user_role::{KUBERNETES_AGGREGATE_PREFIX, is_api_label};
 use serde_json::Value;
 
 use crate::object;
@@ -24,7 +26,7 @@ pub(super) fn changes(
     namespace: &str,
 ) -> (Vec<PermissionChange>, Option<String>) {
     let (Some(before), Some(after)) = (grants(before, namespace), grants(after, namespace)) else {
-        let text = format!("permissions: more than {COMPARED} verbs on resources, which are not compared");
+        let text = format!("{PERMISSIONS}: more than {COMPARED} verbs on resources, which are not compared");
         return (Vec::new(), Some(text));
     };
     let holders: BTreeSet<&Holder> = before.keys().chain(after.keys()).collect();
@@ -120,6 +122,15 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
     let mut left = COMPARED;
     for binding in objects {
         let scope = match StepKind::of(object::kind(binding)) {
+            Some(StepKind::ClusterRole) => {
+                for holder in aggregated_to(binding) {
+                    let rules = rules_of(binding, left)?;
+                    let cost = rules.len() + 1;
+                    left = left.checked_sub(cost)?;
+                    grants.entry(holder).or_default().extend(rules);
+                }
+                continue;
+            }
             Some(StepKind::RoleBinding) => namespace,
             Some(StepKind::ClusterRoleBinding) => "",
             _ => continue,
@@ -134,7 +145,7 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
         let mut roles = objects.iter();
         let role = roles.find(|role| object::kind(role) == kind && object::name(role) == name);
         let rules = match role {
-            Some(role) => single_rules(role, left)?,
+            Some(role) => rules_of(role, left)?,
             None => vec![Rule {
                 role: format!("{kind} {name}"),
                 ..Rule::default()
@@ -150,6 +161,51 @@ fn grants(objects: &[Value], namespace: &str) -> Option<Grants> {
         }
     }
     Some(grants)
+}
+
+/// The roles that get the rules of a ClusterRole because its labels say so: everybody who has one of them gains.
+fn aggregated_to(role: &Value) -> impl Iterator<Item = Holder> {
+    object::metadata_entries(role, "labels").filter_map(|(key, value)| {
+        let subject = match key.strip_prefix(KUBERNETES_AGGREGATE_PREFIX) {
+            Some(name) => format!("ClusterRole {name}"),
+            None => is_api_label(key).then(|| format!("ClusterRoles with {key}"))?,
+        };
+        (value == labels::TRUE).then(|| (subject, String::new()))
+    })
+}
+
+/// The rules of a role, and the ClusterRoles whose rules it gets; none when they are more than `most`.
+fn rules_of(role: &Value, most: usize) -> Option<Vec<Rule>> {
+    let selectors = role.pointer("/aggregationRule/clusterRoleSelectors");
+    let selectors = selectors.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut rules = single_rules(role, most.checked_sub(selectors.len())?)?;
+    rules.extend(selectors.iter().map(|selector| Rule {
+        role: format!("ClusterRoles with {}", selector_text(selector)),
+        ..Rule::default()
+    }));
+    Some(rules)
+}
+
+fn selector_text(selector: &Value) -> String {
+    let of_labels = selector.get("matchLabels").and_then(Value::as_object);
+    let equal = of_labels.into_iter().flatten().map(|(key, value)| {
+        let value = value.as_str().unwrap_or_default();
+        format!("{key}={value}")
+    });
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let others = expressions.into_iter().flatten().map(|expression| {
+        let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
+        let values = texts(expression, "values").join(",");
+        match values.is_empty() {
+            true => format!("{} {}", text("key"), text("operator")),
+            false => format!("{} {} ({values})", text("key"), text("operator")),
+        }
+    });
+    let parts: Vec<String> = equal.chain(others).collect();
+    match parts.is_empty() {
+        true => "any labels".to_owned(),
+        false => parts.join(", "),
+    }
 }
 
 /// The rules of a role with one verb on one resource each; none when they are more than `most`.
@@ -362,6 +418,57 @@ mod tests {
                 "User eve in '' + /ClusterRole cluster-admin "
             ]
         );
+    }
+
+    /// Nobody is bound to it, and everybody who may edit may do it then.
+    #[test]
+    fn rules_that_are_added_to_roles_of_others_are_told() {
+        let aggregated = |labels: Value, verbs: &[&str]| json!({"kind": "ClusterRole", "metadata": {"name": "x", "labels": labels}, "rules": [rule("", "secrets", verbs)]});
+        let to_edit = json!({"rbac.authorization.k8s.io/aggregate-to-edit": "true", "a": "true"});
+        let gained = told(&[], &[aggregated(to_edit.clone(), &["get"])]);
+        assert_eq!(gained, ["ClusterRole edit in '' + /secrets get"]);
+        let before = [aggregated(to_edit.clone(), &["get", "list"])];
+        let lost = told(&before, &[aggregated(to_edit, &["get"])]);
+        assert_eq!(lost, ["ClusterRole edit in '' - /secrets list"]);
+        let to_group = json!({"olm.opgroup.permissions/aggregate-to-ddb619aba476937e-admin": "true"});
+        assert_eq!(
+            told(&[], &[aggregated(to_group, &["get"])]),
+            [
+                "ClusterRoles with olm.opgroup.permissions/aggregate-to-ddb619aba476937e-admin in '' + /secrets get"
+            ]
+        );
+        let not = json!({"rbac.authorization.k8s.io/aggregate-to-edit": "false"});
+        assert_eq!(told(&[], &[aggregated(not, &["get"])]), Vec::<String>::new());
+        // As many roles as there are labels: each costs.
+        let labels: serde_json::Map<String, Value> = (0..60)
+            .map(|number| {
+                (
+                    format!("rbac.authorization.k8s.io/aggregate-to-{number}"),
+                    json!("true"),
+                )
+            })
+            .collect();
+        let verbs: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+        let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
+        let (found, trouble) = changes(&[], &[aggregated(Value::Object(labels), &verbs)], "ns");
+        assert!(found.is_empty() && trouble.is_some());
+    }
+
+    #[test]
+    fn a_role_that_gathers_the_rules_of_others_is_told_as_those() {
+        let selectors = json!([{"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]},
+            {"key": "f", "operator": "Exists"}]}, {}]);
+        let mut objects = role("ClusterRole", "all", "demo", json!([]));
+        objects[0]["aggregationRule"] = json!({"clusterRoleSelectors": selectors});
+        assert_eq!(
+            told(&[], &objects),
+            [
+                "ServiceAccount demo in '' + /ClusterRoles with a=b, c In (d,e), f Exists ",
+                "ServiceAccount demo in '' + /ClusterRoles with any labels ",
+            ]
+        );
+        objects[0]["aggregationRule"] = json!({"clusterRoleSelectors": vec![json!({}); COMPARED + 1]});
+        assert!(changes(&[], &objects, "ns").1.is_some());
     }
 
     #[test]

@@ -17,14 +17,23 @@ fn known(kind: &str, object: Value, current: Option<Value>) -> StepState {
 
 #[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
 fn composed(rows: Vec<(&str, &str, StepState)>) -> PlanPreview {
+    composed_for(rows, None)
+}
+
+/// Where the OperatorGroup names this ServiceAccount.
+#[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
+fn composed_for(rows: Vec<(&str, &str, StepState)>, account: Option<&str>) -> PlanPreview {
     let step = |(kind, name, _): &(&str, &str, StepState)| json!({"resolving": "demo.v2", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": kind, "name": name}});
     let steps: Vec<Value> = rows.iter().map(step).collect();
     let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": "install-1", "namespace": "ns"},
         "spec": {"clusterServiceVersionNames": ["demo.v2"], "approval": "Manual", "approved": false},
         "status": {"phase": "RequiresApproval", "catalogSources": [], "plan": steps}});
     let plan: InstallPlan = serde_json::from_value(plan).unwrap();
+    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {"serviceAccountName": account.unwrap_or_default()}});
     let observed = Observed {
         steps: rows.into_iter().map(|(_, _, state)| state).collect(),
+        operator_groups: vec![Arc::new(serde_json::from_value(group).unwrap())],
         ..Observed::ahead(plan, Vec::new())
     };
     compose(&observed, &[], Vec::new())
@@ -94,7 +103,8 @@ fn objects_are_told_by_name_and_field() {
 /// Whoever may not read a Secret could otherwise guess what is in it, a plan a guess.
 #[test]
 fn of_a_secret_nothing_is_told_but_its_keys() {
-    let secret = |password: &str| json!({"metadata": {"name": "s"}, "data": {"password": password}});
+    let of_csv = json!({"name": "s", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
+    let secret = |password: &str| json!({"metadata": of_csv, "data": {"password": password}});
     let told = |guess: Value| {
         lines(&composed(vec![(
             "BundleSecret",
@@ -102,13 +112,94 @@ fn of_a_secret_nothing_is_told_but_its_keys() {
             known("BundleSecret", guess, Some(secret("czNjcmV0"))),
         )]))
     };
-    let expected = ["Change Secret s foreign data.password"];
+    let expected = ["Change Secret s data.password"];
     assert_eq!(told(secret("czNjcmV0")), expected);
     assert_eq!(told(secret("Z3Vlc3M=")), expected);
     assert_eq!(
         told(json!({"metadata": {"name": "s"}, "stringData": {"password": "s3cret"}})),
         expected
     );
+}
+
+/// OLM reads everything; who makes plans does not. What is told must not depend on values that they cannot read.
+#[test]
+fn values_that_the_plans_author_may_not_read_cannot_be_guessed() {
+    let config = |data: Value, of_csv: bool| {
+        let owners = json!([{"kind": "ClusterServiceVersion", "uid": "1"}]);
+        let owners = if of_csv { owners } else { json!([]) };
+        json!({"metadata": {"name": "c", "ownerReferences": owners}, "data": data})
+    };
+    let role = |verb: &str| json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": [verb]}]});
+    let told = |kind: &str, guess: Value, current: Value, account| {
+        composed_for(vec![(kind, "c", known(kind, guess, Some(current)))], account)
+    };
+    for (of_csv, account, is_told) in [
+        (true, None, true),
+        (false, None, false),
+        (true, Some("limited"), false),
+        (false, Some("limited"), false),
+    ] {
+        let current = config(json!({"key": "secret", "theirs": "x"}), of_csv);
+        let guess = |value: &str| {
+            let wanted = config(json!({"key": value}), false);
+            told("ConfigMap", wanted, current.clone(), account)
+        };
+        let (right, wrong) = (guess("secret"), guess("other"));
+        assert_eq!(right != wrong, is_told, "{of_csv} {account:?}");
+        let text = right.to_annotation();
+        assert_eq!(text.contains("theirs"), is_told, "{text}");
+        if !is_told {
+            let object = &right.objects[0];
+            assert_eq!(
+                (
+                    object.fields.join(" ").as_str(),
+                    object.keys_removed,
+                    object.not_compared
+                ),
+                ("data.key", 1, true)
+            );
+        }
+    }
+    let (right, wrong) = (role("get"), role("list"));
+    assert_eq!(
+        told("Role", right.clone(), right.clone(), None),
+        told("Role", wrong, right, None)
+    );
+}
+
+/// Carrying out leaves alone what is there.
+#[test]
+fn what_stands_already_is_not_told_as_made() {
+    let there = |kind: &str| {
+        known(
+            kind,
+            json!({"metadata": {"name": "x"}}),
+            Some(json!({"metadata": {"name": "x"}})),
+        )
+    };
+    for account in [None, Some("limited")] {
+        let kinds = ["Subscription", "Secret", "ServiceAccount"];
+        let preview = composed_for(
+            kinds.iter().map(|kind| (*kind, "x", there(kind))).collect(),
+            account,
+        );
+        assert_eq!(lines(&preview), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn of_two_steps_for_one_object_the_last_is_told() {
+    let owned = json!({"name": "c", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
+    let current = json!({"metadata": owned, "data": {"key": "0"}});
+    let step = |key: &str| {
+        let wanted = json!({"metadata": {"name": "c"}, "data": {"key": "0", key: "1"}});
+        known("ConfigMap", wanted, Some(current.clone()))
+    };
+    let preview = composed(vec![
+        ("ConfigMap", "c", step("first")),
+        ("ConfigMap", "c", step("last")),
+    ]);
+    assert_eq!(lines(&preview), ["Change ConfigMap c data.last"]);
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn demo(namespace: &str, name: &str, size: u64) -> Value {
 /// A cluster with a definition that Kubernetes has established, and what was asked of its objects since.
 fn installed(mut definition: Value) -> (TestEnv, Arc<Mutex<Vec<String>>>) {
     let mut env = TestEnv::new();
+    env.put(group(json!({}), json!({"namespaces": [""]})));
     let established = ["Established", "NamesAccepted"].map(|name| json!({"type": name, "status": "True"}));
     definition["status"] = json!({"conditions": established, "storedVersions": ["v1"]});
     env.put(definition);
@@ -87,6 +88,33 @@ fn crd_003_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_mended() {
     assert_eq!(env.object(CRD)["spec"], of_sizes(3)["spec"]);
 }
 
+/// One schema after the other could find out what is in resources that the plan's author may not read.
+#[test]
+fn of_a_resource_that_the_plans_author_may_not_read_nothing_is_told() {
+    let targets = |namespace: &str| group(json!({}), json!({"namespaces": [namespace]}));
+    let limited = || {
+        let of_account = json!({"namespaces": [""], "serviceAccountRef": {"kind": "ServiceAccount", "name": "limited", "namespace": "ns"}});
+        group(json!({"serviceAccountName": "limited"}), of_account)
+    };
+    let fields = "spec.size: must be less than or equal to 3";
+    let hidden = "which fields, the log of catalog-operator tells";
+    for (group, namespace, named, told) in [
+        (targets("ns"), "ns", true, fields),
+        (targets("tenant"), "tenant", true, fields),
+        (targets("ns"), "tenant", false, hidden),
+        (limited(), "ns", true, hidden),
+        (limited(), "tenant", false, hidden),
+    ] {
+        let (mut env, _) = installed(of_sizes(9));
+        env.put(group.clone());
+        env.put(demo(namespace, "large", 7));
+        upgrade(&mut env, of_sizes(3));
+        env.assert_told(PLAN, &format!("updated validation is too restrictive: {told}"));
+        let name = format!("\"{namespace}/large\"");
+        assert_eq!(env.summary(PLAN).contains(&name), named, "{}", env.summary(PLAN));
+    }
+}
+
 #[test]
 fn crd_003_a_resource_that_stays_as_it_is_makes_the_plan_fail() {
     let (mut env, _) = installed(of_sizes(9));
@@ -110,15 +138,21 @@ fn crd_001_the_definition_of_one_operator_is_upgraded_at_once() {
         csv["metadata"]["namespace"] = namespace.into();
         csv
     };
-    // Who owns it, and whether the version that nobody stores may go. The plan's lookup says that it replaces demo.v0.
+    // Who owns it, and whether the version that nobody stores may go. The plan's lookup says that it replaces demo.v0. A claim that
+    // the definition does not tell of stops nobody: everybody may make it.
     let rows = [
-        (vec![], true),
-        (vec![("ns", "demo.v0")], true),
-        (vec![("ns", "demo.v0"), ("elsewhere", "demo.v0")], false),
-        (vec![("elsewhere", "other.v1")], false),
+        (vec![], true, true),
+        (vec![("ns", "demo.v0")], true, true),
+        (vec![("ns", "demo.v0"), ("elsewhere", "demo.v0")], true, false),
+        (vec![("elsewhere", "other.v1")], true, false),
+        (vec![("elsewhere", "other.v1")], false, true),
     ];
-    for (owners, goes) in rows {
-        let (mut env, _) = installed(both.clone());
+    for (owners, noted, goes) in rows {
+        let mut both = both.clone();
+        for (namespace, name) in owners.iter().filter(|_| noted) {
+            crate::install_plan::crd_upgrade::note_installed_alongside(&mut both, namespace, name);
+        }
+        let (mut env, _) = installed(both);
         for (namespace, name) in &owners {
             env.put(owner(namespace, name));
         }

@@ -194,12 +194,12 @@ fn of_two_plans_with_an_object_of_one_name_the_newer_says_what_is_in_it() {
     rest(&mut env);
 }
 
-/// A bundle may bring two objects of one name, with the label of derived ones on both: rights must not change hands for ever.
+/// A plan may bring two objects of one name, with the label of derived ones on both: rights must not change hands for ever.
 #[test]
 fn steps_of_one_plan_do_not_fight_over_an_object() {
     for hash in [Some("any".to_owned()), None] {
-        let twins = vec![role("get", hash.clone()), role("list", hash.clone())];
-        let mut env = TestEnv::with_plan(&[bundle("a.v1", twins)]);
+        let of = |csv: &str, verb: &str| bundle(csv, vec![role(verb, hash.clone())]);
+        let mut env = TestEnv::with_plan(&[of("a.v1", "get"), of("b.v1", "list")]);
         env.converge();
         env.assert_summary(PLAN, "Complete");
         assert!(!writes(&mut env), "{hash:?}: {:?}", env.writes);

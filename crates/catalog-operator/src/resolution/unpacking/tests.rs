@@ -5,6 +5,7 @@ use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::bundle_unpack::content::BundleFile;
 use crate::test_env::bundle;
 
 fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<String>) {
@@ -41,6 +42,12 @@ fn object(api_version: &str, kind: &str) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}})
 }
 
+fn with_data(value: &str) -> Value {
+    let mut object = object("v1", "ConfigMap");
+    object["data"] = json!({"key": value});
+    object
+}
+
 /// What a bundle image with the same objects is refused for is refused here, before there is a plan.
 #[test]
 fn content_in_a_catalog_is_checked_as_that_of_an_image() {
@@ -65,6 +72,10 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
             "Kubernetes 1.22 and later do not serve",
         ),
         (
+            vec![csv("a.v1"), object("v1", "ConfigMap"), with_data("1")],
+            "object 0001 and object 0002 both hold ConfigMap x, each with another content",
+        ),
+        (
             vec![object("v1", "ConfigMap")],
             "no file holds a ClusterServiceVersion",
         ),
@@ -87,12 +98,56 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
 #[test]
 fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
     let (result, obstacles) = result(&[csv("a.v1"), object("v1", "ConfigMap")], Some("v1.34.1"));
-    let BundleResult::Steps(steps, None) = result else {
+    let BundleResult::Steps(steps, None, _) = result else {
         panic!("no steps")
     };
     assert_eq!(steps.len(), 2);
     assert_eq!(
         obstacles,
         ["bundle a.v1 needs Kubernetes 1.99.0 or newer, this cluster has v1.34.1"]
+    );
+}
+
+/// Bundles often repeat what others bring; a plan would leave the last of those that differ.
+#[test]
+fn two_bundles_that_bring_different_objects_of_one_name_are_refused() {
+    let of = |bundle: &str, objects: &[Value]| {
+        let objects = objects.iter().map(|object| BundleFile {
+            name: "file".to_owned(),
+            object: object.clone(),
+        });
+        let bundle_content = UnpackedBundle {
+            image: String::new(),
+            csv: csv(bundle),
+            objects: objects.collect(),
+        };
+        brought(&bundle_content, bundle)
+    };
+    let together = |first: &[Value], second: &[Value]| {
+        let mut all = of("a.v1", first);
+        all.extend(of("b.v1", second));
+        find_twins(&all)
+    };
+    let mut elsewhere = with_data("1");
+    elsewhere["metadata"]["namespace"] = json!("other");
+    assert_eq!(together(&[with_data("1")], &[with_data("1")]), None);
+    assert_eq!(
+        together(&[with_data("1")], &[elsewhere]),
+        None,
+        "a plan has one namespace"
+    );
+    let mut account = object("v1", "ServiceAccount");
+    account["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(
+        together(&[object("v1", "ServiceAccount")], &[account]),
+        None,
+        "is only added to"
+    );
+    let mut secret = with_data("1");
+    secret["kind"] = json!("Secret");
+    assert_eq!(together(&[with_data("1")], &[secret]), None);
+    assert_eq!(
+        together(&[with_data("1")], &[with_data("2")]).as_deref(),
+        Some("bundles a.v1 and b.v1 both hold ConfigMap x, each with another content")
     );
 }
