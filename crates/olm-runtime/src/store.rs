@@ -86,12 +86,20 @@ struct Shared<K> {
     ready: sync::watch::Sender<bool>,
     /// The server's history began anew; the watch has to, too.
     history_restarted: sync::Notify,
+    /// Why the watch was interrupted last; none once it goes on.
+    interruption: Mutex<Option<String>>,
 }
 
 /// Why the newest JSON of an object does not fit its type.
 struct Unreadable {
     version: Option<u64>,
     error: String,
+}
+
+impl<K> Shared<K> {
+    fn set_interruption(&self, text: Option<String>) {
+        *self.interruption.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
 }
 
 impl<K> Clone for Store<K> {
@@ -199,6 +207,7 @@ impl<K: Object> Store<K> {
                 listeners: RwLock::default(),
                 ready: sync::watch::Sender::new(false),
                 history_restarted: sync::Notify::new(),
+                interruption: Mutex::default(),
             }),
         }
     }

@@ -91,7 +91,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             }
             // What was served goes on; a watch tells when there is one again.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
-            ConfigMapState::Asked | ConfigMapState::Unread | ConfigMapState::TooMany => {
+            ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
                 draft.requeue = Requeue::After {
                     delay: CONFIG_MAP_PAUSE,
                     reason: "ConfigMap of the catalog cannot be read",
@@ -240,6 +240,11 @@ impl Draft {
         let (mut right, mut wrong): (Vec<_>, Vec<_>) =
             living.partition(|pod| pod_state::matches(pod, wanted));
         right.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
+        // Of those that serve the youngest has the newest content: one that took over, and whose forerunner could not be deleted.
+        let serving = right.iter().take_while(|pod| pod_state::is_ready(pod)).count();
+        if let Some(serving) = right.get_mut(..serving) {
+            serving.reverse();
+        }
         // One that is being deleted by force already is not deleted again at each of its changes.
         let forced = |pod: &&Arc<Pod>| pod.metadata.deletion_grace_period_seconds == Some(0);
         let kept = right.first();
@@ -281,17 +286,30 @@ impl Draft {
             (Some(pod), _) if !replaced => self.watch_start(pod, now),
             (Some(_), _) => {}
         }
-        self.settle_update(observed, wanted, kept.copied());
+        self.settle_update(observed, wanted, kept.copied(), now);
     }
 
-    fn settle_update(&mut self, observed: &Observed, wanted: &Pod, serving: Option<&Arc<Pod>>) {
-        for step in update::decide(observed, wanted, serving) {
+    fn settle_update(
+        &mut self,
+        observed: &Observed,
+        wanted: &Pod,
+        serving: Option<&Arc<Pod>>,
+        now: Timestamp,
+    ) {
+        for step in update::decide(observed, wanted, serving, now) {
             match step {
                 Step::Look(action) | Step::Promote(action) | Step::Note(action) => {
                     self.actions.push((Purpose::UpdatePod, action));
                 }
                 Step::Remove(pod) => self.delete_pod(&pod, 1),
                 Step::Trouble(trouble) => self.update_trouble = Some(trouble),
+                Step::Wait(delay) => {
+                    let wait = Requeue::After {
+                        delay,
+                        reason: "pod with newer content is starting",
+                    };
+                    self.requeue = self.requeue.clone().sooner(wait);
+                }
             }
         }
     }

@@ -90,7 +90,11 @@ impl ImagePolls {
         if entry.image != poll.image {
             *entry = Entry::of(&poll.image);
         }
-        let was_made = entry.last.as_ref().is_some_and(|last| last.at >= poll.due);
+        // One in the future was made by a clock that was wrong.
+        let was_made = entry
+            .last
+            .as_ref()
+            .is_some_and(|last| last.at >= poll.due && last.at <= now);
         let is_under_way = entry.under_way.as_ref().is_some_and(|task| !task.is_finished());
         if poll.is_due(now) && !was_made && !is_under_way {
             let asking = self.clone().ask(key.clone(), poll.image.clone());

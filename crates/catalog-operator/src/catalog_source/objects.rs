@@ -179,16 +179,14 @@ fn service_hash(source: &CatalogSource) -> String {
     hash::hash_with_newline(&hashed).unwrap_or_default()
 }
 
-/// Policy of the catalog's pods: anyone may call the registry port, the pods call nobody.
+/// Policy of the catalog's pods: anyone may call the registry port, the pods call nobody. A pod that looks for newer content is no
+/// pod of the Service, and has the catalog's label empty; those of other catalogs in the namespace have the same policy.
 pub(crate) fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
     policy(
         source,
         SERVER_POLICY_SUFFIX,
         NetworkPolicySpec {
-            pod_selector: Some(LabelSelector {
-                match_labels: Some(catalog_labels(source)),
-                match_expressions: None,
-            }),
+            pod_selector: Some(pod_selector(source)),
             policy_types: Some(both_directions()),
             ingress: Some(vec![NetworkPolicyIngressRule {
                 ports: Some(vec![policy_port(GRPC_PORT, "TCP")]),
@@ -198,6 +196,26 @@ pub(crate) fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
             egress: Some(Vec::new()),
         },
     )
+}
+
+fn pod_selector(source: &CatalogSource) -> LabelSelector {
+    let mut labels = catalog_labels(source);
+    let strategy = source.spec.update_strategy.as_ref();
+    if strategy.is_none_or(|strategy| strategy.registry_poll.is_none()) {
+        return LabelSelector {
+            match_labels: Some(labels),
+            match_expressions: None,
+        };
+    }
+    labels.remove(labels::CATALOG_SOURCE);
+    LabelSelector {
+        match_labels: Some(labels),
+        match_expressions: Some(vec![LabelSelectorRequirement {
+            key: labels::CATALOG_SOURCE.to_owned(),
+            operator: "In".to_owned(),
+            values: Some(vec![name(source), String::new()]),
+        }]),
+    }
 }
 
 /// Policy of bundle unpack pods: nobody calls them, they may call everything.

@@ -81,28 +81,28 @@ fn conditions(pod: &Pod) -> impl Iterator<Item = &k8s_openapi::api::core::v1::Po
         .flat_map(|status| status.conditions.iter().flatten())
 }
 
-/// Whether `pod` is one that `wanted` would give: same images in the same containers, same spec hash.
+/// Whether `pod` is one that `wanted` would give: same images in the same containers, same spec hash. Containers that others add to
+/// every pod are theirs.
 pub(crate) fn matches(pod: &Pod, wanted: &Pod) -> bool {
-    images(pod) == images(wanted) && spec_hash(pod) == spec_hash(wanted)
+    let image = |name: &str| containers(pod).find(|(found, _)| *found == name);
+    let has_ours = containers(wanted).all(|ours| image(ours.0) == Some(ours));
+    has_ours && spec_hash(pod) == spec_hash(wanted)
 }
 
 fn spec_hash(pod: &Pod) -> Option<&String> {
     pod.metadata.labels.as_ref()?.get(labels::POD_SPEC_HASH)
 }
 
-fn images(pod: &Pod) -> Option<(Vec<&str>, Vec<&str>)> {
-    let spec = pod.spec.as_ref()?;
-    Some((
-        spec.init_containers
-            .iter()
-            .flatten()
-            .filter_map(|c| c.image.as_deref())
-            .collect(),
-        spec.containers
-            .iter()
-            .filter_map(|c| c.image.as_deref())
-            .collect(),
-    ))
+/// Name and image of each container, those that prepare the pod included.
+fn containers(pod: &Pod) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let spec = pod.spec.iter();
+    let all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    all.map(|container| (container.name.as_str(), container.image.as_deref()))
+}
+
+/// Whether the content was copied out of the catalog's image when the pod began: a server that is started again has no other.
+pub(crate) fn is_extracted(pod: &Pod) -> bool {
+    containers(pod).any(|(name, _)| name == EXTRACT_CONTAINER)
 }
 
 /// Why the pod does not get ready, if it is something that does not pass by itself.
@@ -189,10 +189,7 @@ pub(crate) fn image_id(pod: &Pod) -> Option<&str> {
     let status = pod.status.as_ref()?;
     let extracting = status.init_container_statuses.iter().flatten();
     let extracting = extracting.filter(|container| container.name == EXTRACT_CONTAINER);
-    let is_extracted = pod
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.init_containers.iter().flatten().next().is_some());
+    let is_extracted = is_extracted(pod);
     let serving = status.container_statuses.iter().flatten();
     let serving = serving.filter(|container| !is_extracted && container.name == SERVER_CONTAINER);
     extracting
@@ -203,8 +200,13 @@ pub(crate) fn image_id(pod: &Pod) -> Option<&str> {
 
 /// Whether the pod has the image with this digest, as far as its node or whoever made it says.
 pub(crate) fn has_digest(pod: &Pod, digest: &str) -> bool {
-    let pulled = image_id(pod).and_then(|id| id.rsplit_once('@'));
-    pulled.is_some_and(|(_, pulled)| pulled == digest) || made_for(pod) == Some(digest)
+    pulled_digest(pod) == Some(digest) || made_for(pod) == Some(digest)
+}
+
+/// The digest by which its node has pulled the image.
+pub(crate) fn pulled_digest(pod: &Pod) -> Option<&str> {
+    let (_, pulled) = image_id(pod)?.rsplit_once('@')?;
+    Some(pulled)
 }
 
 /// The digest that was behind the tag when a poll had the pod made.

@@ -128,9 +128,9 @@ fn update_trouble(observed: &Observed, verdict: &Verdict) -> (&'static str, Stri
     }
 }
 
-/// Failures that the next round will most likely not see are not worth a status write.
+/// Failures that the next round will most likely not see are not worth a status write. A quota is tried again, and lasts.
 fn lasts(failure: &Failure) -> bool {
-    !matches!(failure.class, FailureClass::Retry | FailureClass::Conflict)
+    failure.is_refusal() || !matches!(failure.class, FailureClass::Retry | FailureClass::Conflict)
 }
 
 /// The failed step in upstream's words, and the server's own text as the cause.
@@ -159,7 +159,8 @@ fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
     match state {
         ConfigMapState::Found(_) | ConfigMapState::NotNamed | ConfigMapState::Asked => None,
         ConfigMapState::Missing => Some(format!("configmaps \"{name}\" not found")),
-        ConfigMapState::Unread => Some("the API server has not told it yet".to_owned()),
+        ConfigMapState::Unread(None) => Some("the API server has not told it yet".to_owned()),
+        ConfigMapState::Unread(Some(cause)) => Some(cause.clone()),
         ConfigMapState::TooMany => Some(format!(
             "the namespace has more than {MAX_WATCHED} ConfigMaps that are catalogs"
         )),

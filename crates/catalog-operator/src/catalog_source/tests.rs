@@ -10,6 +10,7 @@ mod owned_objects;
 mod polls;
 mod spec_checks;
 mod troubles;
+mod update_pods;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;

@@ -4,6 +4,7 @@
 //! another image than the pod that serves, the labels are exchanged, and the old pod goes; else it goes itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,7 +15,10 @@ use serde_json::json;
 use super::objects::name;
 use super::observed::Observed;
 use super::pod_state;
-use super::polling::{Check, Poll};
+use super::polling::Poll;
+
+/// Time that a pod has to come up before it is told: its probe gives it 150 s after its images are there.
+const LONG_START: Duration = Duration::from_secs(300);
 
 /// What to do about newer content.
 #[derive(Debug, PartialEq)]
@@ -29,10 +33,17 @@ pub(crate) enum Step {
     Remove(Arc<Pod>),
     /// Wait for a pod that cannot start, for this reason.
     Trouble(String),
+    /// Look again whether the pod has started.
+    Wait(Duration),
 }
 
 /// Decides about newer content. `wanted` is the pod that the spec asks for, `serving` the one that serves or is to.
-pub(crate) fn decide(observed: &Observed, wanted: &Pod, serving: Option<&Arc<Pod>>) -> Vec<Step> {
+pub(crate) fn decide(
+    observed: &Observed,
+    wanted: &Pod,
+    serving: Option<&Arc<Pod>>,
+    now: Timestamp,
+) -> Vec<Step> {
     let living = observed.update_pods.iter();
     let living = living.filter(|pod| pod.metadata.deletion_timestamp.is_none());
     // Without a pod that serves the next one pulls the tag anyway.
@@ -40,7 +51,7 @@ pub(crate) fn decide(observed: &Observed, wanted: &Pod, serving: Option<&Arc<Pod
         return living.cloned().map(Step::Remove).collect();
     };
     let (mut looking, useless): (Vec<_>, Vec<_>) =
-        living.partition(|pod| is_useful(pod, wanted, poll.check.as_ref()));
+        living.partition(|pod| pod_state::matches(pod, wanted) && is_useful(observed, pod, poll, serving));
     looking.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
     let mut looking = looking.into_iter();
     let first = looking.next();
@@ -52,19 +63,60 @@ pub(crate) fn decide(observed: &Observed, wanted: &Pod, serving: Option<&Arc<Pod
         .collect();
     match first {
         Some(pod) if pod_state::is_ready(pod) => steps.extend(compare(observed, pod, serving)),
-        Some(pod) => steps.extend(pod_state::trouble(pod).map(Step::Trouble)),
+        Some(pod) => steps.extend(wait(pod, now)),
         None => steps.extend(look(observed, poll, wanted, serving)),
     }
+    steps.extend(forget_note(poll, serving));
     steps
 }
 
-/// One that the spec still asks for, that may come up, and that was not made for what is outdated by now.
-fn is_useful(pod: &Pod, wanted: &Pod, check: Option<&Check>) -> bool {
-    let behind_tag = check.and_then(|check| check.digest.as_deref());
-    let is_outdated = pod_state::made_for(pod)
+/// A note about another digest than is behind the tag, at a pod whose node has pulled what is: it was made for a tag that moved while
+/// a pod pulled it, and would hide that content when it comes again.
+fn forget_note(poll: &Poll, serving: &Pod) -> Option<Step> {
+    let behind_tag = poll.check.as_ref()?.digest.as_deref()?;
+    let noted = pod_state::made_for(serving)?;
+    let is_wrong = noted != behind_tag && pod_state::pulled_digest(serving) == Some(behind_tag);
+    is_wrong.then(|| {
+        let annotations = json!({labels::IMAGE_DIGEST: null});
+        Step::Note(patch(serving, json!({"metadata": {"annotations": annotations}})))
+    })
+}
+
+/// A catalog may take minutes to come up; what takes longer is told.
+fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
+    if let Some(trouble) = pod_state::trouble(pod) {
+        return Some(Step::Trouble(trouble));
+    }
+    let since = pod_state::created(pod)?;
+    let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    match LONG_START.checked_sub(age).filter(|left| !left.is_zero()) {
+        Some(left) => Some(Step::Wait(left)),
+        None => {
+            let name = pod_state::name(pod);
+            Some(Step::Trouble(format!("pod {name} is not ready since {since:.0}")))
+        }
+    }
+}
+
+/// One that may come up, and was not made for what is outdated by now. A ready one is compared in any case.
+fn is_useful(observed: &Observed, pod: &Pod, poll: &Poll, serving: &Pod) -> bool {
+    let is_dead = pod_state::is_dead(pod);
+    if is_dead || pod_state::is_ready(pod) {
+        return !is_dead;
+    }
+    let behind_tag = poll.check.as_ref().and_then(|check| check.digest.as_deref());
+    let made_for = pod_state::made_for(pod);
+    let is_outdated = made_for
         .zip(behind_tag)
-        .is_some_and(|(made_for, behind_tag)| made_for != behind_tag && !pod_state::is_ready(pod));
-    pod_state::matches(pod, wanted) && !pod_state::is_dead(pod) && !is_outdated
+        .is_some_and(|(made_for, now)| made_for != now);
+    // The tag has come back to what is served.
+    let is_served = behind_tag.is_some_and(|digest| pod_state::has_digest(serving, digest));
+    // A server that is started again serves what was copied before: only another pod has what a poll finds later.
+    let is_stuck = pod_state::is_extracted(pod) && pod_state::trouble(pod).is_some();
+    let is_polled_since = poll
+        .news(&observed.source)
+        .is_some_and(|check| pod_state::created(pod).is_some_and(|created| created < check.at));
+    !is_outdated && !is_served && !(is_stuck && is_polled_since)
 }
 
 /// The ready pod has pulled the tag: what it has is what there is.
@@ -73,7 +125,14 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
     let is_other = images.is_some_and(|(new, old)| new != old);
     if is_other || !pod_state::is_ready(serving) {
         let labels = json!({labels::CATALOG_SOURCE: name(&observed.source), labels::CATALOG_UPDATE: null});
-        let promote = patch(ready, json!({"metadata": {"labels": labels}}));
+        let mut metadata = json!({"labels": labels});
+        // The tag may have moved on before the node pulled it: then the pod has something else than it was made for.
+        if pod_state::made_for(ready).is_some()
+            && pod_state::made_for(ready) != pod_state::pulled_digest(ready)
+        {
+            metadata["annotations"] = json!({labels::IMAGE_DIGEST: null});
+        }
+        let promote = patch(ready, json!({"metadata": metadata}));
         return vec![Step::Promote(promote), Step::Remove(Arc::clone(serving))];
     }
     // Nodes may call an image by another digest than the registry does; it is not looked for again.

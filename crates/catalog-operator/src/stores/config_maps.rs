@@ -34,8 +34,8 @@ pub enum ConfigMapState {
     Missing,
     /// The API server was asked a moment ago.
     Asked,
-    /// The API server has not told for some time.
-    Unread,
+    /// The API server has not told for some time; why, if it says so.
+    Unread(Option<String>),
     /// The namespace has more ConfigMaps that are catalogs than are watched.
     TooMany,
 }
@@ -131,7 +131,7 @@ impl ConfigMaps {
         if !user.is_ready() {
             return match since.elapsed() < PATIENCE {
                 true => ConfigMapState::Asked,
-                false => ConfigMapState::Unread,
+                false => ConfigMapState::Unread(user.interruption()),
             };
         }
         let found = user

@@ -73,8 +73,17 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                     }
                 };
                 match event {
-                    Some(Ok(event)) => self.take(event, &decode),
+                    Some(Ok(event)) => {
+                        // A list begins before anything was answered.
+                        if !matches!(event, watcher::Event::Init) {
+                            self.store.shared.set_interruption(None);
+                        }
+                        self.take(event, &decode);
+                    }
                     Some(Err(error)) => {
+                        self.store
+                            .shared
+                            .set_interruption(Some(interruption_text(&error)));
                         tracing::warn!(kind = %self.name, %error, "watch interrupted, trying again");
                         self.metrics.watch_restarted(&self.name);
                     }
@@ -130,6 +139,18 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         self.store
             .event(EventDraft::warning(regarding, reason::UNREADABLE, message));
     }
+}
+
+/// Why a watch was interrupted, for people, in words that stay the same from one try to the next.
+fn interruption_text(error: &watcher::Error) -> String {
+    let (code, reason) = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => (status.code, &status.reason),
+        watcher::Error::WatchError(status) => (status.code, &status.reason),
+        _ => return "the API server cannot be reached".to_owned(),
+    };
+    format!("the API server answers {code} {reason}")
 }
 
 /// `client`, telling `store` from which version each watch begins. kube's watcher lists and watches as one stream and

@@ -166,6 +166,12 @@ impl<P: Projection> WatchUser<P> {
         *self.store.shared.ready.borrow()
     }
 
+    /// Why the watch was interrupted last, for people; none while it goes on.
+    pub fn interruption(&self) -> Option<String> {
+        let interruption = self.store.shared.interruption.lock();
+        interruption.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Waits until the objects were listed for the first time. Where the kind is not served that is never.
     pub async fn ready(&self) {
         let mut ready = self.store.shared.ready.subscribe();

@@ -87,6 +87,20 @@ async fn cat_022_a_poll_that_is_due_is_made_once_and_wakes_its_catalog() {
     assert_eq!(bench.asked(), 2);
 }
 
+/// The clock was an hour ahead, and is put right.
+#[tokio::test(start_paused = true)]
+async fn a_poll_in_the_future_is_no_poll() {
+    let mut bench = bench();
+    let key = NamespacedName::new("ns", "cat");
+    let now = clock::now();
+    bench.polls.look(&key, &due("tag", now), now);
+    bench.woken.recv().await.unwrap();
+    let before = now - Duration::from_secs(3600);
+    bench.polls.look(&key, &due("tag", before), before);
+    bench.woken.recv().await.unwrap();
+    assert_eq!(bench.asked(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_registry_that_refuses_or_never_answers_is_not_waited_for_without_end() {
     for image in ["refused", "silent"] {

@@ -194,7 +194,11 @@ fn what_the_status_says_of_a_version_is_said_once() {
 async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
     for (state, cause) in [
         (ConfigMapState::Missing, "configmaps \"content\" not found"),
-        (ConfigMapState::Unread, "the API server has not told it yet"),
+        (ConfigMapState::Unread(None), "the API server has not told it yet"),
+        (
+            ConfigMapState::Unread(Some("the API server answers 403 Forbidden".to_owned())),
+            "the API server answers 403 Forbidden",
+        ),
         (
             ConfigMapState::TooMany,
             "the namespace has more than 32 ConfigMaps that are catalogs",
@@ -235,7 +239,7 @@ fn a_config_map_that_could_not_be_read_is_looked_at_again() {
     let requeue = |state: ConfigMapState| decide::decide(&with(state), now()).0.requeue;
     for state in [
         ConfigMapState::Asked,
-        ConfigMapState::Unread,
+        ConfigMapState::Unread(None),
         ConfigMapState::TooMany,
     ] {
         assert!(matches!(requeue(state), Requeue::After { delay, .. } if delay == Duration::from_secs(15)));

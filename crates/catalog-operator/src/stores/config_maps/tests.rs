@@ -106,7 +106,11 @@ async fn the_first_look_is_not_waited_for() {
     assert_eq!(rig.config_maps.of_source(&source, "map"), ConfigMapState::Asked);
     assert_eq!(before.elapsed(), Duration::ZERO);
     tokio::time::sleep(PATIENCE).await;
-    assert_eq!(rig.config_maps.of_source(&source, "map"), ConfigMapState::Unread);
+    let cause = "the API server answers 422 Invalid".to_owned();
+    assert_eq!(
+        rig.config_maps.of_source(&source, "map"),
+        ConfigMapState::Unread(Some(cause))
+    );
     assert!(told.lock().unwrap().is_empty());
     // It answers: who asked is woken, though there is no ConfigMap that could change.
     rig.cluster.clear_hooks();
