@@ -308,7 +308,7 @@ impl Draft {
                         delay,
                         reason: "pod with newer content is starting",
                     };
-                    self.requeue = self.requeue.clone().sooner(wait);
+                    self.requeue = self.requeue.sooner(wait);
                 }
             }
         }

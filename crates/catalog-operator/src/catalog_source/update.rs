@@ -116,7 +116,8 @@ fn is_useful(observed: &Observed, pod: &Pod, poll: &Poll, serving: &Pod) -> bool
     let is_polled_since = poll
         .news(&observed.source)
         .is_some_and(|check| pod_state::created(pod).is_some_and(|created| created < check.at));
-    !is_outdated && !is_served && !(is_stuck && is_polled_since)
+    let is_hopeless = is_stuck && is_polled_since;
+    !(is_outdated || is_served || is_hopeless)
 }
 
 /// The ready pod has pulled the tag: what it has is what there is.
