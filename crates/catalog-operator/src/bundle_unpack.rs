@@ -6,7 +6,8 @@
 //! # Expected flow
 //! Resolution asks [`Unpacker::request`] for each bundle of a solution and gets an answer at once: ready, on its way, or failed.
 //! When that answer changes, whoever asked is woken. The InstallPlan reconciler asks again, by digest, when it carries out the
-//! plan; by then the content is in memory or in the cache on disk, or is fetched again.
+//! plan; by then the content is in memory or in the cache on disk, or is fetched again. A bundle without an image comes from its
+//! catalog in the same way, once, as a plan carries its manifests along.
 //!
 //! # Guarantees
 //! - A tag is resolved once per unpack; everything after uses the digest ([`UnpackedBundle::image`]).
@@ -34,4 +35,6 @@ pub(crate) use content::UnpackedBundle;
 pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
 pub(crate) use packed::PackedBundle;
-pub(crate) use unpacker::{UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter};
+pub(crate) use unpacker::{
+    BundleSource, InlineBundle, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter,
+};

@@ -1,5 +1,5 @@
-//! What tests outside of this crate (`tests/fuzz.rs`, `olm-testing`'s `both_operators`) drive the controllers with; nothing else
-//! may use it. The modules are named as those they stand for.
+//! What tests outside of this crate (`tests/fuzz.rs`, `olm-testing`'s `both_operators`) and the bench of contents
+//! (`examples/catalog_memory.rs`) drive the controllers with; nothing else may use it. The modules are named as those they stand for.
 
 #![allow(missing_docs, reason = "documented where they are defined")]
 
@@ -7,9 +7,10 @@ pub use crate::bundle_unpack::UnpackError;
 pub use crate::bundle_unpack::content::{BundleFile, UnpackedBundle, read_files};
 pub use crate::bundle_unpack::unpacker::BundleSource;
 pub use crate::catalog_source::connection::dial::{Dial, Dialled};
-pub use crate::catalog_source::connection::{ConnectionState, Endpoint};
+pub use crate::catalog_source::connection::{ConnectionState, Connections, Endpoint};
+pub use crate::grpc_catalog_reader::GrpcCatalogReader;
 pub use crate::manifest::{BundleImageReference, Manifest};
-pub use crate::snapshots::{CatalogReader, Listed};
+pub use crate::snapshots::{CatalogReader, ContentState, Listed, Snapshots};
 
 pub mod annotation {
     pub use crate::annotation::*;

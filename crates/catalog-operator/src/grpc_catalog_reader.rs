@@ -5,10 +5,11 @@ use olm_registry::client::{Client, Timeouts};
 use olm_registry::snapshot;
 use tonic::transport::Channel;
 
-use crate::snapshots::{CatalogReader, Listed};
+use crate::snapshots::{BundleName, CatalogReader, Listed};
 
 /// Reads a catalog with one call for all bundles and one for each package.
-pub(crate) struct GrpcCatalogReader;
+#[derive(Debug, Clone, Copy)]
+pub struct GrpcCatalogReader;
 
 #[async_trait]
 impl CatalogReader for GrpcCatalogReader {
@@ -22,8 +23,14 @@ impl CatalogReader for GrpcCatalogReader {
         }
         Ok(Listed {
             snapshot: fetched.snapshot,
-            bytes: fetched.bytes,
         })
+    }
+
+    async fn manifests(&self, channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+        let client = Client::new(channel, Timeouts::default());
+        let found = client.get_bundle(&bundle.package, &bundle.channel, &bundle.name);
+        let found = found.await.map_err(|status| snapshot::message(&status))?;
+        Ok(found.object)
     }
 }
 

@@ -9,6 +9,7 @@
 mod annotation;
 pub mod args;
 mod bundle_unpack;
+mod catalog_manifests;
 mod catalog_source;
 mod component;
 mod debounce;

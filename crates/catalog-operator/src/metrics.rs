@@ -154,23 +154,48 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
                 .collect()
         },
     );
-    let ages = snapshots.clone();
-    metrics.gauges(
+    let of = snapshots.clone();
+    of_contents(
+        metrics,
         "olm_catalogsource_content_age_seconds",
         "Seconds since the content of a catalog that is in use was read",
-        ["namespace", "name"],
         move || {
-            let series = ages.ages().into_iter();
-            series
-                .map(|(source, age)| {
-                    (
-                        labels_of(source),
-                        i64::try_from(age.as_secs()).unwrap_or(i64::MAX),
-                    )
-                })
-                .collect()
+            let ages = of.ages().into_iter();
+            ages.map(|(source, age)| (source, age.as_secs())).collect()
         },
     );
+    let of = snapshots.clone();
+    of_contents(
+        metrics,
+        "olm_catalogsource_content_bytes",
+        "Bytes of memory that the content of a catalog takes that is in use",
+        move || {
+            let bytes = of.bytes().into_iter();
+            bytes.map(|(source, bytes)| (source, bytes as u64)).collect()
+        },
+    );
+    let of = snapshots.clone();
+    of_contents(
+        metrics,
+        "olm_catalogsource_content_refused",
+        "1 for a catalog in use whose content there is no room for",
+        move || of.refused().into_iter().map(|source| (source, 1)).collect(),
+    );
+}
+
+/// A gauge with a series for each catalog that `read` tells of.
+fn of_contents(
+    metrics: &Metrics,
+    name: &str,
+    help: &str,
+    read: impl Fn() -> Vec<(NamespacedName, u64)> + Send + Sync + 'static,
+) {
+    metrics.gauges(name, help, ["namespace", "name"], move || {
+        let series = read().into_iter();
+        series
+            .map(|(source, value)| (labels_of(source), i64::try_from(value).unwrap_or(i64::MAX)))
+            .collect()
+    });
 }
 
 fn count<K: Object + Send + Sync + 'static>(metrics: &Metrics, name: &str, help: &str, store: &Store<K>) {

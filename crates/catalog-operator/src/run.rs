@@ -15,8 +15,8 @@ use olm_runtime::{NamespacedName, client, process};
 use tokio::task::JoinSet;
 
 use crate::args::Args;
-use crate::bundle_unpack::unpacker::BundleSource;
-use crate::bundle_unpack::{ImageBundleSource, Unpacker, UnpackerConfig};
+use crate::bundle_unpack::{BundleSource, ImageBundleSource, Unpacker, UnpackerConfig};
+use crate::catalog_manifests::BundleSources;
 use crate::catalog_source::CatalogSourceReconciler;
 use crate::catalog_source::connection::{Connections, Dial, Tcp};
 use crate::catalog_source::image_polls::{ImagePolls, ImageTags};
@@ -199,6 +199,10 @@ fn build_services(
         deadline: args.bundle_unpack_timeout,
     };
     let woken = queues.clone();
+    let bundles = Arc::new(BundleSources {
+        images: bundles,
+        catalogs: snapshots.clone(),
+    });
     let unpacker = Unpacker::new(bundles, config, figures.clone(), move |waiter| {
         wiring::wake(&woken, waiter);
     });

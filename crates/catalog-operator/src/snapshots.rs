@@ -10,24 +10,32 @@
 //!   one namespace's catalogs never take all reads ([`FairPermits`]).
 //! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
 //!   namespace uses it. A catalog no namespace uses is forgotten.
-//! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together. One that does not fit beside the
-//!   others is not kept, and says so; what was kept before stands.
+//! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together, and all of them no more than
+//!   [`TOTAL_BYTES`] ([`room`]). One that does not fit beside the others is not kept, and says so; what was kept before stands,
+//!   unless its namespace has more than its part and another one needs the room.
+//! - A round sees one whole read of each catalog: a content never changes, and the next one has another identity.
+//! - Manifests that a catalog carries are not kept: they are fetched when they are needed, and must be those that were read.
 //! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
 //!   [`READ_AGAIN`].
 
+mod read;
+mod room;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use olm_fbc::entry::CatalogSnapshot;
+use olm_fbc::entry::{CatalogSnapshot, ManifestDigest};
+use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
-use olm_runtime::isolation::isolated;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
+use self::read::Read;
+use self::room::{Bounds, Kept};
 use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
@@ -39,6 +47,12 @@ pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Bytes, about, of what is kept of all catalogs in one namespace.
 pub(crate) const NAMESPACE_BYTES: usize = 512 << 20;
+/// The same of all namespaces together.
+pub(crate) const TOTAL_BYTES: usize = 1 << 30;
+/// Time in which a server must have sent the manifests of one bundle.
+pub(crate) const MANIFESTS_DEADLINE: Duration = Duration::from_secs(60);
+/// Age from which on a content is read again whose manifests have turned out to be others.
+pub(crate) const READ_AGAIN_WHEN_CHANGED: Duration = Duration::from_secs(60);
 /// Time after which a catalog is read again that did not fit: others may have become smaller.
 pub(crate) const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(5 * 60);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -49,6 +63,22 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 pub trait CatalogReader: Send + Sync + 'static {
     /// Everything resolution needs of the catalog behind `channel`, or why it could not be had.
     async fn read(&self, channel: Channel) -> Result<Listed, String>;
+
+    /// Manifests of a bundle that the catalog carries itself.
+    async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+        Err(format!("no manifests of {}", bundle.name))
+    }
+}
+
+/// A bundle in a channel of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleName {
+    /// Its package.
+    pub package: String,
+    /// The channel.
+    pub channel: String,
+    /// Name of its ClusterServiceVersion.
+    pub name: String,
 }
 
 /// What a reader has read.
@@ -56,8 +86,6 @@ pub trait CatalogReader: Send + Sync + 'static {
 pub struct Listed {
     /// Packages and bundles.
     pub snapshot: CatalogSnapshot,
-    /// Bytes they take in memory, about; the bound of a namespace's catalogs counts them.
-    pub bytes: usize,
 }
 
 /// Identity of a content: two equal ones are the same content of the same catalog.
@@ -98,8 +126,7 @@ struct Shared {
     reader: Arc<dyn CatalogReader>,
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     permits: FairPermits,
-    /// Bytes of the contents of one namespace's catalogs.
-    namespace_bytes: usize,
+    bounds: Bounds,
     ids: AtomicU64,
     wake: Wake,
     /// How often each catalog was read.
@@ -144,6 +171,8 @@ struct Failure {
     text: String,
     attempts: u32,
     retry_at: Instant,
+    /// Whether there was no room for it.
+    refused: bool,
 }
 
 impl Snapshots {
@@ -159,7 +188,10 @@ impl Snapshots {
                 reader,
                 entries: Mutex::default(),
                 permits: FairPermits::new(PARALLEL_READS),
-                namespace_bytes: NAMESPACE_BYTES,
+                bounds: Bounds {
+                    namespace: NAMESPACE_BYTES,
+                    total: TOTAL_BYTES,
+                },
                 ids: AtomicU64::new(1),
                 wake: Arc::new(wake),
                 counts: Mutex::default(),
@@ -215,6 +247,37 @@ impl Snapshots {
         entry.failure.as_ref().map(|failure| failure.text.clone())
     }
 
+    /// Manifests of a bundle that its catalog carries itself: those with the hash that was read.
+    ///
+    /// # Errors
+    /// There is no connection, the server does not answer, or it has others by now; then the catalog is read again.
+    pub async fn manifests(
+        &self,
+        key: &NamespacedName,
+        bundle: &BundleName,
+        digest: &ManifestDigest,
+    ) -> Result<Vec<String>, String> {
+        let name = &bundle.name;
+        let Some(link) = self.shared.connections.link(key) else {
+            return Err(format!("catalog {key}, which carries {name}, is not connected"));
+        };
+        let asked = self.shared.reader.manifests(link.channel.clone(), bundle);
+        let objects = match timeout(MANIFESTS_DEADLINE, asked).await {
+            Ok(objects) => objects.map_err(|error| format!("catalog {key} does not give {name}: {error}"))?,
+            Err(_) => {
+                let limit = MANIFESTS_DEADLINE.as_secs();
+                return Err(format!("catalog {key} does not give {name} within {limit} s"));
+            }
+        };
+        if manifest_digest(&objects) == *digest {
+            return Ok(objects);
+        }
+        self.shared.read_changed(key, &link);
+        Err(format!(
+            "catalog {key} has other manifests of {name} now than when it was read; it is read again"
+        ))
+    }
+
     /// Says which catalogs a namespace still uses; those that nobody uses are forgotten.
     pub fn retain(&self, namespace: &str, used: &BTreeSet<NamespacedName>) {
         self.shared.lock().retain(|key, entry| {
@@ -244,6 +307,34 @@ impl Snapshots {
             .iter()
             .map(|(source, count)| (source.clone(), *count))
             .collect()
+    }
+
+    /// What the contents in use take in memory, in bytes.
+    pub(crate) fn bytes(&self) -> Vec<(NamespacedName, usize)> {
+        let entries = self.shared.lock();
+        let held = entries.iter().filter(|(_, entry)| entry.content.is_some());
+        held.map(|(source, entry)| (source.clone(), entry.bytes))
+            .collect()
+    }
+
+    /// What all of them take, in bytes.
+    pub fn held(&self) -> usize {
+        self.bytes()
+            .iter()
+            .fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// The connection whose content is known, for those who wait for a read.
+    pub fn read_generation(&self, key: &NamespacedName) -> Option<u64> {
+        self.shared.lock().get(key).and_then(|entry| entry.read)
+    }
+
+    /// Catalogs in use whose last content was not kept, as there was no room for it.
+    pub(crate) fn refused(&self) -> Vec<NamespacedName> {
+        let entries = self.shared.lock();
+        let is_refused = |entry: &Entry| entry.failure.as_ref().is_some_and(|failure| failure.refused);
+        let refused = entries.iter().filter(|(_, entry)| is_refused(entry));
+        refused.map(|(source, _)| source.clone()).collect()
     }
 
     /// For how long the contents in use have been known.
@@ -298,6 +389,19 @@ impl Shared {
         tokio::spawn(read.run(link.channel.clone()));
     }
 
+    /// Reads a catalog again that has turned out to be another one by now, unless that was just done.
+    fn read_changed(self: &Arc<Self>, key: &NamespacedName, link: &LiveConnection) {
+        let mut entries = self.lock();
+        let Some(entry) = entries.get_mut(key) else { return };
+        let is_old = entry
+            .read_at
+            .is_some_and(|at| at.elapsed() >= READ_AGAIN_WHEN_CHANGED);
+        if entry.read == Some(link.generation) && is_old {
+            entry.read = None;
+            self.refresh(key, entry, link);
+        }
+    }
+
     /// Reads a catalog again whose server may have changed it, unless that was done since `read_at` or it is not used any
     /// more.
     fn read_again(self: &Arc<Self>, key: &NamespacedName, generation: u64, read_at: Instant) {
@@ -313,193 +417,16 @@ impl Shared {
     }
 }
 
-/// What was read, and what it takes in memory.
-struct Weighed {
-    snapshot: Arc<Snapshot>,
-    bytes: usize,
-}
-
-/// One read of one catalog.
-struct Read {
-    shared: Arc<Shared>,
-    key: NamespacedName,
-    generation: u64,
-    may_change: bool,
-}
-
-impl Read {
-    async fn run(self, channel: Channel) {
-        let started = Instant::now();
-        let read = match self.read(channel).await {
-            Ok(content) => {
-                let (entries, bytes) = (content.snapshot.entries().len(), content.bytes);
-                tracing::info!(catalog = %self.key, entries, bytes, elapsed_ms = millis(started), "catalog read");
-                self.keep(content)
-            }
-            Err(text) => Err((text, FIRST_RETRY)),
-        };
-        match read {
-            Ok(()) => {}
-            Err((text, least)) => {
-                tracing::warn!(catalog = %self.key, error = %text, "catalog not read");
-                if let Some(pause) = self.note_failure(text, least) {
-                    sleep(pause).await;
-                    let users = self.shared.lock().get(&self.key).map(|entry| entry.users.clone());
-                    self.shared.tell(&users.unwrap_or_default());
-                }
-            }
-        }
-    }
-
-    async fn read(&self, channel: Channel) -> Result<Weighed, String> {
-        // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
-        let _permit = self.shared.permits.acquire(&self.key.namespace).await;
-        // A fault of ours in reading one catalog must not leave it as being read for ever.
-        let reading = isolated(self.shared.reader.read(channel));
-        let listed = match timeout(READ_DEADLINE, reading).await {
-            Ok(Ok(listed)) => listed?,
-            Ok(Err(panicked)) => {
-                tracing::error!(catalog = %self.key, %panicked, "a fault in reading a catalog");
-                return Err("failed to list bundles: a fault of the catalog operator".to_owned());
-            }
-            Err(_) => {
-                let limit = READ_DEADLINE.as_secs();
-                return Err(format!("failed to list bundles: no end within {limit} s"));
-            }
-        };
-        let index = move || Weighed {
-            bytes: listed.bytes,
-            snapshot: Arc::new(Snapshot::new(listed.snapshot.entries.iter().cloned())),
-        };
-        tokio::task::spawn_blocking(index)
-            .await
-            .map_err(|error| format!("failed to index bundles: {error}"))
-    }
-
-    /// Takes in what was read, unless it is outdated.
-    ///
-    /// # Errors
-    /// There is no room for it: why, and when to look again.
-    fn keep(&self, content: Weighed) -> Result<(), (String, Duration)> {
-        let mut entries = self.shared.lock();
-        let of_others = self.bytes_of_others(&entries);
-        let Some(entry) = self.own_entry(&mut entries) else {
-            return Ok(());
-        };
-        let limit = self.shared.namespace_bytes;
-        if of_others.saturating_add(content.bytes) > limit {
-            let text = format!(
-                "failed to list bundles: this catalog takes {} MiB of memory, those of its namespace that are in use take {} MiB \
-                 already, and may take {} MiB together",
-                content.bytes >> 20,
-                of_others >> 20,
-                limit >> 20
-            );
-            return Err((text, READ_AGAIN_WHEN_FULL));
-        }
-        let Weighed {
-            snapshot: content,
-            bytes,
-        } = content;
-        let now = Instant::now();
-        entry.again = self.may_change.then(|| self.timer(now));
-        entry.loading = None;
-        let failed = entry.failure.take().is_some();
-        entry.read = Some(self.generation);
-        entry.read_at = Some(now);
-        let known = entry.content.as_ref().filter(|_| entry.id.is_some());
-        let same = known.is_some_and(|known| is_same(known, &content));
-        if !same {
-            entry.id = Some(self.shared.ids.fetch_add(1, Ordering::Relaxed));
-            entry.content = Some(content);
-            entry.bytes = bytes;
-        }
-        let users = entry.users.clone();
-        drop(entries);
-        // What is as it was is no news, unless somebody was told otherwise meanwhile.
-        if !same || failed {
-            self.shared.tell(&users);
-        }
-        Ok(())
-    }
-
-    /// What the other catalogs of the namespace take.
-    fn bytes_of_others(&self, entries: &BTreeMap<NamespacedName, Entry>) -> usize {
-        let others = entries
-            .iter()
-            .filter(|(key, _)| key.namespace == self.key.namespace && **key != self.key);
-        others
-            .filter(|(_, entry)| entry.content.is_some())
-            .fold(0, |sum, (_, entry)| sum.saturating_add(entry.bytes))
-    }
-
-    fn timer(&self, read_at: Instant) -> Timer {
-        let (shared, key, generation) = (Arc::downgrade(&self.shared), self.key.clone(), self.generation);
-        let task = tokio::spawn(async move {
-            sleep(READ_AGAIN).await;
-            if let Some(shared) = shared.upgrade() {
-                shared.read_again(&key, generation, read_at);
-            }
-        });
-        Timer(task.abort_handle())
-    }
-
-    /// Tells of the failure, and returns the time to the next try, which is not below `least`.
-    fn note_failure(&self, text: String, least: Duration) -> Option<Duration> {
-        let mut entries = self.shared.lock();
-        let entry = self.own_entry(&mut entries)?;
-        entry.loading = None;
-        let attempts = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        let pause = FIRST_RETRY
-            .saturating_mul(1 << attempts.min(10))
-            .min(LONGEST_RETRY)
-            .max(least);
-        let retry_at = Instant::now() + pause;
-        entry.failure = Some(Failure {
-            generation: self.generation,
-            text,
-            attempts: attempts.saturating_add(1),
-            retry_at,
-        });
-        let users = entry.users.clone();
-        drop(entries);
-        self.shared.tell(&users);
-        Some(pause)
-    }
-
-    /// The entry, if it still waits for this very read.
-    fn own_entry<'a>(&self, entries: &'a mut BTreeMap<NamespacedName, Entry>) -> Option<&'a mut Entry> {
-        let entry = entries.get_mut(&self.key)?;
-        entry
-            .loading
-            .is_some_and(|loading| loading.generation == self.generation)
-            .then_some(entry)
-    }
-}
-
-fn is_same(one: &Snapshot, other: &Snapshot) -> bool {
-    one.entries().len() == other.entries().len()
-        && one
-            .entries()
-            .iter()
-            .zip(other.entries())
-            .all(|(one, other)| ***one == ***other)
-}
-
-fn millis(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests;
 
 #[cfg(test)]
 impl Snapshots {
-    /// With other bounds for what the catalogs of a namespace take.
+    /// With other bounds for what the catalogs of a namespace, and all of them, take.
     #[must_use]
-    pub fn with_namespace_bytes(mut self, bytes: usize) -> Self {
+    pub fn with_bounds(mut self, namespace: usize, total: usize) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.namespace_bytes = bytes;
+            shared.bounds = Bounds { namespace, total };
         }
         self
     }
@@ -509,10 +436,5 @@ impl Snapshots {
         if let Some(entry) = self.shared.lock().get_mut(key) {
             entry.content = None;
         }
-    }
-
-    /// The connection whose content is known, for tests that wait for a read.
-    pub fn read_generation(&self, key: &NamespacedName) -> Option<u64> {
-        self.shared.lock().get(key).and_then(|entry| entry.read)
     }
 }

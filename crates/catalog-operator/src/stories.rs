@@ -2,6 +2,7 @@
 
 mod config_maps;
 mod image_templates;
+mod manifests;
 mod polls;
 mod reach;
 

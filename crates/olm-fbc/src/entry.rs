@@ -1,7 +1,7 @@
 //! What resolution reads of a catalog: compact, immutable, shared.
 //!
-//! One [`BundleEntry`] stands for a bundle in one channel. Texts are shared between entries, so a bundle in five channels
-//! costs its properties once. Rules: `docs/reference/catalog-files.md`.
+//! One [`BundleEntry`] stands for a bundle in one channel. What it says is shared between entries, so a bundle in five channels
+//! costs its properties, APIs and texts once. Rules: `docs/reference/catalog-files.md`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ pub struct BundleEntry {
     pub required_apis: Arc<[Gvk]>,
     /// Image with the bundle's content; `None` when the catalog carries the content itself.
     pub bundle_path: Option<Arc<str>>,
-    /// The content of a bundle without an image.
-    pub inline: Option<Arc<InlineBundle>>,
+    /// What the manifests of a bundle without an image are known by. They are fetched from the catalog when they are needed.
+    pub inline: Option<Arc<ManifestDigest>>,
     /// Deprecation messages that concern this entry.
     pub deprecation: Option<Arc<Deprecation>>,
 }
@@ -74,17 +74,11 @@ impl EntryProperty {
     }
 }
 
-/// Manifests that a catalog carries itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InlineBundle {
-    /// The CSV as JSON text.
-    pub csv_json: String,
-    /// All objects, the CSV included, as JSON or YAML text.
-    pub objects: Vec<String>,
-}
+/// Hash of the manifests that a catalog carries itself.
+pub type ManifestDigest = [u8; 32];
 
 /// Deprecation messages by what they were written for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Deprecation {
     /// Of the package.
     pub package: Option<Arc<str>>,

@@ -39,7 +39,7 @@ pub struct ReadLimits {
     pub packages: usize,
     /// Bytes of all messages together.
     pub bytes: u64,
-    /// Bytes of what is kept in memory, about: texts once, what becomes of properties, and manifests that bundles bring along.
+    /// Bytes of what is kept in memory, about: texts and lists once, and what becomes of properties.
     pub kept: usize,
     /// Time from the first request to the last byte.
     pub time: Duration,

@@ -1,18 +1,20 @@
 //! A served catalog as the compact structure that resolution reads.
 //!
-//! Bundles are taken off the stream one by one; equal texts are stored once. A bundle that cannot be used is left out and
+//! Bundles are taken off the stream one by one; what bundles have in common is stored once, and manifests are only hashed. A bundle that cannot be used is left out and
 //! named, as one broken bundle must not hide a catalog. Rules: `docs/reference/registry.md`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use go_compat::semver::{Range, Version};
-use olm_fbc::entry::{BundleEntry, CatalogSnapshot, Deprecation, EntryProperty, InlineBundle, PackageEntry};
-use olm_fbc::property::{self, Gvk, PropertyError, Typed, kinds};
+use go_compat::semver::Version;
+use olm_fbc::entry::{
+    BundleEntry, CatalogSnapshot, Deprecation, EntryProperty, ManifestDigest, PackageEntry,
+};
+use olm_fbc::property::{self, PropertyError, Typed, kinds};
 use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::Status;
@@ -23,7 +25,10 @@ use crate::index::Index;
 use crate::limits::{DEPENDENCY_BYTES, ERROR_CHARACTERS, PARALLEL_PACKAGES, ReadLimits};
 use crate::proto;
 
+mod pool;
 mod weight;
+
+use self::pool::Pool;
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +61,7 @@ pub enum SnapshotError {
 }
 
 /// What a server says, at most as long as is worth repeating.
-fn message(status: &Status) -> String {
+pub fn message(status: &Status) -> String {
     status.message().chars().take(ERROR_CHARACTERS).collect()
 }
 
@@ -152,7 +157,7 @@ impl Counted<'_> {
 
     fn check_kept(&self, builder: &Builder) -> Result<(), SnapshotError> {
         let of = "bytes that must be kept in memory";
-        within("kept", builder.kept as u64, self.limits.kept as u64, of)
+        within("kept", builder.kept() as u64, self.limits.kept as u64, of)
     }
 
     fn check_packages(&self, packages: usize) -> Result<(), SnapshotError> {
@@ -251,23 +256,29 @@ pub fn csv(bundle: &proto::Bundle) -> Option<Value> {
     serde_json::from_str(&bundle.csv_json).ok()
 }
 
+/// What the manifests of a bundle without an image are known by: [`BundleEntry::inline`].
+pub fn manifest_digest(objects: &[String]) -> ManifestDigest {
+    let mut hasher = blake3::Hasher::new();
+    for object in objects {
+        // With its length, so that no other division of the same text is the same.
+        hasher.update(&(object.len() as u64).to_le_bytes());
+        hasher.update(object.as_bytes());
+    }
+    hasher.finalize().into()
+}
+
 /// Collects bundles and packages into a snapshot.
 #[derive(Default)]
 pub struct Builder {
-    texts: HashSet<Arc<str>>,
-    property_lists: HashSet<Arc<[EntryProperty]>>,
+    pool: Pool,
     entries: Vec<BundleEntry>,
     packages: BTreeMap<Arc<str>, PackageEntry>,
     /// Deprecation messages of packages and channels, which bundles do not carry.
     package_deprecations: BTreeMap<Arc<str>, PackageDeprecations>,
     skipped: Vec<String>,
-    /// Bytes of what is kept, about.
-    kept: usize,
 }
 
-/// What one more value in a list or map takes in memory beside its texts, about, in bytes.
-const VALUE: usize = 64;
-/// What a bundle takes beside its texts and lists.
+/// What a bundle takes beside its texts and lists, in bytes, about.
 const ENTRY: usize = 512;
 
 #[derive(Default)]
@@ -292,25 +303,18 @@ impl Builder {
     }
 
     fn skip(&mut self, text: String) {
-        self.keep(text.len());
+        self.pool.keep(text.len());
         self.skipped.push(text);
     }
 
-    /// Counts a value with so many bytes of text.
-    fn keep(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_add(VALUE).saturating_add(bytes);
-    }
-
-    /// Counts values with so many bytes of text together.
-    fn keep_all(&mut self, values: usize, bytes: usize) {
-        self.kept = self
-            .kept
-            .saturating_add(values.saturating_mul(VALUE))
-            .saturating_add(bytes);
+    /// Bytes of what is kept, about.
+    fn kept(&self) -> usize {
+        self.pool.kept()
     }
 
     fn keep_deprecation(&mut self, deprecation: Option<&proto::Deprecation>) {
-        self.keep(deprecation.map_or(0, |deprecation| deprecation.message.len()));
+        self.pool
+            .keep(deprecation.map_or(0, |deprecation| deprecation.message.len()));
     }
 
     /// Names of the packages that bundles were added of.
@@ -321,7 +325,7 @@ impl Builder {
 
     /// Adds a package; bundles of packages that are never added are left out.
     pub fn add_package(&mut self, package: proto::Package) {
-        let name = self.intern(&package.name);
+        let name = self.pool.text(&package.name);
         self.keep_deprecation(package.deprecation.as_ref());
         let mut deprecations = PackageDeprecations {
             package: package.deprecation.map(|deprecation| deprecation.message.into()),
@@ -329,18 +333,18 @@ impl Builder {
         };
         let mut entry = PackageEntry {
             name: Arc::clone(&name),
-            default_channel: self.intern(&package.default_channel_name),
+            default_channel: self.pool.text(&package.default_channel_name),
             channels: BTreeMap::new(),
         };
         for channel in package.channels {
-            let channel_name = self.intern(&channel.name);
+            let channel_name = self.pool.text(&channel.name);
             self.keep_deprecation(channel.deprecation.as_ref());
             if let Some(deprecation) = channel.deprecation {
                 deprecations
                     .channels
                     .insert(Arc::clone(&channel_name), deprecation.message.into());
             }
-            let head = self.intern(&channel.csv_name);
+            let head = self.pool.text(&channel.csv_name);
             entry.channels.insert(channel_name, head);
         }
         self.package_deprecations.insert(Arc::clone(&name), deprecations);
@@ -358,7 +362,7 @@ impl Builder {
                 let channel = known.channels.get(&entry.channel);
                 if known.package.is_some() || channel.is_some() {
                     let own = entry.deprecation.take();
-                    entry.deprecation = Some(Arc::new(Deprecation {
+                    entry.deprecation = Some(self.pool.deprecation(Deprecation {
                         package: known.package.clone(),
                         channel: channel.cloned(),
                         bundle: own.and_then(|own| own.bundle.clone()),
@@ -370,62 +374,35 @@ impl Builder {
         Fetched {
             snapshot: CatalogSnapshot::new(self.packages, self.entries),
             skipped: self.skipped,
-            bytes: self.kept,
+            bytes: self.pool.kept(),
         }
-    }
-
-    fn intern(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
-            return Arc::clone(known);
-        }
-        self.keep(text.len());
-        let new: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&new));
-        new
     }
 
     fn entry(&mut self, bundle: proto::Bundle, properties: Arc<[EntryProperty]>) -> BundleEntry {
-        self.keep(ENTRY);
-        self.keep_all(properties.len(), 0);
-        self.keep_deprecation(bundle.deprecation.as_ref());
-        self.keep(bundle.bundle_path.len().saturating_add(bundle.skip_range.len()));
-        for api in bundle.provided_apis.iter().chain(&bundle.required_apis) {
-            self.keep(
-                api.group
-                    .len()
-                    .saturating_add(api.version.len())
-                    .saturating_add(api.kind.len()),
-            );
-        }
-        bundle.skips.iter().for_each(|_| self.keep(0));
-        if bundle.bundle_path.is_empty() {
-            self.keep(bundle.csv_json.len());
-            bundle.object.iter().for_each(|object| self.keep(object.len()));
-        }
-        let inline = bundle.bundle_path.is_empty().then(|| {
-            Arc::new(InlineBundle {
-                csv_json: bundle.csv_json,
-                objects: bundle.object,
-            })
-        });
+        let pool = &mut self.pool;
+        pool.keep(ENTRY);
+        // Indexes name each bundle for each of its properties.
+        pool.keep_all(properties.len(), 0);
+        let has_image = !bundle.bundle_path.is_empty();
         BundleEntry {
-            name: self.intern(&bundle.csv_name),
-            package: self.intern(&bundle.package_name),
-            channel: self.intern(&bundle.channel_name),
+            name: pool.text(&bundle.csv_name),
+            package: pool.text(&bundle.package_name),
+            channel: pool.text(&bundle.channel_name),
             default_channel: false,
             version: Version::parse_tolerant(&bundle.version).ok(),
-            replaces: (!bundle.replaces.is_empty()).then(|| self.intern(&bundle.replaces)),
-            skips: bundle.skips.iter().map(|skip| self.intern(skip)).collect(),
+            replaces: (!bundle.replaces.is_empty()).then(|| pool.text(&bundle.replaces)),
+            skips: pool.texts(&bundle.skips),
             // A broken range counts as none.
-            skip_range: Range::parse(&bundle.skip_range).ok().map(Arc::new),
+            skip_range: pool.range(&bundle.skip_range),
             properties,
-            provided_apis: sorted_apis(&bundle.provided_apis),
-            required_apis: sorted_apis(&bundle.required_apis),
-            bundle_path: (!bundle.bundle_path.is_empty()).then(|| bundle.bundle_path.as_str().into()),
-            inline,
+            provided_apis: pool.apis(&bundle.provided_apis),
+            required_apis: pool.apis(&bundle.required_apis),
+            bundle_path: has_image.then(|| pool.text(&bundle.bundle_path)),
+            inline: (!has_image).then(|| pool.digest(manifest_digest(&bundle.object))),
             deprecation: bundle.deprecation.map(|deprecation| {
-                Arc::new(Deprecation {
-                    bundle: Some(deprecation.message.into()),
+                let message = pool.text(&deprecation.message);
+                pool.deprecation(Deprecation {
+                    bundle: Some(message),
                     ..Deprecation::default()
                 })
             }),
@@ -456,31 +433,12 @@ impl Builder {
         let list: Arc<[EntryProperty]> = list
             .into_iter()
             .map(|(kind, value)| EntryProperty {
-                kind: self.intern(&kind),
-                value: self.intern(&value),
+                kind: self.pool.text(&kind),
+                value: self.pool.text(&value),
             })
             .collect();
-        if let Some(known) = self.property_lists.get(&list) {
-            return Ok(Arc::clone(known));
-        }
-        self.keep_all(list.len(), list.iter().map(weight::parsed).sum());
-        self.property_lists.insert(Arc::clone(&list));
-        Ok(list)
+        Ok(self.pool.properties(list))
     }
-}
-
-fn sorted_apis(apis: &[proto::GroupVersionKind]) -> Arc<[Gvk]> {
-    let mut list: Vec<Gvk> = apis
-        .iter()
-        .map(|api| Gvk {
-            group: api.group.clone(),
-            kind: api.kind.clone(),
-            version: api.version.clone(),
-        })
-        .collect();
-    list.sort();
-    list.dedup();
-    list.into()
 }
 
 /// Properties made of API lists, sorted by value. Key order is that of the type.

@@ -1,6 +1,7 @@
 //! Immutable catalog snapshots, indexed and in order of preference.
 
 mod answers;
+mod held;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -162,6 +163,15 @@ impl Snapshot {
                 self.by_label.entry(label.clone()).or_default().push(index);
             }
         }
+        // It stays for days: what the lists have grown beyond their ends would, too.
+        self.entries.shrink_to_fit();
+        self.in_chain.shrink_to_fit();
+        let lists = self
+            .by_package
+            .values_mut()
+            .chain(self.by_api.values_mut())
+            .chain(self.by_label.values_mut());
+        lists.for_each(Vec::shrink_to_fit);
     }
 
     /// All entries, most preferred first.

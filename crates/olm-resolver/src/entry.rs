@@ -1,5 +1,6 @@
 //! One bundle as resolution sees it: its properties parsed once, then only read.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,14 +30,14 @@ pub struct Entry {
     facts: Arc<Facts>,
 }
 
-/// What a list of properties says.
+/// What a list of properties says. Versions of a package mostly differ in nothing but their version, so the rest is shared.
 #[derive(Debug)]
-struct Facts {
-    packages: Vec<PackageFact>,
-    apis: BTreeSet<Gvk>,
-    labels: BTreeSet<String>,
+pub(crate) struct Facts {
+    pub(crate) packages: Box<[PackageFact]>,
+    pub(crate) apis: Arc<BTreeSet<Gvk>>,
+    pub(crate) labels: Arc<BTreeSet<String>>,
     deprecated: bool,
-    requirements: Result<Vec<Arc<Predicate>>, MalformedProperty>,
+    pub(crate) requirements: Result<Arc<[Arc<Predicate>]>, MalformedProperty>,
 }
 
 /// Properties, kept so that their address stays theirs, and what was read from them.
@@ -47,6 +48,27 @@ type Read = (Arc<[EntryProperty]>, Arc<Facts>);
 pub(crate) struct Reader {
     /// By place in memory. The lists are held, so that no other can come to lie in their place.
     known: HashMap<*const [EntryProperty], Read>,
+    shared: Shared,
+}
+
+/// Values that lists of properties have in common, each once.
+#[derive(Default)]
+struct Shared {
+    names: BTreeSet<Arc<str>>,
+    apis: BTreeSet<Arc<BTreeSet<Gvk>>>,
+    labels: BTreeSet<Arc<BTreeSet<String>>>,
+    predicates: BTreeSet<Arc<Predicate>>,
+    requirements: BTreeSet<Arc<[Arc<Predicate>]>>,
+}
+
+/// The one value in `known` that is equal to `value`.
+fn shared<T: ?Sized + Ord, V: Into<Arc<T>> + Borrow<T>>(known: &mut BTreeSet<Arc<T>>, value: V) -> Arc<T> {
+    if let Some(known) = known.get(value.borrow()) {
+        return Arc::clone(known);
+    }
+    let value: Arc<T> = value.into();
+    known.insert(Arc::clone(&value));
+    value
 }
 
 impl Reader {
@@ -54,7 +76,7 @@ impl Reader {
     pub(crate) fn entry(&mut self, bundle: BundleEntry) -> Entry {
         let list = &bundle.properties;
         let (_, facts) = self.known.entry(Arc::as_ptr(list)).or_insert_with(|| {
-            let facts = Arc::new(Facts::of(list));
+            let facts = Arc::new(Facts::of(list, &mut self.shared));
             (Arc::clone(list), facts)
         });
         let facts = Arc::clone(facts);
@@ -63,13 +85,13 @@ impl Reader {
 }
 
 impl Facts {
-    fn of(properties: &[EntryProperty]) -> Self {
+    fn of(properties: &[EntryProperty], known: &mut Shared) -> Self {
         let (mut packages, mut apis, mut labels) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let offers = [kinds::PACKAGE, kinds::GVK, kinds::LABEL];
         for property in properties.iter().filter(|p| offers.contains(&&*p.kind)) {
             match property.parse() {
                 Ok(Typed::Package(package)) => packages.push(PackageFact {
-                    name: package.package_name.into(),
+                    name: shared(&mut known.names, package.package_name.as_str()),
                     version: Version::parse(&package.version).ok(),
                 }),
                 Ok(Typed::Gvk(api)) => {
@@ -81,12 +103,19 @@ impl Facts {
                 _ => {}
             }
         }
+        let requirements = requirements(properties).map(|list| {
+            let list: Vec<_> = list
+                .into_iter()
+                .map(|predicate| shared(&mut known.predicates, predicate))
+                .collect();
+            shared(&mut known.requirements, list.as_slice())
+        });
         Facts {
-            packages,
-            apis,
-            labels,
+            packages: packages.into(),
+            apis: shared(&mut known.apis, apis),
+            labels: shared(&mut known.labels, labels),
             deprecated: properties.iter().any(|p| &*p.kind == kinds::DEPRECATED),
-            requirements: requirements(properties),
+            requirements,
         }
     }
 }
@@ -98,6 +127,11 @@ impl Entry {
     /// remembered, see [`Entry::requirements`].
     pub fn new(bundle: BundleEntry) -> Self {
         Reader::default().entry(bundle)
+    }
+
+    /// What its properties say, which others may share.
+    pub(crate) fn facts(&self) -> &Arc<Facts> {
+        &self.facts
     }
 
     /// Its `olm.package` properties.
@@ -164,7 +198,7 @@ impl Deref for Entry {
 }
 
 /// Catalog servers state each requirement twice, as property and as dependency; one constraint is enough.
-fn requirements(properties: &[EntryProperty]) -> Result<Vec<Arc<Predicate>>, MalformedProperty> {
+fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, MalformedProperty> {
     let stated = properties
         .iter()
         .filter(|property| is_requirement(&property.kind));
@@ -180,7 +214,7 @@ fn requirements(properties: &[EntryProperty]) -> Result<Vec<Arc<Predicate>>, Mal
     let is_first: Vec<bool> = found.iter().map(|predicate| known.insert(predicate)).collect();
     let mut is_first = is_first.into_iter();
     found.retain(|_| is_first.next().unwrap_or(true));
-    Ok(found.into_iter().map(Arc::new).collect())
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -275,6 +309,30 @@ mod tests {
         let [a, b, c] = [&one, &one, &other].map(|entry| reader.entry(BundleEntry::clone(entry)));
         assert!(Arc::ptr_eq(&a.facts, &b.facts));
         assert_eq!((b.labels().len(), c.labels().len()), (1, 0));
+    }
+
+    /// Two versions of an operator that have APIs and requirements in common.
+    #[test]
+    fn bundles_with_equal_apis_and_requirements_hold_them_once() {
+        let version = |text: &str| {
+            entry(&[
+                ("olm.package", text),
+                ("olm.gvk", r#"{"group":"g","kind":"K","version":"v1"}"#),
+                ("olm.label", r#"{"label":"l"}"#),
+                ("olm.gvk.required", r#"{"group":"h","kind":"K","version":"v1"}"#),
+            ])
+        };
+        let mut reader = Reader::default();
+        let [a, b] = [
+            r#"{"packageName":"p","version":"1.0.0"}"#,
+            r#"{"packageName":"p","version":"1.1.0"}"#,
+        ]
+        .map(|text| reader.entry(BundleEntry::clone(&version(text))));
+        assert_ne!(a.packages(), b.packages());
+        assert!(Arc::ptr_eq(&a.packages()[0].name, &b.packages()[0].name));
+        assert!(Arc::ptr_eq(&a.facts.apis, &b.facts.apis));
+        assert!(Arc::ptr_eq(&a.facts.labels, &b.facts.labels));
+        assert!(std::ptr::eq(a.requirements().unwrap(), b.requirements().unwrap()));
     }
 
     #[test]

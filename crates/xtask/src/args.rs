@@ -138,6 +138,8 @@ pub enum BenchCommand {
     },
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
+    /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)
+    Snapshots,
 }
 
 /// How to measure what installs and removals leave behind.

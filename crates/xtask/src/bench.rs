@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of copies, of
-//! tenants beside each other.
+//! tenants beside each other, of contents in memory.
 
 mod catalogs;
 mod churn;
@@ -9,6 +9,7 @@ mod fairness;
 mod main_job;
 mod memory;
 mod resolver;
+mod snapshots;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
         Some(BenchCommand::Copies(copies)) => copies::run(copies),
         Some(BenchCommand::Fairness { cluster }) => fairness::run(cluster),
         Some(BenchCommand::Resolver) => resolver::run(),
+        Some(BenchCommand::Snapshots) => snapshots::run(),
         None => main_job::run(options),
     }
 }

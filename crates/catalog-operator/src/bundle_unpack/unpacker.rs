@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use olm_fbc::entry::ManifestDigest;
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::unpack::Unpack;
 use super::content::UnpackedBundle;
-use super::error::UnpackError;
+use super::error::{UnpackClass, UnpackError};
 use super::packed::PackedBundle;
 use super::retry;
 use crate::fair_permits::{FairPermits, Place};
@@ -26,6 +27,29 @@ use crate::metrics::Figures;
 pub trait BundleSource: Send + Sync + 'static {
     /// Fetches and reads a bundle with the credentials of a catalog.
     async fn fetch(&self, image: &str, catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError>;
+
+    /// Fetches and reads a bundle whose manifests the catalog carries itself.
+    async fn fetch_inline(
+        &self,
+        _bundle: &InlineBundle,
+        catalog: &NamespacedName,
+    ) -> Result<UnpackedBundle, UnpackError> {
+        let cause = format!("catalog {catalog} carries no manifests");
+        Err(UnpackError::new(UnpackClass::NotFound, cause))
+    }
+}
+
+/// A bundle without an image: where its manifests are in the catalog, and what they must be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InlineBundle {
+    /// Its package.
+    pub package: String,
+    /// The channel it was found in.
+    pub channel: String,
+    /// Name of its ClusterServiceVersion.
+    pub name: String,
+    /// Hash of the manifests that were resolved.
+    pub digest: ManifestDigest,
 }
 
 /// Who is to be told when a state changes.
@@ -49,8 +73,10 @@ impl Waiter {
 /// A bundle somebody needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnpackRequest {
-    /// The image, by tag or digest.
+    /// The image, by tag or digest; of a bundle without one, words that stand for it.
     pub image: String,
+    /// Set for a bundle without an image.
+    pub inline: Option<InlineBundle>,
     /// Name of the ClusterServiceVersion the catalog says is in it.
     pub bundle: String,
     /// The CatalogSource whose credentials are used.
@@ -123,6 +149,7 @@ struct Shared {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     image: String,
+    inline: Option<InlineBundle>,
     bundle: String,
     catalog: NamespacedName,
 }
@@ -219,6 +246,7 @@ impl Unpacker {
     pub fn request(&self, request: &UnpackRequest) -> UnpackState {
         let key = Key {
             image: request.image.clone(),
+            inline: request.inline.clone(),
             bundle: request.bundle.clone(),
             catalog: request.catalog.clone(),
         };

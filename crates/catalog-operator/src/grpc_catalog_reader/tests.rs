@@ -35,8 +35,12 @@ fn catalog(versions: &[&str]) -> String {
 
 /// Serves until the sender is dropped.
 fn serve(listener: TcpListener, versions: &[&str]) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    serve_text(listener, &catalog(versions))
+}
+
+fn serve_text(listener: TcpListener, catalog: &str) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("catalog.yaml"), catalog(versions)).unwrap();
+    std::fs::write(folder.path().join("catalog.yaml"), catalog).unwrap();
     let index = Arc::new(cache::open_temporary(folder.path()).unwrap());
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(async move {
@@ -153,4 +157,46 @@ async fn what_is_no_registry_cannot_be_read() {
         assert!(Instant::now() < deadline, "{known:?} {state:?}");
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Of manifests in the catalog a hash is kept; what the server sends when they are needed has that hash.
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_in_the_catalog_are_fetched_when_they_are_needed() {
+    use base64::Engine as _;
+    let csv = r#"{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"demo.v1.0.0"}}"#;
+    let data = base64::engine::general_purpose::STANDARD.encode(csv);
+    let inline = format!("properties:\n- type: olm.bundle.object\n  value: {{data: {data}}}\n");
+    let text = catalog(&["1.0.0"])
+        .replace("image: quay.io/x/demo:v1.0.0\n", "")
+        .replace("properties:\n", &inline);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rig = Rig::new(listener.local_addr().unwrap().port());
+    let (_stop, _task) = serve_text(listener, &text);
+    let (id, _) = rig.read(None).await;
+    let Content::Here(content) = rig.snapshots.content(&rig.key, id) else {
+        unreachable!()
+    };
+    let entry = &content.entries()[0];
+    assert_eq!(entry.bundle_path, None);
+    let name = BundleName {
+        package: "demo".to_owned(),
+        channel: "stable".to_owned(),
+        name: "demo.v1.0.0".to_owned(),
+    };
+    let digest = entry.inline.as_deref().unwrap();
+    let objects = rig.snapshots.manifests(&rig.key, &name, digest).await.unwrap();
+    assert_eq!(objects, [csv]);
+    let missing = BundleName {
+        name: "demo.v2.0.0".to_owned(),
+        ..name
+    };
+    let error = rig
+        .snapshots
+        .manifests(&rig.key, &missing, digest)
+        .await
+        .unwrap_err();
+    assert!(
+        error.starts_with("catalog ns/cat does not give demo.v2.0.0: "),
+        "{error}"
+    );
 }

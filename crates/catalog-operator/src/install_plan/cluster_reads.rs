@@ -89,6 +89,7 @@ impl Reads for ClusterReads {
         }
         let request = UnpackRequest {
             image: reference.image.clone(),
+            inline: None,
             bundle: reference.identifier.clone(),
             catalog: NamespacedName::new(
                 &reference.catalog_source_namespace,

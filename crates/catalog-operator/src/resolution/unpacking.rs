@@ -1,13 +1,11 @@
 //! From the bundles of a component of a solution to the steps that install them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
-use olm_fbc::entry::InlineBundle;
 use olm_resolver::Operator;
 use olm_runtime::{NamespacedName, isolation};
 
@@ -16,16 +14,13 @@ use super::components::Component;
 use super::group_settings::GroupSettings;
 use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, properties_text, subscription_step};
-use crate::bundle_unpack::content::read_files;
 use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::preflight;
 use crate::bundle_unpack::{
-    PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter,
+    InlineBundle, PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter,
 };
 use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
 use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
-use crate::manifest::Manifest;
-use crate::object;
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
 /// wakes the namespace when an answer changes.
@@ -43,8 +38,13 @@ pub(crate) async fn progress(
     now: Timestamp,
 ) -> ComponentProgress {
     let ask = |operator: &Operator| {
+        let inline = inline_bundle(operator);
         let request = UnpackRequest {
-            image: operator.entry.bundle_path.as_deref()?.to_owned(),
+            image: match &inline {
+                Some(inline) => format!("in the catalog, channel {}", inline.channel),
+                None => operator.entry.bundle_path.as_deref()?.to_owned(),
+            },
+            inline,
             bundle: operator.entry.name.to_string(),
             catalog: NamespacedName::new(&operator.catalog.namespace, &operator.catalog.name),
             deadline: settings.unpack_deadline,
@@ -75,7 +75,18 @@ pub(crate) async fn progress(
     }
 }
 
-/// The steps of a component whose bundles are all there: as text, or, where there is no state, in the catalog.
+/// Where the manifests of an operator without an image are.
+fn inline_bundle(operator: &Operator) -> Option<InlineBundle> {
+    let entry = &operator.entry;
+    Some(InlineBundle {
+        package: entry.package.to_string(),
+        channel: entry.channel.to_string(),
+        name: entry.name.to_string(),
+        digest: **entry.inline.as_ref()?,
+    })
+}
+
+/// The steps of a component whose bundles are all there as text.
 fn read(
     component: &Component,
     states: Vec<Option<UnpackState>>,
@@ -86,9 +97,12 @@ fn read(
     let operators = component.operators.iter().zip(states);
     let results = operators.map(|(operator, state)| match state {
         Some(UnpackState::Ready(bundle)) => {
-            image_result(operator, &bundle, namespace, kubernetes, &mut obstacles)
+            ready_result(operator, &bundle, namespace, kubernetes, &mut obstacles)
         }
-        _ => inline_result(operator, namespace, kubernetes, &mut obstacles),
+        _ => {
+            let cause = "the catalog names no image of it and carries no manifests";
+            failed(&UnpackError::new(UnpackClass::NoManifests, cause).of_bundle(&operator.entry.name))
+        }
     });
     let results = results.collect();
     combine(component, namespace, results, obstacles)
@@ -156,7 +170,7 @@ fn missing(state: &UnpackState, now: Timestamp) -> Option<BundleResult> {
     }
 }
 
-fn image_result(
+fn ready_result(
     operator: &Operator,
     bundle: &PackedBundle,
     namespace: &str,
@@ -171,7 +185,10 @@ fn image_result(
     if let Some(kubernetes) = kubernetes {
         obstacles.extend(cluster_fit::obstacle(name, &bundle, kubernetes));
     }
-    image_steps(operator, &bundle, namespace)
+    match operator.entry.inline {
+        Some(_) => inline_steps(operator, bundle, namespace),
+        None => image_steps(operator, &bundle, namespace),
+    }
 }
 
 fn image_steps(operator: &Operator, bundle: &UnpackedBundle, namespace: &str) -> BundleResult {
@@ -194,30 +211,9 @@ fn image_steps(operator: &Operator, bundle: &UnpackedBundle, namespace: &str) ->
     }
 }
 
-/// A bundle that the catalog carries itself: its steps hold their objects, for there is no image to find them in. It is
-/// looked at as one from an image is before a plan is made of it.
-fn inline_result(
-    operator: &Operator,
-    namespace: &str,
-    kubernetes: Option<&str>,
-    obstacles: &mut Vec<String>,
-) -> BundleResult {
+/// A bundle that the catalog carries itself: its steps hold their objects, for there is no image to find them in.
+fn inline_steps(operator: &Operator, bundle: UnpackedBundle, namespace: &str) -> BundleResult {
     let name = &operator.entry.name;
-    let inline = operator
-        .entry
-        .inline
-        .clone()
-        .unwrap_or_else(|| Arc::new(InlineBundle::default()));
-    let checked = read_inline(&inline)
-        .and_then(|bundle| preflight::check(&bundle, name).map(|()| bundle))
-        .and_then(without_references);
-    let bundle = match checked {
-        Ok(bundle) => bundle,
-        Err(error) => return failed(&error.of_bundle(name)),
-    };
-    if let Some(kubernetes) = kubernetes {
-        obstacles.extend(cluster_fit::obstacle(name, &bundle, kubernetes));
-    }
     let properties = properties_text(&operator.entry.properties);
     let projection = Projection {
         namespace,
@@ -246,37 +242,6 @@ fn inline_result(
             content: true,
             text: error.to_string(),
         },
-    }
-}
-
-fn read_inline(inline: &InlineBundle) -> Result<UnpackedBundle, UnpackError> {
-    let names: Vec<String> = (0..inline.objects.len())
-        .map(|index| format!("object {index:04}"))
-        .collect();
-    let files = names
-        .iter()
-        .zip(&inline.objects)
-        .map(|(name, object)| (name.as_str(), object.as_bytes()));
-    read_files("", files)
-}
-
-/// An object's text becomes the manifest of its step, which may be a reference as well: a catalog does not get to name things
-/// that OLM then reads.
-fn without_references(bundle: UnpackedBundle) -> Result<UnpackedBundle, UnpackError> {
-    match bundle
-        .objects
-        .iter()
-        .find(|file| Manifest::is_posing(&file.object))
-    {
-        None => Ok(bundle),
-        Some(file) => {
-            let (kind, name) = (object::kind(&file.object), object::name(&file.object));
-            let cause = format!(
-                "{}: {kind} {name} looks like a reference of an InstallPlan",
-                file.name
-            );
-            Err(UnpackError::new(UnpackClass::InvalidManifest, cause))
-        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Reading, sharing and dropping of contents, over connections to a listener that says nothing.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use olm_fbc::entry::BundleEntry;
+use tokio::time::sleep;
 
 use super::*;
 use crate::catalog_source::connection::testing::{self, Answering};
@@ -30,13 +31,18 @@ impl CatalogReader for Fake {
         let count = if self.grows { read + 1 } else { 1 };
         Ok(Listed {
             snapshot: CatalogSnapshot::new(BTreeMap::new(), (0..count).map(entry).collect()),
-            bytes: count * ENTRY_BYTES,
         })
+    }
+
+    async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+        Ok(vec![bundle.name.clone()])
     }
 }
 
-/// What the fake reader says an entry takes.
-const ENTRY_BYTES: usize = 1000;
+/// What a content of the fake reader takes that does not grow.
+fn content_bytes() -> usize {
+    Snapshot::new([entry(0)]).held()
+}
 
 fn entry(number: usize) -> BundleEntry {
     BundleEntry {
@@ -331,7 +337,7 @@ async fn the_catalogs_of_a_namespace_have_a_bound_together() {
     let mut rig = Rig::new(false, 0).await;
     let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&rig.reader);
     let snapshots = Snapshots::new(rig.connections.clone(), reading, |_: &str| {});
-    rig.snapshots = snapshots.with_namespace_bytes(ENTRY_BYTES * 5 / 2);
+    rig.snapshots = snapshots.with_bounds(content_bytes() * 5 / 2, TOTAL_BYTES);
     let of = |namespace: &str, number: usize| NamespacedName::new(namespace, format!("cat{number}"));
     let get = |key: &NamespacedName| rig.snapshots.get(key, "user");
     for key in [of("ns", 0), of("ns", 1), of("other", 0)] {
@@ -365,6 +371,84 @@ async fn the_catalogs_of_a_namespace_have_a_bound_together() {
     tokio::time::advance(READ_AGAIN_WHEN_FULL).await;
     tokio::time::resume();
     eventually(|| get(&third).id().is_some()).await;
+}
+
+/// Two tenants have all the room there is; a third takes its part from the one that has most, which is told and hears again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_that_has_to_make_room_is_told_and_read_again_in_time() {
+    let mut rig = Rig::new(false, 0).await;
+    let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&rig.reader);
+    let told = Arc::clone(&rig.woken);
+    let snapshots = Snapshots::new(rig.connections.clone(), reading, move |namespace: &str| {
+        told.lock().unwrap().push(namespace.to_owned());
+    });
+    rig.snapshots = snapshots.with_bounds(NAMESPACE_BYTES, content_bytes() * 7 / 2);
+    let [first, second, small, late] = ["big/a", "big/b", "small/a", "late/a"].map(|text| {
+        let (namespace, name) = text.split_once('/').unwrap();
+        NamespacedName::new(namespace, name)
+    });
+    let get = |key: &NamespacedName| rig.snapshots.get(key, &key.namespace);
+    for key in [&first, &second, &small, &late] {
+        rig.connect_key(key, "1", false).await;
+        eventually(|| get(key).id().is_some()).await;
+    }
+    assert!(get(&small).id().is_some());
+    let dropped: Vec<_> = [&first, &second]
+        .into_iter()
+        .filter(|key| get(key).id().is_none())
+        .collect();
+    let [dropped] = dropped[..] else {
+        panic!("{dropped:?}")
+    };
+    let ContentState::Failed(text) = get(dropped) else {
+        unreachable!()
+    };
+    assert!(text.contains("which another namespace needs"), "{text}");
+    assert_eq!(rig.snapshots.refused(), [dropped.clone()]);
+    assert_eq!(rig.snapshots.bytes().len(), 3);
+    assert_eq!(rig.snapshots.held(), 3 * content_bytes());
+    let news = |namespace: &str| {
+        rig.woken
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|woken| *woken == namespace)
+            .count()
+    };
+    assert_eq!(news("big"), 3, "of two contents, and of the loss of one");
+    assert_eq!(rig.reads(), 4, "not before its time");
+    assert_eq!(
+        rig.snapshots.trouble(dropped),
+        None,
+        "no older content stands in for it"
+    );
+}
+
+/// What is fetched of a bundle must be what was resolved; if it is not, the catalog is read again.
+#[tokio::test]
+async fn manifests_that_are_not_those_that_were_read_have_the_catalog_read_again() {
+    let rig = Rig::new(false, 0).await;
+    let name = BundleName {
+        package: "a".to_owned(),
+        channel: "stable".to_owned(),
+        name: "a.v0".to_owned(),
+    };
+    let digest = manifest_digest(&["a.v0".to_owned()]);
+    let fetch = |digest: ManifestDigest| {
+        let (snapshots, name) = (rig.snapshots.clone(), name.clone());
+        async move { snapshots.manifests(&key(), &name, &digest).await }
+    };
+    insta::assert_snapshot!(fetch(digest).await.unwrap_err(), @"catalog ns/cat, which carries a.v0, is not connected");
+    rig.connect("1").await;
+    rig.known(None).await;
+    assert_eq!(fetch(digest).await.unwrap(), ["a.v0"]);
+    insta::assert_snapshot!(fetch([0; 32]).await.unwrap_err(), @"catalog ns/cat has other manifests of a.v0 now than when it was read; it is read again");
+    assert_eq!(rig.reads(), 1, "it was just read");
+    tokio::time::pause();
+    tokio::time::advance(READ_AGAIN_WHEN_CHANGED).await;
+    tokio::time::resume();
+    fetch([0; 32]).await.unwrap_err();
+    eventually(|| rig.reads() == 2).await;
 }
 
 impl ContentState {

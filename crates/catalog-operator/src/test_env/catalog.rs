@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use go_compat::semver::{Range, Version};
 use olm_fbc::entry::{BundleEntry, Deprecation, EntryProperty};
+use olm_registry::snapshot::manifest_digest;
 
 /// A bundle in a catalog; into a `BundleEntry` when it says what it is to say.
 #[derive(Clone)]
@@ -56,6 +57,13 @@ impl BundleRow {
 
     pub fn requires(self, kind: &str) -> Self {
         self.property("olm.gvk.required", kind)
+    }
+
+    /// Without an image: the catalog carries these manifests.
+    pub fn inline(mut self, objects: &[String]) -> Self {
+        self.0.bundle_path = None;
+        self.0.inline = Some(Arc::new(manifest_digest(objects)));
+        self
     }
 
     pub fn deprecated(mut self, text: &str) -> Self {

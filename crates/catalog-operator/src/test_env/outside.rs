@@ -17,7 +17,7 @@ use crate::bundle_unpack::unpacker::BundleSource;
 use crate::catalog_source::connection::Endpoint;
 use crate::catalog_source::connection::dial::{Dial, Dialled};
 use crate::catalog_source::image_polls::ImageTags;
-use crate::snapshots::{CatalogReader, Listed};
+use crate::snapshots::{BundleName, CatalogReader, Listed};
 use crate::test_env::BundleRow;
 
 /// Digest of every image.
@@ -27,6 +27,8 @@ const DIGEST: &str = "@sha256:00";
 #[derive(Default)]
 pub struct Shared {
     entries: Mutex<Vec<BundleEntry>>,
+    /// Manifests that catalogs carry, by bundle.
+    manifests: Mutex<BTreeMap<String, Vec<String>>>,
     open: Mutex<Vec<oneshot::Sender<()>>>,
     /// Images that cannot be had.
     broken: Mutex<BTreeSet<String>>,
@@ -47,6 +49,12 @@ impl Shared {
     pub fn serve(&self, entries: impl IntoIterator<Item = BundleRow>) {
         *self.entries.lock().unwrap() = entries.into_iter().map(BundleEntry::from).collect();
         self.break_connections();
+    }
+
+    /// From now on servers send these manifests of a bundle.
+    pub fn carry(&self, bundle: &str, objects: &[String]) {
+        let mut manifests = self.manifests.lock().unwrap();
+        manifests.insert(bundle.to_owned(), objects.to_vec());
     }
 
     pub fn break_connections(&self) {
@@ -110,9 +118,16 @@ impl CatalogReader for Shared {
         }
         let entries = self.entries.lock().unwrap().clone();
         Ok(Listed {
-            bytes: entries.len(),
             snapshot: CatalogSnapshot::new(BTreeMap::new(), entries),
         })
+    }
+
+    async fn manifests(&self, _: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+        let manifests = self.manifests.lock().unwrap();
+        manifests
+            .get(&bundle.name)
+            .cloned()
+            .ok_or_else(|| "not found".to_owned())
     }
 }
 

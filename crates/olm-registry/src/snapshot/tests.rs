@@ -108,6 +108,12 @@ fn a_bundle_becomes_an_entry() {
         "equal lists are stored once"
     );
     assert!(Arc::ptr_eq(&fast.name, &stable.name));
+    assert!(Arc::ptr_eq(&fast.provided_apis, &stable.provided_apis));
+    assert!(Arc::ptr_eq(&fast.skips, &stable.skips));
+    let texts = [fast, stable].map(|entry| entry.bundle_path.as_ref().unwrap().as_ptr());
+    assert_eq!(texts[0], texts[1]);
+    let ranges = [fast, stable].map(|entry| Arc::as_ptr(entry.skip_range.as_ref().unwrap()));
+    assert_eq!(ranges[0], ranges[1]);
     assert_eq!(fetched.snapshot.packages["p"].channels.len(), 2);
 }
 
@@ -117,7 +123,7 @@ fn whatever_a_catalog_can_make_large_counts_and_what_bundles_share_counts_once()
     let long = "x".repeat(100_000);
     let plain = fetched(vec![bundle("stable", "a.v1")]).bytes;
     type Change = fn(&mut proto::Bundle, &str);
-    let large: [(&str, Change); 5] = [
+    let large: [(&str, Change); 4] = [
         ("properties", |bundle, text| {
             bundle.properties.push(property("x.large", &format!("{text:?}")));
         }),
@@ -126,10 +132,6 @@ fn whatever_a_catalog_can_make_large_counts_and_what_bundles_share_counts_once()
         }),
         ("skips", |bundle, text| {
             bundle.skips.push(text.to_owned());
-        }),
-        ("manifests", |bundle, text| {
-            bundle.bundle_path.clear();
-            bundle.csv_json = text.to_owned();
         }),
         ("image", |bundle, text| bundle.bundle_path = text.to_owned()),
     ];
@@ -216,16 +218,40 @@ fn a_broken_dependency_leaves_the_bundle_out() {
     );
 }
 
+/// Of manifests in the catalog only a hash is kept, once for all channels.
 #[test]
-fn a_bundle_without_image_keeps_its_content() {
-    let mut inline = bundle("stable", "p.v2");
-    inline.bundle_path.clear();
-    inline.csv_json = "{}".into();
-    inline.object = vec!["{}".into()];
-    let fetched = fetched(vec![inline]);
-    let entry = &fetched.snapshot.entries[0];
+fn manifests_of_a_bundle_without_image_are_known_by_their_hash_and_not_kept() {
+    let inline = |channel: &str, object: String| {
+        let mut inline = bundle(channel, "p.v2");
+        inline.bundle_path.clear();
+        inline.csv_json.clone_from(&object);
+        inline.object = vec![object];
+        inline
+    };
+    let small = fetched(vec![inline("stable", "{}".to_owned())]);
+    let entry = &small.snapshot.entries[0];
     assert_eq!(entry.bundle_path, None);
-    assert_eq!(entry.inline.as_ref().map(|inline| inline.objects.len()), Some(1));
+    assert_eq!(
+        entry.inline.as_deref(),
+        Some(&manifest_digest(&["{}".to_owned()]))
+    );
+    let text = "x".repeat(100_000);
+    let large = fetched(vec![inline("stable", text.clone()), inline("fast", text)]);
+    assert!(
+        large.bytes < small.bytes + 5_000,
+        "{} {}",
+        large.bytes,
+        small.bytes
+    );
+    let [fast, stable] = &large.snapshot.entries[..] else {
+        panic!("two entries")
+    };
+    let digests = [fast, stable].map(|entry| Arc::as_ptr(entry.inline.as_ref().unwrap()));
+    assert_eq!(digests[0], digests[1]);
+    assert_ne!(
+        manifest_digest(&["ab".to_owned(), "c".to_owned()]),
+        manifest_digest(&["a".to_owned(), "bc".to_owned()])
+    );
 }
 
 #[test]

@@ -55,7 +55,6 @@ impl CatalogReader for Outside {
     async fn read(&self, _: Channel) -> Result<Listed, String> {
         let entries = self.entries.lock().unwrap().clone();
         Ok(Listed {
-            bytes: entries.len(),
             snapshot: CatalogSnapshot::new(BTreeMap::new(), entries),
         })
     }

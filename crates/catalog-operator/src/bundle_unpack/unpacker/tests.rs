@@ -98,6 +98,7 @@ fn told(state: &UnpackState) -> String {
 fn request(namespace: &str) -> UnpackRequest {
     UnpackRequest {
         image: "r/b:v1".into(),
+        inline: None,
         bundle: "a.v1".into(),
         catalog: NamespacedName::new("olm", "cat"),
         deadline: None,

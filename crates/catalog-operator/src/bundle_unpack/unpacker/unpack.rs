@@ -8,6 +8,7 @@ use olm_runtime::isolation::isolated;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
 use super::super::packed::PackedBundle;
 use super::super::preflight;
@@ -170,7 +171,14 @@ impl Unpack {
             deadline.saturating_sub(elapsed).min(LONGEST_ATTEMPT)
         };
         let fetch = async {
-            let bundle = self.shared.source.fetch(image, &self.key.catalog).await?;
+            let (source, catalog) = (&self.shared.source, &self.key.catalog);
+            let bundle = match &self.key.inline {
+                None => source.fetch(image, catalog).await?,
+                Some(inline) => UnpackedBundle {
+                    image: image.clone(),
+                    ..source.fetch_inline(inline, catalog).await?
+                },
+            };
             preflight::check(&bundle, &self.key.bundle)?;
             PackedBundle::new(&bundle)
         };

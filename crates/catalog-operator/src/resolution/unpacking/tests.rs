@@ -1,20 +1,20 @@
 //! Bundles that a catalog carries itself.
 
+use std::sync::Arc;
+
 use olm_fbc::entry::BundleEntry;
 use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::bundle_unpack::content::BundleFile;
+use crate::catalog_manifests::read_manifests;
 use crate::test_env::bundle;
 
 fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<String>) {
     let entry = BundleEntry {
         bundle_path: None,
-        inline: Some(Arc::new(InlineBundle {
-            csv_json: String::new(),
-            objects: objects.iter().map(Value::to_string).collect(),
-        })),
+        inline: Some(Arc::default()),
         ..bundle("a.v1").into()
     };
     let operator = Operator {
@@ -29,7 +29,14 @@ fn result(objects: &[Value], kubernetes: Option<&str>) -> (BundleResult, Vec<Str
         generated_subscription: None,
     };
     let mut obstacles = Vec::new();
-    let result = inline_result(&operator, "ns", kubernetes, &mut obstacles);
+    let objects: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let packed = read_manifests(&objects)
+        .and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle))
+        .and_then(|bundle| PackedBundle::new(&bundle));
+    let result = match packed {
+        Ok(packed) => ready_result(&operator, &packed, "ns", kubernetes, &mut obstacles),
+        Err(error) => failed(&error.of_bundle("a.v1")),
+    };
     (result, obstacles)
 }
 

@@ -236,7 +236,9 @@ async fn one_content_counts_once() {
 #[test]
 fn the_reference_page_lists_every_limit_of_memory() {
     use super::super::super::packed::BUNDLE_BYTES;
-    use crate::snapshots::{NAMESPACE_BYTES, READ_AGAIN_WHEN_FULL};
+    use crate::snapshots::{
+        MANIFESTS_DEADLINE, NAMESPACE_BYTES, READ_AGAIN_WHEN_CHANGED, READ_AGAIN_WHEN_FULL, TOTAL_BYTES,
+    };
     let page = include_str!("../../../../../../docs/reference/limits.md");
     let mib = |bytes: usize| format!("{} MiB", bytes / MIB);
     let seconds = |time: Duration| format!("{} s", time.as_secs());
@@ -247,6 +249,9 @@ fn the_reference_page_lists_every_limit_of_memory() {
         ("KEEP_READY", seconds(KEEP_READY)),
         ("PROMISE", seconds(PROMISE)),
         ("NAMESPACE_BYTES", mib(NAMESPACE_BYTES)),
+        ("TOTAL_BYTES", mib(TOTAL_BYTES)),
+        ("MANIFESTS_DEADLINE", seconds(MANIFESTS_DEADLINE)),
+        ("READ_AGAIN_WHEN_CHANGED", seconds(READ_AGAIN_WHEN_CHANGED)),
         ("READ_AGAIN_WHEN_FULL", seconds(READ_AGAIN_WHEN_FULL)),
     ] {
         let row = format!("| `{name}` | {value} |");

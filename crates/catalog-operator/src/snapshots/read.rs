@@ -1,0 +1,249 @@
+//! One read of one catalog, from the first question to the day it is read again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use olm_resolver::Snapshot;
+use olm_runtime::NamespacedName;
+use olm_runtime::isolation::isolated;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::transport::Channel;
+
+use super::room::Admission;
+use super::{
+    Entry, FIRST_RETRY, Failure, Kept, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, READ_DEADLINE,
+    Shared, Timer, room,
+};
+
+/// What was read, and what it takes in memory.
+struct Weighed {
+    snapshot: Arc<Snapshot>,
+    bytes: usize,
+}
+
+/// One read of one catalog.
+pub(super) struct Read {
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: NamespacedName,
+    pub(super) generation: u64,
+    pub(super) may_change: bool,
+}
+
+/// A read that came to nothing.
+struct Miss {
+    text: String,
+    /// Whether there was no room for what was read.
+    refused: bool,
+}
+
+impl From<String> for Miss {
+    fn from(text: String) -> Self {
+        let refused = false;
+        Self { text, refused }
+    }
+}
+
+impl Read {
+    pub(super) async fn run(self, channel: Channel) {
+        let started = Instant::now();
+        let read = match self.read(channel).await {
+            Ok(content) => {
+                let (entries, bytes) = (content.snapshot.entries().len(), content.bytes);
+                tracing::info!(catalog = %self.key, entries, bytes, elapsed_ms = millis(started), "catalog read");
+                self.keep(content)
+            }
+            Err(text) => Err(text.into()),
+        };
+        match read {
+            Ok(()) => {}
+            Err(miss) => {
+                tracing::warn!(catalog = %self.key, error = %miss.text, "catalog not read");
+                if let Some(pause) = self.note_failure(miss) {
+                    sleep(pause).await;
+                    let users = self.shared.lock().get(&self.key).map(|entry| entry.users.clone());
+                    self.shared.tell(&users.unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    async fn read(&self, channel: Channel) -> Result<Weighed, String> {
+        // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
+        let _permit = self.shared.permits.acquire(&self.key.namespace).await;
+        // A fault of ours in reading one catalog must not leave it as being read for ever.
+        let reading = isolated(self.shared.reader.read(channel));
+        let listed = match timeout(READ_DEADLINE, reading).await {
+            Ok(Ok(listed)) => listed?,
+            Ok(Err(panicked)) => {
+                tracing::error!(catalog = %self.key, %panicked, "a fault in reading a catalog");
+                return Err("failed to list bundles: a fault of the catalog operator".to_owned());
+            }
+            Err(_) => {
+                let limit = READ_DEADLINE.as_secs();
+                return Err(format!("failed to list bundles: no end within {limit} s"));
+            }
+        };
+        let index = move || {
+            let snapshot = Arc::new(Snapshot::from(&listed.snapshot));
+            let bytes = snapshot.held();
+            Weighed { snapshot, bytes }
+        };
+        tokio::task::spawn_blocking(index)
+            .await
+            .map_err(|error| format!("failed to index bundles: {error}"))
+    }
+
+    /// Takes in what was read, unless it is outdated.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    fn keep(&self, content: Weighed) -> Result<(), Miss> {
+        let mut entries = self.shared.lock();
+        if self.own_entry(&mut entries).is_none() {
+            return Ok(());
+        }
+        let kept = entries.iter().filter(|(_, entry)| entry.content.is_some());
+        let kept = kept.map(|(key, entry)| Kept {
+            key,
+            bytes: entry.bytes,
+        });
+        match room::admit(kept, &self.key, content.bytes, self.shared.bounds) {
+            Admission::Admitted { instead_of } => {
+                for key in &instead_of {
+                    self.shared.drop_content(key, &mut entries);
+                }
+            }
+            Admission::Refused(text) => {
+                let text = format!("failed to list bundles: {text}");
+                return Err(Miss { text, refused: true });
+            }
+        }
+        let Some(entry) = self.own_entry(&mut entries) else {
+            return Ok(());
+        };
+        let Weighed {
+            snapshot: content,
+            bytes,
+        } = content;
+        let now = Instant::now();
+        entry.again = self.may_change.then(|| self.timer(now));
+        entry.loading = None;
+        let failed = entry.failure.take().is_some();
+        entry.read = Some(self.generation);
+        entry.read_at = Some(now);
+        let known = entry.content.as_ref().filter(|_| entry.id.is_some());
+        let same = known.is_some_and(|known| is_same(known, &content));
+        if !same {
+            entry.id = Some(self.shared.ids.fetch_add(1, Ordering::Relaxed));
+            entry.content = Some(content);
+            entry.bytes = bytes;
+        }
+        let users = entry.users.clone();
+        drop(entries);
+        // What is as it was is no news, unless somebody was told otherwise meanwhile.
+        if !same || failed {
+            self.shared.tell(&users);
+        }
+        Ok(())
+    }
+
+    fn timer(&self, read_at: Instant) -> Timer {
+        let (shared, key, generation) = (Arc::downgrade(&self.shared), self.key.clone(), self.generation);
+        let task = tokio::spawn(async move {
+            sleep(READ_AGAIN).await;
+            if let Some(shared) = shared.upgrade() {
+                shared.read_again(&key, generation, read_at);
+            }
+        });
+        Timer(task.abort_handle())
+    }
+
+    /// Tells of the failure, and returns the time to the next try.
+    fn note_failure(&self, miss: Miss) -> Option<Duration> {
+        let Miss { text, refused } = miss;
+        // Others do not become smaller from one moment to the next.
+        let least = if refused {
+            READ_AGAIN_WHEN_FULL
+        } else {
+            FIRST_RETRY
+        };
+        let mut entries = self.shared.lock();
+        let entry = self.own_entry(&mut entries)?;
+        entry.loading = None;
+        let attempts = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
+        let pause = FIRST_RETRY
+            .saturating_mul(1 << attempts.min(10))
+            .min(LONGEST_RETRY)
+            .max(least);
+        let retry_at = Instant::now() + pause;
+        entry.failure = Some(Failure {
+            generation: self.generation,
+            text,
+            attempts: attempts.saturating_add(1),
+            retry_at,
+            refused,
+        });
+        let users = entry.users.clone();
+        drop(entries);
+        self.shared.tell(&users);
+        Some(pause)
+    }
+
+    /// The entry, if it still waits for this very read.
+    fn own_entry<'a>(&self, entries: &'a mut BTreeMap<NamespacedName, Entry>) -> Option<&'a mut Entry> {
+        let entry = entries.get_mut(&self.key)?;
+        entry
+            .loading
+            .is_some_and(|loading| loading.generation == self.generation)
+            .then_some(entry)
+    }
+}
+
+impl Shared {
+    /// Drops the content of a catalog whose namespace has more than its part. Whoever uses it is told, and again when it is time
+    /// to read it anew.
+    fn drop_content(self: &Arc<Self>, key: &NamespacedName, entries: &mut BTreeMap<NamespacedName, Entry>) {
+        let Some(entry) = entries.get_mut(key) else { return };
+        let generation = entry.read.take().unwrap_or_default();
+        let text = format!(
+            "failed to list bundles: this catalog takes {} MiB of memory, which another namespace needs; all catalogs that are in use \
+             may take {} MiB together, and those of this namespace take more than their part",
+            entry.bytes >> 20,
+            self.bounds.total >> 20
+        );
+        tracing::warn!(catalog = %key, error = %text, "content of a catalog dropped");
+        (entry.id, entry.content, entry.bytes) = (None, None, 0);
+        entry.failure = Some(Failure {
+            generation,
+            text,
+            attempts: 0,
+            retry_at: Instant::now() + READ_AGAIN_WHEN_FULL,
+            refused: true,
+        });
+        let (shared, dropped) = (Arc::downgrade(self), key.clone());
+        let task = tokio::spawn(async move {
+            sleep(READ_AGAIN_WHEN_FULL).await;
+            if let Some(shared) = shared.upgrade() {
+                let users = shared.lock().get(&dropped).map(|entry| entry.users.clone());
+                shared.tell(&users.unwrap_or_default());
+            }
+        });
+        entry.again = Some(Timer(task.abort_handle()));
+        self.tell(&entry.users);
+    }
+}
+
+fn is_same(one: &Snapshot, other: &Snapshot) -> bool {
+    one.entries().len() == other.entries().len()
+        && one
+            .entries()
+            .iter()
+            .zip(other.entries())
+            .all(|(one, other)| ***one == ***other)
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,47 @@
+//! Bundles without an image, whose manifests the catalog carries itself.
+
+use olm_testing::stage::story::tell;
+use serde_json::json;
+
+use super::Step::{Put, Serve};
+use super::{catalog, subscription};
+use crate::test_env::{TestEnv, bundle};
+
+fn manifests(text: &str) -> Vec<String> {
+    let csv = json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": "demo.v1"},
+        "spec": {"displayName": text, "install": {"strategy": "deployment", "spec": {"deployments": []}}},
+    });
+    vec![csv.to_string()]
+}
+
+fn begin(env: &mut TestEnv, objects: &[String]) {
+    let served = Serve(vec![bundle("demo.v1").inline(objects)]);
+    tell(env, &[served, Put(catalog()), Put(subscription("Automatic"))]);
+}
+
+#[test]
+fn manifests_in_a_catalog_become_a_plan() {
+    let mut env = TestEnv::new();
+    let objects = manifests("as resolved");
+    env.outside.carry("demo.v1", &objects);
+    begin(&mut env, &objects);
+    let csv = env.get("ClusterServiceVersion", "demo.v1").unwrap();
+    assert_eq!(csv["spec"]["displayName"], "as resolved");
+}
+
+/// The catalog has changed since it was read: no plan is made of what was not resolved. The catalog is read again, and then one is.
+#[test]
+fn other_manifests_than_those_that_were_resolved_are_not_installed() {
+    let mut env = TestEnv::new();
+    let (old, new) = (manifests("as resolved"), manifests("as it is now"));
+    env.outside.carry("demo.v1", &new);
+    begin(&mut env, &old);
+    assert!(env.get("ClusterServiceVersion", "demo.v1").is_none());
+    let told = env.get("Subscription", "demo").unwrap().to_string();
+    assert!(told.contains("has other manifests of demo.v1 now"), "{told}");
+    env.outside.serve([bundle("demo.v1").inline(&new)]);
+    env.settle_for(120);
+    let csv = env.get("ClusterServiceVersion", "demo.v1").unwrap();
+    assert_eq!(csv["spec"]["displayName"], "as it is now");
+}

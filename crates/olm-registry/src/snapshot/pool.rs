@@ -1,0 +1,141 @@
+//! Values that entries share: each is stored, and counted, once, however many bundles have it in however many channels.
+
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use go_compat::semver::Range;
+use olm_fbc::entry::{Deprecation, EntryProperty, ManifestDigest};
+use olm_fbc::property::Gvk;
+
+use super::weight;
+use crate::proto;
+
+/// What one more value in a list or map takes in memory beside its texts, about, in bytes.
+const VALUE: usize = 64;
+
+/// Everything that was met so far.
+#[derive(Default)]
+pub(super) struct Pool {
+    texts: HashSet<Arc<str>>,
+    text_lists: HashSet<Arc<[Arc<str>]>>,
+    property_lists: HashSet<Arc<[EntryProperty]>>,
+    api_lists: HashSet<Arc<[Gvk]>>,
+    ranges: HashMap<String, Option<Arc<Range>>>,
+    deprecations: HashSet<Arc<Deprecation>>,
+    digests: HashSet<Arc<ManifestDigest>>,
+    kept: usize,
+}
+
+impl Pool {
+    /// Bytes of what is kept, about.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Counts a value with so many bytes of text.
+    pub(super) fn keep(&mut self, bytes: usize) {
+        self.keep_all(1, bytes);
+    }
+
+    /// Counts values with so many bytes of text together.
+    pub(super) fn keep_all(&mut self, values: usize, bytes: usize) {
+        self.kept = self
+            .kept
+            .saturating_add(values.saturating_mul(VALUE))
+            .saturating_add(bytes);
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        self.keep(text.len());
+        let new: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&new));
+        new
+    }
+
+    pub(super) fn texts(&mut self, texts: &[String]) -> Arc<[Arc<str>]> {
+        let list: Vec<Arc<str>> = texts.iter().map(|text| self.text(text)).collect();
+        let (list, is_new) = shared(&mut self.text_lists, list.as_slice());
+        if is_new {
+            self.keep_all(list.len(), 0);
+        }
+        list
+    }
+
+    /// What resolution reads of the properties is counted with them.
+    pub(super) fn properties(&mut self, list: Arc<[EntryProperty]>) -> Arc<[EntryProperty]> {
+        if let Some(known) = self.property_lists.get(&list) {
+            return Arc::clone(known);
+        }
+        self.keep_all(list.len(), list.iter().map(weight::parsed).sum());
+        self.property_lists.insert(Arc::clone(&list));
+        list
+    }
+
+    /// The APIs, sorted, each once.
+    pub(super) fn apis(&mut self, apis: &[proto::GroupVersionKind]) -> Arc<[Gvk]> {
+        let mut list: Vec<Gvk> = apis
+            .iter()
+            .map(|api| Gvk {
+                group: api.group.clone(),
+                kind: api.kind.clone(),
+                version: api.version.clone(),
+            })
+            .collect();
+        list.sort();
+        list.dedup();
+        let (list, is_new) = shared(&mut self.api_lists, list.as_slice());
+        if is_new {
+            let texts = list.iter().flat_map(|api| [&api.group, &api.version, &api.kind]);
+            self.keep_all(list.len(), texts.map(String::len).sum());
+        }
+        list
+    }
+
+    /// The range a text stands for, if it is one.
+    pub(super) fn range(&mut self, text: &str) -> Option<Arc<Range>> {
+        if let Some(known) = self.ranges.get(text) {
+            return known.clone();
+        }
+        let range = Range::parse(text).ok().map(Arc::new);
+        // The text stands in the range, too.
+        self.keep(text.len().saturating_mul(2));
+        self.ranges.insert(text.to_owned(), range.clone());
+        range
+    }
+
+    pub(super) fn deprecation(&mut self, deprecation: Deprecation) -> Arc<Deprecation> {
+        let (shared, is_new) = shared(&mut self.deprecations, deprecation);
+        if is_new {
+            self.keep(0);
+        }
+        shared
+    }
+
+    pub(super) fn digest(&mut self, digest: ManifestDigest) -> Arc<ManifestDigest> {
+        let (shared, is_new) = shared(&mut self.digests, digest);
+        if is_new {
+            self.keep(0);
+        }
+        shared
+    }
+}
+
+/// The one value in `known` that is equal to `value`, and whether it is new there.
+fn shared<T, V>(known: &mut HashSet<Arc<T>>, value: V) -> (Arc<T>, bool)
+where
+    T: ?Sized + Eq + Hash,
+    V: Borrow<T>,
+    Arc<T>: From<V>,
+{
+    if let Some(known) = known.get(value.borrow()) {
+        return (Arc::clone(known), false);
+    }
+    let new: Arc<T> = value.into();
+    known.insert(Arc::clone(&new));
+    (new, true)
+}
