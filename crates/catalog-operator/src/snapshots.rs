@@ -217,6 +217,11 @@ impl Snapshots {
         }
     }
 
+    /// Whether there is a connection to the catalog's server.
+    pub fn is_connected(&self, key: &NamespacedName) -> bool {
+        self.shared.connections.link(key).is_some()
+    }
+
     /// The content with an identity got from [`Snapshots::get`]. Where it is not there, nothing is to be concluded from
     /// that: the catalog is read again, and the namespaces that use it are woken.
     pub fn content(&self, key: &NamespacedName, id: ContentId) -> Content {

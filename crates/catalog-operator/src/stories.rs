@@ -3,6 +3,7 @@
 mod config_maps;
 mod image_templates;
 mod manifests;
+mod outages;
 mod polls;
 mod reach;
 
@@ -380,33 +381,5 @@ fn no_answer_lost_in_an_install_leaves_a_trace() {
             &end,
             &format!("the answer to write {at} was lost"),
         );
-    }
-}
-
-/// The last good content serves while its server is away. What another address serves is another content.
-#[test]
-fn a_catalog_that_has_moved_is_not_resolved_from_what_was_at_the_former_address() {
-    let mut catalog = catalog();
-    catalog["spec"] = json!({"sourceType": "grpc", "address": "former:50051"});
-    let mut other = subscription("Automatic");
-    other["metadata"]["name"] = json!("other");
-    other["spec"]["name"] = json!("other");
-    let both = vec![bundle("demo.v1"), bundle("other.v1")];
-    for moved in [false, true] {
-        let begin = [
-            Serve(both.clone()),
-            Put(catalog.clone()),
-            Put(subscription("Automatic")),
-        ];
-        let mut env = after(&begin);
-        env.outside.set_unreachable(true);
-        if moved {
-            let elsewhere = json!({"spec": {"address": "elsewhere:50051"}});
-            env.edit("CatalogSource", "cat", &elsewhere);
-        }
-        env.rest();
-        tell(&mut env, &[Put(other.clone())]);
-        let installed = env.get("ClusterServiceVersion", "other.v1").is_some();
-        assert_eq!(installed, !moved, "moved: {moved}");
     }
 }

@@ -15,8 +15,21 @@ pub(crate) struct ResolutionInput {
     pub installed: Vec<InstalledCsv>,
     /// The OperatorGroup.
     pub operator_group: OperatorGroup,
-    /// The catalogs, with priority and content or why there is none.
-    pub catalogs: Vec<(CatalogKey, i32, Result<ContentId, String>)>,
+    /// The catalogs.
+    pub catalogs: Vec<CatalogInput>,
     /// Whether anything is to be resolved; else only deprecations are looked up.
     pub resolve: bool,
+}
+
+/// A catalog, with its content by identity.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CatalogInput {
+    /// Which one.
+    pub key: CatalogKey,
+    /// Its priority.
+    pub priority: i32,
+    /// Its content, or why nothing can be installed from it now.
+    pub content: Result<ContentId, String>,
+    /// What it had when it could last be read, if nothing can be installed from it: that is told.
+    pub last: Option<ContentId>,
 }

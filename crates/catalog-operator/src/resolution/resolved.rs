@@ -1,6 +1,6 @@
 //! What the resolver says about a namespace. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use go_compat::error_chain;
@@ -8,9 +8,13 @@ use olm_api::condition::subscription as reasons;
 use olm_resolver::explain::CONDITION_LIMIT;
 use olm_resolver::{Advisor, Explanation, Hints, Problem, Resolution, Solution, Subscription};
 
+use super::components;
 use super::input::ResolutionInput;
 use super::observed::Failure;
 use crate::subscription::deprecation::DeprecationFact;
+
+/// Bundles that are named of what a catalog offers that is not READY.
+const OFFERED: usize = 6;
 
 /// What the resolver and the catalogs say.
 #[derive(Debug, Default)]
@@ -26,14 +30,20 @@ pub(crate) struct Resolved {
 }
 
 /// Resolves `problem`, which was made from `input`; with what was left out of the choice as malformed. CPU work, no IO.
-pub(crate) fn resolve(input: &ResolutionInput, problem: &Problem) -> (Resolved, Vec<String>) {
+///
+/// `last` is the same problem with what catalogs had that nothing can be installed from now, if that is known.
+pub(crate) fn resolve(
+    input: &ResolutionInput,
+    problem: &Problem,
+    last: Option<&Problem>,
+) -> (Resolved, Vec<String>) {
     let deprecations = input
         .subscriptions
         .iter()
         .filter_map(|subscription| {
             Some((
                 subscription.name.clone(),
-                find_deprecation(subscription, problem)?,
+                find_deprecation(subscription, last.unwrap_or(problem))?,
             ))
         })
         .collect();
@@ -51,11 +61,13 @@ pub(crate) fn resolve(input: &ResolutionInput, problem: &Problem) -> (Resolved, 
                 failures,
                 excluded,
             } = resolution;
-            let (advisor, hints) = (Advisor::new(problem, &failures), Hints::new(problem));
-            let failures = failures
-                .iter()
-                .map(|explanation| failure_of(problem, explanation, &advisor, &hints));
-            resolved.failures = failures.collect();
+            let told = last
+                .filter(|_| !failures.is_empty())
+                .and_then(|last| Some((last, olm_resolver::resolve(last).ok()?)));
+            resolved.failures = match told {
+                None => describe(problem, &failures),
+                Some((last, known)) => beside_last_contents(problem, &failures, last, &known),
+            };
             resolved.solution = solution;
             (resolved, excluded)
         }
@@ -64,6 +76,67 @@ pub(crate) fn resolve(input: &ResolutionInput, problem: &Problem) -> (Resolved, 
             (resolved, Vec::new())
         }
     }
+}
+
+fn describe(problem: &Problem, failures: &[Explanation]) -> Vec<Failure> {
+    let (advisor, hints) = (Advisor::new(problem, failures), Hints::new(problem));
+    let failures = failures.iter();
+    failures
+        .map(|explanation| failure_of(problem, explanation, &advisor, &hints))
+        .collect()
+}
+
+/// What is told of `failures` where it is known what the catalogs had that nothing can be installed from now.
+///
+/// Who would get nothing new from them has nothing to be told; whoever fails with them, too, is told that reason, which stays
+/// when they are back; and whoever waits for them is told for what.
+fn beside_last_contents(
+    problem: &Problem,
+    failures: &[Explanation],
+    last: &Problem,
+    known: &Resolution,
+) -> Vec<Failure> {
+    let mut told = describe(last, &known.failures);
+    let failing: BTreeSet<&String> = failures
+        .iter()
+        .flat_map(|explanation| &explanation.subscriptions)
+        .collect();
+    // What was resolved without those catalogs stands: they could not have changed it.
+    told.retain(|failure| failure.subscriptions.iter().any(|name| failing.contains(name)));
+    let explained: BTreeSet<String> = told
+        .iter()
+        .flat_map(|failure| failure.subscriptions.clone())
+        .collect();
+    let components = components::split(&known.solution);
+    for mut failure in describe(problem, failures) {
+        let offered: BTreeSet<&str> = components
+            .iter()
+            .filter(|component| {
+                let served = component.subscriptions();
+                failure
+                    .subscriptions
+                    .iter()
+                    .any(|name| served.contains(name.as_str()))
+            })
+            .flat_map(|component| &component.operators)
+            .map(|operator| &*operator.entry.name)
+            .collect();
+        failure.subscriptions.retain(|name| !explained.contains(name));
+        if offered.is_empty() || failure.subscriptions.is_empty() {
+            continue;
+        }
+        let mut names: Vec<&str> = offered.into_iter().take(OFFERED).collect();
+        if names.len() == OFFERED {
+            names[OFFERED - 1] = "...";
+        }
+        let text = format!(
+            "- what is known of catalogs that are not READY offers {}: it is installed when they are",
+            names.join(", ")
+        );
+        failure.message = format!("{}\n{text}", failure.message);
+        told.push(failure);
+    }
+    told
 }
 
 /// Deprecations that concern the installed version of a Subscription; none if its catalog does not have that version.

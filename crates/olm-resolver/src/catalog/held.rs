@@ -111,7 +111,7 @@ impl Held {
         if let Some(range) = &bundle.skip_range {
             // The text, and what was read from it.
             self.shared(range, |held, range| {
-                held.add(range.as_str().len().saturating_mul(10))
+                held.add(range.as_str().len().saturating_mul(10));
             });
         }
         self.shared(&bundle.properties, |held, properties| {

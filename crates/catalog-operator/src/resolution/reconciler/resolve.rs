@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
+use olm_api::condition::catalog_source::READY;
 use olm_api::v1alpha1::{CatalogSource, Subscription, SubscriptionState, SubscriptionStatus};
 use olm_resolver::{Catalog, CatalogKey, Problem};
 use olm_runtime::NamespacedName;
@@ -13,12 +14,14 @@ use olm_runtime::isolation;
 use tokio::time::Instant;
 
 use super::super::group_settings::GroupSettings;
-use super::super::input::{ResolutionInput, installed_csv, mark_replaced, resolver_subscription};
+use super::super::input::{
+    CatalogInput, ResolutionInput, installed_csv, mark_replaced, resolver_subscription,
+};
 use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
 use crate::debounce::debounce_left;
 use crate::metrics;
-use crate::snapshots::{Content, ContentState};
+use crate::snapshots::{Content, ContentId, ContentState};
 use crate::subscription::catalog_health;
 
 /// Catalogs that have not come up yet.
@@ -56,17 +59,23 @@ impl ResolutionReconciler {
                 continue;
             }
             used.insert(key.clone());
-            let content = match self.snapshots.get(&key, namespace) {
-                // The object is new: what is known under its name is of an earlier one.
-                _ if source
-                    .status
-                    .as_ref()
-                    .is_none_or(|status| status.registry_service.is_none()) =>
-                {
+            let state = self.snapshots.get(&key, namespace);
+            // The object is new: what is known under its name is of an earlier one.
+            let is_new = source
+                .status
+                .as_ref()
+                .is_none_or(|status| status.registry_service.is_none());
+            let last = match state {
+                ContentState::Known(id) if !is_new => Some(id),
+                _ => None,
+            };
+            let content = match state {
+                _ if is_new => {
                     pending.any |= catalog_health::is_starting(&source);
                     Err(unreachable_text(&source))
                 }
-                ContentState::Known(id) => Ok(id),
+                // From a catalog that is not READY nothing is installed, whatever is known of it (decision record 0008).
+                ContentState::Known(id) if self.is_ready(&source, &key) => Ok(id),
                 ContentState::Loading(since) => {
                     pending.any = true;
                     let left = debounce_left(since.elapsed());
@@ -74,7 +83,7 @@ impl ResolutionReconciler {
                     Err("its content is being read".to_owned())
                 }
                 ContentState::Failed(text) => Err(text),
-                ContentState::Unreachable => {
+                ContentState::Known(_) | ContentState::Unreachable => {
                     // A catalog whose status knows nothing wrong is just being connected, after a start of this process.
                     pending.any |= catalog_health::is_starting(&source)
                         || catalog_health::unhealthy_reason(&source).is_none();
@@ -83,14 +92,15 @@ impl ResolutionReconciler {
             };
             let priority = source.spec.priority.unwrap_or(0);
             let priority = i32::try_from(priority).unwrap_or(if priority < 0 { i32::MIN } else { i32::MAX });
-            catalogs.push((
-                CatalogKey {
+            catalogs.push(CatalogInput {
+                key: CatalogKey {
                     name: key.name,
                     namespace: key.namespace,
                 },
                 priority,
+                last: last.filter(|_| content.is_err()),
                 content,
-            ));
+            });
         }
         self.snapshots.retain(namespace, &used);
         let subscribed: Vec<_> = subscriptions
@@ -128,43 +138,22 @@ impl ResolutionReconciler {
         if let Some(resolved) = self.cache.get(namespace, &input) {
             return Ok(Some(resolved));
         }
-        let mut catalogs = Vec::new();
-        let mut missing = false;
-        for (key, priority, content) in &input.catalogs {
-            let source = NamespacedName::new(&key.namespace, &key.name);
-            let content = match content {
-                Ok(id) => match self.snapshots.content(&source, *id) {
-                    Content::Here(content) => Ok(content),
-                    // The input says that it is there: what is resolved without it would be for another input.
-                    Content::Absent => {
-                        missing = true;
-                        continue;
-                    }
-                },
-                Err(text) => Err(text.clone()),
-            };
-            catalogs.push(Catalog {
-                key: key.clone(),
-                priority: *priority,
-                content,
-            });
-        }
-        if missing {
+        let Some(problem) = self.problem(namespace, &input, |catalog| catalog.content.clone()) else {
             return Ok(None);
-        }
-        let problem = Problem {
-            namespace: namespace.to_owned(),
-            global_namespace: self.global_namespace.clone(),
-            subscriptions: input.subscriptions.clone(),
-            installed: input.installed.clone(),
-            catalogs,
-            operator_group: input.operator_group.clone(),
-            runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
         };
+        // The same with what catalogs had that nothing can be installed from now.
+        let mut last = None;
+        if input.catalogs.iter().any(|catalog| catalog.last.is_some()) {
+            let known = |catalog: &CatalogInput| match catalog.last {
+                Some(id) => Ok(id),
+                None => catalog.content.clone(),
+            };
+            last = self.problem(namespace, &input, known);
+        }
         let of = input.clone();
         let began = Instant::now();
         let (resolved, excluded) =
-            isolation::blocking_in_round(move || resolved::resolve(&of, &problem)).await;
+            isolation::blocking_in_round(move || resolved::resolve(&of, &problem, last.as_ref())).await;
         if input.resolve {
             let failed = resolved.error.is_some() || !resolved.failures.is_empty();
             let outcome = if failed {
@@ -180,6 +169,55 @@ impl ResolutionReconciler {
         let resolved = Arc::new(resolved);
         self.cache.insert(namespace, input, Arc::clone(&resolved));
         Ok(Some(resolved))
+    }
+}
+
+impl ResolutionReconciler {
+    /// Whether a catalog is READY, and its server connected. A spec that says nothing which can be served changes nothing about
+    /// what serves.
+    fn is_ready(&self, source: &CatalogSource, key: &NamespacedName) -> bool {
+        let status = source.status.as_ref();
+        let state = status.and_then(|status| status.connection_state.as_ref());
+        state.is_some_and(|state| state.last_observed_state == READY) && self.snapshots.is_connected(key)
+    }
+
+    /// The problem with the contents that `content` names. None when one of them is not there any more: the input says that it
+    /// is, and what is resolved without it would be for another input.
+    fn problem(
+        &self,
+        namespace: &str,
+        input: &ResolutionInput,
+        content: impl Fn(&CatalogInput) -> Result<ContentId, String>,
+    ) -> Option<Problem> {
+        let (mut catalogs, mut missing) = (Vec::new(), false);
+        for catalog in &input.catalogs {
+            let key = &catalog.key;
+            let source = NamespacedName::new(&key.namespace, &key.name);
+            let content = match content(catalog) {
+                Ok(id) => match self.snapshots.content(&source, id) {
+                    Content::Here(content) => Ok(content),
+                    Content::Absent => {
+                        missing = true;
+                        continue;
+                    }
+                },
+                Err(text) => Err(text),
+            };
+            catalogs.push(Catalog {
+                key: key.clone(),
+                priority: catalog.priority,
+                content,
+            });
+        }
+        (!missing).then(|| Problem {
+            namespace: namespace.to_owned(),
+            global_namespace: self.global_namespace.clone(),
+            subscriptions: input.subscriptions.clone(),
+            installed: input.installed.clone(),
+            catalogs,
+            operator_group: input.operator_group.clone(),
+            runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
+        })
     }
 }
 
