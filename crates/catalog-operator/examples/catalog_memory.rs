@@ -200,7 +200,7 @@ fn mebibytes(kibibytes: u64) -> f64 {
     kibibytes as f64 / 1024.0
 }
 
-/// Waits until all catalogs have been read over connections of this epoch, `before` being how often they were read until then.
+/// Waits until all catalogs have been read over connections of this epoch.
 async fn refresh(
     connections: &Connections,
     snapshots: &Snapshots,
@@ -225,7 +225,8 @@ async fn refresh(
             let ConnectionState::Ready(link) = state else {
                 return true;
             };
-            let known = matches!(snapshots.get(&key, &key.namespace), ContentState::Known(_));
+            let state = snapshots.get_labelled(&key, &key.name, &key.namespace);
+            let known = matches!(state, ContentState::Known(_));
             !known || snapshots.read_generation(&key) != Some(link.generation)
         });
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -237,7 +238,8 @@ async fn measure() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let servers = Servers::start(folder.path())?;
     let connections = Connections::new(|_: &NamespacedName| {});
-    let snapshots = Snapshots::new(connections.clone(), Arc::new(GrpcCatalogReader), |_: &str| {});
+    let snapshots = Snapshots::new(connections.clone(), Arc::new(GrpcCatalogReader), |_: &str| {})
+        .with_folder(Some(folder.path().join("contents")));
     let before = anonymous();
     refresh(&connections, &snapshots, &servers.ports, 0).await?;
     let read = anonymous();

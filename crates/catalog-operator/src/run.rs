@@ -178,7 +178,8 @@ fn build_services(
     let of_namespaces = queues.namespaces.clone();
     let snapshots = Snapshots::new(connections.clone(), outside.catalogs, move |namespace: &str| {
         of_namespaces.add(namespace.to_owned());
-    });
+    })
+    .with_folder(args.content_cache.clone());
     let registries = args
         .registry_config
         .clone()
@@ -219,6 +220,11 @@ fn build_services(
 
 impl Parts {
     fn start(&self, runner: &Runner) -> JoinSet<()> {
+        let sources = self.stores.sources.list();
+        let existing = sources
+            .iter()
+            .map(|source| NamespacedName::from_object(source.as_ref()));
+        self.services.snapshots.sweep(existing.collect());
         let mut workers = JoinSet::new();
         self.start_sources(runner, &mut workers);
         self.start_resolution(runner, &mut workers);

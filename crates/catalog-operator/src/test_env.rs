@@ -17,6 +17,7 @@ use olm_testing::cluster::FakeCluster;
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::{self, Normal};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 pub use self::catalog::{BundleRow, bundle};
@@ -32,6 +33,8 @@ pub struct TestEnv {
     metrics: Arc<Mutex<Metrics>>,
     /// Every write, in order.
     pub writes: Vec<String>,
+    /// What a process leaves for the next one.
+    _contents: Arc<TempDir>,
 }
 
 impl TestEnv {
@@ -39,10 +42,11 @@ impl TestEnv {
     pub fn new() -> Self {
         let outside = Arc::<Shared>::default();
         let metrics = Arc::<Mutex<Metrics>>::default();
-        let of_operator = (Arc::clone(&outside), Arc::clone(&metrics));
+        let contents = Arc::new(tempfile::tempdir().unwrap());
+        let of_operator = (Arc::clone(&outside), Arc::clone(&metrics), Arc::clone(&contents));
         let stage = Stage::new(Box::new(move |client| {
-            let (outside, metrics) = of_operator.clone();
-            Box::pin(operate(client, outside, metrics))
+            let (outside, metrics, contents) = of_operator.clone();
+            Box::pin(operate(client, outside, metrics, contents))
         }));
         let env = Self {
             cluster: stage.cluster.clone(),
@@ -50,6 +54,7 @@ impl TestEnv {
             outside,
             metrics,
             writes: Vec::new(),
+            _contents: contents,
         };
         for name in ["ns", "olm"] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -163,10 +168,11 @@ impl TestEnv {
 }
 
 /// The operator, until it is dropped.
-async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metrics>>) {
+async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metrics>>, contents: Arc<TempDir>) {
     let registered = Metrics::registered().unwrap();
     *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
-    let args = Args::parse_from(["catalog-operator"]);
+    let folder = contents.path().display();
+    let args = Args::parse_from(["catalog-operator".to_owned(), format!("--content-cache={folder}")]);
     let outside = run::Outside {
         dial: Arc::<Shared>::clone(&outside),
         catalogs: Arc::<Shared>::clone(&outside),

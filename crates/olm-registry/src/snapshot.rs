@@ -25,6 +25,7 @@ use crate::index::Index;
 use crate::limits::{DEPENDENCY_BYTES, ERROR_CHARACTERS, PARALLEL_PACKAGES, ReadLimits};
 use crate::proto;
 
+pub mod file;
 mod pool;
 mod weight;
 
@@ -278,9 +279,6 @@ pub struct Builder {
     skipped: Vec<String>,
 }
 
-/// What a bundle takes beside its texts and lists, in bytes, about.
-const ENTRY: usize = 512;
-
 #[derive(Default)]
 struct PackageDeprecations {
     package: Option<Arc<str>>,
@@ -380,9 +378,7 @@ impl Builder {
 
     fn entry(&mut self, bundle: proto::Bundle, properties: Arc<[EntryProperty]>) -> BundleEntry {
         let pool = &mut self.pool;
-        pool.keep(ENTRY);
-        // Indexes name each bundle for each of its properties.
-        pool.keep_all(properties.len(), 0);
+        pool.keep_entry(properties.len());
         let has_image = !bundle.bundle_path.is_empty();
         BundleEntry {
             name: pool.text(&bundle.csv_name),

@@ -141,8 +141,13 @@ mod tests {
         let pod = &deployment["spec"]["template"]["spec"];
         let args = pod["containers"][0]["args"].as_array().unwrap();
         assert!(args.contains(&json!("--registry-config=/etc/olm/registries")));
+        let volumes = pod["volumes"].as_array().unwrap();
+        let volume = volumes
+            .iter()
+            .find(|volume| volume["name"] == REGISTRY_CONFIG)
+            .unwrap();
         assert_eq!(
-            pod["volumes"][1]["configMap"]["items"][0]["path"],
+            volume["configMap"]["items"][0]["path"],
             "example.com:5000/hosts.toml"
         );
     }

@@ -29,6 +29,8 @@ pub(super) struct Read {
     pub(super) key: NamespacedName,
     pub(super) generation: u64,
     pub(super) may_change: bool,
+    /// That of the catalog when the read began.
+    pub(super) label: Option<Arc<str>>,
 }
 
 /// A read that came to nothing.
@@ -140,10 +142,14 @@ impl Read {
             entry.content = Some(content);
             entry.bytes = bytes;
         }
+        let was_restored = std::mem::take(&mut entry.restored);
+        if entry.label == self.label {
+            self.shared.save(&self.key, entry, !same);
+        }
         let users = entry.users.clone();
         drop(entries);
         // What is as it was is no news, unless somebody was told otherwise meanwhile.
-        if !same || failed {
+        if !same || failed || was_restored {
             self.shared.tell(&users);
         }
         Ok(())
@@ -214,7 +220,7 @@ impl Shared {
             self.bounds.total >> 20
         );
         tracing::warn!(catalog = %key, error = %text, "content of a catalog dropped");
-        (entry.id, entry.content, entry.bytes) = (None, None, 0);
+        (entry.id, entry.content, entry.bytes, entry.restored) = (None, None, 0, false);
         entry.failure = Some(Failure {
             generation,
             text,

@@ -55,21 +55,21 @@ fn entry(number: usize) -> BundleEntry {
     }
 }
 
-struct Rig {
-    connections: Connections,
-    snapshots: Snapshots,
+pub(super) struct Rig {
+    pub(super) connections: Connections,
+    pub(super) snapshots: Snapshots,
     reader: Arc<Fake>,
-    woken: Arc<Mutex<Vec<String>>>,
+    pub(super) woken: Arc<Mutex<Vec<String>>>,
     port: u16,
     _server: Answering,
 }
 
-fn key() -> NamespacedName {
+pub(super) fn key() -> NamespacedName {
     NamespacedName::new("ns", "cat")
 }
 
 impl Rig {
-    async fn new(grows: bool, fails: usize) -> Self {
+    pub(super) async fn new(grows: bool, fails: usize) -> Self {
         let (server, port) = testing::answer_anywhere().await;
         let connections = Connections::new(|_: &NamespacedName| {});
         let reader = Arc::new(Fake {
@@ -94,7 +94,15 @@ impl Rig {
         }
     }
 
-    async fn connect(&self, epoch: &str) {
+    /// The same connections and reader for contents of their own.
+    pub(super) fn new_snapshots(&self) -> Snapshots {
+        let (reading, told) = (Arc::<Fake>::clone(&self.reader), Arc::clone(&self.woken));
+        Snapshots::new(self.connections.clone(), reading, move |namespace: &str| {
+            told.lock().unwrap().push(namespace.to_owned());
+        })
+    }
+
+    pub(super) async fn connect(&self, epoch: &str) {
         self.connect_to(epoch, false).await;
     }
 
@@ -377,12 +385,9 @@ async fn the_catalogs_of_a_namespace_have_a_bound_together() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_content_that_has_to_make_room_is_told_and_read_again_in_time() {
     let mut rig = Rig::new(false, 0).await;
-    let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&rig.reader);
-    let told = Arc::clone(&rig.woken);
-    let snapshots = Snapshots::new(rig.connections.clone(), reading, move |namespace: &str| {
-        told.lock().unwrap().push(namespace.to_owned());
-    });
-    rig.snapshots = snapshots.with_bounds(NAMESPACE_BYTES, content_bytes() * 7 / 2);
+    rig.snapshots = rig
+        .new_snapshots()
+        .with_bounds(NAMESPACE_BYTES, content_bytes() * 7 / 2);
     let [first, second, small, late] = ["big/a", "big/b", "small/a", "late/a"].map(|text| {
         let (namespace, name) = text.split_once('/').unwrap();
         NamespacedName::new(namespace, name)
@@ -404,7 +409,7 @@ async fn a_content_that_has_to_make_room_is_told_and_read_again_in_time() {
         unreachable!()
     };
     assert!(text.contains("which another namespace needs"), "{text}");
-    assert_eq!(rig.snapshots.refused(), [dropped.clone()]);
+    assert_eq!(rig.snapshots.refused(), std::slice::from_ref(dropped));
     assert_eq!(rig.snapshots.bytes().len(), 3);
     assert_eq!(rig.snapshots.held(), 3 * content_bytes());
     let news = |namespace: &str| {
@@ -443,6 +448,7 @@ async fn manifests_that_are_not_those_that_were_read_have_the_catalog_read_again
     rig.known(None).await;
     assert_eq!(fetch(digest).await.unwrap(), ["a.v0"]);
     insta::assert_snapshot!(fetch([0; 32]).await.unwrap_err(), @"catalog ns/cat has other manifests of a.v0 now than when it was read; it is read again");
+    sleep(Duration::from_millis(20)).await;
     assert_eq!(rig.reads(), 1, "it was just read");
     tokio::time::pause();
     tokio::time::advance(READ_AGAIN_WHEN_CHANGED).await;

@@ -101,3 +101,27 @@ fn a_catalog_that_has_moved_is_not_resolved_from_what_was_at_the_former_address(
         assert_eq!(told.contains("offers other.v1"), !moved, "moved: {moved}: {told}");
     }
 }
+
+/// The process is another one, and the server still away: what the catalog had is told as before, and nothing installed from it.
+#[test]
+fn the_last_good_content_is_told_by_the_next_process() {
+    let mut env = outage(vec![
+        bundle("demo.v1").deprecated("take another"),
+        bundle("other.v1"),
+    ]);
+    for _ in 0..2 {
+        env.stage.kill();
+        env.settle_for(60);
+        tell(&mut env, &[Put(subscribed("other"))]);
+        env.settle_for(60);
+        assert!(!is_installed(&env, "other.v1"));
+        let told = condition(&env, "other", "ResolutionFailed").unwrap();
+        assert!(told.contains("offers other.v1"), "{told}");
+        let told = condition(&env, "demo", "BundleDeprecated").unwrap();
+        assert_eq!(told, "olm.bundle/demo.v1: take another");
+        assert_eq!(condition(&env, "demo", "ResolutionFailed"), None);
+    }
+    env.outside.set_unreachable(false);
+    env.settle_for(120);
+    assert!(is_installed(&env, "other.v1"));
+}

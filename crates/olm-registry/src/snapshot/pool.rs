@@ -15,6 +15,9 @@ use crate::proto;
 /// What one more value in a list or map takes in memory beside its texts, about, in bytes.
 const VALUE: usize = 64;
 
+/// What a bundle takes beside its texts and lists.
+const ENTRY: usize = 512;
+
 /// Everything that was met so far.
 #[derive(Default)]
 pub(super) struct Pool {
@@ -39,8 +42,15 @@ impl Pool {
         self.keep_all(1, bytes);
     }
 
+    /// Counts an entry of so many properties.
+    pub(super) fn keep_entry(&mut self, properties: usize) {
+        self.keep(ENTRY);
+        // Indexes name each bundle for each of its properties.
+        self.keep_all(properties, 0);
+    }
+
     /// Counts values with so many bytes of text together.
-    pub(super) fn keep_all(&mut self, values: usize, bytes: usize) {
+    fn keep_all(&mut self, values: usize, bytes: usize) {
         self.kept = self
             .kept
             .saturating_add(values.saturating_mul(VALUE))
@@ -88,7 +98,12 @@ impl Pool {
             .collect();
         list.sort();
         list.dedup();
-        let (list, is_new) = shared(&mut self.api_lists, list.as_slice());
+        self.api_list(&list)
+    }
+
+    /// APIs that are sorted already.
+    pub(super) fn api_list(&mut self, list: &[Gvk]) -> Arc<[Gvk]> {
+        let (list, is_new) = shared(&mut self.api_lists, list);
         if is_new {
             let texts = list.iter().flat_map(|api| [&api.group, &api.version, &api.kind]);
             self.keep_all(list.len(), texts.map(String::len).sum());

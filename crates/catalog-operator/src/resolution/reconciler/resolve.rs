@@ -19,6 +19,7 @@ use super::super::input::{
 };
 use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
+use crate::catalog_source::address;
 use crate::debounce::debounce_left;
 use crate::metrics;
 use crate::snapshots::{Content, ContentId, ContentState};
@@ -59,15 +60,17 @@ impl ResolutionReconciler {
                 continue;
             }
             used.insert(key.clone());
-            let state = self.snapshots.get(&key, namespace);
+            let label = address::content_label(&source);
+            let state = self.snapshots.get_labelled(&key, &label, namespace);
             // The object is new: what is known under its name is of an earlier one.
             let is_new = source
                 .status
                 .as_ref()
                 .is_none_or(|status| status.registry_service.is_none());
             let last = match state {
-                ContentState::Known(id) if !is_new => Some(id),
-                _ => None,
+                _ if is_new => None,
+                ContentState::Known(id) => Some(id),
+                _ => self.snapshots.restored(&key),
             };
             let content = match state {
                 _ if is_new => {

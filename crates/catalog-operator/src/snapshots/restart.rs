@@ -1,0 +1,144 @@
+//! What a process leaves for the next one, and takes up of the one before.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use olm_resolver::Snapshot;
+use olm_runtime::NamespacedName;
+use olm_runtime::isolation;
+
+use super::disk::{Disk, FILE_BYTES};
+use super::room::{self, Admission, Kept};
+use super::{ContentId, ContentState, Entry, Shared, Snapshots};
+
+impl Snapshots {
+    /// With a folder in which the last good contents outlive the process.
+    #[must_use]
+    pub fn with_folder(mut self, folder: Option<PathBuf>) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.disk = folder.map(|folder| Arc::new(Disk::new(folder)));
+        }
+        self
+    }
+
+    /// [`Snapshots::get`] of a catalog that is what `label` says. When it is asked for first, what an earlier process has read of
+    /// the same catalog is taken up; `namespace` is woken when it is there.
+    pub fn get_labelled(&self, key: &NamespacedName, label: &str, namespace: &str) -> ContentState {
+        {
+            let mut entries = self.shared.lock();
+            let entry = entries.entry(key.clone()).or_default();
+            entry.users.insert(namespace.to_owned());
+            if entry.label.as_deref() != Some(label) {
+                let is_first = entry.label.is_none() && entry.content.is_none();
+                let label: Arc<str> = label.into();
+                entry.label = Some(Arc::clone(&label));
+                if is_first {
+                    self.shared.restore(key, label);
+                }
+            }
+        }
+        self.get(key, namespace)
+    }
+
+    /// What an earlier process has read of a catalog, as long as this one has not read it: it tells what there was.
+    pub(crate) fn restored(&self, key: &NamespacedName) -> Option<ContentId> {
+        let entries = self.shared.lock();
+        let entry = entries.get(key).filter(|entry| entry.restored)?;
+        entry.id
+    }
+
+    /// Removes what earlier processes have left of catalogs that are not among these.
+    pub(crate) fn sweep(&self, existing: Vec<NamespacedName>) {
+        self.shared.on_disk(move |disk| disk.retain(existing.iter()));
+    }
+}
+
+impl Shared {
+    /// Does something with the folder, if there is one, beside the rounds and one after the other.
+    fn on_disk(&self, work: impl FnOnce(&Disk) + Send + 'static) {
+        let Some(disk) = self.disk.clone() else { return };
+        let mut last = self.disk_work.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.take();
+        *last = Some(tokio::spawn(async move {
+            if let Some(before) = before {
+                // It has told itself what went wrong.
+                let _ = before.await;
+            }
+            if let Err(panicked) = isolation::blocking(move || work(&disk)).await {
+                tracing::error!(%panicked, "a fault with the contents on disk");
+            }
+        }));
+    }
+
+    /// Takes up what there is on disk, unless something was read meanwhile or there is no room.
+    fn restore(self: &Arc<Self>, key: &NamespacedName, label: Arc<str>) {
+        let (shared, key) = (Arc::downgrade(self), key.clone());
+        self.on_disk(move |disk| {
+            let Some(found) = disk.get(&key, &label) else { return };
+            let content = Arc::new(Snapshot::new(found));
+            let bytes = content.held();
+            let Some(shared) = shared.upgrade() else { return };
+            let mut entries = shared.lock();
+            let kept = entries.iter().filter(|(_, entry)| entry.content.is_some());
+            let kept = kept.map(|(key, entry)| Kept {
+                key,
+                bytes: entry.bytes,
+            });
+            // Nothing that was read by this process goes for it.
+            let has_room = match room::admit(kept, &key, bytes, shared.bounds) {
+                Admission::Admitted { instead_of } => instead_of.is_empty(),
+                Admission::Refused(_) => false,
+            };
+            let Some(entry) = entries.get_mut(&key) else { return };
+            if !has_room || entry.content.is_some() || entry.label.as_ref() != Some(&label) {
+                return;
+            }
+            tracing::info!(catalog = %key, entries = content.entries().len(), bytes, "content of an earlier process taken up");
+            entry.id = Some(shared.ids.fetch_add(1, Ordering::Relaxed));
+            entry.content = Some(content);
+            (entry.bytes, entry.restored, entry.saved) = (bytes, true, Some(label));
+            let users = entry.users.clone();
+            drop(entries);
+            shared.tell(&users);
+        });
+    }
+
+    /// Leaves a content for the next process: one that is `new`, or that is not there under the present label.
+    pub(super) fn save(self: &Arc<Self>, key: &NamespacedName, entry: &mut Entry, new: bool) {
+        let (Some(label), Some(id)) = (entry.label.clone(), entry.id) else {
+            return;
+        };
+        if !new && entry.saved.as_ref() == Some(&label) {
+            return;
+        }
+        entry.saved = Some(Arc::clone(&label));
+        if entry.bytes as u64 > FILE_BYTES {
+            tracing::warn!(catalog = %key, bytes = entry.bytes, "content is too large to be left for the next process");
+            return self.remove_saved(key);
+        }
+        let (shared, key) = (Arc::downgrade(self), key.clone());
+        self.on_disk(move |disk| {
+            // It may have been forgotten, or another one may have followed.
+            let content = shared.upgrade().and_then(|shared| {
+                let entries = shared.lock();
+                let is_same = |entry: &&Entry| entry.id == Some(id) && entry.label.as_ref() == Some(&label);
+                entries.get(&key).filter(is_same)?.content.clone()
+            });
+            let Some(content) = content else { return };
+            let written = content.entries().iter().map(|entry| &***entry);
+            if let Err(error) = disk.put(&key, &label, written) {
+                tracing::warn!(catalog = %key, %error, "content is not left for the next process");
+            }
+        });
+    }
+
+    /// Removes what was left for the next process.
+    pub(super) fn remove_saved(&self, key: &NamespacedName) {
+        let key = key.clone();
+        self.on_disk(move |disk| disk.remove(&key));
+    }
+}
+
+#[cfg(test)]
+mod tests;
