@@ -97,7 +97,7 @@ async fn a_poll_in_the_future_is_no_poll() {
     bench.woken.recv().await.unwrap();
     let before = now - Duration::from_secs(3600);
     bench.polls.look(&key, &due("tag", before), before);
-    bench.woken.recv().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.asked(), 2);
 }
 

@@ -6,12 +6,17 @@ use serde_json::json;
 
 use super::*;
 
-/// A page comes after this time, and another one after it for as long as pages are slow.
+/// A page comes after this time, and another one after it for as long as pages are slow. At once comes one resource without spec.
 fn checks(page: Duration) -> (CustomResources, Arc<Mutex<Vec<String>>>) {
     let service = tower::service_fn(move |_: Request<Body>| async move {
         tokio::time::sleep(page).await;
         let next = if page.is_zero() { "" } else { "more" };
-        let text = json!({"metadata": {"continue": next}, "items": []}).to_string();
+        let items = if page.is_zero() {
+            json!([{"metadata": {"name": "x"}}])
+        } else {
+            json!([])
+        };
+        let text = json!({"metadata": {"continue": next}, "items": items}).to_string();
         Ok::<_, std::convert::Infallible>(Response::new(Body::from(text.into_bytes())))
     });
     let woken = Arc::<Mutex<Vec<String>>>::default();
@@ -92,5 +97,9 @@ async fn two_schemas_for_one_definition_are_two_checks() {
     assert!(is_checking(&checks.check(other())));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(checks.check(request("a", "plan")), CheckState::Fits);
-    assert_eq!(checks.check(other()), CheckState::Fits);
+    let answer = checks.check(other());
+    assert!(
+        matches!(&answer, CheckState::Misfit(misfit) if misfit.fields == "spec: is required"),
+        "{answer:?}"
+    );
 }
