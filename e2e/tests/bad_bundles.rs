@@ -121,9 +121,13 @@ impl Case {
                 "csv" => self.namespace.own_csvs()?,
                 _ => self.namespace.list(kind)?,
             };
+            // What an unpack Job may do is nothing of the bundle.
+            let is_of_unpack =
+                |name: &&str| name.len() == 63 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
             let names: Vec<&str> = found
                 .iter()
                 .map(|object| text(object, "/metadata/name"))
+                .filter(|name| !is_of_unpack(name))
                 .collect();
             assert!(names.is_empty(), "{kind}: {names:?}");
         }
@@ -207,12 +211,19 @@ fn tagged(variant: &Variant) -> String {
     variant.image("v1")
 }
 
+/// What no registry has is left to a Job, as a node may have it: ten minutes, unless the group says otherwise.
+fn impatient_group(case: &Case) -> Value {
+    let mut group = operator_group("group", &[case.namespace.name()]);
+    group["metadata"]["annotations"] = json!({"operatorframework.io/bundle-unpack-timeout": "10s"});
+    group
+}
+
 #[test]
 fn a_wrong_digest_is_told() -> anyhow::Result<()> {
     let digest = format!("sha256:{}", "0".repeat(64));
     let image = |variant: &Variant| variant.image("v1").replace(":v1", &format!("@{digest}"));
     let case = Case::new("bad-digest", image, |_| Ok(false))?;
-    case.subscribe()?;
+    case.subscribe_in(impatient_group(&case))?;
     case.expect_refusal(
         "BundleUnpackFailed",
         &[&digest, "NotFound", "check the image name in the catalog"],
@@ -291,10 +302,49 @@ fn a_definition_of_an_api_gone_since_kubernetes_1_22_is_told_before_anything_is_
 #[test]
 fn a_bundle_image_that_does_not_exist_is_told_and_used_once_it_does() -> anyhow::Result<()> {
     let case = Case::new("bad-missing", tagged, |_| Ok(false))?;
-    case.subscribe()?;
+    case.subscribe_in(impatient_group(&case))?;
     case.expect_refusal("BundleUnpackFailed", &["NotFound", "push the image"])?;
     push(Lab::shared()?, &case.variant, &case.image)?;
     case.expect_install(RETRY + INSTALL)
+}
+
+/// The node has a mirror that pods know nothing of: what the operator does not find there, a Job brings.
+#[test]
+fn a_bundle_that_only_a_node_finds_is_unpacked_by_a_job() -> anyhow::Result<()> {
+    const HOST: &str = "only-nodes.invalid";
+    let lab = Lab::shared()?;
+    // containerd looks at it for each pull; the operator has what was there when it was deployed.
+    let config = lab.cluster().registry_config();
+    let of_all = std::fs::read_to_string(config.join("_default/hosts.toml"))?;
+    let registry = of_all.split('"').nth(1).unwrap_or_default();
+    std::fs::create_dir_all(config.join(HOST))?;
+    std::fs::write(
+        config.join(HOST).join("hosts.toml"),
+        format!(
+            "server = \"{registry}\"\n\n[host.\"{registry}/v2/hidden\"]\n  capabilities = [\"pull\", \"resolve\"]\n  override_path = true\n"
+        ),
+    )?;
+    let image = |variant: &Variant| format!("{HOST}/{}:v1", variant.package_name());
+    let case = Case::new("bad-hidden", image, |_| Ok(false))?;
+    let hidden = format!("{HOST}/hidden/{}:v1", case.variant.package_name());
+    push(lab, &case.variant, &hidden)?;
+    case.subscribe()?;
+    case.expect_install(RETRY + INSTALL)?;
+    let jobs = case.namespace.list("jobs")?;
+    let of_unpack =
+        |job: &&Value| text(job, "/metadata/labels/operatorframework.io~1bundle-unpack-ref") != "";
+    let succeeded = jobs
+        .iter()
+        .filter(of_unpack)
+        .filter(|job| job["status"]["succeeded"] == 1);
+    assert!(succeeded.count() > 0, "{jobs:#?}");
+    let plans = case.namespace.list("installplan")?;
+    let manifests = plans[0]["status"]["plan"].to_string();
+    assert!(
+        manifests.contains(&format!("{HOST}/")) && manifests.contains("@sha256:"),
+        "{manifests}"
+    );
+    Ok(())
 }
 
 /// The image is put right under its old name; the group says how soon that is to be noticed.

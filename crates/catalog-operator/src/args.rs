@@ -52,11 +52,11 @@ pub struct Args {
     )]
     pub configmap_server_image: String,
 
-    /// Image with /bin/opm, serves catalogs whose content is copied out of their image, and those in ConfigMaps.
+    /// Image with /bin/opm of this version; writes what unpack Jobs unpacked, serves catalogs whose content is copied out of their image, and those in ConfigMaps.
     #[arg(long = "opmImage", default_value = "quay.io/operator-framework/opm:latest")]
     pub opm_image: String,
 
-    /// Image with /bin/cp and /bin/copy-content.
+    /// Image with /bin/cp, /bin/copy-content and, for unpack Jobs, /bin/cpb.
     #[arg(long = "util-image", default_value = "quay.io/operator-framework/olm:latest")]
     pub util_image: String,
 
@@ -141,11 +141,8 @@ impl Args {
 
     /// What is wrong with flags that are fine one by one.
     pub fn usage_error(&self) -> Option<String> {
-        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
-            return Some("both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned());
-        }
-        (self.unpack == UnpackMode::Job)
-            .then(|| "--unpack=job is not served by this version; use --unpack=in-process".to_owned())
+        (self.tls_cert.is_empty() != self.tls_key.is_empty())
+            .then(|| "both --tls-key and --tls-crt must be provided for TLS to be enabled".to_owned())
     }
 
     /// Flags that were given and do nothing in this version.

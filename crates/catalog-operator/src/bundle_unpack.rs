@@ -1,7 +1,8 @@
 //! Bundles: fetched by this process, checked, and kept as long as somebody needs them.
 //!
 //! Upstream starts a Job for each bundle and stores the content in a ConfigMap. Here the image is pulled in process, so there is
-//! no pod to wait for and no size limit (decision record 0003).
+//! no pod to wait for and no size limit (decision record 0003); what this process cannot have and a node may is left to such a
+//! Job ([`job`]).
 //!
 //! # Expected flow
 //! Resolution asks [`Unpacker::request`] for each bundle of a solution and gets an answer at once: ready, on its way, or failed.
@@ -17,6 +18,7 @@
 //! - A catalog's credentials only ever fetch what that catalog names: what one may see says nothing about another. Content
 //!   on disk is handed to a catalog only after its registry has shown the image for that catalog's own secrets ([`access`]).
 //! - Bundles in memory are bounded in bytes, and one that a waiting round needs stays until the round has it ([`unpacker::eviction`]).
+//! - What a Job unpacked is for its catalog alone, and on no disk.
 //! - Namespaces take turns, and none of them keeps more than half of the fetches or takes another's place on disk.
 
 pub(crate) mod access;
@@ -25,6 +27,7 @@ pub(crate) mod config_map;
 pub(crate) mod content;
 pub(crate) mod error;
 pub(crate) mod image_source;
+pub(crate) mod job;
 pub(crate) mod packed;
 pub(crate) mod preflight;
 pub(crate) mod pull_secrets;

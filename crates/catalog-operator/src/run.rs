@@ -14,7 +14,9 @@ use olm_runtime::store::StoreSet;
 use olm_runtime::{NamespacedName, client, process};
 use tokio::task::JoinSet;
 
-use crate::args::Args;
+use crate::args::{Args, UnpackMode};
+use crate::bundle_unpack::job::objects::JobSettings;
+use crate::bundle_unpack::job::{JobStores, UnpackJobReconciler, UnpackJobs};
 use crate::bundle_unpack::{BundleSource, ImageBundleSource, Unpacker, UnpackerConfig};
 use crate::catalog_manifests::BundleSources;
 use crate::catalog_source::CatalogSourceReconciler;
@@ -49,6 +51,8 @@ pub struct Queues {
     pub namespaces: Queue<String>,
     /// InstallPlans.
     pub plans: Queue<NamespacedName>,
+    /// ConfigMaps of unpack Jobs.
+    pub unpacks: Queue<NamespacedName>,
 }
 
 impl Default for Queues {
@@ -58,6 +62,7 @@ impl Default for Queues {
             sources: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
             namespaces: Queue::new(),
             plans: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+            unpacks: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
         }
     }
 }
@@ -77,6 +82,8 @@ pub struct Services {
     pub snapshots: Snapshots,
     /// Bundles.
     pub unpacker: Unpacker,
+    /// Those that Jobs unpack; none if everything is to be pulled in this process.
+    pub(crate) unpack_jobs: Option<UnpackJobs>,
     /// Whether custom resources fit changed definitions.
     pub(crate) custom_resources: CustomResources,
 }
@@ -204,9 +211,13 @@ fn build_services(
         images: bundles,
         catalogs: snapshots.clone(),
     });
-    let unpacker = Unpacker::new(bundles, config, figures.clone(), move |waiter| {
+    let mut unpacker = Unpacker::new(bundles, config, figures.clone(), move |waiter| {
         wiring::wake(&woken, waiter);
     });
+    let unpack_jobs = build_unpack_jobs(args, client, stores, queues);
+    if let Some(jobs) = &unpack_jobs {
+        unpacker = unpacker.with_jobs(jobs.clone());
+    }
     let plans = queues.plans.clone();
     let custom_resources = CustomResources::new(client.clone(), move |plan| plans.add(plan.clone()));
     Services {
@@ -214,8 +225,34 @@ fn build_services(
         polls,
         snapshots,
         unpacker,
+        unpack_jobs,
         custom_resources,
     }
+}
+
+fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Queues) -> Option<UnpackJobs> {
+    if args.unpack == UnpackMode::InProcess {
+        return None;
+    }
+    let stores = JobStores {
+        sources: stores.sources.clone(),
+        jobs: stores.unpack_jobs.clone(),
+        pods: stores.unpack_pods.clone(),
+    };
+    let settings = JobSettings {
+        opm_image: args.opm_image.clone(),
+        util_image: args.util_image.clone(),
+        user_id: args.workload_user_id(),
+    };
+    let is_only_way = args.unpack == UnpackMode::Job;
+    let wake = wiring::unpack_wanted(queues);
+    Some(UnpackJobs::new(
+        client.clone(),
+        stores,
+        settings,
+        is_only_way,
+        wake,
+    ))
 }
 
 impl Parts {
@@ -229,6 +266,7 @@ impl Parts {
         self.start_sources(runner, &mut workers);
         self.start_resolution(runner, &mut workers);
         self.start_plans(runner, &mut workers);
+        self.start_unpacks(runner, &mut workers);
         workers
     }
 
@@ -265,6 +303,16 @@ impl Parts {
         runner.spawn(workers, &Arc::new(plans), &self.queues.plans, WORKERS);
     }
 
+    fn start_unpacks(&self, runner: &Runner, workers: &mut JoinSet<()>) {
+        let Some(jobs) = self.services.unpack_jobs.clone() else {
+            return;
+        };
+        let stores = &self.stores;
+        let rights = (stores.roles.clone(), stores.role_bindings.clone());
+        let unpacks = UnpackJobReconciler::new(self.client.clone(), jobs, stores.accounts.clone(), rights);
+        runner.spawn(workers, &Arc::new(unpacks), &self.queues.unpacks, WORKERS);
+    }
+
     /// What a plan reads of the cluster.
     fn reads(&self) -> ClusterReads {
         ClusterReads {
@@ -288,7 +336,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn namespaces_take_turns_in_the_queues_of_catalogs_and_of_plans() {
         let queues = Queues::default();
-        for queue in [queues.sources, queues.plans] {
+        for queue in [queues.sources, queues.plans, queues.unpacks] {
             namespaces_take_turns(&queue, WORKERS_OF_A_NAMESPACE, WORKERS).await;
         }
     }

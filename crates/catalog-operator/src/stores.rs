@@ -2,7 +2,9 @@
 
 pub(crate) mod config_maps;
 pub(crate) mod rights;
+mod unpacks;
 
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -37,6 +39,10 @@ pub(crate) struct Stores {
     pub namespaces: Store<PartialObjectMeta<Namespace>>,
     /// Pods of catalogs.
     pub pods: Store<Pod>,
+    /// Jobs that unpack bundles.
+    pub unpack_jobs: Store<Job>,
+    /// Their pods.
+    pub unpack_pods: Store<Pod>,
     /// Services that OLM made.
     pub services: Store<Service>,
     /// ConfigMaps that catalogs are made of, watched one by one.
@@ -77,6 +83,16 @@ impl Stores {
                 Watch::new(client)
                     .label_exists(labels::CATALOG_SOURCE)
                     .prune(prune_pod),
+            ),
+            unpack_jobs: set.add(
+                Watch::new(client)
+                    .label_exists(labels::BUNDLE_UNPACK_REF)
+                    .prune(unpacks::prune_job),
+            ),
+            unpack_pods: set.add(
+                Watch::new(client)
+                    .label_exists(labels::BUNDLE_UNPACK_REF)
+                    .prune(unpacks::prune_pod),
             ),
             services: set.add(managed(client).prune(prune_service)),
             config_maps: ConfigMaps::register(set, client),

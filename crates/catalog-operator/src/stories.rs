@@ -6,6 +6,7 @@ mod manifests;
 mod outages;
 mod polls;
 mod reach;
+mod unpack_jobs;
 
 use std::time::Duration;
 
@@ -49,13 +50,21 @@ pub enum Step {
     Approve,
     BreakImage(&'static str),
     MendImages,
+    /// Registries refuse this process images whose names hold this.
+    RefuseImage(&'static str),
+    /// A node carries out the Jobs that wait, and finds this bundle.
+    PullByNode(&'static str),
+    /// Kubernetes takes Jobs that are over away.
+    ExpireJobs,
     /// Two minutes go by.
     Wait,
     /// The registry pods are gone.
     LosePods,
 }
 
-use Step::{Approve, BreakImage, Delete, LosePods, MendImages, Put, Serve, Wait};
+use Step::{
+    Approve, BreakImage, Delete, ExpireJobs, LosePods, MendImages, PullByNode, Put, RefuseImage, Serve, Wait,
+};
 
 fn stories() -> Vec<Story<Step>> {
     let begin = |approval: &str| vec![Serve(first()), Put(catalog()), Put(subscription(approval))];
@@ -75,6 +84,16 @@ fn stories() -> Vec<Story<Step>> {
                     Delete("CatalogSource", "cat"),
                 ],
             ),
+        ),
+        (
+            "unpacked by a node",
+            [
+                vec![RefuseImage("demo")],
+                begin("Automatic"),
+                vec![PullByNode("demo.v1"), Wait],
+                vec![PullByNode("demo.v1"), Wait, ExpireJobs, Wait],
+            ]
+            .concat(),
         ),
         (
             "broken image",
@@ -109,6 +128,11 @@ impl StoryEnv for TestEnv {
                 self.stage.edit_all("InstallPlan", &patch);
             }
             BreakImage(image) => self.outside.break_image(image),
+            RefuseImage(part) => self.outside.refuse(part),
+            PullByNode(bundle) => {
+                self.pull_by_node(bundle);
+            }
+            ExpireJobs => self.expire_jobs(),
             MendImages => self.outside.mend_images(),
             Wait => self.stage.advance(Duration::from_secs(120)),
             LosePods => self.stage.delete_all("Pod"),

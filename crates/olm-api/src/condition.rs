@@ -184,6 +184,8 @@ pub mod install_plan {
     pub const INSTALLED: &str = "Installed";
     /// Reason: no usable OperatorGroup or ServiceAccount.
     pub const INSTALL_CHECK_FAILED: &str = "InstallCheckFailed";
+    /// Reason (ours): other steps were approved than the plan has.
+    pub const OTHER_STEPS_APPROVED: &str = "OtherStepsApproved";
     /// Reason: a step failed for good.
     pub const INSTALL_COMPONENT_FAILED: &str = "InstallComponentFailed";
     /// Type (ours): an error that does not pass by itself is being tried again. Its transition time is when the first such

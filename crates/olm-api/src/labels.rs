@@ -106,6 +106,9 @@ pub const INSTALLED_ALONGSIDE_PREFIX: &str = "operatorframework.io/installed-alo
 /// Annotation (ours) of an InstallPlan that waits for approval: what it changes, see [`crate::plan_preview`].
 pub const PLAN_PREVIEW: &str = "operatorframework.io/install-plan-preview";
 
+/// Annotation (ours) of an InstallPlan: hash of the steps that were approved, see [`crate::approval`].
+pub const APPROVED_HASH: &str = "operatorframework.io/install-plan-approved-hash";
+
 /// Annotation kubectl leaves on what it applied; dropped from copies.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

@@ -5,6 +5,7 @@
 //! as written, decoded on demand. Optional lists are [`List`]s, which read like vectors.
 
 pub mod api_key;
+pub mod approval;
 pub mod condition;
 pub mod config_map_catalog;
 pub mod crd;
@@ -21,6 +22,7 @@ pub mod plan_preview;
 pub mod proxy;
 mod schema;
 pub mod sparse;
+pub mod unpacked_bundle;
 pub mod user_role;
 pub mod v1;
 pub mod v1alpha1;

@@ -8,6 +8,8 @@ use std::fmt;
 /// reported. An answer weighs more than silence, and "may not" or "broken" more than "not here".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PullErrorClass {
+    /// The name of the host is not known here. Trying again later can help; a kubelet may know it, or a mirror.
+    UnknownHost,
     /// Nobody answered, or the server failed (5xx, too many requests). Trying again later can help.
     Unreachable,
     /// The registry does not have it. A kubelet that knows another mirror may still find it.
@@ -28,6 +30,7 @@ impl PullErrorClass {
     /// The name of the class in PascalCase, for reasons of conditions and events.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::UnknownHost => "UnknownHost",
             Self::Unreachable => "Unreachable",
             Self::NotFound => "NotFound",
             Self::Unauthorized => "Unauthorized",

@@ -159,3 +159,23 @@ async fn tls_is_verified_against_the_configured_authority() {
         .expect_err("no file");
     assert!(error.to_string().contains("missing.crt"), "{error}");
 }
+
+/// A name that nobody has, by RFC 2606. A node may know another host under it.
+#[tokio::test]
+async fn a_host_without_an_address_is_told_from_a_silent_one() {
+    let class = |name: &'static str| async move {
+        let reference: Reference = name.parse().expect("reference");
+        let resolved = Puller::default()
+            .resolve(&reference, &Credentials::anonymous())
+            .await;
+        resolved.expect_err("nobody is there").class()
+    };
+    assert_eq!(
+        class("registry.invalid/demo/bundle:v1").await,
+        PullErrorClass::UnknownHost
+    );
+    assert_eq!(
+        class("127.0.0.1:1/demo/bundle:v1").await,
+        PullErrorClass::Unreachable
+    );
+}

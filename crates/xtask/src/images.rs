@@ -23,11 +23,16 @@ pub(crate) const DEMO_RELEASES: [&str; 2] = ["1.0.0", "1.1.0"];
 
 /// Takes the place of operators whose images cannot be had; tests put it into images of their own.
 const STAND_IN: &str = "stand-in";
+/// Runs in the images of others, in pods that unpack them.
+const COPY_BUNDLE: &str = "cpb";
+/// Those that run where there is nothing else, whatever they are compiled for.
+const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
 /// Programs that go into images.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 6] = [
     "catalog-operator",
     "olm-operator",
     "opm",
+    COPY_BUNDLE,
     "demo-operator",
     STAND_IN,
 ];
@@ -155,15 +160,19 @@ pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Bui
 /// # Errors
 /// When a program is missing or cannot be copied.
 pub(crate) fn of_tests(progress: &Progress, programs: &BTreeMap<String, PathBuf>) -> anyhow::Result<Built> {
-    // Images of others have nothing but this one program.
-    progress.stage("static stand-in built", || compile(Profile::Tested, &[STAND_IN]))?;
+    // Images of others have nothing but these programs.
+    progress.stage("static programs for images of others built", || {
+        compile(Profile::Tested, &STATIC)
+    })?;
     let copies = folder().join("programs");
     fs::create_dir_all(&copies)?;
-    let stand_in = Profile::Tested.programs().join(STAND_IN);
-    fs::copy(&stand_in, copies.join(STAND_IN))
-        .with_context(|| format!("cannot copy {}", stand_in.display()))?;
+    for name in STATIC {
+        let program = Profile::Tested.programs().join(name);
+        fs::copy(&program, copies.join(name))
+            .with_context(|| format!("cannot copy {}", program.display()))?;
+    }
     let mut libraries = BTreeSet::new();
-    for name in PROGRAMS.iter().filter(|name| **name != STAND_IN) {
+    for name in PROGRAMS.iter().filter(|name| !STATIC.contains(name)) {
         let program = programs
             .get(*name)
             .with_context(|| format!("cargo did not build {name}"))?;
@@ -212,8 +221,12 @@ fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyho
                 &source,
                 "olm",
                 VERSION,
-                &["catalog-operator", "olm-operator"],
-                ImageConfig::default(),
+                &["catalog-operator", "olm-operator", COPY_BUNDLE],
+                ImageConfig {
+                    // Pods that unpack bundles copy the program from here, as they do with upstream's image.
+                    links: vec![("bin/cp".to_owned(), COPY_BUNDLE.to_owned())],
+                    ..ImageConfig::default()
+                },
             )?,
             image(
                 &source,

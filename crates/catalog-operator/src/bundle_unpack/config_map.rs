@@ -1,4 +1,4 @@
-//! Bundles that upstream's unpack Job has left in a ConfigMap, for plans made before a change of implementation.
+//! Bundles that an unpack Job has left in a ConfigMap: ours, or upstream's for plans made before a change of implementation.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

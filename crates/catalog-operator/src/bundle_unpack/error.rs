@@ -9,6 +9,8 @@ use olm_oci::PullErrorClass;
 pub enum UnpackClass {
     /// Nobody answered, or the registry failed.
     Unreachable,
+    /// The registry's host has no address here.
+    UnknownHost,
     /// The registry has no such image.
     NotFound,
     /// Credentials are missing, wrong or not sufficient.
@@ -29,6 +31,14 @@ pub enum UnpackClass {
     InvalidManifest,
     /// The bundle cannot work on any cluster of today.
     Unsupported,
+    /// The Job that unpacks it goes on.
+    JobIncomplete,
+    /// The Job took longer than it may.
+    DeadlineExceeded,
+    /// The Job's pods failed more often than they may.
+    BackoffLimitExceeded,
+    /// The Job failed otherwise, or what it left cannot be trusted.
+    JobFailed,
 }
 
 impl UnpackClass {
@@ -36,6 +46,7 @@ impl UnpackClass {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Unreachable => "Unreachable",
+            Self::UnknownHost => "UnknownHost",
             Self::NotFound => "NotFound",
             Self::Unauthorized => "Unauthorized",
             Self::DigestMismatch => "DigestMismatch",
@@ -46,12 +57,22 @@ impl UnpackClass {
             Self::NoManifests => "NoManifests",
             Self::InvalidManifest => "InvalidManifest",
             Self::Unsupported => "Unsupported",
+            // Those of upstream, or of Kubernetes.
+            Self::JobIncomplete => "JobIncomplete",
+            Self::DeadlineExceeded => "DeadlineExceeded",
+            Self::BackoffLimitExceeded => "BackoffLimitExceeded",
+            Self::JobFailed => "JobFailed",
         }
     }
 
     /// Whether the failure may be over in a moment: the unpack goes on by itself until its deadline.
     pub fn is_passing(self) -> bool {
-        self == Self::Unreachable
+        matches!(self, Self::Unreachable | Self::UnknownHost)
+    }
+
+    /// Whether a node may have what this process has not: other credentials, mirrors or names.
+    pub fn is_for_nodes(self) -> bool {
+        matches!(self, Self::Unauthorized | Self::NotFound | Self::UnknownHost)
     }
 
     /// Whether the content itself is at fault, so that nothing but another image helps.
@@ -65,7 +86,7 @@ impl UnpackClass {
     /// The way out, for whoever reads the condition.
     pub fn way_out(self) -> &'static str {
         match self {
-            Self::Unreachable => {
+            Self::Unreachable | Self::UnknownHost => {
                 "it is tried again until the registry answers; check the registry, the network and mirrors"
             }
             Self::NotFound => {
@@ -90,6 +111,12 @@ impl UnpackClass {
             }
             Self::InvalidManifest => "correct the file and build the bundle image again",
             Self::Unsupported => "a newer version of the operator is needed",
+            Self::JobIncomplete => {
+                "a node pulls it until the Job's deadline; check the credentials and mirrors of the nodes, or name a pull secret in spec.secrets of the CatalogSource"
+            }
+            Self::DeadlineExceeded | Self::BackoffLimitExceeded | Self::JobFailed => {
+                "it is tried again in some minutes; in the CatalogSource's namespace, `kubectl get jobs,pods -l operatorframework.io/bundle-unpack-ref` shows the Job"
+            }
         }
     }
 }
@@ -97,6 +124,7 @@ impl UnpackClass {
 impl From<PullErrorClass> for UnpackClass {
     fn from(class: PullErrorClass) -> Self {
         match class {
+            PullErrorClass::UnknownHost => Self::UnknownHost,
             PullErrorClass::Unreachable => Self::Unreachable,
             PullErrorClass::NotFound => Self::NotFound,
             PullErrorClass::Unauthorized => Self::Unauthorized,

@@ -79,7 +79,7 @@ impl ImageBundleSource {
         };
         // The ServiceAccount of the catalog's pod may know more; it is only asked when the catalog's own secrets do not suffice.
         let class = refused.class();
-        if !matches!(class, PullErrorClass::Unauthorized | PullErrorClass::Unreachable) {
+        if class != PullErrorClass::Unauthorized && !is_silent(class) {
             return Err(UnpackError::new(class.into(), refused));
         }
         let more = self.secrets.of_service_account(catalog).await?;
@@ -138,7 +138,7 @@ impl ImageBundleSource {
         keys: &Keys,
         error: PullError,
     ) -> Result<ImageContent, PullError> {
-        if error.class() == PullErrorClass::Unreachable {
+        if is_silent(error.class()) {
             return self.permitted(image, namespace, keys, KNOWN).await.ok_or(error);
         }
         if let Some(digest) = image.digest() {
@@ -207,6 +207,11 @@ impl BundleSource for ImageBundleSource {
             )
         })?
     }
+}
+
+/// Whether no registry has said anything.
+fn is_silent(class: PullErrorClass) -> bool {
+    matches!(class, PullErrorClass::UnknownHost | PullErrorClass::Unreachable)
 }
 
 fn pinned(image: &Reference, digest: &Digest) -> String {

@@ -13,7 +13,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Upstream's time from a failed unpack Job to the next try.
 const AFTER_FAILURE: Duration = Duration::from_secs(300);
 /// What may be repaired from outside without anybody telling us is looked at more often.
-const AFTER_REFUSAL: Duration = Duration::from_secs(60);
+pub(crate) const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 
 /// What follows from a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,10 @@ pub(crate) fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration 
         | UnpackClass::Unauthorized
         | UnpackClass::DigestMismatch
         | UnpackClass::Storage
-        | UnpackClass::NoRoom => AFTER_REFUSAL,
+        | UnpackClass::NoRoom
+        | UnpackClass::DeadlineExceeded
+        | UnpackClass::BackoffLimitExceeded
+        | UnpackClass::JobFailed => AFTER_REFUSAL,
         _ => AFTER_FAILURE,
     };
     // Zero would mean trying without pause.
@@ -86,6 +89,7 @@ mod tests {
             (UnpackClass::NotFound, None, 60),
             (UnpackClass::Unauthorized, Some(1), 1),
             (UnpackClass::Storage, None, 60),
+            (UnpackClass::DeadlineExceeded, None, 60),
             (UnpackClass::InvalidManifest, None, 300),
             (UnpackClass::InvalidManifest, Some(0), 300),
             (UnpackClass::InvalidManifest, Some(1_000_000), 24 * 3600),

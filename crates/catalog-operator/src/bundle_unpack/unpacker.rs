@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use self::unpack::Unpack;
 use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
+use super::job::UnpackJobs;
 use super::packed::PackedBundle;
 use super::retry;
 use crate::fair_permits::{FairPermits, Place};
@@ -136,6 +137,8 @@ pub struct Unpacker {
 
 struct Shared {
     source: Arc<dyn BundleSource>,
+    /// Without, nothing is left to Jobs.
+    jobs: Option<UnpackJobs>,
     config: UnpackerConfig,
     figures: Figures,
     permits: FairPermits,
@@ -232,6 +235,7 @@ impl Unpacker {
         Self {
             shared: Arc::new(Shared {
                 source,
+                jobs: None,
                 config,
                 figures,
                 permits,
@@ -240,6 +244,15 @@ impl Unpacker {
                 entries: Mutex::default(),
             }),
         }
+    }
+
+    /// With Jobs for what a node may have and this process has not. To be called before anybody else has a handle.
+    #[must_use]
+    pub(crate) fn with_jobs(mut self, jobs: UnpackJobs) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.jobs = Some(jobs);
+        }
+        self
     }
 
     /// Where the bundle stands now; begins to fetch it if nobody has. Never waits. Must be called within a tokio runtime.

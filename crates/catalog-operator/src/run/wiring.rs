@@ -10,6 +10,7 @@ use olm_runtime::store::{Change, Store};
 
 use super::{Queues, Services};
 use crate::bundle_unpack::Waiter;
+use crate::bundle_unpack::job::{UnpackJobs, triggers as unpack_triggers};
 use crate::catalog_source::address::shown_address;
 use crate::catalog_source::source::parse_source;
 use crate::catalog_source::triggers as catalog_triggers;
@@ -30,6 +31,7 @@ pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, glo
     connect_owned(&stores.policies, queues);
     connect_config_maps(stores, queues);
     connect_namespaces(stores, queues);
+    connect_unpacks(stores, queues, services);
     connect_resolution(stores, queues);
     install_plan::triggers::attach(stores, &queues.plans);
 }
@@ -55,6 +57,12 @@ pub(super) fn connection_changed(
 pub(super) fn catalog_polled(queues: &Queues) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
     let queue = queues.sources.clone();
     move |source: &NamespacedName| queue.add(source.clone())
+}
+
+/// What a wish for a Job, and its end, does: it wakes the reconciler of Jobs.
+pub(super) fn unpack_wanted(queues: &Queues) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
+    let queue = queues.unpacks.clone();
+    move |key: &NamespacedName| queue.add(key.clone())
 }
 
 /// Wakes whoever waits for a bundle.
@@ -120,6 +128,44 @@ fn connect_config_maps(stores: &Stores, queues: &Queues) {
     stores.config_maps.on_change(move |config_map| {
         let sources = sources.list_in(&config_map.namespace);
         catalog_triggers::made_of_config_map(config_map, sources.iter().map(AsRef::as_ref))
+            .into_iter()
+            .for_each(|key| queue.add(key));
+    });
+}
+
+fn connect_unpacks(stores: &Stores, queues: &Queues, services: &Services) {
+    let Some(jobs) = &services.unpack_jobs else {
+        return;
+    };
+    connect_unpack_watch(&stores.unpack_jobs, queues, jobs);
+    connect_unpack_watch(&stores.unpack_pods, queues, jobs);
+    connect_unpack_rights(&stores.accounts, queues);
+    connect_unpack_rights(&stores.roles, queues);
+    connect_unpack_rights(&stores.role_bindings, queues);
+}
+
+/// Who waits for a Job looks at it itself, beside the rounds that make it.
+fn connect_unpack_watch<K: Resource<DynamicType = ()> + Send + Sync + 'static>(
+    store: &Store<K>,
+    queues: &Queues,
+    jobs: &UnpackJobs,
+) {
+    let (queue, jobs) = (queues.unpacks.clone(), jobs.clone());
+    store.on_change(move |change| {
+        for key in unpack_triggers::named_by_label(change) {
+            jobs.changed(&key);
+            queue.add(key);
+        }
+    });
+}
+
+fn connect_unpack_rights<K: Resource<DynamicType = ()> + Send + Sync + 'static>(
+    store: &Store<K>,
+    queues: &Queues,
+) {
+    let queue = queues.unpacks.clone();
+    store.on_change(move |change| {
+        unpack_triggers::named_as_owner(change)
             .into_iter()
             .for_each(|key| queue.add(key));
     });

@@ -32,6 +32,8 @@ pub struct Shared {
     open: Mutex<Vec<oneshot::Sender<()>>>,
     /// Images that cannot be had.
     broken: Mutex<BTreeSet<String>>,
+    /// Images that this process is refused, by a part of their names; a node may have them.
+    refused: Mutex<BTreeSet<String>>,
     /// True while no server answers.
     unreachable: Mutex<bool>,
     /// True while servers answer and cannot tell what they have.
@@ -78,6 +80,12 @@ impl Shared {
 
     pub fn mend_images(&self) {
         self.broken.lock().unwrap().clear();
+        self.refused.lock().unwrap().clear();
+    }
+
+    /// From now on registries refuse images whose names hold this.
+    pub fn refuse(&self, part: &str) {
+        self.refused.lock().unwrap().insert(part.to_owned());
     }
 
     /// From now on registries tell this digest of an image; without, none.
@@ -143,31 +151,40 @@ impl ImageTags for Shared {
 #[async_trait]
 impl BundleSource for Shared {
     async fn fetch(&self, image: &str, _: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
+        let refused = self.refused.lock().unwrap().clone();
+        if refused.iter().any(|part| image.contains(part)) {
+            return Err(UnpackError::new(UnpackClass::Unauthorized, "https://reg: 401"));
+        }
         // A plan carries the digest along.
         let image = image.trim_end_matches(DIGEST);
         if self.broken.lock().unwrap().contains(image) {
             return Err(UnpackError::new(UnpackClass::Unreachable, "registry is down"));
         }
         let name = image.rsplit('/').next().unwrap_or_default().replace(':', ".");
-        let package = name.split('.').next().unwrap_or_default().to_owned();
-        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        Ok(unpacked(&format!("{image}{DIGEST}"), &name))
+    }
+}
+
+/// The content of the bundle of this name.
+pub fn unpacked(image: &str, name: &str) -> UnpackedBundle {
+    let package = name.split('.').next().unwrap_or_default().to_owned();
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{package}s.example.com")},
             "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": format!("{package}s"), "kind": "Of"},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-        let rights = json!([{"serviceAccountName": package, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]);
-        Ok(UnpackedBundle {
-            image: format!("{image}{DIGEST}"),
-            csv: json!({
-                "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
-                "spec": {"displayName": package, "version": format!("{}.0.0", name.rsplit('v').next().unwrap_or_default()),
-                    "customresourcedefinitions": {"owned": [{"name": format!("{package}s.example.com"), "version": "v1", "kind": "Of"}]},
-                    "install": {"strategy": "deployment",
-                        "spec": {"deployments": [], "permissions": rights, "clusterPermissions": rights}}},
-            }),
-            objects: vec![BundleFile {
-                name: "crd.yaml".into(),
-                object: crd,
-            }],
-        })
+    let rights = json!([{"serviceAccountName": package, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]);
+    UnpackedBundle {
+        image: image.to_owned(),
+        csv: json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+            "spec": {"displayName": package, "version": format!("{}.0.0", name.rsplit('v').next().unwrap_or_default()),
+                "customresourcedefinitions": {"owned": [{"name": format!("{package}s.example.com"), "version": "v1", "kind": "Of"}]},
+                "install": {"strategy": "deployment",
+                    "spec": {"deployments": [], "permissions": rights, "clusterPermissions": rights}}},
+        }),
+        objects: vec![BundleFile {
+            name: "crd.yaml".into(),
+            object: crd,
+        }],
     }
 }

@@ -6,6 +6,9 @@ use crate::digest::Digest;
 use crate::error::{Attempt, PullErrorClass};
 use crate::registry_config::Host;
 
+/// How the HTTP library begins its words on a name that has no address; it has no type for that.
+const UNRESOLVED: &str = "dns error";
+
 /// What went wrong at one host.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -66,7 +69,13 @@ pub(super) fn shorter(expected: &Digest, received: u64, size: u64) -> Failure {
 }
 
 pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {
-    Failure::new(PullErrorClass::Unreachable, error_chain(error))
+    let detail = error_chain(error);
+    let class = if error.is_connect() && detail.contains(UNRESOLVED) {
+        PullErrorClass::UnknownHost
+    } else {
+        PullErrorClass::Unreachable
+    };
+    Failure::new(class, detail)
 }
 
 pub(super) fn malformed(detail: String) -> Failure {

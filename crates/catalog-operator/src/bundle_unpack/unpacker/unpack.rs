@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use olm_runtime::isolation::isolated;
+use olm_oci::Reference;
+use olm_runtime::isolation::{Panicked, isolated};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
+use super::super::job::{JobWish, UnpackJobs};
 use super::super::packed::PackedBundle;
 use super::super::preflight;
 use super::super::retry::{self, Next};
@@ -50,15 +52,24 @@ impl Unpack {
         let mut waited = Duration::ZERO;
         let mut attempt = 0_u32;
         loop {
-            // What others do is no part of this unpack's deadline.
-            let waits_since = Instant::now();
-            let permit = self.ticket().permit().await;
-            waited = waited.saturating_add(waits_since.elapsed());
-            let elapsed = || started.elapsed().saturating_sub(waited);
-            let result = tokio::select! {
-                result = self.attempt(elapsed()) => result,
-                error = self.make_room(permit) => Err(error),
+            let result = if self.shared.jobs.as_ref().is_some_and(UnpackJobs::is_only_way) {
+                None
+            } else {
+                // What others do is no part of this unpack's deadline.
+                let waits_since = Instant::now();
+                let permit = self.ticket().permit().await;
+                waited = waited.saturating_add(waits_since.elapsed());
+                let elapsed = started.elapsed().saturating_sub(waited);
+                Some(tokio::select! {
+                    result = self.attempt(elapsed) => result,
+                    error = self.make_room(permit) => Err(error),
+                })
             };
+            let Some(result) = self.or_by_job(result).await else {
+                tracing::info!(image = %self.key.image, "nobody waits for the bundle any more");
+                return;
+            };
+            let elapsed = || started.elapsed().saturating_sub(waited);
             let error = match result.and_then(|bundle| self.admit(bundle)) {
                 Ok(bundle) => {
                     self.shared.figures.unpacked(elapsed(), true);
@@ -182,19 +193,83 @@ impl Unpack {
             preflight::check(&bundle, &self.key.bundle)?;
             PackedBundle::new(&bundle)
         };
-        // A fault of ours in reading one bundle must not leave those who wait for it without an answer.
         match tokio::time::timeout(left, isolated(fetch)).await {
             Ok(Ok(result)) => result,
-            Ok(Err(panicked)) => {
-                tracing::error!(%image, %panicked, "a fault in unpacking a bundle");
-                let cause = format!("image `{image}`: reading it ended by a fault of the catalog operator");
-                Err(UnpackError::new(UnpackClass::InvalidManifest, cause))
-            }
+            Ok(Err(panicked)) => Err(self.fault(&panicked)),
             Err(_) => {
                 let cause = format!("image `{image}` was not fetched within {} s", left.as_secs());
                 Err(UnpackError::new(UnpackClass::Unreachable, cause))
             }
         }
+    }
+
+    /// What came of the attempt, or, where a node may have what this process was refused, of a Job. None when nobody waits for it
+    /// any more.
+    async fn or_by_job(
+        &self,
+        attempted: Option<Result<PackedBundle, UnpackError>>,
+    ) -> Option<Result<PackedBundle, UnpackError>> {
+        let refused = match &attempted {
+            // What is no image's name is none for a node, either.
+            Some(Err(error)) if error.class.is_for_nodes() && self.key.image.parse::<Reference>().is_ok() => {
+                Some(error)
+            }
+            None => None,
+            Some(_) => return attempted,
+        };
+        let Some(jobs) = &self.shared.jobs else {
+            return attempted;
+        };
+        let wish = JobWish {
+            image: self.key.image.clone(),
+            bundle: self.key.bundle.clone(),
+            catalog: self.key.catalog.clone(),
+            deadline: self.deadline(),
+            passed_over: BTreeSet::new(),
+        };
+        let pending = |trouble: UnpackError| {
+            self.note_trouble(trouble.of_bundle(&self.key.bundle));
+            self.is_wanted()
+        };
+        let by_job = async {
+            let unpacked = jobs.unpack(wish, refused, pending).await?;
+            Some(unpacked.and_then(|bundle| {
+                preflight::check(&bundle, &self.key.bundle)?;
+                PackedBundle::new(&bundle)
+            }))
+        };
+        tokio::select! {
+            result = Box::pin(isolated(by_job)) => match result {
+                Ok(result) => result,
+                Err(panicked) => Some(Err(self.fault(&panicked))),
+            },
+            // A secret or an image that comes meanwhile is enough.
+            result = self.try_again(), if refused.is_some() => Some(result),
+        }
+    }
+
+    /// Attempts of this process while a Job goes on, until one of them says something else than the first.
+    async fn try_again(&self) -> Result<PackedBundle, UnpackError> {
+        loop {
+            tokio::time::sleep(retry::AFTER_REFUSAL).await;
+            let permit = self.ticket().permit().await;
+            let result = tokio::select! {
+                result = self.attempt(Duration::ZERO) => result,
+                error = self.make_room(permit) => Err(error),
+            };
+            match result {
+                Err(error) if error.class.is_for_nodes() || error.class.is_passing() => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// A fault of ours in reading one bundle must not leave those who wait for it without an answer.
+    fn fault(&self, panicked: &Panicked) -> UnpackError {
+        let image = &self.key.image;
+        tracing::error!(%image, %panicked, "a fault in unpacking a bundle");
+        let cause = format!("image `{image}`: reading it ended by a fault of the catalog operator");
+        UnpackError::new(UnpackClass::InvalidManifest, cause)
     }
 
     /// Puts the bundle where those who wait find it, and tells them.

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use olm_api::labels::{CONTENT_ENCODING, CONTENT_ENCODING_GZIP_BASE64, SOURCE_IMAGE, bundle as annotations};
+use olm_api::unpacked_bundle::{PROOF, TERMINATION_LOG, TOO_LARGE, content_hash};
 use olm_fbc::yaml;
 use serde_json::{Map, Value, json};
 
 use crate::args::BundleExtractArgs;
 use crate::cluster::Cluster;
+use crate::printer;
 
 /// Names the image the files come from.
 const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
@@ -27,7 +29,21 @@ pub(crate) async fn run(args: &BundleExtractArgs) -> anyhow::Result<()> {
     let mut config_map = cluster.get(&path).await.context(loading)?;
     let content = Content::read(&args.manifestsdir, args.gzip, args.datalimit).context(loading)?;
     content.fill(&mut config_map, std::env::var(IMAGE_VARIABLE).ok().as_deref());
-    cluster.replace(&path, &config_map).await.context(loading)
+    cluster.replace(&path, &config_map).await.context(loading)?;
+    prove(&config_map, Path::new(TERMINATION_LOG));
+    Ok(())
+}
+
+/// Says what was written, where the catalog operator finds it and nobody else can write. Outside of a pod there is no such file,
+/// and nobody who asks.
+fn prove(config_map: &Value, termination_log: &Path) {
+    if !termination_log.exists() {
+        return;
+    }
+    let proof = format!("{PROOF}{}", content_hash(config_map));
+    if let Err(error) = std::fs::write(termination_log, proof) {
+        printer::warning(&format!("cannot write {}: {error}", termination_log.display()));
+    }
 }
 
 /// What goes into the ConfigMap.
@@ -66,7 +82,7 @@ impl Content {
                 let bytes = if gzip { compress(&bytes)? } else { bytes };
                 total += bytes.len() as u64;
                 if total > limit {
-                    bail!("bundle files exceeded {limit} bytes limit");
+                    bail!("bundle files exceeded {limit} {TOO_LARGE}");
                 }
                 content.files.insert(key(&name), bytes);
             }
@@ -218,6 +234,24 @@ mod tests {
             .read_to_string(&mut text)
             .expect("gzip");
         assert_eq!(text, "kind: Service\n");
+    }
+
+    #[test]
+    fn the_word_of_what_was_written_is_left_for_the_node() {
+        let dir = bundle();
+        let content = Content::read(&prefix(&dir), true, 1 << 20).expect("content");
+        let mut map = json!({"metadata": {"name": "m"}});
+        content.fill(&mut map, Some("img"));
+        let log = dir.path().join("termination-log");
+        prove(&map, &log);
+        assert!(!log.exists(), "none is made where there is no pod");
+        std::fs::write(&log, "").expect("file");
+        prove(&map, &log);
+        let text = std::fs::read_to_string(&log).expect("text");
+        assert_eq!(
+            olm_api::unpacked_bundle::proven_hash(&text),
+            Some(&*content_hash(&map))
+        );
     }
 
     #[test]

@@ -1,0 +1,329 @@
+//! The objects of an unpack: ConfigMap, account, its rights, Job. Pure; all as upstream makes them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMap, Container, EmptyDirVolumeSource, EnvVar, LocalObjectReference,
+    PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements, SeccompProfile, SecurityContext,
+    ServiceAccount, Toleration, Volume, VolumeMount,
+};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use olm_api::labels;
+use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::NamespacedName;
+use sha2::{Digest as _, Sha256};
+
+use super::JobWish;
+use crate::catalog_source::objects::{Ownership, owner_reference, pull_secrets};
+
+/// Name of the container that copies the bundle out of its image.
+pub(crate) const PULL: &str = "pull";
+/// Name of the container that writes the ConfigMap.
+pub(crate) const EXTRACT: &str = "extract";
+/// Variable that tells it the bundle's image.
+const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
+/// Tries of a Job after the first.
+const BACKOFF_LIMIT: i32 = 3;
+/// How long a Job stays when it is over.
+const KEPT_SECONDS: i32 = 300;
+/// How long a pod waits on a node that does not answer.
+const NODE_PATIENCE: i64 = 120;
+/// Length of what distinguishes the names of several Jobs of one bundle.
+const SUFFIX: usize = 5;
+
+/// What Jobs depend on besides the catalog and the bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JobSettings {
+    /// Image with `opm`, which writes the ConfigMap.
+    pub opm_image: String,
+    /// Image with `/bin/cp` and `/bin/cpb`.
+    pub util_image: String,
+    /// User of the pods; none leaves the images' own.
+    pub user_id: Option<i64>,
+}
+
+/// The empty ConfigMap that takes the bundle.
+pub(crate) fn build_config_map(key: &NamespacedName, source: &CatalogSource) -> ConfigMap {
+    ConfigMap {
+        metadata: metadata(key, owner_reference(source, Ownership::Plain)),
+        ..ConfigMap::default()
+    }
+}
+
+/// The account of the Job's pods.
+pub(crate) fn build_account(key: &NamespacedName, uid: &str) -> ServiceAccount {
+    ServiceAccount {
+        metadata: metadata(key, config_map_reference(key, uid)),
+        ..ServiceAccount::default()
+    }
+}
+
+/// The right to write the one ConfigMap.
+pub(crate) fn build_role(key: &NamespacedName, uid: &str) -> Role {
+    Role {
+        metadata: metadata(key, config_map_reference(key, uid)),
+        rules: Some(vec![PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec!["configmaps".to_owned()]),
+            resource_names: Some(vec![key.name.clone()]),
+            verbs: ["create", "get", "update"].map(str::to_owned).to_vec(),
+            non_resource_urls: None,
+        }]),
+    }
+}
+
+/// Gives that right to that account.
+pub(crate) fn build_role_binding(key: &NamespacedName, uid: &str) -> RoleBinding {
+    RoleBinding {
+        metadata: metadata(key, config_map_reference(key, uid)),
+        role_ref: RoleRef {
+            api_group: "rbac.authorization.k8s.io".to_owned(),
+            kind: "Role".to_owned(),
+            name: key.name.clone(),
+        },
+        subjects: Some(vec![Subject {
+            api_group: None,
+            kind: "ServiceAccount".to_owned(),
+            name: key.name.clone(),
+            namespace: Some(key.namespace.clone()),
+        }]),
+    }
+}
+
+/// The Job, under the name of the key, or another where there were `others` already, by uid.
+pub(crate) fn build_job(
+    key: &NamespacedName,
+    uid: &str,
+    others: &[&str],
+    wish: &JobWish,
+    source: &CatalogSource,
+    settings: &JobSettings,
+) -> Job {
+    let mut metadata = metadata(key, config_map_reference(key, uid));
+    metadata.name = Some(job_name(&key.name, others));
+    let labels = BTreeMap::from([
+        (labels::MANAGED.to_owned(), labels::TRUE.to_owned()),
+        (labels::BUNDLE_UNPACK_REF.to_owned(), key.name.clone()),
+    ]);
+    metadata.labels = Some(labels.clone());
+    // Kubernetes takes no part of a second.
+    let seconds = i64::try_from(wish.deadline.as_secs()).unwrap_or(i64::MAX).max(1);
+    Job {
+        metadata,
+        spec: Some(JobSpec {
+            active_deadline_seconds: (!wish.deadline.is_zero()).then_some(seconds),
+            backoff_limit: Some(BACKOFF_LIMIT),
+            ttl_seconds_after_finished: Some(KEPT_SECONDS),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    name: Some(key.name.clone()),
+                    labels: Some(labels),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(pod_spec(key, &wish.image, source, settings)),
+            },
+            ..JobSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// The pod's spec.
+pub(crate) fn pod_spec(
+    key: &NamespacedName,
+    image: &str,
+    source: &CatalogSource,
+    settings: &JobSettings,
+) -> PodSpec {
+    let text = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    let container = |name: &str, image: &str, mounts: &[&str]| Container {
+        name: name.to_owned(),
+        image: Some(image.to_owned()),
+        image_pull_policy: Some("IfNotPresent".to_owned()),
+        volume_mounts: Some(mounts.iter().map(|volume| mount(volume)).collect()),
+        ..restricted_container()
+    };
+    let pull_policy = if image.contains('@') {
+        "IfNotPresent"
+    } else {
+        "Always"
+    };
+    let secrets: Vec<_> = pull_secrets(source)
+        .into_iter()
+        .map(|name| LocalObjectReference {
+            name: name.to_owned(),
+        })
+        .collect();
+    PodSpec {
+        init_containers: Some(vec![
+            Container {
+                command: text(&["/bin/cp", "-Rv", "/bin/cpb", "/util/cpb"]),
+                ..container("util", &settings.util_image, &["util"])
+            },
+            Container {
+                command: text(&["/util/cpb", "/bundle"]),
+                image_pull_policy: Some(pull_policy.to_owned()),
+                ..container(PULL, image, &["bundle", "util"])
+            },
+        ]),
+        containers: vec![Container {
+            command: text(&[
+                "opm",
+                "alpha",
+                "bundle",
+                "extract",
+                "-m",
+                "/bundle/",
+                "-n",
+                &key.namespace,
+                "-c",
+                &key.name,
+                "-z",
+            ]),
+            env: Some(vec![EnvVar {
+                name: IMAGE_VARIABLE.to_owned(),
+                value: Some(image.to_owned()),
+                value_from: None,
+            }]),
+            ..container(EXTRACT, &settings.opm_image, &["bundle"])
+        }],
+        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        node_selector: Some(BTreeMap::from([(
+            "kubernetes.io/os".to_owned(),
+            "linux".to_owned(),
+        )])),
+        restart_policy: Some("Never".to_owned()),
+        service_account_name: Some(key.name.clone()),
+        security_context: Some(PodSecurityContext {
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".to_owned(),
+                localhost_profile: None,
+            }),
+            run_as_user: settings.user_id,
+            run_as_non_root: settings.user_id.map(|_| true),
+            ..PodSecurityContext::default()
+        }),
+        tolerations: Some(tolerations()),
+        volumes: Some(vec![empty_dir("bundle"), empty_dir("util")]),
+        ..PodSpec::default()
+    }
+}
+
+/// Whether containers do what those of the other spec do: the same programs of the same images.
+pub(crate) fn runs_the_same(found: &PodSpec, wanted: &PodSpec) -> bool {
+    let programs = |spec: &PodSpec| -> Vec<(String, Option<String>, Option<Vec<String>>)> {
+        let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+        containers
+            .map(|container| {
+                (
+                    container.name.clone(),
+                    container.image.clone(),
+                    container.command.clone(),
+                )
+            })
+            .collect()
+    };
+    programs(found) == programs(wanted)
+}
+
+fn job_name(name: &str, others: &[&str]) -> String {
+    if others.is_empty() {
+        return name.to_owned();
+    }
+    let mut hasher = Sha256::new();
+    others.iter().for_each(|uid| hasher.update(uid));
+    let digest = hasher.finalize();
+    let mut text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.truncate(SUFFIX);
+    let kept = name.len().saturating_sub(SUFFIX);
+    format!("{}{text}", name.get(..kept).unwrap_or_default())
+}
+
+fn metadata(key: &NamespacedName, owner: OwnerReference) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(key.name.clone()),
+        namespace: Some(key.namespace.clone()),
+        labels: Some(BTreeMap::from([(
+            labels::MANAGED.to_owned(),
+            labels::TRUE.to_owned(),
+        )])),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn config_map_reference(key: &NamespacedName, uid: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: key.name.clone(),
+        uid: uid.to_owned(),
+        controller: Some(false),
+        block_owner_deletion: Some(false),
+    }
+}
+
+fn restricted_container() -> Container {
+    Container {
+        resources: Some(ResourceRequirements {
+            requests: Some(BTreeMap::from([
+                ("cpu".to_owned(), Quantity("10m".to_owned())),
+                ("memory".to_owned(), Quantity("50Mi".to_owned())),
+            ])),
+            ..ResourceRequirements::default()
+        }),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                add: None,
+            }),
+            ..SecurityContext::default()
+        }),
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        ..Container::default()
+    }
+}
+
+fn tolerations() -> Vec<Toleration> {
+    let of_arch = |value: &str| Toleration {
+        key: Some("kubernetes.io/arch".to_owned()),
+        operator: Some("Equal".to_owned()),
+        value: Some(value.to_owned()),
+        ..Toleration::default()
+    };
+    let exists = |key: &str, effect: &str, seconds: Option<i64>| Toleration {
+        key: Some(key.to_owned()),
+        operator: Some("Exists".to_owned()),
+        effect: Some(effect.to_owned()),
+        toleration_seconds: seconds,
+        ..Toleration::default()
+    };
+    let mut all = ["amd64", "arm64", "ppc64le", "s390x"].map(of_arch).to_vec();
+    all.extend([
+        exists("node-role.kubernetes.io/master", "NoSchedule", None),
+        exists("node.kubernetes.io/unreachable", "NoExecute", Some(NODE_PATIENCE)),
+        exists("node.kubernetes.io/not-ready", "NoExecute", Some(NODE_PATIENCE)),
+    ]);
+    all
+}
+
+fn mount(volume: &str) -> VolumeMount {
+    VolumeMount {
+        name: volume.to_owned(),
+        mount_path: format!("/{volume}"),
+        ..VolumeMount::default()
+    }
+}
+
+fn empty_dir(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }
+}

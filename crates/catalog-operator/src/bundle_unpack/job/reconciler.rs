@@ -1,0 +1,103 @@
+//! The reconciler of unpack Jobs: which reads a round makes, and in what order.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::{Api, Client};
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::deadline;
+use olm_runtime::driver::{Reconciler, StatusUpdate};
+use olm_runtime::error::ObserveError;
+use olm_runtime::event::regarding;
+use olm_runtime::outcome::Outcomes;
+use olm_runtime::plan::Plan;
+use olm_runtime::store::Store;
+
+use super::decide::{self, Memory, Verdict};
+use super::is_name;
+use super::observed::Observed;
+use super::wishes::UnpackJobs;
+
+/// Reconciles the objects of unpack Jobs.
+pub(crate) struct UnpackJobReconciler {
+    client: Client,
+    jobs: UnpackJobs,
+    accounts: Store<ServiceAccount>,
+    roles: Store<Role>,
+    role_bindings: Store<RoleBinding>,
+}
+
+impl UnpackJobReconciler {
+    /// Makes what `jobs` wants.
+    pub(crate) fn new(
+        client: Client,
+        jobs: UnpackJobs,
+        accounts: Store<ServiceAccount>,
+        (roles, role_bindings): (Store<Role>, Store<RoleBinding>),
+    ) -> Self {
+        Self {
+            client,
+            jobs,
+            accounts,
+            roles,
+            role_bindings,
+        }
+    }
+}
+
+#[async_trait]
+impl Reconciler for UnpackJobReconciler {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = Verdict;
+    type Memory = Memory;
+
+    const NAME: &'static str = "bundleunpack";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(self.jobs.sources(), &self.jobs.wish(key)?.catalog)
+    }
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        if !is_name(&key.name) {
+            return Ok(None);
+        }
+        let wish = self.jobs.wish(key);
+        let jobs = self.jobs.jobs_of(key);
+        let account = self.accounts.get_key(key);
+        if wish.is_none() && jobs.is_empty() && account.is_none() {
+            return Ok(None);
+        }
+        // Live: a store of all ConfigMaps that OLM made would hold the bundles' own, and these come and go within minutes.
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.namespace);
+        let what = format!("ConfigMap {key}");
+        let config_map = deadline(&what, api.get_metadata_opt(&key.name)).await?;
+        Ok(Some(Observed {
+            source: wish
+                .as_ref()
+                .and_then(|wish| self.jobs.sources().get_key(&wish.catalog)),
+            wish,
+            config_map,
+            account,
+            role: self.roles.get_key(key),
+            role_binding: self.role_bindings.get_key(key),
+            jobs,
+            settings: self.jobs.settings().clone(),
+            key: key.clone(),
+        }))
+    }
+
+    fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory, now)
+    }
+
+    fn status(
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        _now: Timestamp,
+    ) -> StatusUpdate<Memory> {
+        decide::status(observed, verdict, outcomes)
+    }
+}

@@ -1,0 +1,274 @@
+//! The objects against those that upstream left in a real cluster, and what is believed of what comes of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use olm_api::unpacked_bundle::{PROOF, content_hash};
+use olm_api::v1alpha1::CatalogSource;
+use olm_fbc::yaml;
+use olm_runtime::NamespacedName;
+use olm_runtime::plan::to_value;
+use serde_json::{Value, json};
+
+use super::objects::{JobSettings, build_account, build_job, build_role, build_role_binding, pod_spec};
+use super::result::{Evidence, read};
+use super::{JobWish, is_name, name_for_catalog, name_of_image};
+
+fn recorded(file: &str, kind: &str) -> Option<Value> {
+    let path = olm_testing::shared::shared_path(&format!("golden/01-requires-approval/{file}"))?;
+    let list = yaml::parse(&std::fs::read(path).unwrap()).unwrap();
+    let items = list["items"].as_array().unwrap().clone();
+    items
+        .into_iter()
+        .find(|item| item["kind"] == kind && is_name(item["metadata"]["name"].as_str().unwrap()))
+}
+
+fn source(secrets: &Value) -> CatalogSource {
+    serde_json::from_value(
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {"namespace": "golden", "name": "cat", "uid": "u"},
+        "spec": {"sourceType": "grpc", "image": "i", "secrets": secrets}}),
+    )
+    .unwrap()
+}
+
+fn wish(image: &str, seconds: u64) -> JobWish {
+    JobWish {
+        image: image.to_owned(),
+        bundle: "a.v1".to_owned(),
+        catalog: NamespacedName::new("golden", "cat"),
+        deadline: Duration::from_secs(seconds),
+        passed_over: BTreeSet::new(),
+    }
+}
+
+/// Everything that ours says stands in the other; what the API server added there is its own.
+fn assert_within(ours: &Value, recorded: &Value, path: &str) {
+    match (ours, recorded) {
+        (Value::Object(ours), Value::Object(recorded)) => {
+            for (key, value) in ours {
+                let found = recorded.get(key).unwrap_or(&Value::Null);
+                assert_within(value, found, &format!("{path}/{key}"));
+            }
+        }
+        (Value::Array(ours), Value::Array(recorded)) => {
+            assert_eq!(ours.len(), recorded.len(), "{path}");
+            for (at, (ours, recorded)) in ours.iter().zip(recorded).enumerate() {
+                assert_within(ours, recorded, &format!("{path}/{at}"));
+            }
+        }
+        _ => assert_eq!(ours, recorded, "{path}"),
+    }
+}
+
+#[test]
+fn a_jobs_objects_are_those_that_upstream_makes() {
+    let Some(job) = recorded("jobs.yaml", "Job") else {
+        return;
+    };
+    let spec = &job["spec"]["template"]["spec"];
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let image = text(&spec["initContainers"][1]["image"]);
+    let settings = JobSettings {
+        opm_image: text(&spec["containers"][0]["image"]),
+        util_image: text(&spec["initContainers"][0]["image"]),
+        user_id: Some(1001),
+    };
+    let key = NamespacedName::new("golden", name_of_image(&image));
+    assert_eq!(key.name, text(&job["metadata"]["name"]));
+    let owner = text(&job["metadata"]["ownerReferences"][0]["uid"]);
+    let ours = build_job(
+        &key,
+        &owner,
+        &[],
+        &wish(&image, 600),
+        &source(&json!([])),
+        &settings,
+    );
+    assert_within(&to_value(&ours), &job, "Job");
+    let rows = [
+        (
+            to_value(&build_account(&key, &owner)),
+            "serviceaccounts.yaml",
+            "ServiceAccount",
+        ),
+        (to_value(&build_role(&key, &owner)), "roles.yaml", "Role"),
+        (
+            to_value(&build_role_binding(&key, &owner)),
+            "rolebindings.yaml",
+            "RoleBinding",
+        ),
+    ];
+    for (ours, file, kind) in rows {
+        assert_within(&ours, &recorded(file, kind).unwrap(), kind);
+    }
+}
+
+#[test]
+fn secrets_deadline_tag_and_name_follow_what_is_asked_for() {
+    let (settings, key) = (settings(), key("r/b:v1"));
+    let build = |image: &str, seconds, others: &[&str]| {
+        to_value(&build_job(
+            &key,
+            "u",
+            others,
+            &wish(image, seconds),
+            &source(&json!(["s", ""])),
+            &settings,
+        ))
+    };
+    let job = build("r/b:v1", 120, &[]);
+    let spec = &job["spec"]["template"]["spec"];
+    assert_eq!(job["spec"]["activeDeadlineSeconds"], 120);
+    assert_eq!(spec["imagePullSecrets"], json!([{"name": "s"}]));
+    assert_eq!(spec["initContainers"][1]["imagePullPolicy"], "Always");
+    assert_eq!(
+        spec["securityContext"],
+        json!({"seccompProfile": {"type": "RuntimeDefault"}})
+    );
+    let pinned = build("r/b@sha256:00", 0, &["x"]);
+    assert!(pinned["spec"].get("activeDeadlineSeconds").is_none());
+    let containers = &pinned["spec"]["template"]["spec"]["initContainers"];
+    assert_eq!(containers[1]["imagePullPolicy"], "IfNotPresent");
+    // A later Job of the same bundle: upstream's 58 letters and five of its own.
+    let name = pinned["metadata"]["name"].as_str().unwrap();
+    assert_eq!((name.len(), &name[..58]), (63, &key.name[..58]));
+    assert_ne!(name, key.name);
+    assert_ne!(build("r/b:v1", 0, &["x", "y"])["metadata"]["name"], name);
+}
+
+#[test]
+fn names_are_told_from_others() {
+    let names = [
+        name_of_image("a"),
+        name_for_catalog("a", "b"),
+        name_for_catalog("a", "c"),
+    ];
+    assert!(names.iter().all(|name| is_name(name)));
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 3);
+    assert!(!is_name("kube-root-ca.crt") && !is_name(&"g".repeat(63)));
+}
+
+const CSV: &str =
+    "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+const IMAGE_ID: &str = "r/b@sha256:2222222222222222222222222222222222222222222222222222222222222222";
+
+/// What a Job that succeeded left, as it is found.
+struct Left {
+    image: &'static str,
+    config_map: Value,
+    job: Value,
+    pod: Value,
+}
+
+impl Left {
+    fn of(image: &'static str) -> Self {
+        let config_map = json!({"metadata": {"namespace": "golden", "name": name_of_image(image), "uid": "cm",
+            "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": "cat", "uid": "u"}],
+            "annotations": {"olm.sourceImage": image}}, "data": {"csv.yaml": CSV}});
+        let (key, source, settings) = (key(image), source(&json!([])), settings());
+        let job = build_job(&key, "cm", &[], &wish(image, 600), &source, &settings);
+        let mut job = to_value(&job);
+        job["metadata"]["uid"] = json!("job");
+        let terminated = json!({"terminated": {"exitCode": 0, "message": format!("{PROOF}{}\n", content_hash(&config_map))}});
+        let pod = json!({"metadata": {"namespace": "golden", "name": "p",
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job"}]},
+            "spec": pod_spec(&key, image, &source, &settings),
+            "status": {"initContainerStatuses": [{"name": "pull", "imageID": IMAGE_ID}],
+                "containerStatuses": [{"name": "extract", "state": terminated}]}});
+        Self {
+            image,
+            config_map,
+            job,
+            pod,
+        }
+    }
+
+    /// The image of what is read, or why nothing is.
+    fn read(&self) -> Result<String, String> {
+        let (key, source, settings) = (key(self.image), source(&json!([])), settings());
+        let job: Job = serde_json::from_value(self.job.clone()).unwrap();
+        let pod: Pod = serde_json::from_value(self.pod.clone()).unwrap();
+        let evidence = Evidence {
+            key: &key,
+            source: &source,
+            runs: &pod_spec(&key, self.image, &source, &settings),
+            job: &job,
+            pods: &[Arc::new(pod)],
+        };
+        let bundle = read(&self.config_map, &wish(self.image, 600), &evidence);
+        bundle.map(|bundle| bundle.image).map_err(|error| error.cause)
+    }
+}
+
+fn key(image: &str) -> NamespacedName {
+    NamespacedName::new("golden", name_of_image(image))
+}
+
+fn settings() -> JobSettings {
+    JobSettings {
+        opm_image: "opm".to_owned(),
+        util_image: "util".to_owned(),
+        user_id: None,
+    }
+}
+
+#[test]
+fn what_a_job_left_is_read_and_the_tag_pinned() {
+    assert_eq!(Left::of("r/b:v1").read(), Ok(format!("docker.io/{IMAGE_ID}")));
+    let mut untold = Left::of("r/b:v1");
+    untold.pod["status"]["initContainerStatuses"] = json!([]);
+    assert!(untold.read().unwrap_err().contains("does not tell its digest"));
+    let mut pinned = Left::of("r/b@sha256:3333333333333333333333333333333333333333333333333333333333333333");
+    pinned.pod["status"]["initContainerStatuses"] = json!([]);
+    assert!(
+        pinned
+            .read()
+            .unwrap()
+            .ends_with("@sha256:3333333333333333333333333333333333333333333333333333333333333333")
+    );
+}
+
+/// Whoever may write the one and not the other changes nothing.
+#[test]
+fn what_cannot_be_proved_is_not_believed() {
+    type Change = fn(&mut Left);
+    let rows: [(&str, Change); 8] = [
+        ("is not of the CatalogSource", |left| {
+            left.config_map["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+        }),
+        ("is not of the CatalogSource", |left| {
+            left.config_map["metadata"]["ownerReferences"] = json!([]);
+        }),
+        ("is not the one that its Job was made for", |left| {
+            left.config_map["metadata"]["uid"] = json!("made since");
+        }),
+        ("is not vouched for", |left| {
+            left.pod["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+        }),
+        ("is not vouched for", |left| {
+            left.pod["spec"]["containers"][0]["image"] = json!("forger");
+        }),
+        ("is not vouched for", |left| {
+            left.pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = json!(1);
+        }),
+        ("was changed by somebody else", |left| {
+            left.config_map["data"]["role.yaml"] = json!("kind: ClusterRole");
+        }),
+        ("holds the content of another image", |left| {
+            // The pod tells the truth of another bundle.
+            left.config_map["metadata"]["annotations"]["olm.sourceImage"] = json!("r/other:v1");
+            let proof = format!("{PROOF}{}", content_hash(&left.config_map));
+            left.pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = json!(proof);
+        }),
+    ];
+    for (expected, change) in rows {
+        let mut left = Left::of("r/b:v1");
+        change(&mut left);
+        let cause = left.read().unwrap_err();
+        assert!(cause.contains(expected), "{expected}: {cause}");
+    }
+}

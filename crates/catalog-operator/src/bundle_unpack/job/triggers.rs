@@ -1,0 +1,33 @@
+//! Changed object → keys of unpack Jobs to look at. Pure.
+
+use std::collections::BTreeSet;
+
+use kube::Resource;
+use olm_api::labels;
+use olm_runtime::NamespacedName;
+use olm_runtime::store::Change;
+
+use super::is_name;
+
+/// The key that a Job or a pod names by its label.
+pub(crate) fn named_by_label<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
+    let keys = change.versions().filter_map(|object| {
+        let meta = object.meta();
+        let name = meta.labels.as_ref()?.get(labels::BUNDLE_UNPACK_REF)?;
+        Some(NamespacedName::new(meta.namespace.clone()?, name.clone()))
+    });
+    keys.filter(|key| is_name(&key.name)).collect()
+}
+
+/// The key whose account, Role or RoleBinding this is: it has the name of the ConfigMap that owns it.
+pub(crate) fn named_as_owner<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
+    let keys = change.versions().filter_map(|object| {
+        let meta = object.meta();
+        let name = meta.name.as_ref().filter(|name| is_name(name))?;
+        let mut owners = meta.owner_references.iter().flatten();
+        owners
+            .any(|owner| owner.kind == "ConfigMap" && owner.name == *name)
+            .then(|| NamespacedName::new(meta.namespace.clone().unwrap_or_default(), name.clone()))
+    });
+    keys.collect()
+}

@@ -1,0 +1,38 @@
+//! Copies a bundle out of its image, from inside of it: `cpb FOLDER` runs as an init container of an unpack Job in the bundle's own
+//! image, which has no programs as a rule. Called `cp`, it copies one file: that is how it comes there (`cp -Rv /bin/cpb /util/cpb`).
+//!
+//! # Guarantees
+//! - Only plain files are copied: a link of the image would be followed in the pod, where the token of its account is.
+//! - What is looked through and copied is bounded; more is an error that names the bound.
+
+mod bundle;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    let operands: Vec<OsString> = words
+        .filter(|word| !word.as_encoded_bytes().starts_with(b"-"))
+        .collect();
+    let is_cp = Path::new(&program).file_name().is_some_and(|name| name == "cp");
+    let done = match (is_cp, operands.as_slice()) {
+        (true, [from, to]) => std::fs::copy(from, to).map(drop).map_err(|error| {
+            let (from, to) = (Path::new(from), Path::new(to));
+            format!("cannot copy {} to {}: {error}", from.display(), to.display())
+        }),
+        (true, _) => Err("usage: cp FROM TO".to_owned()),
+        (false, [to]) => bundle::copy(Path::new("/"), &PathBuf::from(to)),
+        (false, _) => Err("usage: cpb FOLDER".to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            let _ = writeln!(io::stderr(), "error: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
