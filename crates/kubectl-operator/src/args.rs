@@ -8,7 +8,7 @@ use olm_resolver::RuntimeConstraint;
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::runtime_constraint::RuntimeConstraintsError;
 
-/// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed.
+/// What OLM will do in a namespace, and why it does not. Nothing in the cluster is changed, but for plans that are approved.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl operator",
@@ -25,6 +25,19 @@ pub(crate) struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Approve an install plan that waits, after showing what it creates, changes and allows
+    ///
+    /// NAME is a Subscription whose plan waits, or an InstallPlan. What OLM noted when it made the plan is shown: objects it
+    /// creates and changes, what custom resource definitions lose, permissions that are gained and lost; and whether that is
+    /// outdated. A terminal is asked then; elsewhere nothing is approved without --yes. The approval is for the steps that
+    /// were shown: OLM does not carry out others. It is for all Subscriptions that share the plan.
+    ///
+    /// Exit codes: 0 if the plan is approved, also if it was before, 2 if it is not, 1 if it cannot be.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator approve db -n shop                 # show, ask, approve\n  \
+        kubectl operator approve db -n shop </dev/null      # show only\n  \
+        kubectl operator approve install-abcde -n shop --yes -o json")]
+    Approve(ApproveArgs),
     /// Explain why subscriptions are not served or not upgraded, and what would change that
     ///
     /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
@@ -38,7 +51,7 @@ pub(crate) enum Command {
 
 /// Where the cluster is, and the namespace.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct ClusterArgs {
+pub(crate) struct ConnectionArgs {
     /// Namespace to look at [default: that of the kubeconfig's context]
     #[arg(short, long)]
     pub namespace: Option<String>,
@@ -48,6 +61,13 @@ pub(crate) struct ClusterArgs {
     /// Kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+}
+
+/// The cluster, and what resolution depends on besides its objects.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ClusterArgs {
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
     /// Namespace whose catalogs every namespace may use
     #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
     pub global_catalog_namespace: String,
@@ -65,6 +85,22 @@ impl ClusterArgs {
         let file = self.runtime_constraints.as_deref();
         file.map_or(Ok(Vec::new()), RuntimeConstraint::read_file)
     }
+}
+
+/// `approve`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApproveArgs {
+    /// Subscription whose plan waits, or InstallPlan; installplan/NAME where a Subscription has the same name
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: String,
+    /// Approve without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// How to print what the plan changes
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// `explain`

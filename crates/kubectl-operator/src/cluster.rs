@@ -10,7 +10,7 @@ use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::Document;
 
-use crate::args::ClusterArgs;
+use crate::args::ConnectionArgs;
 use crate::printer;
 
 /// A cluster and the namespace to look at.
@@ -25,7 +25,7 @@ impl Cluster {
     ///
     /// # Errors
     /// There is no usable kubeconfig.
-    pub(crate) async fn connect(args: &ClusterArgs) -> anyhow::Result<Self> {
+    pub(crate) async fn connect(args: &ConnectionArgs) -> anyhow::Result<Self> {
         let options = KubeConfigOptions {
             context: args.context.clone(),
             ..KubeConfigOptions::default()

@@ -1,5 +1,6 @@
 //! One command a file; this is where they are told apart.
 
+mod approve;
 mod explain;
 mod plan;
 
@@ -19,6 +20,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         .build()
         .context("cannot start the runtime")?;
     match args.command {
+        Command::Approve(args) => runtime.block_on(approve::run(&args)),
         Command::Explain(args) => runtime.block_on(explain::run(&args)),
         Command::Plan(args) => runtime.block_on(plan::run(&args)),
     }

@@ -1,7 +1,8 @@
 //! `kubectl operator`: what OLM will do in a namespace, and why it does not.
 //!
 //! Data goes to stdout, everything else to stderr. Exit codes: 0 for an answer without failures, 2 for one that names what
-//! cannot be resolved (or a target that cannot be reached), 1 if there is no answer. Nothing in the cluster is changed.
+//! cannot be resolved (or a target that cannot be reached, or a plan that was not approved), 1 if there is no answer. Nothing in
+//! the cluster is changed but plans that are approved.
 
 mod args;
 mod catalogs;
@@ -16,9 +17,9 @@ use clap::Parser as _;
 /// What a command came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Everything asked about can be resolved.
+    /// Everything asked about can be resolved, or is approved.
     Fine,
-    /// Something cannot.
+    /// Something cannot, or is not.
     Unresolved,
 }
 

@@ -122,3 +122,26 @@ fn explanations_can_be_had_as_json() {
     let told = text(&help.stdout);
     assert!(told.contains("--output") && told.contains("json"), "{told}");
 }
+
+#[test]
+fn how_to_approve_is_explained_with_examples_and_exit_codes() {
+    let help = plugin(&["approve", "--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    let told = text(&help.stdout);
+    for word in [
+        "Exit codes:",
+        "Examples:",
+        "--yes",
+        "--output",
+        "not carry out others",
+        "</dev/null",
+    ] {
+        // Lines are broken where they are full.
+        let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(word), "{word}: {told}");
+    }
+    assert_eq!(plugin(&["approve"]).status.code(), Some(1), "a name is needed");
+    let nowhere = plugin(&["approve", "db", "--kubeconfig", "/no/such/kubeconfig"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(nowhere.stdout.is_empty());
+}

@@ -5,7 +5,7 @@ use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::plan::Plan;
 
 use super::execution::{StepWrites, decide_restoration, decide_round};
-use super::observe::Observed;
+use super::observe::{self, Observed};
 use super::operator_group::{GroupError, find_service_account};
 
 /// What a round leaves for the next.
@@ -22,6 +22,13 @@ pub enum Verdict {
     Ignore,
     /// The plan cannot be carried out in its namespace as it is.
     CheckFailed(GroupError),
+    /// Somebody approved other steps than the plan has.
+    OtherStepsApproved {
+        /// Hash of the steps that were approved, as whoever approved them has written it.
+        approved: String,
+        /// Hash of the steps there are.
+        found: String,
+    },
     /// Approval is waited for.
     AwaitsApproval {
         /// ServiceAccount the plan will be limited to.
@@ -86,6 +93,10 @@ fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
         )
     {
         return Verdict::Ignore;
+    }
+    // Whatever has become of the plan since: what was not looked at is not carried out.
+    if let Some((approved, found)) = observe::find_other_approval(plan) {
+        return Verdict::OtherStepsApproved { approved, found };
     }
     // Plans that wait for approval are checked too: whoever is to approve shall see that it cannot work.
     match find_service_account(&observed.operator_groups) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use kube::{ResourceExt, core::ApiResource};
+use olm_api::approval;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, InstallPlan, InstallPlanPhase, Step, StepResource, StepStatus,
@@ -255,7 +256,18 @@ fn is_to_be_executed(observed: &Observed) -> bool {
         InstallPlanPhase::RequiresApproval => observed.install_plan.spec.approved,
         _ => false,
     };
-    started && operator_group::find_service_account(&observed.operator_groups).is_ok()
+    started
+        && find_other_approval(&observed.install_plan).is_none()
+        && operator_group::find_service_account(&observed.operator_groups).is_ok()
+}
+
+/// Hash of the steps that were approved, and of those there are, if they are others. An approval without a hash is one of whatever
+/// the plan has.
+pub(crate) fn find_other_approval(install_plan: &InstallPlan) -> Option<(String, String)> {
+    let approved =
+        approval::approved_hash(install_plan.annotations()).filter(|_| install_plan.spec.approved)?;
+    let found = approval::plan_hash(install_plan);
+    (approved != found).then(|| (approved.to_owned(), found))
 }
 
 fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {

@@ -62,6 +62,11 @@ pub fn status(
             );
             Requeue::AwaitChange
         }
+        Verdict::OtherStepsApproved { approved, found } => {
+            let text = other_steps(&observed.install_plan, &approved, &found);
+            set_installed(&mut new, false, reasons::OTHER_STEPS_APPROVED, &text, now);
+            Requeue::AwaitChange
+        }
         Verdict::AwaitsApproval { service_account } => {
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
@@ -116,6 +121,18 @@ pub fn status(
         events,
         memory,
     }
+}
+
+/// Letters of a hash that somebody wrote which are repeated: those of a whole one.
+const HASH_LENGTH: usize = 64;
+
+fn other_steps(plan: &InstallPlan, approved: &str, found: &str) -> String {
+    let approved: String = approved.chars().take(HASH_LENGTH).collect();
+    format!(
+        "other steps were approved (hash {approved:?}) than the plan has ({found:?}); look at them and approve them: kubectl operator approve {} -n {}",
+        plan.name_any(),
+        plan.namespace().unwrap_or_default()
+    )
 }
 
 /// Whether a write was refused for want of a permission.
@@ -422,7 +439,10 @@ fn set_message(new: &mut InstallPlanStatus, message: &str) {
 fn clear_failed_check(new: &mut InstallPlanStatus, now: Timestamp) {
     let failed = new.conditions.iter().any(|condition| {
         condition.type_.as_deref() == Some(reasons::INSTALLED)
-            && condition.reason.as_deref() == Some(reasons::INSTALL_CHECK_FAILED)
+            && matches!(
+                condition.reason.as_deref(),
+                Some(reasons::INSTALL_CHECK_FAILED | reasons::OTHER_STEPS_APPROVED)
+            )
     });
     if failed {
         set_installed(new, false, reasons::UNKNOWN, "", now);

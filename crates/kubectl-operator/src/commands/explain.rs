@@ -14,7 +14,7 @@ use crate::{Verdict, catalogs, printer};
 /// The cluster cannot be read, or does not have the Subscription.
 pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let global = &args.cluster.global_catalog_namespace;
-    let cluster = Cluster::connect(&args.cluster).await?;
+    let cluster = Cluster::connect(&args.cluster.connection).await?;
     let objects = Objects::of(cluster.objects(global).await?)?;
     let namespace = objects.namespace(Some(&cluster.namespace))?;
     let catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;

@@ -86,7 +86,7 @@ fn read_files(args: &PlanArgs, namespace: Option<&str>) -> anyhow::Result<Vec<Do
 }
 
 fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
-    let asked_for = args.cluster.namespace.as_deref();
+    let asked_for = args.cluster.connection.namespace.as_deref();
     let objects = Objects::of(read_files(args, asked_for)?)?;
     objects.remarks().for_each(|text| printer::warning(&text));
     let namespace = objects.namespace(asked_for)?;
@@ -111,7 +111,7 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
 
 async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let global = &args.cluster.global_catalog_namespace;
-    let cluster = Cluster::connect(&args.cluster).await?;
+    let cluster = Cluster::connect(&args.cluster.connection).await?;
     let given = read_files(args, Some(&cluster.namespace))?;
     let mut objects = Objects::of(cluster.objects(global).await?)?;
     objects.apply(given)?;

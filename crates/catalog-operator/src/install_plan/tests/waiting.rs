@@ -1,5 +1,7 @@
 //! What a plan waits for: approval, a group, content, owners, objects on their way out.
 
+use olm_api::{approval, labels};
+
 use super::*;
 
 fn unapproved(plan: &mut Value) {
@@ -226,4 +228,63 @@ fn csv_being_deleted_is_waited_out() {
     env.delete("ClusterServiceVersion ns/demo.v1");
     env.converge();
     env.assert_summary(PLAN, "Complete");
+}
+
+/// `spec.approved` alone runs the steps there are; with a hash, those that were looked at.
+#[test]
+fn steps_that_nobody_looked_at_are_not_carried_out() {
+    let approve = |env: &TestEnv, hash: Option<&str>| {
+        env.change_plan(PLAN, |plan| {
+            plan["status"]["phase"] = json!("RequiresApproval");
+            plan["spec"]["approved"] = json!(true);
+            if let Some(hash) = hash {
+                plan["metadata"]["annotations"] = json!({(labels::APPROVED_HASH): hash});
+            }
+        });
+    };
+    let hash = |env: &TestEnv| approval::plan_hash(&serde_json::from_value(env.plan(PLAN)).unwrap());
+
+    let mut env = TestEnv::with_plan(&[small()]);
+    approve(&env, None);
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+
+    let mut env = TestEnv::with_plan(&[small()]);
+    let shown = hash(&env);
+    approve(&env, Some(&shown));
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+
+    // Somebody who may write statuses changes the steps between the look and the approval.
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.change_plan(PLAN, |plan| {
+        plan["status"]["plan"][0]["resource"]["name"] = json!("other");
+    });
+    approve(&env, Some(&shown));
+    let before = env.objects().len();
+    env.converge();
+    env.assert_summary(PLAN, "RequiresApproval");
+    env.assert_told(PLAN, "OtherStepsApproved");
+    env.assert_told(PLAN, "kubectl operator approve");
+    assert_eq!(env.objects().len(), before, "nothing is made");
+    // Whoever looks again approves what there is then.
+    env.change_plan(PLAN, |plan| {
+        plan["status"]["plan"][0]["resource"]["name"] = json!("demo.v1");
+    });
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+
+    // Nor are steps carried out that come while others are.
+    let mut env = TestEnv::with_plan(&[small()]);
+    approve(&env, Some(&shown));
+    env.change_plan(PLAN, |plan| {
+        plan["status"]["phase"] = json!("Installing");
+        plan["status"]["plan"].as_array_mut().unwrap().truncate(1);
+    });
+    env.converge();
+    env.assert_summary(PLAN, "Installing");
+    assert_eq!(
+        env.find(&format!("ClusterServiceVersion {NAMESPACE}/demo.v1")),
+        None
+    );
 }

@@ -1,0 +1,235 @@
+use olm_testing::cluster::FakeCluster;
+use serde_json::Value;
+
+use super::*;
+
+fn preview() -> Value {
+    json!({"version": 1, "operators": [{"name": "etcd.v2", "replaces": "etcd.v1"}],
+        "objects": [{"verb": "create", "kind": "ServiceAccount", "name": "etcd", "namespace": "shop"},
+            {"verb": "change", "kind": "ConfigMap", "name": "settings", "namespace": "shop", "fields": ["data.a"], "foreign": true}],
+        "definitions": [{"name": "etcds.example.com", "versionsAdded": ["v2"], "fieldsRemoved": ["v1: spec.size"]}],
+        "permissions": [{"subject": "ServiceAccount etcd", "namespace": "shop",
+                "gained": [{"resource": "pods", "verbs": ["get", "list"]}], "lost": [{"group": "apps", "resource": "deployments", "resourceName": "x", "verbs": ["get"]}]},
+            {"subject": "ServiceAccount etcd", "gained": [{"role": "ClusterRole view"}, {"url": "/metrics", "verbs": ["get"]}]}],
+        "omitted": {"fields": 2}})
+}
+
+fn plan() -> Value {
+    let step = json!({"resolving": "etcd.v2", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "",
+        "group": "", "version": "v1", "kind": "ServiceAccount", "name": "etcd", "manifest": "{}"}});
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        "metadata": {"namespace": "shop", "name": "install-1", "annotations": {labels::PLAN_PREVIEW: preview().to_string()},
+            "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": "db", "uid": "u"}]},
+        "spec": {"clusterServiceVersionNames": ["etcd.v2"], "approval": "Manual", "approved": false},
+        "status": {"phase": "RequiresApproval", "catalogSources": [], "plan": [step]}})
+}
+
+fn object(kind: &str, name: &str, rest: &Value) -> Value {
+    let mut object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": kind, "metadata": {"namespace": "shop", "name": name}});
+    object
+        .as_object_mut()
+        .unwrap()
+        .extend(rest.as_object().unwrap().clone());
+    object
+}
+
+fn cluster(plan: Value) -> FakeCluster {
+    let cluster = FakeCluster::new();
+    cluster.put(plan);
+    let spec = json!({"name": "etcd", "source": "cat", "sourceNamespace": "olm"});
+    let status = json!({"lastUpdated": null, "installPlanRef": {"name": "install-1"}});
+    cluster.put(object(
+        "Subscription",
+        "db",
+        &json!({"spec": spec, "status": status}),
+    ));
+    cluster.put(object("ClusterServiceVersion", "etcd.v1", &json!({"spec": {}})));
+    cluster
+}
+
+/// The plan as it is then, what was shown, and what came of it.
+async fn approved(
+    cluster: &FakeCluster,
+    name: &str,
+    mut answer: impl FnMut() -> bool + Send,
+) -> (Value, String, Result<Shown, String>) {
+    let mut text = String::new();
+    let mut asked = |shown: &Shown| {
+        text = shown.to_string();
+        Ok(answer())
+    };
+    let (client, _link) = cluster.connect();
+    let result = approve(&client, "shop", name, &mut asked).await;
+    let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+    (plan, text, result.map_err(|error| format!("{error:#}")))
+}
+
+#[tokio::test]
+async fn what_a_plan_changes_is_shown_and_what_was_shown_is_approved() {
+    for name in ["db", "install-1", "installplan/install-1"] {
+        let cluster = cluster(plan());
+        let (plan, text, result) = approved(&cluster, name, || true).await;
+        let shown = result.unwrap();
+        assert!(shown.approved && shown.is_new, "{name}");
+        assert_eq!(plan["spec"]["approved"], true);
+        let found: InstallPlan = serde_json::from_value(plan.clone()).unwrap();
+        assert_eq!(
+            plan["metadata"]["annotations"][labels::APPROVED_HASH],
+            approval::plan_hash(&found)
+        );
+        let text = text.split_once('\n').unwrap().1;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(text, @r"
+            for        db
+            installs   etcd.v2, replaces etcd.v1
+            creates    ServiceAccount shop/etcd
+            changes    ConfigMap shop/settings: data.a (stood before OLM)
+            definition etcds.example.com: serves v2; loses v1: spec.size
+            gains      ServiceAccount etcd in namespace shop: get, list pods
+            loses      ServiceAccount etcd in namespace shop: get deployments.apps x
+            gains      ServiceAccount etcd in the whole cluster: whatever ClusterRole view allows
+            gains      ServiceAccount etcd in the whole cluster: get /metrics
+            note: left out of its preview: 2 fields
+            ");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_no_leaves_the_plan_as_it_is() {
+    let cluster = cluster(plan());
+    let before = cluster.get("InstallPlan", "shop", "install-1");
+    let (plan, _, result) = approved(&cluster, "db", || false).await;
+    assert!(!result.unwrap().approved);
+    assert_eq!(Some(plan), before);
+}
+
+/// Somebody changes the steps while somebody else reads what is shown.
+#[tokio::test]
+async fn a_plan_that_changes_meanwhile_is_not_approved() {
+    let before = cluster(plan());
+    let other = before.clone();
+    let change = move || {
+        let mut changed = plan();
+        changed["status"]["plan"][0]["resource"]["manifest"] = json!("{\"kind\": \"ClusterRole\"}");
+        other.put(changed);
+        true
+    };
+    let (plan_after, _, result) = approved(&before, "db", change).await;
+    let error = result.unwrap_err();
+    assert!(error.contains("changed since it was shown"), "{error}");
+    assert_eq!(plan_after["spec"]["approved"], false);
+
+    // A change beside what was shown is none.
+    let touched = cluster(plan());
+    let other = touched.clone();
+    let touch = move || {
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        assert!(other.edit("InstallPlan", "shop", "install-1", &labelled));
+        true
+    };
+    let (plan_after, _, result) = approved(&touched, "db", touch).await;
+    assert!(result.unwrap().approved);
+    assert_eq!(plan_after["spec"]["approved"], true);
+}
+
+#[tokio::test]
+async fn a_preview_that_does_not_say_what_happens_is_told() {
+    let told = |change: fn(&mut Value)| async move {
+        let mut changed = plan();
+        change(&mut changed);
+        approved(&cluster(changed), "db", || false).await.1
+    };
+    let none = told(|plan| {
+        plan["metadata"]["annotations"] = json!({});
+    })
+    .await;
+    assert!(
+        none.contains("note: it has no preview") && none.contains("step       ServiceAccount etcd"),
+        "{none}"
+    );
+    let newer = told(|plan| {
+        plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!("{\"version\": 2}");
+    })
+    .await;
+    assert!(newer.contains("of another version of OLM"), "{newer}");
+    let other = told(|plan| {
+        plan["spec"]["clusterServiceVersionNames"] = json!(["etcd.v2", "more.v1"]);
+    })
+    .await;
+    assert!(other.contains("outdated: it is of other operators"), "{other}");
+    let replaced = told(|plan| {
+        let text = preview().to_string().replace("etcd.v1", "etcd.v0");
+        plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(text);
+    });
+    let replaced = replaced.await;
+    assert!(
+        replaced.contains("outdated: etcd.v0, which it compares with"),
+        "{replaced}"
+    );
+    let unknown = told(|plan| {
+        let mut preview = preview();
+        preview["unknown"] = json!(["bundle a: \u{1b}[2J"]);
+        plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(preview.to_string());
+    });
+    let unknown = unknown.await;
+    assert!(
+        unknown.contains(r"not known: bundle a: \u{1b}[2J"),
+        "no terminal obeys a plan: {unknown}"
+    );
+}
+
+#[tokio::test]
+async fn only_what_waits_can_be_approved() {
+    let result = |change: fn(&mut Value), name: &'static str| async move {
+        let mut changed = plan();
+        change(&mut changed);
+        let cluster = cluster(changed);
+        approved(&cluster, name, || panic!("nothing is asked")).await.2
+    };
+    let complete = result(
+        |plan| {
+            plan["status"]["phase"] = json!("Complete");
+        },
+        "db",
+    )
+    .await
+    .unwrap();
+    assert!(complete.approved && !complete.is_new);
+    let failed = result(
+        |plan| {
+            plan["status"]["phase"] = json!("Failed");
+        },
+        "db",
+    )
+    .await;
+    assert!(failed.unwrap_err().contains("has failed"));
+    let empty = result(
+        |plan| {
+            plan["status"] = Value::Null;
+        },
+        "db",
+    )
+    .await;
+    assert!(empty.unwrap_err().contains("has no steps yet"));
+    let unknown = result(|_| {}, "other").await;
+    assert_eq!(
+        unknown.unwrap_err(),
+        "namespace shop has neither a Subscription nor an InstallPlan other"
+    );
+}
+
+/// What was approved with another hash does not run, and is approved again.
+#[tokio::test]
+async fn an_approval_of_other_steps_is_made_good() {
+    let mut changed = plan();
+    changed["spec"]["approved"] = json!(true);
+    changed["metadata"]["annotations"][labels::APPROVED_HASH] = json!("other");
+    let (plan, _, result) = approved(&cluster(changed), "db", || true).await;
+    let shown = result.unwrap();
+    assert!(shown.approved && shown.is_new);
+    assert_eq!(
+        plan["metadata"]["annotations"][labels::APPROVED_HASH],
+        json!(shown.hash)
+    );
+}
