@@ -115,7 +115,7 @@ impl UnpackClass {
                 "a node pulls it until the Job's deadline; check the credentials and mirrors of the nodes, or name a pull secret in spec.secrets of the CatalogSource"
             }
             Self::DeadlineExceeded | Self::BackoffLimitExceeded | Self::JobFailed => {
-                "it is tried again in some minutes; in the CatalogSource's namespace, `kubectl get jobs,pods -l operatorframework.io/bundle-unpack-ref` shows the Job"
+                "it is tried again; `kubectl describe jobs,pods` in the CatalogSource's namespace shows the Job for some minutes"
             }
         }
     }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use olm_api::labels;
 use olm_api::unpacked_bundle::{PROOF, TOO_LARGE};
 use olm_testing::stage::story::StoryEnv as _;
 use serde_json::{Value, json};
 
 use super::{catalog, first, second, subscription};
+use crate::bundle_unpack::job::name_of_image;
 use crate::test_env::TestEnv;
 use crate::test_env::node::{Container, PULLED};
 
@@ -313,6 +315,9 @@ fn what_is_left_of_a_job_goes_with_a_new_process() {
     assert!(is_installed(&env, "demo.v1"));
     env.stage.kill();
     env.delete("Job", job["metadata"]["name"].as_str().unwrap());
+    env.cluster.control();
+    let bears_label = |object: &Value| !object["metadata"]["labels"][labels::BUNDLE_UNPACK_REF].is_null();
+    assert!(!env.all("Pod").iter().any(bears_label), "its pod is gone, too");
     assert_eq!(env.all("ConfigMap").len(), 1);
     env.settle_for(30);
     assert!(env.all("ConfigMap").is_empty());
@@ -328,4 +333,30 @@ fn what_this_process_may_have_meanwhile_it_takes_itself() {
     assert_eq!(env.waiting_jobs().len(), 1);
     env.settle_for(620);
     assert!(env.all("Job").is_empty(), "nobody waits for it any more");
+}
+
+/// Plans that upstream made refer to it.
+#[test]
+fn what_upstream_unpacked_stays() {
+    let mut env = TestEnv::new();
+    env.outside.serve(first());
+    env.put(catalog());
+    env.settle_for(15);
+    let name = name_of_image("reg/demo:v1");
+    let owned = |kind: &str, api_version: &str, owner: &str, uid: Value, of: &str| {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": "ns", "name": name, "labels": {"olm.managed": "true"},
+            "ownerReferences": [{"apiVersion": api_version, "kind": owner, "name": of, "uid": uid}]}})
+    };
+    let catalog_uid = env.only("CatalogSource")["metadata"]["uid"].clone();
+    env.put(owned(
+        "ConfigMap",
+        "operators.coreos.com/v1alpha1",
+        "CatalogSource",
+        catalog_uid,
+        "cat",
+    ));
+    let uid = env.get("ConfigMap", &name).unwrap()["metadata"]["uid"].clone();
+    env.put(owned("ServiceAccount", "v1", "ConfigMap", uid, &name));
+    env.settle_for(1200);
+    assert!(made(&env, "ConfigMap", &name) && made(&env, "ServiceAccount", &name));
 }

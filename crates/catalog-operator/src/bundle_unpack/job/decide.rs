@@ -234,13 +234,11 @@ fn is_of_config_map(name: &str, meta: &ObjectMeta) -> bool {
     owners.any(|owner| owner.kind == "ConfigMap" && owner.name == name)
 }
 
-/// As [`build_config_map`] makes them.
+/// As [`build_config_map`] makes them. Those of upstream have no such label: plans refer to them, and they stay as long as their
+/// catalog.
 fn is_made_here(meta: &ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
     let mut owners = meta.owner_references.iter().flatten();
-    labels.is_some_and(|labels| {
-        labels
-            .get(labels::MANAGED)
-            .is_some_and(|value| value == labels::TRUE)
-    }) && owners.any(|owner| owner.kind == "CatalogSource")
+    labels.is_some_and(|labels| labels.get(labels::BUNDLE_UNPACK_REF) == meta.name.as_ref())
+        && owners.any(|owner| owner.kind == "CatalogSource")
 }

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource as _;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
@@ -45,10 +46,14 @@ pub(crate) struct JobSettings {
     pub user_id: Option<i64>,
 }
 
-/// The empty ConfigMap that takes the bundle.
+/// The empty ConfigMap that takes the bundle. By its label, which upstream's have not, it is known for one that nothing else
+/// refers to.
 pub(crate) fn build_config_map(key: &NamespacedName, source: &CatalogSource) -> ConfigMap {
+    let mut metadata = metadata(key, owner_reference(source, Ownership::Plain));
+    let labels = metadata.labels.get_or_insert_default();
+    labels.insert(labels::BUNDLE_UNPACK_REF.to_owned(), key.name.clone());
     ConfigMap {
-        metadata: metadata(key, owner_reference(source, Ownership::Plain)),
+        metadata,
         ..ConfigMap::default()
     }
 }
@@ -80,7 +85,7 @@ pub(crate) fn build_role_binding(key: &NamespacedName, uid: &str) -> RoleBinding
     RoleBinding {
         metadata: metadata(key, config_map_reference(key, uid)),
         role_ref: RoleRef {
-            api_group: "rbac.authorization.k8s.io".to_owned(),
+            api_group: Role::group(&()).into_owned(),
             kind: "Role".to_owned(),
             name: key.name.clone(),
         },

@@ -267,6 +267,14 @@ fn steps_that_nobody_looked_at_are_not_carried_out() {
     env.assert_told(PLAN, "OtherStepsApproved");
     env.assert_told(PLAN, "kubectl operator approve");
     assert_eq!(env.objects().len(), before, "nothing is made");
+    // Who takes the approval back hears no more of it.
+    env.change_plan(PLAN, |plan| plan["spec"]["approved"] = false.into());
+    env.converge();
+    let summary = env.summary(PLAN);
+    assert!(!summary.contains("OtherStepsApproved"), "{summary}");
+    env.change_plan(PLAN, |plan| plan["spec"]["approved"] = true.into());
+    env.converge();
+    env.assert_told(PLAN, "OtherStepsApproved");
     // Whoever looks again approves what there is then.
     env.change_plan(PLAN, |plan| {
         plan["status"]["plan"][0]["resource"]["name"] = json!("demo.v1");
