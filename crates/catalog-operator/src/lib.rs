@@ -33,3 +33,4 @@ mod stories;
 mod subscription;
 #[cfg(test)]
 mod test_env;
+mod upgrade_policy;

@@ -24,6 +24,7 @@ pub(crate) mod cache;
 pub(crate) mod cluster_fit;
 pub(crate) mod components;
 pub(crate) mod decide;
+pub(crate) mod gate;
 pub(crate) mod group_settings;
 pub(crate) mod input;
 pub(crate) mod memory;

@@ -16,11 +16,13 @@ use olm_api::v1alpha1::{
     CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, WebhookDescription, WebhookType,
 };
 use olm_api::{List, labels};
+use olm_resolver::explain::cut;
 use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
 use self::rights::Rights;
 use crate::pruning;
+use crate::upgrade_policy::{KEYS, MAX_KEPT};
 
 /// Everything this binary watches.
 #[derive(Clone)]
@@ -124,7 +126,11 @@ fn prune_source(source: &mut CatalogSource) {
 /// What the operator is to be configured with is olm-operator's concern.
 fn prune_subscription(subscription: &mut Subscription) {
     if let Some(annotations) = &mut subscription.metadata.annotations {
-        annotations.retain(|key, _| key == labels::GENERATED_BY);
+        annotations.retain(|key, _| key == labels::GENERATED_BY || KEYS.contains(&key.as_str()));
+        // Nothing longer is read, and an object may have as much as the API server takes.
+        for value in annotations.values_mut() {
+            *value = cut(value, MAX_KEPT);
+        }
     }
     subscription.metadata.labels = None;
     subscription.spec.config = None;
@@ -215,4 +221,28 @@ fn prune_pod(pod: &mut Pod) {
 fn prune_service(service: &mut Service) {
     service.metadata.annotations = None;
     service.status = None;
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::labels::UPGRADE_HOLD;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whoever may write one Subscription decides on the memory for one, and not for as much as an object can hold.
+    #[test]
+    fn of_an_annotation_no_more_is_kept_than_is_read() {
+        let annotations = json!({UPGRADE_HOLD: "é".repeat(100_000), "other": "x"});
+        let object = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": "demo", "namespace": "ns", "annotations": annotations},
+            "spec": {"name": "demo", "source": "cat", "sourceNamespace": "ns"}});
+        let mut object: Subscription = serde_json::from_value(object).unwrap();
+        prune_subscription(&mut object);
+        let kept = object.metadata.annotations.unwrap();
+        assert_eq!(kept.len(), 1);
+        let length = kept[UPGRADE_HOLD].len();
+        assert!(length > 256 && length <= MAX_KEPT, "{length}");
+    }
 }

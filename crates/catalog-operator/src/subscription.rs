@@ -92,6 +92,8 @@ pub struct Facts<'a> {
     pub deprecation: Option<&'a DeprecationFact>,
     /// A new plan for it.
     pub assignment: Option<&'a Assignment>,
+    /// What its plan waits for by policy, if it does.
+    pub waits: Option<&'a str>,
 }
 
 /// The part of the status that resolution builds on: references and state as they are now.
@@ -125,7 +127,7 @@ pub fn compose(
     catalog_health::put(&mut status, &subscription.spec, facts.catalogs, now);
     put_outcome(&mut status, facts.outcome, now);
     let plan = plan_of(&status, namespace_state);
-    install_plan::put_condition(&mut status, plan, now);
+    install_plan::put_condition(&mut status, plan, facts.waits, now);
     if let Some(fact) = facts.deprecation {
         let installed = status.installed_csv.clone().unwrap_or_default();
         let names = [

@@ -162,6 +162,8 @@ pub mod subscription {
     pub const REASON_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
     /// Event (ours): the cluster will not take something of a bundle that is about to be installed.
     pub const CLUSTER_UNSUITABLE: &str = "ClusterUnsuitable";
+    /// Event (ours): an annotation about upgrades cannot be read, and counts as the most careful one.
+    pub const UPGRADE_POLICY_INVALID: &str = "UpgradePolicyInvalid";
     /// Event (ours): an annotation asks for more or less than is allowed.
     pub const ANNOTATION_OUT_OF_BOUNDS: &str = "AnnotationOutOfBounds";
     /// Reason of [`RESOLUTION_FAILED`]: the wishes contradict each other or the catalogs.

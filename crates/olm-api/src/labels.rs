@@ -46,6 +46,22 @@ pub const BUNDLE_UNPACK_TIMEOUT: &str = "operatorframework.io/bundle-unpack-time
 /// Annotation of an OperatorGroup: least time between two unpack attempts, a Go duration. Without it nothing is retried.
 pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-unpack-min-retry-interval";
 
+// Upgrades by policy, all ours: docs/guides/upgrade-policies.md -------------------------------------------------------
+
+/// Annotation of a Subscription: which upgrades are approved without a user, `patch`, `minor` or `all`.
+pub const UPGRADE_APPROVE: &str = "operatorframework.io/upgrade-approve";
+/// Annotation of a Subscription: range of versions outside of which nothing is installed for it.
+pub const UPGRADE_HOLD: &str = "operatorframework.io/upgrade-hold";
+/// Annotation of a Subscription: when its InstallPlans may begin without a user, `<days> <start> <duration> [<time zone>]`.
+pub const UPGRADE_WINDOW: &str = "operatorframework.io/upgrade-window";
+/// Annotation of a Subscription, value [`TRUE`]: after an upgrade that failed a user has to approve the next one.
+pub const UPGRADE_STOP_AFTER_FAILURE: &str = "operatorframework.io/upgrade-stop-after-failure";
+/// Annotation of an OperatorGroup, value [`TRUE`]: Subscriptions that say Manual make only their own InstallPlans wait.
+pub const SEPARATE_APPROVAL: &str = "operatorframework.io/separate-approval";
+/// Annotation of an InstallPlan that waits by policy and not for a user: Subscriptions whose upgrade failed before it, separated
+/// by commas.
+pub const UPGRADE_WAITS: &str = "operatorframework.io/upgrade-waits";
+
 // Components and hashes ---------------------------------------------------------------------------------------------
 
 /// Prefix of the label that makes an object a component of an Operator; `<package>.<namespace>` follows. Value is empty.

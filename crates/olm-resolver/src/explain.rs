@@ -110,6 +110,15 @@ pub enum Reason {
         /// What is wrong.
         cause: String,
     },
+    /// A Subscription holds the package at other versions.
+    Held {
+        /// The bundle.
+        bundle: BundleId,
+        /// Who holds it.
+        subscription: String,
+        /// By what, and why it is none of them.
+        message: String,
+    },
     /// The bundle needs one of these, best first; there may be none.
     Requires {
         /// The bundle.
@@ -181,7 +190,8 @@ impl Explanation {
         let names = reasons.iter().filter_map(|reason| match reason {
             Reason::SubscriptionExists { subscription, .. }
             | Reason::SubscriptionRequires { subscription, .. }
-            | Reason::SubscriptionInvalid { subscription, .. } => Some(subscription.as_str()),
+            | Reason::SubscriptionInvalid { subscription, .. }
+            | Reason::Held { subscription, .. } => Some(subscription.as_str()),
             _ => None,
         });
         names.collect()
@@ -229,6 +239,7 @@ impl fmt::Display for Reason {
                 write!(f, "bundle {bundle} does not meet a runtime constraint: {message}")
             }
             Reason::Excluded { bundle, cause } => write!(f, "bundle {bundle} is left out: {cause}"),
+            Reason::Held { bundle, message, .. } => write!(f, "bundle {bundle} is {message}"),
             Reason::Requires {
                 bundle, requirement, ..
             } => write!(f, "bundle {} requires an operator {requirement}", bundle.csv()),
@@ -384,6 +395,11 @@ fn of_bundle(bundle: BundleId, cause: &Cause, mut others: Vec<BundleId>) -> Opti
         Cause::Excluded(cause) => Some(Reason::Excluded {
             bundle,
             cause: cause.clone(),
+        }),
+        Cause::Held(objection) => Some(Reason::Held {
+            bundle,
+            subscription: objection.subscription.clone(),
+            message: objection.message.clone(),
         }),
         Cause::Requires(requirement) => Some(Reason::Requires {
             bundle,

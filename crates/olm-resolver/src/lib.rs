@@ -20,6 +20,7 @@ mod disjoint_sets;
 pub mod entry;
 mod enumeration;
 pub mod explain;
+pub mod hold;
 pub mod installed;
 mod names;
 pub mod objects;

@@ -391,6 +391,7 @@ pub fn resolver_subscription(
         },
         current_csv: status.current_csv.clone().unwrap_or_default(),
         installed_csv: status.installed_csv.clone().unwrap_or_default(),
+        hold: object.annotations().get(labels::UPGRADE_HOLD).cloned(),
         must_move: false,
     }
 }

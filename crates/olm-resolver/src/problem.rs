@@ -94,6 +94,8 @@ pub struct Subscription {
     pub current_csv: String,
     /// `status.installedCSV`.
     pub installed_csv: String,
+    /// Range of versions that the package is held within, as text; any version without. What cannot be read allows none.
+    pub hold: Option<String>,
     /// Asks whether it could move on: what is installed does not serve it. Never so in a cluster; this is how one learns
     /// what holds an upgrade back.
     pub must_move: bool,

@@ -48,6 +48,7 @@ pub(crate) fn carry_out(problem: &mut Problem, solution: &Solution) {
             catalog: generated.catalog.clone(),
             current_csv: generated.starting_csv.clone(),
             installed_csv: generated.starting_csv.clone(),
+            hold: None,
             must_move: false,
         }));
 }

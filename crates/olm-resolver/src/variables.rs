@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::cel::TooCostly;
+use crate::hold::{Hold, Objection};
 use crate::predicate::Predicate;
 use crate::problem::{Problem, Subscription};
 use crate::solver::{Constraint, ConstraintRef, Instance, SolverError, VariableId};
@@ -62,6 +63,8 @@ pub(crate) enum Cause {
     Deprecated,
     RuntimeConstraint(String),
     Excluded(String),
+    /// A Subscription holds its package.
+    Held(Objection),
     Requires(Arc<Predicate>),
     Replaces,
     Guard,
@@ -122,7 +125,7 @@ impl<'a> Variables<'a> {
         match (self.cause(reference), self.subject(reference.variable)) {
             (Cause::Replaces, _) => 0,
             (Cause::Guard, Subject::Package(_)) => 1,
-            (Cause::Deprecated | Cause::RuntimeConstraint(_) | Cause::Excluded(_), _) => 2,
+            (Cause::Deprecated | Cause::RuntimeConstraint(_) | Cause::Excluded(_) | Cause::Held(_), _) => 2,
             (Cause::Requires(_), _) => 3,
             (Cause::Guard, _) => 4,
             (
@@ -155,6 +158,7 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
             upgrades: BTreeMap::new(),
             broken_channels: BTreeSet::new(),
         },
+        holds: holds(problem),
         bundles: BTreeMap::new(),
         unexplored: VecDeque::new(),
         candidates: BTreeMap::new(),
@@ -177,6 +181,24 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
     Ok(builder.variables)
 }
 
+/// What the Subscriptions hold, in the order of their names.
+fn holds(problem: &Problem) -> BTreeMap<&str, Vec<Hold<'_>>> {
+    let mut subscriptions: Vec<&Subscription> = problem
+        .subscriptions
+        .iter()
+        .filter(|s| s.hold.is_some())
+        .collect();
+    subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut by_package: BTreeMap<&str, Vec<Hold<'_>>> = BTreeMap::new();
+    for hold in subscriptions
+        .into_iter()
+        .filter_map(|subscription| Hold::of(&problem.namespace, subscription))
+    {
+        by_package.entry(hold.package).or_default().push(hold);
+    }
+    by_package
+}
+
 /// The catalog of a requirer (none for installed ones), and what it requires.
 type Asked = (Option<usize>, Arc<Predicate>);
 
@@ -184,6 +206,8 @@ struct Builder<'a, 'u> {
     problem: &'a Problem,
     universe: &'u Universe<'u>,
     variables: Variables<'a>,
+    /// By package.
+    holds: BTreeMap<&'a str, Vec<Hold<'a>>>,
     bundles: BTreeMap<EntryRef, VariableId>,
     /// Bundles whose requirements have not been followed yet.
     unexplored: VecDeque<EntryRef>,
@@ -257,6 +281,12 @@ impl<'a> Builder<'a, '_> {
                 {
                     let cause = Cause::RuntimeConstraint(constraint.message.clone());
                     self.constrain(variable, Constraint::Prohibited, cause);
+                }
+                let mut holds = self.holds.get(&*entry.package).into_iter().flatten();
+                // One is enough to rule it out, and to say so.
+                let objection = holds.find_map(|hold| hold.objection(entry));
+                if let Some(objection) = objection {
+                    self.constrain(variable, Constraint::Prohibited, Cause::Held(objection));
                 }
             }
             match entry.requirements() {

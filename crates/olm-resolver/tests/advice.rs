@@ -169,6 +169,7 @@ prop_compose! {
                 catalog: key(catalog),
                 current_csv: next.map_or_else(|| installed_csv.clone(), |(csv, _)| csv),
                 installed_csv,
+                hold: None,
                 must_move: false,
             });
         }
@@ -243,6 +244,15 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
                 starting_csv: s.starting_csv.clone(),
             });
         }
+        all.extend(
+            s.hold
+                .clone()
+                .filter(|_| is_unsatisfiable)
+                .map(|range| Change::Unhold {
+                    subscription: subscription(),
+                    range,
+                }),
+        );
         if !s.current_csv.is_empty() && s.current_csv != s.installed_csv && !is_there(&s.current_csv) {
             all.push(Change::Approve {
                 subscription: subscription(),

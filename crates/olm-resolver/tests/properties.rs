@@ -405,4 +405,42 @@ proptest! {
             }
         }
     }
+    /// Versions are whole numbers here, of at most a few.
+    #[test]
+    fn a_held_package_never_gets_a_version_outside_of_its_range(
+        drawn in drawn(),
+        limits in proptest::collection::vec(0u64..5, 8),
+    ) {
+        let mut problem = drawn.problem();
+        for (subscription, limit) in problem.subscriptions.iter_mut().zip(limits.iter().cycle()) {
+            // One in five is not held.
+            subscription.hold = (*limit > 0).then(|| format!("<{limit}.0.0"));
+        }
+        let resolution = resolve(&problem).unwrap();
+        for operator in &resolution.solution.operators {
+            let held = problem.subscriptions.iter().filter(|s| *s.package == *operator.entry.package);
+            for range in held.filter_map(|s| s.hold.as_deref()) {
+                let limit = Version::parse(&range[1..]).unwrap();
+                prop_assert!(
+                    *operator.entry.version.as_ref().unwrap() < limit,
+                    "{} although {range}", operator.entry.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_hold_that_every_version_is_within_changes_nothing(drawn in drawn()) {
+        let problem = drawn.problem();
+        let mut held = problem.clone();
+        for subscription in &mut held.subscriptions {
+            subscription.hold = Some(">=0.0.0".to_owned());
+        }
+        let installs = |problem: &Problem| {
+            let Resolution { solution, failures, .. } = resolve(problem).unwrap();
+            let operators: Vec<_> = solution.operators.iter().map(|o| (o.entry.name.clone(), o.subscriptions.clone())).collect();
+            (operators, solution.updates, failures.iter().map(|f| f.message()).collect::<Vec<_>>())
+        };
+        prop_assert_eq!(installs(&problem), installs(&held));
+    }
 }

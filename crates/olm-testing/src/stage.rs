@@ -143,6 +143,12 @@ impl Stage {
         self.run(async move { tokio::time::sleep(time).await });
     }
 
+    /// Puts the clock forward, or back, by seconds. Timers go on as if nothing had happened, as those of a process do.
+    pub fn put_clock(&mut self, seconds: i64) {
+        let put = Timestamp::from_second(self.began.0.as_second().saturating_add(seconds));
+        self.began.0 = put.unwrap_or(Timestamp::MAX);
+    }
+
     /// Starts the operators that do not run.
     pub fn start(&mut self) {
         if !self.is_killed() {

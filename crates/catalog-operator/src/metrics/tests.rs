@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersionPhase as Phase, InstallPlan};
 use serde_json::{Value, json};
 
@@ -135,6 +136,20 @@ fn plans_that_wait_for_approval_are_told_with_how_long() {
     env.edit("InstallPlan", &name, &json!({"spec": {"approved": true}}));
     env.settle_for(10);
     assert!(env.metrics("olm_installplan_waiting_seconds{").is_empty());
+}
+
+/// Until the window opens. The cluster begins on a Thursday at midnight.
+#[test]
+fn plans_that_wait_by_policy_are_told_too() {
+    let mut env = served();
+    let mut object = subscription("demo", "Automatic");
+    object["metadata"]["annotations"] = json!({labels::UPGRADE_WINDOW: "Thu 00:30 1h"});
+    env.put(object);
+    env.settle_for(10);
+    assert_eq!(env.metrics("olm_installplan_waiting_seconds{").len(), 1);
+    env.settle_for(1800);
+    assert!(env.metrics("olm_installplan_waiting_seconds{").is_empty());
+    assert_eq!(env.only("InstallPlan")["spec"]["approved"], true);
 }
 
 #[test]

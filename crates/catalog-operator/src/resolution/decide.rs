@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
@@ -17,6 +18,7 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscr
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
 
+use super::gate::{self, Gate};
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::outcome::{
@@ -35,6 +37,8 @@ pub(crate) struct Verdict {
     pub untouched: BTreeSet<String>,
     /// The plan that some of them move on to.
     pub moving: Option<Move>,
+    /// What is waited for by policy, by Subscription.
+    pub waits: BTreeMap<String, String>,
     /// Every warning there was reason for, told in this round or before.
     pub warnings: Vec<String>,
     /// What the round before left.
@@ -50,17 +54,21 @@ pub(crate) struct Move {
     pub plan: Option<Arc<InstallPlan>>,
     /// Who moves, and to which ClusterServiceVersion.
     pub updates: Vec<SubscriptionUpdate>,
+    /// Who moves after that, in a plan of another gate.
+    pub behind: BTreeSet<String>,
 }
 
 /// Decides what to write for one namespace.
-pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
     let mut draft = Draft {
         observed,
+        now,
         plan: Plan::default(),
         verdict: Verdict {
             outcomes_by_subscription: outcomes_by_subscription(observed),
             untouched: debounced_subscriptions(observed),
             moving: None,
+            waits: BTreeMap::new(),
             warnings: Vec::new(),
             last: memory.cloned().unwrap_or_default(),
         },
@@ -68,6 +76,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
     draft.plan.requeue = debounce_requeue(observed);
     draft.warn(observed.warnings.clone());
     draft.verdict.moving = draft.settle_plan();
+    draft.approve_what_waits();
     draft.collect_garbage();
     let Draft {
         mut plan, verdict, ..
@@ -78,10 +87,13 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
 }
 
 /// The plan that is about to be made, with the status it will get, if it will wait for approval.
-pub(crate) fn plan_to_preview(observed: &Observed) -> Option<InstallPlan> {
+pub(crate) fn plan_to_preview(observed: &Observed, now: Timestamp) -> Option<InstallPlan> {
     let mut ready = ready_components(observed);
     take_late_components(observed, &mut ready);
-    let (wanted, updates) = wanted_plan(observed, &ready)?;
+    let (gate, ready) = gate::group(observed, ready, |ready| ready.0, now)
+        .into_iter()
+        .next()?;
+    let (wanted, updates) = wanted_plan(&gate, &ready)?;
     let moved: Vec<&Arc<Subscription>> = updates
         .iter()
         .filter_map(|update| observed.subscription(&update.subscription))
@@ -98,6 +110,7 @@ pub(crate) fn plan_to_preview(observed: &Observed) -> Option<InstallPlan> {
 /// A plan in the making.
 struct Draft<'a> {
     observed: &'a Observed,
+    now: Timestamp,
     plan: Plan,
     verdict: Verdict,
 }
@@ -112,7 +125,15 @@ impl Draft<'_> {
                 .untouched
                 .extend(updates.map(|update| update.subscription.clone()));
         }
-        let (wanted, updates) = wanted_plan(self.observed, &ready)?;
+        // Plans come one after the other: the next round makes that of the next gate.
+        let mut gates = gate::group(self.observed, ready, |ready| ready.0, self.now).into_iter();
+        let (gate, ready) = gates.next()?;
+        let later = gates.flat_map(|(_, ready)| ready);
+        let behind: BTreeSet<String> = later
+            .flat_map(|(component, _)| &component.updates)
+            .map(|update| update.subscription.clone())
+            .collect();
+        let (wanted, updates) = wanted_plan(&gate, &ready)?;
         let moved: Vec<&Arc<Subscription>> = updates
             .iter()
             .filter_map(|update| self.observed.subscription(&update.subscription))
@@ -126,14 +147,40 @@ impl Draft<'_> {
                 making: Some(self.push(creation)),
                 plan: None,
                 updates,
+                behind,
             });
         };
         let first_status = self.first_status(&found, &wanted);
+        self.wait(updates.iter().map(|update| &update.subscription), &gate);
         Some(Move {
             making: first_status.map(|write| self.push(write)),
             plan: Some(adopted(found, &wanted)),
             updates,
+            behind,
         })
+    }
+
+    /// Tells Subscriptions what their plan waits for, and looks again when that may be over.
+    fn wait<'n>(&mut self, subscriptions: impl Iterator<Item = &'n String>, gate: &Gate) {
+        let Some(text) = gate.text() else {
+            return;
+        };
+        let told = subscriptions.map(|name| (name.clone(), text.clone()));
+        self.verdict.waits.extend(told);
+        self.plan.requeue = self.plan.requeue.sooner(gate.requeue(self.now));
+    }
+
+    /// Approves the plans that waited by policy and that nothing keeps any more.
+    fn approve_what_waits(&mut self) {
+        for waiting in gate::waiting_plans(self.observed, self.now) {
+            if waiting.gate.is_open() {
+                self.push(waiting.approval());
+                // The plan moves on in a moment, and they with it.
+                self.verdict.untouched.extend(waiting.subscriptions);
+            } else {
+                self.wait(waiting.subscriptions.iter(), &waiting.gate);
+            }
+        }
     }
 
     fn warn(&mut self, events: Vec<EventDraft>) {
@@ -151,9 +198,13 @@ impl Draft<'_> {
         let namespace = &self.observed.namespace;
         let generation = self.next_generation();
         let mut object = wanted.object(namespace, generation, &self.observed.subscriptions);
-        if let Some(preview) = self.observed.preview.clone().filter(|_| wanted.manual) {
+        // A window may have opened or closed since it was made: it is about one plan.
+        let preview = self.observed.preview.as_ref();
+        if let Some(preview) =
+            preview.filter(|preview| wanted.manual && preview.csv_names == wanted.csv_names)
+        {
             let annotations = object.metadata.annotations.get_or_insert_default();
-            annotations.insert(labels::PLAN_PREVIEW.to_owned(), preview);
+            annotations.insert(labels::PLAN_PREVIEW.to_owned(), preview.text.clone());
         }
         let target = Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation));
         Action::create_or_keep(target, to_value(&object))
@@ -279,17 +330,15 @@ fn take_late_components<'a>(
     Vec::new()
 }
 
-/// The plan for these components, with the Subscriptions it moves on.
+/// The plan for these components, which have one gate, with the Subscriptions it moves on.
 fn wanted_plan(
-    observed: &Observed,
+    gate: &Gate,
     components: &[ReadyComponent<'_>],
 ) -> Option<(WantedPlan, Vec<SubscriptionUpdate>)> {
     let mut wanted = WantedPlan {
         csv_names: Vec::new(),
-        manual: observed
-            .subscriptions
-            .iter()
-            .any(|subscription| subscription.spec.is_manual()),
+        manual: !gate.is_open(),
+        waits_by_policy: gate.mark(),
         steps: Vec::new(),
         lookups: Vec::new(),
     };

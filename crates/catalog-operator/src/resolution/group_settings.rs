@@ -37,6 +37,8 @@ pub struct GroupSettings {
     pub fail_forward: bool,
     /// Global catalogs are not to be used.
     pub exclude_global: bool,
+    /// Subscriptions that say Manual make only their own plans wait.
+    pub separate_approval: bool,
     /// Deadline of an unpack; zero means none.
     pub unpack_deadline: Option<Duration>,
     /// Least time to another try of a failed unpack.
@@ -77,11 +79,11 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
     };
     let mut warnings = Vec::new();
     let annotations = group.annotations();
+    let is_true = |key: &str| annotations.get(key).is_some_and(|value| value == labels::TRUE);
     Ok(GroupSettings {
         fail_forward: group.spec.allows_fail_forward(),
-        exclude_global: annotations
-            .get(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION)
-            .is_some_and(|value| value == labels::TRUE),
+        exclude_global: is_true(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION),
+        separate_approval: is_true(labels::SEPARATE_APPROVAL),
         unpack_deadline: TIMEOUT.read(annotations, &mut warnings)?,
         unpack_retry: RETRY.read(annotations, &mut warnings)?,
         warnings,

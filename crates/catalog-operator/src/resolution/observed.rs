@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use go_compat::semver::Version;
 use kube::ResourceExt;
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription};
 use olm_resolver::SubscriptionUpdate;
@@ -16,6 +17,7 @@ use olm_runtime::plan::EventDraft;
 use crate::subscription::NamespaceState;
 use crate::subscription::catalog_health::CatalogFact;
 use crate::subscription::deprecation::DeprecationFact;
+use crate::upgrade_policy::{InstalledVersion, UpgradePolicy};
 
 /// Facts about one namespace.
 #[derive(Debug, Clone, Default)]
@@ -32,14 +34,40 @@ pub(crate) struct Observed {
     pub deprecations: BTreeMap<String, DeprecationFact>,
     /// How far resolution is.
     pub progress: Progress,
+    /// Policies by Subscription, for those that have one.
+    pub policies: BTreeMap<String, PolicyFacts>,
+    /// Subscriptions that say Manual make only their own plans wait.
+    pub separate_approval: bool,
     /// What is wrong with annotations that were read, told already or not.
     pub warnings: Vec<EventDraft>,
     /// The highest generation of the InstallPlans made for these Subscriptions, of those that are being deleted, too.
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.
     pub taken_names: BTreeSet<String>,
-    /// What the plan that is to be made will change, as its annotation; none for plans that wait for nobody.
-    pub preview: Option<String>,
+    /// What the plan that is to be made will change; none for plans that wait for nothing.
+    pub preview: Option<Preview>,
+}
+
+/// What a plan will change.
+#[derive(Debug, Clone)]
+pub(crate) struct Preview {
+    /// The ClusterServiceVersions of the plan.
+    pub csv_names: Vec<String>,
+    /// Its annotation.
+    pub text: String,
+}
+
+/// The policy of a Subscription, and what it looks at beside the upgrade.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyFacts {
+    /// The Subscription.
+    pub subscription: String,
+    /// Its policy.
+    pub policy: UpgradePolicy,
+    /// What it has installed.
+    pub installed: Option<InstalledVersion>,
+    /// Its last plan, or what that brought, failed.
+    pub failed: bool,
 }
 
 /// How far the resolution of a namespace is.
@@ -81,8 +109,21 @@ pub(crate) struct ComponentProgress {
     pub subscriptions: Vec<String>,
     /// Those that move on.
     pub updates: Vec<SubscriptionUpdate>,
+    /// What it brings to which Subscription, also to those that do not move on.
+    pub served: Vec<Served>,
     /// Where the bundles are.
     pub bundles: Bundles,
+}
+
+/// A version that a component brings to a Subscription.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    /// The Subscription.
+    pub subscription: String,
+    /// The ClusterServiceVersion.
+    pub csv: String,
+    /// Its version, if known.
+    pub version: Option<Version>,
 }
 
 /// The steps that install the bundles of a component.

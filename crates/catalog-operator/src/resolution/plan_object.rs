@@ -7,11 +7,11 @@ use go_compat::json::{self, Html};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
-use olm_api::hash;
 use olm_api::v1alpha1::{
     API_VERSION, Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus,
     Step, StepResource, StepStatus, Subscription, VERSION,
 };
+use olm_api::{hash, labels};
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::{GeneratedSubscription, Operator};
 use serde::Serialize;
@@ -64,6 +64,8 @@ pub(crate) struct WantedPlan {
     pub csv_names: Vec<String>,
     /// Whether somebody has to approve it.
     pub manual: bool,
+    /// Subscriptions that wait because their last upgrade failed, separated by commas, where the plan waits by policy.
+    pub waits_by_policy: Option<String>,
     /// Steps, all to do.
     pub steps: Vec<Step>,
     /// Bundles the steps are from.
@@ -89,6 +91,10 @@ impl WantedPlan {
                 generate_name: Some(GENERATE_NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),
                 labels: (!components.is_empty()).then_some(components),
+                annotations: self
+                    .waits_by_policy
+                    .as_ref()
+                    .map(|stopped| [(labels::UPGRADE_WAITS.to_owned(), stopped.clone())].into()),
                 owner_references: Some(owners.iter().map(|owner| owner_reference(owner)).collect()),
                 ..ObjectMeta::default()
             },

@@ -1,5 +1,6 @@
 //! The reconciler of a namespace: which reads a round makes, and in what order.
 
+mod policies;
 mod resolve;
 
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ use super::cache::ResolutionCache;
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::memory::Memory;
-use super::observed::{Failure, Observed, Progress};
+use super::observed::{Failure, Observed, Preview, Progress};
 use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
@@ -84,13 +85,18 @@ impl ResolutionReconciler {
         }
     }
 
-    async fn preview(&self, observed: &Observed) -> Option<String> {
-        let (reads, plan) = (self.reads.as_ref()?, decide::plan_to_preview(observed)?);
+    async fn preview(&self, observed: &Observed) -> Option<Preview> {
+        let reads = self.reads.as_ref()?;
+        let plan = decide::plan_to_preview(observed, clock::now())?;
+        let csv_names = plan.spec.cluster_service_version_names.clone();
         let csvs = self.stores.csvs.list_in(&observed.namespace);
         let plans = self.stores.plans.list_in(&observed.namespace);
         let groups = self.stores.groups.list_in(&observed.namespace);
         let preview = preview::preview(reads, plan, csvs, &plans, groups).await;
-        Some(preview.to_annotation())
+        Some(Preview {
+            csv_names,
+            text: preview.to_annotation(),
+        })
     }
 
     /// With somebody who is told how long resolutions take.
@@ -234,6 +240,18 @@ impl Reconciler for ResolutionReconciler {
             namespace_state,
             ..Observed::default()
         };
+        let settled: Vec<_> = observed
+            .subscriptions
+            .iter()
+            .map(|object| {
+                (
+                    Arc::clone(object),
+                    subscription::settle(object, &observed.namespace_state),
+                )
+            })
+            .collect();
+        // Whatever else is wrong in the namespace, its plans wait for what they did.
+        observed.policies = self.policies(namespace, &settled);
         let settings = match settings {
             _ if observed.subscriptions.is_empty() => return Ok(Some(observed)),
             Ok(settings) => self
@@ -251,16 +269,10 @@ impl Reconciler for ResolutionReconciler {
             }
         };
         observed.warnings = self.warnings(namespace, &settings);
-        let settled: Vec<_> = observed
-            .subscriptions
-            .iter()
-            .map(|object| {
-                (
-                    Arc::clone(object),
-                    subscription::settle(object, &observed.namespace_state),
-                )
-            })
-            .collect();
+        observed.separate_approval = settings.separate_approval;
+        observed
+            .warnings
+            .extend(policies::warnings(&settled, &observed.policies));
         let (input, pending) = self.input(namespace, &settled, &settings);
         let resolve = input.resolve;
         let Some(resolved) = self.resolve(namespace, input).await? else {
@@ -280,8 +292,8 @@ impl Reconciler for ResolutionReconciler {
         Ok(Some(observed))
     }
 
-    fn decide(observed: &Observed, memory: Option<&Memory>, _now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, memory)
+    fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory, now)
     }
 
     fn status(

@@ -60,6 +60,7 @@ pub(crate) fn status(
             outcome: outcome.unwrap_or(&ResolutionOutcome::Unknown),
             deprecation: observed.deprecations.get(&name),
             assignment: assignments.get(&name),
+            waits: verdict.waits.get(&name).map(String::as_str),
         };
         let next = subscription::compose(subscription, &state, &facts, now);
         if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
@@ -110,6 +111,17 @@ fn assigned(
     let is_made = matches!(made, None | Some(Outcome::Done(_) | Outcome::Kept));
     let plan = moving.plan.filter(|_| is_made);
     let mut assignments = BTreeMap::new();
+    for name in moving.behind {
+        // Their plan is made when this one is; while it is refused, so would theirs be.
+        match refusal {
+            Some(refusal) => {
+                verdict.outcomes_by_subscription.insert(name, refusal.clone());
+            }
+            None => {
+                verdict.untouched.insert(name);
+            }
+        }
+    }
     for update in moving.updates {
         let name = update.subscription;
         if let Some(refusal) = refusal {
@@ -129,6 +141,8 @@ fn assigned(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use kube::core::ObjectMeta;
     use olm_api::v1alpha1::InstallPlan;
     use olm_resolver::SubscriptionUpdate;
@@ -161,6 +175,7 @@ mod tests {
                 making: Some(0),
                 plan,
                 updates: vec![update],
+                behind: BTreeSet::new(),
             }),
             last: Memory {
                 failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),

@@ -59,7 +59,12 @@ pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&Install
 }
 
 /// The one condition that fits the plan, in place of the three.
-pub(crate) fn put_condition(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, now: Timestamp) {
+pub(crate) fn put_condition(
+    status: &mut SubscriptionStatus,
+    plan: Option<&InstallPlan>,
+    waits: Option<&str>,
+    now: Timestamp,
+) {
     let wanted = match (status.install_plan_ref.is_some(), plan) {
         (false, _) => None,
         (true, None) => Some(condition_true(
@@ -67,7 +72,7 @@ pub(crate) fn put_condition(status: &mut SubscriptionStatus, plan: Option<&Insta
             reasons::REFERENCED_INSTALL_PLAN_NOT_FOUND,
             "",
         )),
-        (true, Some(plan)) => condition(plan),
+        (true, Some(plan)) => condition(plan, waits),
     };
     let kept = wanted.as_ref().map(|condition| condition.type_.clone());
     for type_ in [
@@ -84,7 +89,8 @@ pub(crate) fn put_condition(status: &mut SubscriptionStatus, plan: Option<&Insta
     }
 }
 
-fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
+/// `waits` is what policies wait for; what keeps the plan from being carried out at all is told first.
+fn condition(plan: &InstallPlan, waits: Option<&str>) -> Option<SubscriptionCondition> {
     let installed = installed_condition(plan);
     match plan.phase() {
         InstallPlanPhase::Complete => None,
@@ -104,6 +110,16 @@ fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
             reasons::INSTALL_PLAN_NOT_YET_RECONCILED,
             &extract_message(plan),
         )),
+        InstallPlanPhase::RequiresApproval => {
+            let message = Some(extract_message(plan)).filter(|message| !message.is_empty());
+            let message = message.unwrap_or_else(|| waits.unwrap_or_default().to_owned());
+            let reason = plan.phase();
+            Some(condition_true(
+                reasons::INSTALL_PLAN_PENDING,
+                reason.as_str(),
+                &message,
+            ))
+        }
         phase => Some(condition_true(
             reasons::INSTALL_PLAN_PENDING,
             phase.as_str(),

@@ -99,6 +99,7 @@ fn quiet<'a>(catalogs: &'a [CatalogFact]) -> Facts<'a> {
         outcome: &ResolutionOutcome::Unknown,
         deprecation: None,
         assignment: None,
+        waits: None,
     }
 }
 

@@ -186,6 +186,12 @@ fn of_subscription(
         }]);
     }
     if removable {
+        groups.extend(subscription.hold.clone().map(|range| {
+            vec![Change::Unhold {
+                subscription: name(),
+                range,
+            }]
+        }));
         let csv = is_running.then(|| subscription.installed_csv.clone());
         groups.extend(csv.clone().map(|csv| {
             vec![Change::Unsubscribe {

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use olm_api::labels::UPGRADE_HOLD;
 use olm_api::v1::UpgradeStrategy;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::catalog::CatalogKey;
+use crate::explain::cut;
 use crate::problem::{Problem, Subscription};
 use crate::simulate;
+
+/// Bytes of a range that the text of a change shows.
+const SHOWN_RANGE: usize = 80;
 
 /// What a change does to what runs, from the least to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -66,6 +71,13 @@ pub enum Change {
         /// The `startingCSV` that stands in the way.
         starting_csv: String,
     },
+    /// Any version of the package.
+    Unhold {
+        /// The Subscription.
+        subscription: String,
+        /// The range that it is held within now.
+        range: String,
+    },
     /// Let upgrades replace operators that failed.
     FailForward,
     /// Without a Subscription; what it installed stays.
@@ -103,6 +115,8 @@ pub enum ChangeKind {
     Catalog,
     /// Create the Subscription anew without `spec.startingCSV`.
     AnyStart,
+    /// Remove the annotation of the Subscription that holds versions.
+    Unhold,
     /// Let the OperatorGroup fail forward.
     FailForward,
     /// Delete the Subscription and keep what it installed.
@@ -115,12 +129,13 @@ pub enum ChangeKind {
 
 impl ChangeKind {
     /// All of them.
-    pub const ALL: [ChangeKind; 9] = [
+    pub const ALL: [ChangeKind; 10] = [
         ChangeKind::Approve,
         ChangeKind::Package,
         ChangeKind::Channel,
         ChangeKind::Catalog,
         ChangeKind::AnyStart,
+        ChangeKind::Unhold,
         ChangeKind::FailForward,
         ChangeKind::Unsubscribe,
         ChangeKind::RemoveSubscription,
@@ -137,6 +152,7 @@ impl Change {
             Change::Channel { .. } => ChangeKind::Channel,
             Change::Catalog { .. } => ChangeKind::Catalog,
             Change::AnyStart { .. } => ChangeKind::AnyStart,
+            Change::Unhold { .. } => ChangeKind::Unhold,
             Change::FailForward => ChangeKind::FailForward,
             Change::Unsubscribe { .. } => ChangeKind::Unsubscribe,
             Change::RemoveSubscription { .. } => ChangeKind::RemoveSubscription,
@@ -152,6 +168,7 @@ impl Change {
             | Change::Channel { subscription, .. }
             | Change::Catalog { subscription, .. }
             | Change::AnyStart { subscription, .. }
+            | Change::Unhold { subscription, .. }
             | Change::Unsubscribe { subscription, .. }
             | Change::RemoveSubscription { subscription, .. } => Some(subscription),
             Change::FailForward | Change::RemoveCsv { .. } => None,
@@ -228,6 +245,10 @@ impl Change {
                     "create subscription {subscription} anew without spec.startingCSV (now {starting_csv})"
                 )
             }
+            Change::Unhold { subscription, range } => format!(
+                "remove annotation {UPGRADE_HOLD} of subscription {subscription}, or widen its range (now {:?})",
+                cut(range, SHOWN_RANGE)
+            ),
             Change::Unsubscribe { subscription, csv } => format!(
                 "delete subscription {subscription} in namespace {namespace}; {csv} stays and gets no upgrades"
             ),
@@ -274,6 +295,7 @@ impl Change {
             Change::Channel { subscription, to, .. } => change(subscription, &|s| s.channel.clone_from(to)),
             Change::Catalog { subscription, to, .. } => change(subscription, &|s| s.catalog.clone_from(to)),
             Change::AnyStart { subscription, .. } => change(subscription, &|s| s.starting_csv.clear()),
+            Change::Unhold { subscription, .. } => change(subscription, &|s| s.hold = None),
             Change::RemoveCsv { csv } => installed.retain(|c| c.name != *csv),
             Change::Unsubscribe { subscription, .. } => subscriptions.retain(|s| s.name != *subscription),
             Change::RemoveSubscription { subscription, csv } => {

@@ -181,7 +181,8 @@ const fn widening(kind: ChangeKind) -> Widening {
         | ChangeKind::RemoveCsv
         | ChangeKind::RemoveSubscription => Widening::Follows,
         ChangeKind::Approve => Widening::HasWhatWaits,
-        ChangeKind::FailForward | ChangeKind::Unsubscribe => Widening::None,
+        // What a hold rules out is looked at all the same.
+        ChangeKind::FailForward | ChangeKind::Unhold | ChangeKind::Unsubscribe => Widening::None,
     }
 }
 

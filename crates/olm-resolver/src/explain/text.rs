@@ -59,7 +59,10 @@ fn weight(reason: &Reason) -> u8 {
     match reason {
         Reason::SubscriptionInvalid { .. } => 6,
         Reason::Requires { candidates, .. } if candidates.is_empty() => 5,
-        Reason::RuntimeConstraint { .. } | Reason::Excluded { .. } | Reason::Deprecated { .. } => 4,
+        Reason::RuntimeConstraint { .. }
+        | Reason::Excluded { .. }
+        | Reason::Held { .. }
+        | Reason::Deprecated { .. } => 4,
         Reason::OneProvider { .. } => 3,
         Reason::OnePackage { .. } => 2,
         Reason::Replaces { .. } | Reason::NotReferenced { .. } => 1,

@@ -126,6 +126,7 @@ impl<'a> TreeBuilder<'a> {
             }
             Reason::Deprecated { bundle }
             | Reason::RuntimeConstraint { bundle, .. }
+            | Reason::Held { bundle, .. }
             | Reason::Excluded { bundle, .. } => self.of_bundle.entry(bundle).or_default().push(reason),
             Reason::Replaces { upgrade, installed } => {
                 self.of_bundle.entry(upgrade).or_default().push(reason);
@@ -293,6 +294,7 @@ impl<'a> TreeBuilder<'a> {
             Reason::RuntimeConstraint { message, .. } => {
                 Draft::leaf(format!("does not meet a constraint of the cluster: {message}"))
             }
+            Reason::Held { message, .. } => Draft::leaf(format!("is {message}")),
             Reason::Excluded { cause, .. } => Draft::leaf(format!("cannot be used: {cause}")),
             Reason::Replaces { upgrade, installed } => {
                 let text = if bundle == upgrade {

@@ -2,12 +2,14 @@
 
 use kube_core::{Resource as _, ResourceExt};
 use olm_api::crd::unknown_fields;
+use olm_api::labels::UPGRADE_HOLD;
 use olm_api::v1alpha1::Subscription;
 use olm_api::{GROUP, v1, v1alpha1, v1alpha2};
 use olm_fbc::did_you_mean::did_you_mean;
 use serde_json::Value;
 
 use super::namespace_of;
+use crate::hold::parse_range;
 
 /// That the API server serves no such version of the kind. No version at all is taken for the right one.
 pub(super) fn of_version(described: &str, kind: &str, version: &str) -> Option<String> {
@@ -67,5 +69,10 @@ pub(super) fn of_subscription(subscription: &Subscription) -> Vec<String> {
         .map(|word| {
             format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual asks for approval")
         });
-    odd_approval.into_iter().collect()
+    let hold = subscription.annotations().get(UPGRADE_HOLD);
+    let odd_hold = hold.and_then(|text| parse_range(text).err());
+    let odd_hold = odd_hold.map(|error| {
+        format!("{name}: annotation {UPGRADE_HOLD} cannot be read, no version is upgraded to: {error}")
+    });
+    odd_approval.into_iter().chain(odd_hold).collect()
 }

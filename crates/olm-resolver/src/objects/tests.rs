@@ -402,3 +402,22 @@ fn the_namespace_asked_for_is_that_of_objects_without_one() {
         "no Subscription in namespace here, nor elsewhere among the objects: choose another with --namespace"
     );
 }
+
+#[test]
+fn a_hold_is_read_and_one_that_makes_no_sense_is_told() {
+    for (range, told) in [
+        ("<2.0.0", ""),
+        ("about two", "cannot be read, no version is upgraded to"),
+    ] {
+        let annotation = format!(
+            "namespace: shop, annotations: {{{}: '{range}'}}}}",
+            labels::UPGRADE_HOLD
+        );
+        let objects = Objects::read(&SUBSCRIPTION.replace("namespace: shop}", &annotation)).unwrap();
+        let remarks: Vec<String> = objects.remarks().map(|remark| remark.to_string()).collect();
+        assert_eq!(remarks.is_empty(), told.is_empty(), "{remarks:?}");
+        assert!(remarks.iter().all(|remark| remark.contains(told)), "{remarks:?}");
+        let question = objects.question("shop", "olm", BTreeMap::new());
+        assert_eq!(question.problem.subscriptions[0].hold.as_deref(), Some(range));
+    }
+}

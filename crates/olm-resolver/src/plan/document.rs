@@ -365,6 +365,7 @@ impl ChangeRow {
             }
             Change::RemoveSubscription { csv, .. } => (csv.clone(), None, None),
             Change::AnyStart { starting_csv, .. } => (None, Some(starting_csv.clone()), None),
+            Change::Unhold { range, .. } => (None, Some(range.clone()), None),
             Change::FailForward => (None, None, None),
         };
         ChangeRow {

@@ -93,6 +93,27 @@ fn upgrades_go_step_by_step_to_the_head_with_what_they_bring_in() {
 }
 
 #[test]
+fn what_a_hold_keeps_back_is_told_with_the_annotation() {
+    let mut question = question(&installed("1.0.0"), &[]);
+    question.problem.subscriptions[0].hold = Some("<1.1.0".to_owned());
+    insta::assert_snapshot!(plan(&question).unwrap(), @r"
+    namespace ns
+
+    nothing to install
+
+    held back: subscription s stays at etcd.v1.0.0
+      - subscription s asks for package etcd, channel stable of catalog ns/cat, with etcd.v1.0.0 installed
+        - etcd.v1.1.0 (channel stable of catalog ns/cat)
+          - is held by annotation operatorframework.io/upgrade-hold of Subscription ns/s: 1.1.0 is not in <1.1.0
+    ");
+    // It goes as far as it may.
+    question.problem.subscriptions[0].hold = Some("<1.2.0".to_owned());
+    let plan = plan(&question).unwrap();
+    let names: Vec<&str> = plan.install().map(|install| install.name.as_str()).collect();
+    assert_eq!(names, ["etcd.v1.1.0"]);
+}
+
+#[test]
 fn one_step_is_what_the_next_resolution_does() {
     let mut question = question(&installed("1.0.0"), &[]);
     question.steps = Some(1);

@@ -131,6 +131,8 @@ struct Asked {
     installed_csv: String,
     #[serde(default, rename = "currentCSV")]
     current_csv: String,
+    #[serde(default)]
+    hold: Option<String>,
     #[serde(default = "catalog")]
     source: String,
     #[serde(default = "namespace")]
@@ -324,6 +326,7 @@ impl Scenario {
                 },
                 current_csv: s.current_csv.clone(),
                 installed_csv: s.installed_csv.clone(),
+                hold: s.hold.clone(),
                 must_move: false,
             }),
             installed: list(&self.installed, reversed, Installed::build),

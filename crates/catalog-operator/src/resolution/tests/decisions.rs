@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_fbc::entry::EntryProperty;
@@ -42,7 +43,7 @@ fn properties_are_written_as_upstream_does() {
     assert_eq!(properties_text(&[]), "{}");
 }
 
-fn subscription(name: &str, generation: Option<i64>) -> Arc<Subscription> {
+pub(super) fn subscription(name: &str, generation: Option<i64>) -> Arc<Subscription> {
     let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": name, "namespace": "ns", "uid": format!("uid of {name}")},
         "spec": {"name": name, "source": "cat", "sourceNamespace": "ns"},
@@ -69,13 +70,14 @@ fn plan(csv: &str, generation: i64, phase: &str, owners: &[&str]) -> Value {
     plan
 }
 
-fn ready(subscription: &str, csv: &str) -> ComponentProgress {
+pub(super) fn ready(subscription: &str, csv: &str) -> ComponentProgress {
     ComponentProgress {
         subscriptions: vec![subscription.to_owned()],
         updates: vec![SubscriptionUpdate {
             subscription: subscription.to_owned(),
             current_csv: csv.to_owned(),
         }],
+        served: Vec::new(),
         bundles: Bundles::Ready(ReadyBundles {
             csv_names: vec![csv.to_owned()],
             ..ReadyBundles::default()
@@ -83,7 +85,7 @@ fn ready(subscription: &str, csv: &str) -> ComponentProgress {
     }
 }
 
-fn observed(
+pub(super) fn observed(
     subscriptions: Vec<Arc<Subscription>>,
     plans: &[Value],
     components: Vec<ComponentProgress>,
@@ -112,7 +114,7 @@ fn observed(
 
 /// What a round writes, in words; a creation with its generation.
 fn writes(observed: &Observed) -> Vec<String> {
-    let (plan, _) = decide(observed, None);
+    let (plan, _) = decide(observed, None, Timestamp::UNIX_EPOCH);
     let words = plan.actions.iter().map(|action| match action {
         Action::Create { object, .. } => format!("create {}", object["spec"]["generation"]),
         Action::Patch { target, .. } => format!("status of {}", target.name),
@@ -171,7 +173,11 @@ fn a_plan_is_adopted_by_those_it_was_made_for() {
     assert_eq!(found(made(), Some(2)), ["status of install-3"]);
     let mut versioned = made();
     versioned["metadata"]["resourceVersion"] = json!("77");
-    let (written, _) = decide(&observed(demo(Some(2)), &[versioned], component()), None);
+    let (written, _) = decide(
+        &observed(demo(Some(2)), &[versioned], component()),
+        None,
+        Timestamp::UNIX_EPOCH,
+    );
     assert!(
         matches!(&written.actions[..], [Action::Patch { guard, .. }] if guard.resource_version.as_deref() == Some("77")),
         "a plan that was carried out meanwhile does not begin anew"

@@ -2,6 +2,7 @@
 
 mod obstacles;
 mod plans;
+mod policies;
 mod upgrades;
 
 use std::time::Duration;

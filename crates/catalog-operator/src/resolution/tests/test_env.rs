@@ -69,12 +69,17 @@ struct Served {
 
 impl TestEnv {
     pub fn new() -> Self {
+        Self::with_global(GLOBAL)
+    }
+
+    /// With the catalogs of this namespace as those that everyone sees.
+    pub fn with_global(global: &'static str) -> Self {
         let (outside, images) = (Arc::<Shared>::default(), Arc::<Images>::default());
         let served = Arc::<Mutex<Served>>::default();
         let of_operator = (Arc::clone(&outside), Arc::clone(&images), Arc::clone(&served));
         let stage = Stage::new(Box::new(move |client| {
             let (outside, images, served) = of_operator.clone();
-            Box::pin(operate(client, outside, images, served))
+            Box::pin(operate(client, global, outside, images, served))
         }));
         let cluster = stage.cluster.clone();
         let faults = Arc::<Mutex<Faults>>::default();
@@ -94,7 +99,7 @@ impl TestEnv {
             refuse_status: None,
             lose_answers: false,
         };
-        for name in [NAMESPACE, GLOBAL] {
+        for name in [NAMESPACE, global] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         env
@@ -245,6 +250,11 @@ impl TestEnv {
         self.events.extend(log.sent_events);
     }
 
+    /// Puts the clock forward, or back, without telling the operator.
+    pub fn put_clock(&mut self, hours: i64) {
+        self.stage.put_clock(hours * 3600);
+    }
+
     /// Wakes the namespace although nothing has changed.
     #[track_caller]
     pub fn round(&mut self) {
@@ -354,8 +364,14 @@ impl Faults {
 }
 
 /// The operator without the controllers of CatalogSources and InstallPlans, until it is dropped.
-async fn operate(client: Client, outside: Arc<Shared>, images: Arc<Images>, served: Arc<Mutex<Served>>) {
-    let args = Args::parse_from(["catalog-operator", "--namespace", GLOBAL]);
+async fn operate(
+    client: Client,
+    global: &str,
+    outside: Arc<Shared>,
+    images: Arc<Images>,
+    served: Arc<Mutex<Served>>,
+) {
+    let args = Args::parse_from(["catalog-operator", "--namespace", global]);
     let outside = run::Outside {
         dial: Arc::<Shared>::clone(&outside),
         catalogs: outside,

@@ -79,7 +79,7 @@ fn no_catalog_at_all_is_told_and_then_rests() {
 }
 
 #[test]
-fn deprecations_come_go_and_are_summed_up() {
+fn dpr_008_deprecations_come_go_and_are_summed_up() {
     let catalogs = [healthy("cat")];
     let text = |message: &str| Some(message.to_owned());
     let all = DeprecationFact {
@@ -121,4 +121,52 @@ fn deprecations_come_go_and_are_summed_up() {
             .count(),
         1
     );
+}
+
+/// Each is told whatever the others say, also where they are about the same.
+#[test]
+fn dpr_009_deprecations_are_independent() {
+    let object = subscription(json!({"installedCSV": "demo.v1", "currentCSV": "demo.v1"}));
+    let state = namespace_state(&[], &["demo.v1"]);
+    let told = |bits: u8| {
+        let text = |bit: u8| (bits & bit != 0).then(|| "the same".to_owned());
+        let fact = DeprecationFact {
+            package: text(1),
+            channel: text(2),
+            bundle: text(4),
+        };
+        let status = composed(
+            &object,
+            &state,
+            &Facts {
+                deprecation: Some(&fact),
+                ..quiet(&[healthy("cat")])
+            },
+        );
+        let types: Vec<String> = status
+            .conditions
+            .into_iter()
+            .map(|condition| condition.type_)
+            .collect();
+        types
+    };
+    for bits in 0..8u8 {
+        let types = told(bits);
+        for (bit, type_) in [
+            (1, "PackageDeprecated"),
+            (2, "ChannelDeprecated"),
+            (4, "BundleDeprecated"),
+        ] {
+            assert_eq!(
+                types.iter().any(|found| found == type_),
+                bits & bit != 0,
+                "{bits} {type_}"
+            );
+        }
+        assert_eq!(
+            types.iter().any(|found| found == "Deprecated"),
+            bits != 0,
+            "{bits}"
+        );
+    }
 }

@@ -30,6 +30,15 @@ impl TestEnv {
         }
     }
 
+    /// What was approved begins, as the InstallPlan reconciler has it.
+    pub fn begin_approved(&mut self) {
+        for plan in self.plans() {
+            if plan.spec.approved && plan.phase().as_str() == "RequiresApproval" {
+                self.set_phase(plan.metadata.name.as_deref().unwrap(), "Installing");
+            }
+        }
+    }
+
     /// A ClusterServiceVersion that has succeeded; what it replaces goes.
     pub fn put_csv(&mut self, name: &str) {
         self.put(csv(name));

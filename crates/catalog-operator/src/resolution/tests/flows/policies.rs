@@ -1,0 +1,537 @@
+//! Upgrades by policy. The cluster begins on a Thursday, 2026-01-01T00:00:00Z.
+
+use olm_api::condition::subscription::UPGRADE_POLICY_INVALID;
+use olm_api::labels;
+use serde_json::Value;
+
+use super::*;
+
+/// Two days and two hours after the beginning.
+const SATURDAY: &str = "Sat 02:00 4h";
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Each package installed at its first version, with these annotations on its Subscription.
+fn with_policies(policies: &[(&str, Value)]) -> TestEnv {
+    let mut env = TestEnv::with_catalog(
+        policies
+            .iter()
+            .map(|(package, _)| bundle(&format!("{package}.v1"))),
+    );
+    for (package, _) in policies {
+        env.subscribe(package, &json!({}));
+    }
+    env.settle();
+    env.carry_out_plans();
+    for (package, annotations) in policies {
+        annotate(&env, package, annotations);
+    }
+    env.settle();
+    env
+}
+
+fn annotate(env: &TestEnv, package: &str, annotations: &Value) {
+    let patch = json!({"metadata": {"annotations": annotations}});
+    env.edit("Subscription", &format!("{package}-sub"), &patch);
+}
+
+/// Each package has a second version.
+fn release(env: &mut TestEnv, packages: &[&str]) {
+    let rows = packages.iter().flat_map(|package| {
+        let first = format!("{package}.v1");
+        [bundle(&first), bundle(&format!("{package}.v2")).replaces(&first)]
+    });
+    env.serve(NAMESPACE, "cat", rows.collect::<Vec<_>>());
+    env.settle();
+}
+
+/// Names and approval of the plans that are not over.
+fn open_plans(env: &TestEnv) -> Vec<(String, bool)> {
+    let plans = env.plans().into_iter().filter(|plan| !plan.is_over());
+    plans
+        .map(|plan| {
+            (
+                plan.spec.cluster_service_version_names.join(","),
+                plan.spec.approved,
+            )
+        })
+        .collect()
+}
+
+fn plans(rows: &[(&str, bool)]) -> Vec<(String, bool)> {
+    rows.iter()
+        .map(|(names, approved)| ((*names).to_owned(), *approved))
+        .collect()
+}
+
+/// Without a user, and without a write while it waits.
+#[test]
+fn a_plan_outside_of_the_window_is_approved_at_its_start() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+    release(&mut env, &["demo"]);
+    insta::assert_snapshot!(env.describe(), @r#"
+    demo-sub: state=UpgradePending installed=demo.v1 current=demo.v2 gen=2
+      CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
+      InstallPlanPending=True/RequiresApproval waits by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: "Sat 02:00 4h" of Subscription demo-sub
+    plan gen=1 Automatic approved=true demo.v1: Complete ClusterServiceVersion/demo.v1
+    plan gen=2 Manual approved=false demo.v2: RequiresApproval ClusterServiceVersion/demo.v2
+    "#);
+    let written = env.writes.len();
+    env.round();
+    env.restart();
+    env.advance(HOUR * 49);
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("demo.v2", false)]),
+        "{}",
+        env.describe()
+    );
+    assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
+    env.advance(HOUR);
+    assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]));
+    // The approval, and that the Subscription waits for nothing any more.
+    assert_eq!(env.writes.len(), written + 2, "{:#?}", env.writes);
+    env.begin_approved();
+    env.carry_out_plans();
+    env.settle();
+    assert!(env.describe().contains("installed=demo.v2"), "{}", env.describe());
+}
+
+#[test]
+fn within_the_window_nothing_waits() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: "Thu 00:00 24h"}))]);
+    release(&mut env, &["demo"]);
+    assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]));
+    assert!(env.plans()[1].metadata.annotations.is_none());
+}
+
+/// A first install, too, as the window is about when anything is changed.
+#[test]
+fn a_first_install_waits_for_the_window() {
+    let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    annotate(
+        &env,
+        "demo",
+        &json!({labels::UPGRADE_WINDOW: SATURDAY, labels::UPGRADE_APPROVE: "patch"}),
+    );
+    env.settle();
+    assert_eq!(open_plans(&env), plans(&[("demo.v1", false)]));
+    env.advance(HOUR * 51);
+    assert_eq!(open_plans(&env), plans(&[("demo.v1", true)]));
+}
+
+#[test]
+fn a_large_upgrade_waits_until_the_annotation_allows_it_or_a_user_does() {
+    for later in [
+        json!({labels::UPGRADE_APPROVE: "all"}),
+        json!({labels::UPGRADE_APPROVE: null}),
+    ] {
+        let mut env = with_policies(&[("demo", json!({labels::UPGRADE_APPROVE: "minor"}))]);
+        release(&mut env, &["demo"]);
+        let told = env.describe();
+        let text = r#"waits by policy: demo.v2 is no minor or patch release after demo.v1: annotation operatorframework.io/upgrade-approve: "minor" of Subscription demo-sub"#;
+        assert!(
+            told.contains(&format!("InstallPlanPending=True/RequiresApproval {text}")),
+            "{told}"
+        );
+        env.advance(HOUR * 26);
+        assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+        annotate(&env, "demo", &later);
+        env.settle();
+        assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]), "{later}");
+    }
+}
+
+/// Who opens one gate opens no other.
+#[test]
+fn what_one_subscription_waits_for_holds_up_no_other() {
+    let mut env = with_policies(&[
+        ("alone", json!({})),
+        ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+        ("fourth", json!({labels::UPGRADE_WINDOW: "Fri 02:00 4h"})),
+        ("other", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+    ]);
+    release(&mut env, &["alone", "demo", "fourth", "other"]);
+    assert_eq!(
+        open_plans(&env),
+        plans(&[
+            ("alone.v2", true),
+            ("fourth.v2", false),
+            ("demo.v2,other.v2", false)
+        ]),
+        "{}",
+        env.describe()
+    );
+    env.advance(HOUR * 27);
+    assert_eq!(
+        open_plans(&env),
+        plans(&[
+            ("alone.v2", true),
+            ("fourth.v2", true),
+            ("demo.v2,other.v2", false)
+        ])
+    );
+    let told = env.describe();
+    assert_eq!(told.matches("state=UpgradePending").count(), 4, "{told}");
+}
+
+/// The window counts for both, and the other is told of it.
+#[test]
+fn a_dependency_ties_gates_together() {
+    let first = || [bundle("demo.v1").provides("A"), bundle("upper.v1").requires("A")];
+    let mut env = TestEnv::with_catalog(first());
+    env.subscribe("demo", &json!({}));
+    env.subscribe("upper", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    annotate(&env, "demo", &json!({labels::UPGRADE_WINDOW: SATURDAY}));
+    env.settle();
+    let second = [
+        bundle("demo.v2").replaces("demo.v1").provides("B"),
+        bundle("upper.v2").replaces("upper.v1").requires("B"),
+    ];
+    env.serve(NAMESPACE, "cat", first().into_iter().chain(second));
+    env.settle();
+    let told = env.describe();
+    assert_eq!(open_plans(&env), plans(&[("demo.v2,upper.v2", false)]), "{told}");
+    assert_eq!(told.matches("the maintenance window opens").count(), 2, "{told}");
+}
+
+/// Manual is a user's matter, whatever else is asked for; the policy comes first again when nobody says Manual.
+#[test]
+fn manual_makes_all_plans_wait_for_a_user() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+        ("other", json!({})),
+    ]);
+    env.edit(
+        "Subscription",
+        "other-sub",
+        &json!({"spec": {"installPlanApproval": "Manual"}}),
+    );
+    release(&mut env, &["demo", "other"]);
+    env.advance(HOUR * 51);
+    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", false)]));
+    assert!(!env.describe().contains("waits by policy"), "{}", env.describe());
+    // A plan that was made for a user to approve stays so.
+    env.edit(
+        "Subscription",
+        "other-sub",
+        &json!({"spec": {"installPlanApproval": "Automatic"}}),
+    );
+    env.settle();
+    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", false)]));
+}
+
+/// A plan that waits by policy waits for a user as soon as somebody says Manual.
+#[test]
+fn manual_counts_for_plans_that_wait_by_policy() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+        ("other", json!({})),
+    ]);
+    release(&mut env, &["demo"]);
+    env.edit(
+        "Subscription",
+        "other-sub",
+        &json!({"spec": {"installPlanApproval": "Manual"}}),
+    );
+    env.advance(HOUR * 51);
+    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+}
+
+#[test]
+fn with_separate_approval_manual_is_about_ones_own_plans() {
+    let mut env = with_policies(&[("demo", json!({})), ("other", json!({})), ("third", json!({}))]);
+    env.edit(
+        "OperatorGroup",
+        "og",
+        &json!({"metadata": {"annotations": {labels::SEPARATE_APPROVAL: "true"}}}),
+    );
+    env.edit(
+        "Subscription",
+        "other-sub",
+        &json!({"spec": {"installPlanApproval": "Manual"}}),
+    );
+    release(&mut env, &["demo", "other", "third"]);
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("demo.v2,third.v2", true), ("other.v2", false)])
+    );
+}
+
+/// Until the annotation says otherwise. That what failed works meanwhile does not change it.
+#[test]
+fn after_a_failure_nothing_is_approved_by_itself() {
+    for failed in [true, false] {
+        let mut env = with_policies(&[("demo", json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true"}))]);
+        env.set_csv_phase("demo.v1", if failed { "Failed" } else { "Succeeded" });
+        release(&mut env, &["demo"]);
+        assert_eq!(
+            open_plans(&env),
+            plans(&[("demo.v2", !failed)]),
+            "{}",
+            env.describe()
+        );
+        if !failed {
+            continue;
+        }
+        assert!(
+            env.describe()
+                .contains("waits by policy: the last upgrade failed"),
+            "{}",
+            env.describe()
+        );
+        env.set_csv_phase("demo.v1", "Succeeded");
+        env.settle();
+        assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+        annotate(&env, "demo", &json!({labels::UPGRADE_STOP_AFTER_FAILURE: null}));
+        env.settle();
+        assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]));
+    }
+}
+
+#[test]
+fn a_failed_plan_stops_the_next_one() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true"})),
+        ("other", json!({})),
+    ]);
+    env.edit(
+        "OperatorGroup",
+        "og",
+        &json!({"spec": {"upgradeStrategy": "TechPreviewUnsafeFailForward"}}),
+    );
+    release(&mut env, &["demo", "other"]);
+    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", true)]));
+    let name = env.plans()[1].metadata.name.clone().unwrap();
+    env.put_csv("other.v2");
+    env.set_phase(&name, "Failed");
+    let rows = [
+        bundle("demo.v1"),
+        bundle("demo.v3").replaces("demo.v1").skip_range("<3.0.0"),
+        bundle("other.v2"),
+        bundle("other.v3").replaces("other.v2"),
+    ];
+    env.serve(NAMESPACE, "cat", rows);
+    env.settle();
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("other.v3", true), ("demo.v3", false)]),
+        "{}",
+        env.describe()
+    );
+}
+
+#[test]
+fn a_hold_keeps_versions_out_of_plans() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_HOLD: "<2.0.0"})),
+        ("other", json!({})),
+    ]);
+    release(&mut env, &["demo", "other"]);
+    assert_eq!(open_plans(&env), plans(&[("other.v2", true)]));
+    assert!(
+        env.describe()
+            .contains("demo-sub: state=AtLatestKnown installed=demo.v1"),
+        "{}",
+        env.describe()
+    );
+    annotate(&env, "demo", &json!({labels::UPGRADE_HOLD: "<3.0.0"}));
+    env.settle();
+    assert_eq!(open_plans(&env), plans(&[("other.v2", true), ("demo.v2", true)]));
+}
+
+/// The plan was made before.
+#[test]
+fn a_hold_counts_for_plans_that_wait_by_policy() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+    release(&mut env, &["demo"]);
+    annotate(&env, "demo", &json!({labels::UPGRADE_HOLD: "<2.0.0"}));
+    env.advance(HOUR * 51);
+    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+    assert!(
+        env.describe().contains("demo.v2 is outside of the range"),
+        "{}",
+        env.describe()
+    );
+    let name = env.plans()[1].metadata.name.clone().unwrap();
+    env.delete("InstallPlan", &name);
+    env.settle();
+    assert_eq!(open_plans(&env), plans(&[]), "{}", env.describe());
+}
+
+/// What cannot be read waits, and is told once.
+#[test]
+fn a_policy_that_cannot_be_read_is_told_and_waits() {
+    for key in [
+        labels::UPGRADE_APPROVE,
+        labels::UPGRADE_WINDOW,
+        labels::UPGRADE_STOP_AFTER_FAILURE,
+    ] {
+        let mut env = with_policies(&[("demo", json!({key: "soon"}))]);
+        release(&mut env, &["demo"]);
+        env.advance(HOUR * 26);
+        assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]), "{key}");
+        let told = env.describe();
+        assert!(
+            told.contains("waits by policy: the annotation cannot be read"),
+            "{told}"
+        );
+        let events = env
+            .events
+            .iter()
+            .filter(|event| event["reason"] == UPGRADE_POLICY_INVALID);
+        let events: Vec<&Value> = events.collect();
+        assert_eq!(events.len(), 1, "{events:#?}");
+        assert!(
+            events[0]["note"]
+                .as_str()
+                .or(events[0]["message"].as_str())
+                .unwrap()
+                .contains(key)
+        );
+    }
+}
+
+/// Whatever write the process ends after, each gate has one plan, and only what may be is approved.
+#[test]
+fn a_crash_after_any_write_leads_to_the_same_plans() {
+    fn run(crash_after: Option<usize>) -> (Vec<(String, bool)>, usize) {
+        let mut env = with_policies(&[
+            ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+            ("other", json!({})),
+        ]);
+        let before = env.writes.len();
+        env.crash_after = crash_after.map(|writes| before + writes);
+        release(&mut env, &["demo", "other"]);
+        env.restart();
+        env.advance(HOUR);
+        (open_plans(&env), env.writes.len() - before)
+    }
+    let (reference, writes) = run(None);
+    assert_eq!(reference, plans(&[("other.v2", true), ("demo.v2", false)]));
+    for crash in 1..=writes {
+        assert_eq!(run(Some(crash)).0, reference, "after {crash} writes");
+    }
+}
+
+/// Also those whose plan would have come after the one that is refused.
+#[test]
+fn a_refused_plan_is_told_to_those_behind_it() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+        ("other", json!({})),
+    ]);
+    env.refuse = Some("installplans.operators.coreos.com is forbidden".to_owned());
+    env.settle();
+    release(&mut env, &["demo", "other"]);
+    env.advance(Duration::from_secs(60));
+    let told = env.describe();
+    assert_eq!(told.matches("EnsureInstallPlanFailed").count(), 2, "{told}");
+    env.refuse = None;
+    env.advance(Duration::from_secs(600));
+    let told = env.describe();
+    assert!(!told.contains("EnsureInstallPlanFailed"), "{told}");
+    assert_eq!(open_plans(&env), plans(&[("other.v2", true), ("demo.v2", false)]));
+}
+
+/// Two groups are one too many, and nobody knows what the namespace is to be. The plan's wait is about something else.
+#[test]
+fn what_is_wrong_with_the_namespace_approves_nothing() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_APPROVE: "patch"}))]);
+    release(&mut env, &["demo"]);
+    env.add_group("another", &json!({}), &json!({}));
+    env.advance(HOUR);
+    let told = env.describe();
+    assert!(told.contains("ResolutionFailed=True"), "{told}");
+    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]), "{told}");
+    assert!(told.contains("waits by policy"), "{told}");
+}
+
+/// The plan goes on for the others, and what was asked for anew counts for it, too.
+#[test]
+fn a_subscription_that_is_made_anew_is_asked_again() {
+    let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
+    let mut env = with_policies(&[("demo", window.clone()), ("other", window)]);
+    release(&mut env, &["demo", "other"]);
+    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", false)]));
+    env.delete("Subscription", "demo-sub");
+    env.subscribe("demo", &json!({}));
+    annotate(&env, "demo", &json!({labels::UPGRADE_HOLD: "<2.0.0"}));
+    env.advance(HOUR * 51);
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("demo.v2,other.v2", false)]),
+        "{}",
+        env.describe()
+    );
+}
+
+/// As a machine does that slept. Nothing else wakes anybody.
+#[test]
+fn a_clock_that_is_put_forward_is_noticed() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+    release(&mut env, &["demo"]);
+    env.put_clock(51);
+    env.settle();
+    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+    env.advance(Duration::from_secs(600));
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("demo.v2", true)]),
+        "{}",
+        env.describe()
+    );
+}
+
+/// It waits for the window as the clock shows it then.
+#[test]
+fn a_clock_that_is_put_back_opens_no_window() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+    release(&mut env, &["demo"]);
+    env.put_clock(-24);
+    env.advance(HOUR * 51);
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("demo.v2", false)]),
+        "{}",
+        env.describe()
+    );
+    env.advance(HOUR * 24);
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("demo.v2", true)]),
+        "{}",
+        env.describe()
+    );
+}
+
+/// Deleting the plan makes another one, and no way around the stop while what failed is there.
+#[test]
+fn the_plan_after_a_deleted_one_waits_for_the_failure_too() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true"}))]);
+    env.set_csv_phase("demo.v1", "Failed");
+    release(&mut env, &["demo"]);
+    let name = env.plans()[1].metadata.name.clone().unwrap();
+    env.delete("InstallPlan", &name);
+    env.settle();
+    assert_eq!(
+        open_plans(&env),
+        plans(&[("demo.v2", false)]),
+        "{}",
+        env.describe()
+    );
+}
+
+/// An annotation of any length costs what it says in its first words.
+#[test]
+fn an_annotation_that_is_too_long_is_told_and_waits() {
+    let long = format!("Sat 02:00 4h {}", "x".repeat(200_000));
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: long}))]);
+    release(&mut env, &["demo"]);
+    let told = env.describe();
+    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]), "{told}");
+    assert!(told.contains("it is longer than 256 bytes"), "{told}");
+    assert!(told.len() < 4000, "{told}");
+}
