@@ -122,6 +122,7 @@ fn doubts(preview: &PlanPreview, operators: &[String], installed: &[String]) -> 
         (omitted.definitions, "definitions"),
         (omitted.gained, "rules that are gained"),
         (omitted.lost, "rules that are lost"),
+        (omitted.unknown, "things that are not known"),
     ];
     let left_out = counts.into_iter().filter(|(count, _)| *count > 0);
     doubts.extend(left_out.map(|(count, what)| format!("left out of its preview: {count} {what}")));
@@ -205,6 +206,12 @@ fn object_text(object: &ObjectChange) -> String {
     }
     if !object.fields.is_empty() {
         text = format!("{text}: {}", object.fields.join(", "));
+    }
+    if object.keys_removed > 0 {
+        text = format!("{text}; {} other keys go", object.keys_removed);
+    }
+    if object.not_compared {
+        text += " (whatever is there now)";
     }
     if object.foreign {
         text += " (stood before OLM)";

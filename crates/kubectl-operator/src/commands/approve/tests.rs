@@ -6,7 +6,7 @@ use super::*;
 fn preview() -> Value {
     json!({"version": 1, "operators": [{"name": "etcd.v2", "replaces": "etcd.v1"}],
         "objects": [{"verb": "create", "kind": "ServiceAccount", "name": "etcd", "namespace": "shop"},
-            {"verb": "change", "kind": "ConfigMap", "name": "settings", "namespace": "shop", "fields": ["data.a"], "foreign": true}],
+            {"verb": "change", "kind": "ConfigMap", "name": "settings", "namespace": "shop", "fields": ["data.a"], "keysRemoved": 2, "notCompared": true, "foreign": true}],
         "definitions": [{"name": "etcds.example.com", "versionsAdded": ["v2"], "fieldsRemoved": ["v1: spec.size"]}],
         "permissions": [{"subject": "ServiceAccount etcd", "namespace": "shop",
                 "gained": [{"resource": "pods", "verbs": ["get", "list"]}], "lost": [{"group": "apps", "resource": "deployments", "resourceName": "x", "verbs": ["get"]}]},
@@ -83,7 +83,7 @@ async fn what_a_plan_changes_is_shown_and_what_was_shown_is_approved() {
             for        db
             installs   etcd.v2, replaces etcd.v1
             creates    ServiceAccount shop/etcd
-            changes    ConfigMap shop/settings: data.a (stood before OLM)
+            changes    ConfigMap shop/settings: data.a; 2 other keys go (whatever is there now) (stood before OLM)
             definition etcds.example.com: serves v2; loses v1: spec.size
             gains      ServiceAccount etcd in namespace shop: get, list pods
             loses      ServiceAccount etcd in namespace shop: get deployments.apps x
