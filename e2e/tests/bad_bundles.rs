@@ -332,7 +332,7 @@ fn a_bundle_that_only_a_node_finds_is_unpacked_by_a_job() -> anyhow::Result<()> 
     case.expect_install(RETRY + INSTALL)?;
     let jobs = case.namespace.list("jobs")?;
     let of_unpack =
-        |job: &&Value| text(job, "/metadata/labels/operatorframework.io~1bundle-unpack-ref") != "";
+        |job: &&Value| !text(job, "/metadata/labels/operatorframework.io~1bundle-unpack-ref").is_empty();
     let succeeded = jobs
         .iter()
         .filter(of_unpack)

@@ -2,9 +2,12 @@
 
 use anyhow::Context as _;
 use e2e::demo::{FIRST, SECOND, greet, install};
-use e2e::lab::Lab;
+use e2e::lab::{Lab, condition};
 use serde_json::{Value, json};
 use xtask::kubectl::text;
+
+const APPROVE: &str = "operatorframework.io/upgrade-approve";
+const HOLD: &str = "operatorframework.io/upgrade-hold";
 
 #[test]
 fn arch_001_a_catalog_a_group_and_a_subscription_are_enough() -> anyhow::Result<()> {
@@ -163,6 +166,41 @@ fn manual_approval_holds_the_install_and_each_upgrade() -> anyhow::Result<()> {
         "the old CSV's cluster roles stayed: {roles}"
     );
     Ok(())
+}
+
+/// A first install takes the best version that is allowed; then a hold that is lifted, and what is larger than a patch.
+#[test]
+fn upgrades_wait_for_what_annotations_ask_for() -> anyhow::Result<()> {
+    let namespace = Lab::shared()?.namespace("main-policy")?;
+    let annotate = |annotations: Value| {
+        let patch = json!({"metadata": {"annotations": annotations}}).to_string();
+        let within = ["-n", namespace.name(), "subscription", "demo"];
+        let kubectl = Lab::shared()?.kubectl();
+        kubectl.run(&[&["patch", "--type=merge", "-p", &patch][..], &within].concat())
+    };
+    install(&namespace, &[namespace.name()], |wanted| {
+        wanted["metadata"]["annotations"] = json!({HOLD: "<1.1.0"});
+    })?;
+    namespace.wait_for_phase(FIRST, "Succeeded")?;
+    namespace.wait_for("subscription", "demo", "AtLatestKnown", |object| {
+        text(object, "/status/state") == "AtLatestKnown" && text(object, "/status/installedCSV") == FIRST
+    })?;
+    assert_eq!(namespace.list("installplan")?.len(), 1, "the head is not planned");
+
+    annotate(json!({HOLD: null, APPROVE: "patch"}))?;
+    let plan = namespace.wait_for_plan(SECOND, "RequiresApproval")?;
+    let pending = namespace.wait_for("subscription", "demo", "what it waits for", |object| {
+        let pending = condition(object, "InstallPlanPending");
+        pending.is_some_and(|pending| text(pending, "/message").contains(APPROVE))
+    })?;
+    assert_eq!(pending["status"]["installPlanRef"]["name"], plan.as_str());
+    assert!(namespace.get("csv", SECOND)?.is_none());
+
+    annotate(json!({APPROVE: "minor"}))?;
+    namespace.wait_for_phase(SECOND, "Succeeded")?;
+    let plan = namespace.get("installplan", &plan)?.context("no plan")?;
+    assert_eq!(plan["spec"]["approved"], true);
+    greet(&namespace, "1.1.0")
 }
 
 #[test]

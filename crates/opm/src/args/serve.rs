@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueHint};
 
 /// Where Kubernetes reads why a container ended.
-pub(crate) const DEFAULT_TERMINATION_LOG: &str = "/dev/termination-log";
+pub(crate) use olm_api::unpacked_bundle::TERMINATION_LOG as DEFAULT_TERMINATION_LOG;
 
 /// `opm serve`
 #[derive(Debug, ClapArgs)]
