@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::Context as _;
 use e2e::demo::{FIRST, SECOND, greet};
-use e2e::lab::{Lab, Namespace, PATIENCE, operator_group, subscription};
+use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, operator_group, subscription};
 use olm_fbc::yaml;
 use serde_json::{Value, json};
 use xtask::kubectl::text;
@@ -113,5 +113,29 @@ fn cat_009_a_config_map_is_a_catalog_and_gains_a_version() -> anyhow::Result<()>
         text(&source, "/status/connectionState/lastObservedState"),
         "READY"
     );
+    Ok(())
+}
+
+/// The server is not the image's own, and the image needs no program at all.
+#[test]
+fn the_content_of_a_catalog_image_is_extracted_and_served_by_opm() -> anyhow::Result<()> {
+    let lab = Lab::shared()?;
+    let namespace = lab.namespace("catsrc-extracted")?;
+    let mut source = catalog_source("catalog", lab.demo_catalog()?);
+    source["spec"]["grpcPodConfig"]["extractContent"] = json!({"catalogDir": "/configs"});
+    namespace.apply(&[
+        source,
+        operator_group("group", &[namespace.name()]),
+        subscription("demo", "demo-operator", "stable", "catalog", namespace.name()),
+    ])?;
+    namespace.wait_for_phase(SECOND, "Succeeded")?;
+    let pods = registry_pods(&namespace)?;
+    let inits = pods.first().context("no pod")?["spec"]["initContainers"].as_array();
+    let names: Vec<&str> = inits
+        .into_iter()
+        .flatten()
+        .map(|container| text(container, "/name"))
+        .collect();
+    assert_eq!(names, ["extract-utilities", "extract-content"]);
     Ok(())
 }

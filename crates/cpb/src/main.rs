@@ -1,11 +1,13 @@
 //! Copies a bundle out of its image, from inside of it: `cpb FOLDER` runs as an init container of an unpack Job in the bundle's own
-//! image, which has no programs as a rule. Called `cp`, it copies one file: that is how it comes there (`cp -Rv /bin/cpb /util/cpb`).
+//! image, which has no programs as a rule. Called `cp`, it copies one file: that is how it comes there (`cp -Rv /bin/cpb /util/cpb`). Called
+//! `copy-content`, it copies a catalog's content out of the catalog's image.
 //!
 //! # Guarantees
-//! - Only plain files are copied: a link of the image would be followed in the pod, where the token of its account is.
+//! - Of a bundle only plain files are copied: a link of the image would be followed in the pod, where the token of its account is.
 //! - What is looked through and copied is bounded; more is an error that names the bound.
 
 mod bundle;
+mod content;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -15,10 +17,25 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let program = words.next().unwrap_or_default();
+    let words: Vec<OsString> = words.collect();
+    let name = Path::new(&program).file_name().unwrap_or_default();
+    if name == "copy-content" {
+        let done = content::copy(&words);
+        if let Err(text) = &done {
+            // Where upstream's program tells it, and the kubelet looks for the last words.
+            let _ = writeln!(io::stdout(), "error: {text}");
+        }
+        return if done.is_ok() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+    }
+    let is_cp = name == "cp";
     let operands: Vec<OsString> = words
+        .into_iter()
         .filter(|word| !word.as_encoded_bytes().starts_with(b"-"))
         .collect();
-    let is_cp = Path::new(&program).file_name().is_some_and(|name| name == "cp");
     let done = match (is_cp, operands.as_slice()) {
         (true, [from, to]) => std::fs::copy(from, to).map(drop).map_err(|error| {
             let (from, to) = (Path::new(from), Path::new(to));

@@ -223,8 +223,10 @@ fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyho
                 VERSION,
                 &["catalog-operator", "olm-operator", COPY_BUNDLE],
                 ImageConfig {
-                    // Pods that unpack bundles copy the program from here, as they do with upstream's image.
-                    links: vec![("bin/cp".to_owned(), COPY_BUNDLE.to_owned())],
+                    // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
+                    links: ["bin/cp", "bin/copy-content"]
+                        .map(|link| (link.to_owned(), COPY_BUNDLE.to_owned()))
+                        .into(),
                     ..ImageConfig::default()
                 },
             )?,

@@ -1,0 +1,163 @@
+//! The content of a catalog, out of its image: `copy-content --catalog.from=DIR --catalog.to=DIR [--cache.from=DIR --cache.to=DIR]`, as an
+//! init container of a catalog with `extractContent`, in the catalog's own image.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// Copies what the flags name. What stands at the target goes first: the container may have been started before.
+pub(crate) fn copy(words: &[OsString]) -> Result<(), String> {
+    let [catalog, cache] = pairs(words)?;
+    let (from, to) = catalog
+        .ok_or("usage: copy-content --catalog.from=DIR --catalog.to=DIR [--cache.from=DIR --cache.to=DIR]")?;
+    copy_folder(&from, &to)?;
+    cache.map_or(Ok(()), |(from, to)| copy_folder(&from, &to))
+}
+
+type Pair = Option<(PathBuf, PathBuf)>;
+
+/// Catalog and cache, each with both flags or none.
+fn pairs(words: &[OsString]) -> Result<[Pair; 2], String> {
+    let names = ["catalog.from", "catalog.to", "cache.from", "cache.to"];
+    let mut values: [Option<PathBuf>; 4] = Default::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let unknown = || format!("unknown argument {}", word.display());
+        let text = word.to_str().ok_or_else(unknown)?;
+        let flag = text
+            .strip_prefix("--")
+            .or(text.strip_prefix('-'))
+            .ok_or_else(unknown)?;
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, PathBuf::from(value)),
+            None => (
+                flag,
+                words
+                    .next()
+                    .map(PathBuf::from)
+                    .ok_or_else(|| format!("--{flag} has no value"))?,
+            ),
+        };
+        let place = names
+            .iter()
+            .position(|known| *known == name)
+            .ok_or_else(unknown)?;
+        values[place] = Some(value);
+    }
+    let [catalog_from, catalog_to, cache_from, cache_to] = values;
+    let pair = |name: &str, from: Option<PathBuf>, to: Option<PathBuf>| match (from, to) {
+        (Some(from), Some(to)) => Ok(Some((from, to))),
+        (None, None) => Ok(None),
+        _ => Err(format!("--{name}.from and --{name}.to belong together")),
+    };
+    Ok([
+        pair("catalog", catalog_from, catalog_to)?,
+        pair("cache", cache_from, cache_to)?,
+    ])
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(format!("cannot remove {}: {error}", to.display()));
+        }
+        _ => {}
+    }
+    // A list instead of a call within a call: an image may be as deep as it likes.
+    let mut left = vec![(from.to_owned(), to.to_owned())];
+    while let Some((from, to)) = left.pop() {
+        let failed =
+            |error: std::io::Error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
+        let found = fs::symlink_metadata(&from).map_err(failed)?.file_type();
+        if found.is_symlink() {
+            // As it is: what it leads to is of the image, or copied beside it.
+            symlink(fs::read_link(&from).map_err(failed)?, &to).map_err(failed)?;
+        } else if found.is_dir() {
+            fs::create_dir_all(&to).map_err(failed)?;
+            for entry in fs::read_dir(&from).map_err(failed)? {
+                let name = entry.map_err(failed)?.file_name();
+                left.push((from.join(&name), to.join(&name)));
+            }
+        } else if found.is_file() {
+            fs::copy(&from, &to).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[String]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn folders_are_copied_whole_and_in_place_of_what_was_there() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        for (name, text) in [
+            ("configs/a/catalog.yaml", "a"),
+            ("configs/.hidden", "h"),
+            ("cache/digest", "d"),
+            ("to/catalog/old", "o"),
+        ] {
+            fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            fs::write(path(name), text).unwrap();
+        }
+        symlink("a/catalog.yaml", path("configs/link")).unwrap();
+        let flag = |name: &str, folder: &str| format!("--{name}={}", path(folder).display());
+        let all = [
+            flag("catalog.from", "configs"),
+            flag("catalog.to", "to/catalog"),
+            "--cache.from".to_owned(),
+            path("cache").display().to_string(),
+            flag("cache.to", "to/cache"),
+        ];
+        copy(&words(&all)).unwrap();
+        let read = |name: &str| fs::read_to_string(path(name)).unwrap();
+        assert_eq!(read("to/catalog/a/catalog.yaml"), "a");
+        assert_eq!(read("to/catalog/.hidden"), "h");
+        assert_eq!(read("to/catalog/link"), "a");
+        assert!(
+            fs::symlink_metadata(path("to/catalog/link"))
+                .unwrap()
+                .is_symlink()
+        );
+        assert_eq!(read("to/cache/digest"), "d");
+        assert!(!path("to/catalog/old").exists());
+        // Again, as a container that is started anew does.
+        copy(&words(&all[..2])).unwrap();
+        assert_eq!(read("to/catalog/a/catalog.yaml"), "a");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let to = format!("--catalog.to={}", home.path().join("to").display());
+        for (given, expected) in [
+            (vec![], "usage: copy-content"),
+            (
+                vec!["--catalog.from=/x".to_owned()],
+                "--catalog.from and --catalog.to belong together",
+            ),
+            (
+                vec!["--cache.to=/x".to_owned()],
+                "--cache.from and --cache.to belong together",
+            ),
+            (vec!["--catalog.from".to_owned()], "--catalog.from has no value"),
+            (vec!["--other=1".to_owned()], "unknown argument --other=1"),
+            (vec!["x".to_owned()], "unknown argument x"),
+            (
+                vec!["--catalog.from=/does/not/exist".to_owned(), to],
+                "cannot copy /does/not/exist to ",
+            ),
+        ] {
+            let error = copy(&words(&given)).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}
