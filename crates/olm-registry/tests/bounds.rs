@@ -196,16 +196,23 @@ async fn endless_bytes_are_counted() {
 
 #[tokio::test]
 async fn what_is_kept_of_bundles_is_counted() {
-    let inline = |number| proto::Bundle {
-        bundle_path: String::new(),
-        csv_json: "x".repeat(1 << 20),
+    let named = |number| proto::Bundle {
+        channel_name: format!("{number}{}", "x".repeat(1 << 20)),
         ..bundle(number)
     };
-    let result = read(SMALL, move || endless(inline), package).await;
+    let result = read(SMALL, move || endless(named), package).await;
     refused(
         result,
         "bytes that must be kept in memory, which is the limit `kept`",
     );
+    // Of manifests only a hash is kept.
+    let inline = |number| proto::Bundle {
+        bundle_path: String::new(),
+        object: vec!["x".repeat(1 << 20)],
+        ..bundle(number)
+    };
+    let result = read(SMALL, move || endless(inline), package).await;
+    refused(result, "which is the limit `bytes`");
     // So is what is told of bundles that are left out.
     let unusable = |number| proto::Bundle {
         dependencies: vec![proto::Dependency {

@@ -194,13 +194,17 @@ fn d14_the_guide_to_plans_works_from_top_to_bottom() {
     assert_eq!(not_run, ["needs a cluster"; 2]);
 }
 
-/// Its steps are all about a cluster. Read all the same, so that they go on saying so.
+/// Their steps are all about a cluster. Read all the same, so that they go on saying so.
 #[test]
-fn the_guide_to_troubleshooting_needs_a_cluster() {
-    assert_eq!(
-        carry_out("troubleshooting.md"),
-        (0, vec!["needs a cluster".to_owned()])
-    );
+fn some_guides_need_a_cluster() {
+    for (guide, steps) in [
+        ("approve.md", 1),
+        ("troubleshooting.md", 1),
+        ("upgrade-policies.md", 2),
+    ] {
+        let expected = vec!["needs a cluster".to_owned(); steps];
+        assert_eq!(carry_out(guide), (0, expected), "{guide}");
+    }
 }
 
 #[test]
@@ -212,7 +216,13 @@ fn no_guide_is_left_out() {
     found.sort();
     assert_eq!(
         found,
-        ["catalogs.md", "plan-and-explain.md", "troubleshooting.md"]
+        [
+            "approve.md",
+            "catalogs.md",
+            "plan-and-explain.md",
+            "troubleshooting.md",
+            "upgrade-policies.md"
+        ]
     );
 }
 
