@@ -83,12 +83,12 @@ impl Disk {
         entries: impl IntoIterator<Item = &'a BundleEntry>,
     ) -> io::Result<()> {
         let path = self.path(key);
-        let bytes = file::to_bytes(label, entries);
-        if bytes.len() as u64 > FILE_BYTES {
+        let limit = usize::try_from(FILE_BYTES).unwrap_or(usize::MAX);
+        let Ok(bytes) = file::to_bytes(label, entries, limit) else {
             remove(&path);
             let limit = FILE_BYTES >> 20;
             return Err(io::Error::other(format!("it has more than {limit} MiB")));
-        }
+        };
         let written = self.write(&path, &bytes);
         if written.is_err() {
             remove(&path);

@@ -67,8 +67,16 @@ struct Row<'a> {
     deprecation: Option<[Option<Text<'a>>; 3]>,
 }
 
-/// The entries of what `label` says, as bytes.
-pub fn to_bytes<'a>(label: &str, entries: impl IntoIterator<Item = &'a BundleEntry>) -> Vec<u8> {
+/// The entries of what `label` says, as bytes, about `limit` of them at most. Texts that entries share in memory are written for
+/// each of them, so that little memory can make many bytes.
+///
+/// # Errors
+/// [`FileError::TooLarge`], as soon as that is seen.
+pub fn to_bytes<'a>(
+    label: &str,
+    entries: impl IntoIterator<Item = &'a BundleEntry>,
+    limit: usize,
+) -> Result<Vec<u8>, FileError> {
     let head = |hash: &str| format!("{FORMAT}\n{hash}\n").into_bytes();
     // The hash takes its place at the end.
     let mut bytes = head(&blake3::hash(&[]).to_hex());
@@ -84,10 +92,13 @@ pub fn to_bytes<'a>(label: &str, entries: impl IntoIterator<Item = &'a BundleEnt
             next
         });
         write_line(&mut bytes, &Line::Entry(Box::new(row(entry, properties))));
+        if bytes.len() > limit {
+            return Err(FileError::TooLarge);
+        }
     }
     let (place, body) = bytes.split_at_mut(start);
     place.copy_from_slice(&head(&blake3::hash(body).to_hex()));
-    bytes
+    Ok(bytes)
 }
 
 fn write_line(out: &mut Vec<u8>, value: &impl Serialize) {
@@ -226,6 +237,8 @@ mod tests {
 
     use super::*;
 
+    const LIMIT: usize = 1 << 20;
+
     fn entries() -> Vec<BundleEntry> {
         let properties: Arc<[EntryProperty]> = Arc::new([
             EntryProperty::new("olm.package", r#"{"packageName":"p","version":"1.0.0-a.1+b"}"#),
@@ -267,7 +280,7 @@ mod tests {
     #[test]
     fn entries_come_back_as_they_were_and_share_what_they_shared() {
         let (before, label) = (entries(), "ns/cat\n\"uid\"");
-        let after = from_bytes(label, &to_bytes(label, &before)).unwrap();
+        let after = from_bytes(label, &to_bytes(label, &before, LIMIT).unwrap()).unwrap();
         assert_eq!(after, before);
         assert!(Arc::ptr_eq(&after[0].properties, &after[1].properties));
         assert!(Arc::ptr_eq(&after[0].provided_apis, &after[1].provided_apis));
@@ -276,7 +289,7 @@ mod tests {
     /// Whatever byte is another: nothing is read that was not written.
     #[test]
     fn what_is_damaged_cut_or_of_another_catalog_or_format_is_refused() {
-        let bytes = to_bytes("one", &entries());
+        let bytes = to_bytes("one", &entries(), LIMIT).unwrap();
         for place in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[place] ^= 1;
@@ -287,5 +300,26 @@ mod tests {
         let mut newer = b"olm-catalog-content 2\n".to_vec();
         newer.extend_from_slice(&bytes[newer.len()..]);
         assert_eq!(from_bytes("one", &newer), Err(FileError::Format));
+    }
+
+    /// A long message of a package is one text in memory and one of each entry in the file: nobody may write gigabytes.
+    #[test]
+    fn what_entries_share_is_not_written_without_end() {
+        let [entry, ..] = <[BundleEntry; 3]>::try_from(entries()).unwrap();
+        let shared = BundleEntry {
+            deprecation: Some(Arc::new(Deprecation {
+                package: Some("x".repeat(LIMIT / 4).into()),
+                ..Deprecation::default()
+            })),
+            ..entry
+        };
+        let mut written = 0;
+        let endless = std::iter::repeat_with(|| {
+            written += 1;
+            &shared
+        });
+        assert_eq!(to_bytes("one", endless, LIMIT), Err(FileError::TooLarge));
+        assert_eq!(written, 4);
+        assert!(to_bytes("one", std::iter::repeat_n(&shared, 3), LIMIT).is_ok());
     }
 }
