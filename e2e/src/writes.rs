@@ -47,7 +47,12 @@ impl Writes {
         if !event.is_write() {
             return None;
         }
-        let belongs = if object.namespace.is_empty() {
+        let belongs = if let ("operators", Some((_, namespace))) =
+            (object.resource.as_str(), object.name.rsplit_once('.'))
+        {
+            // An Operator is named after its package and namespace, also while that of another test is cleared away.
+            namespace == self.namespace
+        } else if object.namespace.is_empty() {
             // Earlier namespaces are being cleared away at the same time, so a deletion has to show whose object it was;
             // nothing is made for them any more.
             let is_deletion = event.verb.starts_with("delete");
@@ -94,6 +99,9 @@ mod tests {
             (line("a", "delete", "clusterroles", "", "early", 200), false),
             (line("a", "patch", "clusterroles", "", "role", 200), true),
             (line("b", "delete", "clusterroles", "", "role", 200), true),
+            (line("a", "patch", "operators", "", "demo.n2", 200), false),
+            (line("a", "delete", "operators", "", "demo.n2", 200), false),
+            (line("a", "patch", "operators", "", "demo.n1", 200), true),
             (
                 line("a", "deletecollection", "clusterroles", "", "", 200)
                     .replace("/x/", "/x?labelSelector=o%3Dn1"),
@@ -110,9 +118,10 @@ mod tests {
             [
                 "create pods x",
                 "patch clusterroles role",
+                "patch operators demo.n1",
                 "deletecollection clusterroles "
             ]
         );
-        assert_eq!((writes.count("b"), writes.count("c"), writes.total()), (1, 0, 4));
+        assert_eq!((writes.count("b"), writes.count("c"), writes.total()), (1, 0, 5));
     }
 }
