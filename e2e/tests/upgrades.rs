@@ -41,7 +41,7 @@ impl Releases {
         Ok(releases)
     }
 
-    /// A further release, after `change`, that stands in the channel as `entry` says.
+    /// A further release, after `change`, that stands in the channel as `entry` says. Its ClusterServiceVersion says the same.
     fn add(
         &mut self,
         version: &str,
@@ -51,8 +51,20 @@ impl Releases {
         let home = xtask::workspace::root().join("target/e2e").join(self.name);
         let release = self.first.copy_to(&home.join(version))?;
         release.edit(CSV_FILE, |csv| {
+            let replaces = entry.replaces.iter().map(|name| format!("  replaces: {name}\n"));
+            let range = entry
+                .skip_range
+                .iter()
+                .map(|range| format!("    olm.skipRange: '{range}'\n"));
             csv.replace(&self.csv(FIRST), &self.csv(version))
-                .replace("  version: 1.0.0\n", &format!("  version: {version}\n"))
+                .replace(
+                    "  version: 1.0.0\n",
+                    &format!("  version: {version}\n{}", replaces.collect::<String>()),
+                )
+                .replace(
+                    "  annotations:\n",
+                    &format!("  annotations:\n{}", range.collect::<String>()),
+                )
         })?;
         change(&release)?;
         self.note(&home, version, entry);
@@ -100,7 +112,7 @@ impl Releases {
         Ok(namespace)
     }
 
-    /// Installs the first release and approves the upgrade to `version`; returns the upgrade's plan.
+    /// Approves the upgrade to `version` once it waits for that; returns its plan.
     fn approve_upgrade(&self, namespace: &Namespace<'_>, version: &str) -> anyhow::Result<String> {
         let next = namespace.wait_for_plan(&self.csv(version), "RequiresApproval")?;
         namespace.approve(&next)?;
@@ -146,20 +158,7 @@ fn replaces(csv: &str) -> Entry {
 fn a_skip_range_leads_past_a_release_in_one_upgrade() -> anyhow::Result<()> {
     let mut releases = Releases::begin("upgrades-range", |_| Ok(()))?;
     let (first, second) = (releases.csv(FIRST), releases.csv("1.1.0"));
-    let said = |replaces: &str, range: Option<&str>| {
-        let text = format!("  replaces: {replaces}\n");
-        let range = range.map(|range| format!("    olm.skipRange: '{range}'\n"));
-        move |variant: &Variant| {
-            variant.edit(CSV_FILE, |csv| {
-                let csv = csv.replace("  maturity: stable\n", &format!("  maturity: stable\n{text}"));
-                match &range {
-                    Some(range) => csv.replace("  annotations:\n", &format!("  annotations:\n{range}")),
-                    None => csv,
-                }
-            })
-        }
-    };
-    releases.add("1.1.0", replaces(&first), said(&first, None))?;
+    releases.add("1.1.0", replaces(&first), |_| Ok(()))?;
     let range = ">=1.0.0 <1.2.0";
     releases.add(
         "1.2.0",
@@ -167,7 +166,7 @@ fn a_skip_range_leads_past_a_release_in_one_upgrade() -> anyhow::Result<()> {
             skip_range: Some(range.to_owned()),
             ..replaces(&second)
         },
-        said(&second, Some(range)),
+        |_| Ok(()),
     )?;
     let namespace = releases.subscribe(|wanted| by_hand(wanted, &first))?;
     releases.install_first(&namespace)?;
@@ -202,12 +201,6 @@ fn custom_resources_that_a_new_schema_does_not_take_hold_the_upgrade_until_they_
     let mut releases = Releases::begin("upgrades-schema", |_| Ok(()))?;
     let first = releases.csv(FIRST);
     releases.add("1.1.0", replaces(&first), |variant| {
-        variant.edit(CSV_FILE, |csv| {
-            csv.replace(
-                "  maturity: stable\n",
-                &format!("  maturity: stable\n  replaces: {first}\n"),
-            )
-        })?;
         variant.edit(DEFINITION_FILE, |definition| {
             definition.replace(
                 "description: Name of the greeted.\n",
@@ -254,11 +247,7 @@ fn a_definition_keeps_the_versions_in_which_objects_are_stored() -> anyhow::Resu
     let first = releases.csv(FIRST);
     releases.add("1.1.0", replaces(&first), |variant| {
         variant.edit(CSV_FILE, |csv| {
-            csv.replace(
-                "  maturity: stable\n",
-                &format!("  maturity: stable\n  replaces: {first}\n"),
-            )
-            .replace("        version: v1\n", "        version: v2\n")
+            csv.replace("        version: v1\n", "        version: v2\n")
         })?;
         variant.edit(DEFINITION_FILE, |definition| {
             definition.replace("    - name: v1\n", "    - name: v2\n")
@@ -335,14 +324,7 @@ fn what_another_catalog_offers_comes_along_and_outlives_it() -> anyhow::Result<(
 
     let mut newer = needed;
     let first = newer.csv(FIRST);
-    newer.add("1.1.0", replaces(&first), |variant| {
-        variant.edit(CSV_FILE, |csv| {
-            csv.replace(
-                "  maturity: stable\n",
-                &format!("  maturity: stable\n  replaces: {first}\n"),
-            )
-        })
-    })?;
+    newer.add("1.1.0", replaces(&first), |_| Ok(()))?;
     lab.publish("upgrades-needed-images", &[newer.package()], &other("v2"))?;
     home.apply(&[catalog_source("other", &other("v2"))])?;
     home.wait_for_phase(&newer.csv("1.1.0"), "Succeeded")?;

@@ -2,47 +2,25 @@
 
 use std::fmt;
 
+use uuid::Uuid;
+
 /// A uid. The API server makes UUIDs, which take sixteen bytes here; any other text stays one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uid(Form);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
-    Uuid([u8; 16]),
+    Uuid(Uuid),
     Text(Box<str>),
 }
-
-/// The bytes of a UUID before which its text has a dash.
-const DASHES: [usize; 4] = [4, 6, 8, 10];
 
 impl Uid {
     /// The uid with this text.
     pub fn of(text: &str) -> Self {
-        let uuid = uuid(text).map(Form::Uuid);
-        Self(uuid.unwrap_or_else(|| Form::Text(text.into())))
-    }
-}
-
-/// The bytes of a UUID whose text is this very one: in lower case, with dashes where they belong.
-fn uuid(text: &str) -> Option<[u8; 16]> {
-    let mut left = text.as_bytes();
-    let mut bytes = [0; 16];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        if DASHES.contains(&at) {
-            left = left.strip_prefix(b"-")?;
-        }
-        let ([high, low], rest) = left.split_first_chunk()?;
-        *byte = digit(*high)? << 4 | digit(*low)?;
-        left = rest;
-    }
-    left.is_empty().then_some(bytes)
-}
-
-fn digit(letter: u8) -> Option<u8> {
-    match letter {
-        b'0'..=b'9' => Some(letter - b'0'),
-        b'a'..=b'f' => Some(letter - b'a' + 10),
-        _ => None,
+        let uuid = Uuid::try_parse(text).ok();
+        // A guard has to say the server's own text, and a UUID may be written in several ways.
+        let same = uuid.filter(|uuid| uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text);
+        Self(same.map_or_else(|| Form::Text(text.into()), Form::Uuid))
     }
 }
 
@@ -50,13 +28,7 @@ impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Form::Text(text) => f.write_str(text),
-            Form::Uuid(bytes) => {
-                for (at, byte) in bytes.iter().enumerate() {
-                    let dash = if DASHES.contains(&at) { "-" } else { "" };
-                    write!(f, "{dash}{byte:02x}")?;
-                }
-                Ok(())
-            }
+            Form::Uuid(uuid) => uuid.fmt(f),
         }
     }
 }
