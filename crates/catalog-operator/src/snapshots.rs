@@ -41,7 +41,7 @@ use tonic::transport::Channel;
 
 use self::disk::Disk;
 use self::read::Read;
-use self::room::{Bounds, Kept};
+use self::room::Bounds;
 use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 

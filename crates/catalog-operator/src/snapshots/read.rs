@@ -1,6 +1,6 @@
 //! One read of one catalog, from the first question to the day it is read again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use olm_runtime::isolation::isolated;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
-use super::room::Admission;
+use super::room::{Admission, Bounds, Kept};
 use super::{
-    Entry, FIRST_RETRY, Failure, Kept, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, READ_DEADLINE,
-    Shared, Timer, room,
+    Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, READ_DEADLINE, Shared,
+    Timer, room,
 };
 
 /// What was read, and what it takes in memory.
@@ -106,12 +106,7 @@ impl Read {
         if self.own_entry(&mut entries).is_none() {
             return Ok(());
         }
-        let kept = entries.iter().filter(|(_, entry)| entry.content.is_some());
-        let kept = kept.map(|(key, entry)| Kept {
-            key,
-            bytes: entry.bytes,
-        });
-        match room::admit(kept, &self.key, content.bytes, self.shared.bounds) {
+        match room_for(&self.key, content.bytes, &entries, self.shared.bounds) {
             Admission::Admitted { instead_of } => {
                 for key in &instead_of {
                     self.shared.drop_content(key, &mut entries);
@@ -212,7 +207,9 @@ impl Shared {
     /// to read it anew.
     fn drop_content(self: &Arc<Self>, key: &NamespacedName, entries: &mut BTreeMap<NamespacedName, Entry>) {
         let Some(entry) = entries.get_mut(key) else { return };
-        let generation = entry.read.take().unwrap_or_default();
+        // What is being read of it would push others out again as soon as it is there.
+        let reading = entry.loading.take().map(|loading| loading.generation);
+        let generation = reading.max(entry.read.take()).unwrap_or_default();
         let text = format!(
             "failed to list bundles: this catalog takes {} MiB of memory, which another namespace needs; all catalogs that are in use \
              may take {} MiB together, and those of this namespace take more than their part",
@@ -239,6 +236,24 @@ impl Shared {
         entry.again = Some(Timer(task.abort_handle()));
         self.tell(&entry.users);
     }
+}
+
+/// Whether there is room for a content of `key` beside those of the others.
+pub(super) fn room_for(
+    key: &NamespacedName,
+    bytes: usize,
+    entries: &BTreeMap<NamespacedName, Entry>,
+    bounds: Bounds,
+) -> Admission {
+    let unused = BTreeSet::new();
+    let users = entries.get(key).map_or(&unused, |entry| &entry.users);
+    let kept = entries.iter().filter(|(_, entry)| entry.content.is_some());
+    let kept = kept.map(|(key, entry)| Kept {
+        key,
+        bytes: entry.bytes,
+        users: &entry.users,
+    });
+    room::admit(kept, Kept { key, bytes, users }, bounds)
 }
 
 fn is_same(one: &Snapshot, other: &Snapshot) -> bool {

@@ -9,7 +9,8 @@ use olm_runtime::NamespacedName;
 use olm_runtime::isolation;
 
 use super::disk::{Disk, FILE_BYTES};
-use super::room::{self, Admission, Kept};
+use super::read::room_for;
+use super::room::Admission;
 use super::{ContentId, ContentState, Entry, Shared, Snapshots};
 
 impl Snapshots {
@@ -80,13 +81,8 @@ impl Shared {
             let bytes = content.held();
             let Some(shared) = shared.upgrade() else { return };
             let mut entries = shared.lock();
-            let kept = entries.iter().filter(|(_, entry)| entry.content.is_some());
-            let kept = kept.map(|(key, entry)| Kept {
-                key,
-                bytes: entry.bytes,
-            });
             // Nothing that was read by this process goes for it.
-            let has_room = match room::admit(kept, &key, bytes, shared.bounds) {
+            let has_room = match room_for(&key, bytes, &entries, shared.bounds) {
                 Admission::Admitted { instead_of } => instead_of.is_empty(),
                 Admission::Refused(_) => false,
             };

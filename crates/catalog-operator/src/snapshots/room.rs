@@ -1,9 +1,11 @@
 //! Whether there is room for one more content, and what has to go for it. Pure.
 //!
 //! All contents together have a bound. Within it whoever comes first is served; at it each namespace has its part, so that the
-//! catalogs of one do not take away what those of another need.
+//! catalogs of one do not take away what those of another need. A part is the larger the more namespaces use its catalogs: those of
+//! the global namespace are everybody's.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_runtime::NamespacedName;
 
@@ -21,6 +23,27 @@ pub(super) struct Bounds {
 pub(super) struct Kept<'a> {
     pub(super) key: &'a NamespacedName,
     pub(super) bytes: usize,
+    /// Namespaces that use it.
+    pub(super) users: &'a BTreeSet<String>,
+}
+
+/// The catalogs of one namespace.
+#[derive(Default)]
+struct OfNamespace<'a> {
+    bytes: usize,
+    users: BTreeSet<&'a str>,
+}
+
+impl<'a> OfNamespace<'a> {
+    fn count(&mut self, kept: &Kept<'a>) {
+        self.bytes = self.bytes.saturating_add(kept.bytes);
+        self.users.extend(kept.users.iter().map(String::as_str));
+    }
+
+    /// How many parts of the whole are its own.
+    fn parts(&self) -> usize {
+        self.users.len().max(1)
+    }
 }
 
 /// What is to be done with a content that was read.
@@ -32,66 +55,63 @@ pub(super) enum Admission {
     Refused(String),
 }
 
-/// Whether the content of `key` has room for its `bytes` beside what is `kept`, its own former content left out.
+/// Whether a `new` content has room beside what is `kept`, its own former content left out.
 pub(super) fn admit<'a>(
     kept: impl IntoIterator<Item = Kept<'a>>,
-    key: &NamespacedName,
-    bytes: usize,
+    new: Kept<'a>,
     bounds: Bounds,
 ) -> Admission {
-    let others: Vec<Kept<'_>> = kept.into_iter().filter(|kept| kept.key != key).collect();
-    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::from([(key.namespace.as_str(), 0)]);
-    for other in &others {
-        let of_namespace = namespaces.entry(&other.key.namespace).or_default();
-        *of_namespace = of_namespace.saturating_add(other.bytes);
+    let own = new.key.namespace.as_str();
+    let mut others: Vec<Kept<'_>> = kept.into_iter().filter(|kept| kept.key != new.key).collect();
+    let mut namespaces: BTreeMap<&str, OfNamespace<'_>> = BTreeMap::new();
+    for kept in others.iter().chain([&new]) {
+        namespaces.entry(&kept.key.namespace).or_default().count(kept);
     }
-    let beside = namespaces
-        .get(key.namespace.as_str())
-        .copied()
-        .unwrap_or_default();
-    if beside.saturating_add(bytes) > bounds.namespace {
+    let with_new = namespaces.get(own).map_or(new.bytes, |own| own.bytes);
+    let beside = with_new.saturating_sub(new.bytes);
+    if with_new > bounds.namespace {
         return Admission::Refused(format!(
             "this catalog takes {} MiB of memory, those of its namespace that are in use take {} MiB already, and may take {} MiB \
              together",
-            bytes >> 20,
+            new.bytes >> 20,
             beside >> 20,
             bounds.namespace >> 20
         ));
     }
-    let mut all: usize = namespaces
-        .values()
-        .fold(bytes, |sum, bytes| sum.saturating_add(*bytes));
+    let of_all = namespaces.values();
+    let mut all = of_all.fold(0_usize, |sum, namespace| sum.saturating_add(namespace.bytes));
     let mut instead_of = Vec::new();
     if all <= bounds.total {
         return Admission::Admitted { instead_of };
     }
-    let part = bounds.total / namespaces.len();
-    if beside.saturating_add(bytes) > part {
+    let parts: usize = namespaces.values().map(OfNamespace::parts).sum();
+    let own_parts = namespaces.get(own).map_or(1, OfNamespace::parts);
+    let part = (bounds.total / parts).saturating_mul(own_parts);
+    if with_new > part {
         return Admission::Refused(format!(
             "this catalog takes {} MiB of memory, all that are in use may take {} MiB together, and those of its namespace would \
              take more than their part of {} MiB",
-            bytes >> 20,
+            new.bytes >> 20,
             bounds.total >> 20,
             part >> 20
         ));
     }
-    let mut others = others;
     // The largest first, so that as few as possible go.
-    others.sort_by_key(|other| std::cmp::Reverse(other.bytes));
+    others.sort_by_key(|other| Reverse(other.bytes));
     while all > bounds.total {
         let most = namespaces
             .iter()
-            .filter(|(namespace, _)| **namespace != key.namespace)
-            .max_by_key(|(_, bytes)| **bytes);
+            .filter(|(namespace, of_it)| **namespace != own && of_it.bytes > 0)
+            .max_by_key(|(_, of_it)| of_it.bytes / of_it.parts());
         let Some((namespace, _)) = most else { break };
-        let namespace = (*namespace).to_owned();
+        let namespace = *namespace;
         let Some(place) = others.iter().position(|other| other.key.namespace == namespace) else {
             break;
         };
         let gone = others.remove(place);
         all = all.saturating_sub(gone.bytes);
-        if let Some(bytes) = namespaces.get_mut(namespace.as_str()) {
-            *bytes = bytes.saturating_sub(gone.bytes);
+        if let Some(of_it) = namespaces.get_mut(namespace) {
+            of_it.bytes = of_it.bytes.saturating_sub(gone.bytes);
         }
         instead_of.push(gone.key.clone());
     }
@@ -107,16 +127,39 @@ mod tests {
         total: 100 << 20,
     };
 
-    /// What comes of `catalog` with so many MiB beside `kept`, each `namespace/name` with its MiB.
+    /// What comes of `catalog` with so many MiB beside `kept`, each `namespace/name` with its MiB, and used in its own namespace.
     fn admitted(kept: &[(&str, usize)], catalog: &str, mebibytes: usize) -> Result<String, String> {
+        let used = |text: &str| [text.split('/').next().unwrap().to_owned()].into();
+        let kept: Vec<_> = kept
+            .iter()
+            .map(|(name, size)| (*name, *size, used(name)))
+            .collect();
+        admitted_to(&kept, (catalog, mebibytes, used(catalog)))
+    }
+
+    fn admitted_to(
+        kept: &[(&str, usize, BTreeSet<String>)],
+        new: (&str, usize, BTreeSet<String>),
+    ) -> Result<String, String> {
         let key = |text: &str| {
             let (namespace, name) = text.split_once('/').unwrap();
             NamespacedName::new(namespace, name)
         };
-        let keys: Vec<(NamespacedName, usize)> =
-            kept.iter().map(|(text, size)| (key(text), size << 20)).collect();
-        let kept = keys.iter().map(|(key, bytes)| Kept { key, bytes: *bytes });
-        match admit(kept, &key(catalog), mebibytes << 20, BOUNDS) {
+        let all: Vec<_> = kept
+            .iter()
+            .chain([&new])
+            .map(|of| (key(of.0), of.1 << 20, &of.2))
+            .collect();
+        let mut all: Vec<Kept<'_>> = all
+            .iter()
+            .map(|(key, bytes, users)| Kept {
+                key,
+                bytes: *bytes,
+                users,
+            })
+            .collect();
+        let new = all.pop().unwrap();
+        match admit(all, new, BOUNDS) {
             Admission::Admitted { instead_of } => {
                 let gone: Vec<String> = instead_of.iter().map(ToString::to_string).collect();
                 Ok(gone.join(" "))
@@ -150,5 +193,31 @@ mod tests {
         let kept = [("a/one", 50), ("b/one", 50)];
         let text = admitted(&kept, "c/one", 34).unwrap_err();
         insta::assert_snapshot!(text, @"this catalog takes 34 MiB of memory, all that are in use may take 100 MiB together, and those of its namespace would take more than their part of 33 MiB");
+    }
+
+    /// Four tenants with a catalog each take nothing away from the catalogs that all of them use.
+    #[test]
+    fn what_everybody_uses_is_not_one_namespaces_part() {
+        let everybody: BTreeSet<String> = ["a", "b", "c", "d"].map(str::to_owned).into();
+        let own = |name: &str| BTreeSet::from([name.to_owned()]);
+        let tenants = [
+            ("a/x", 15, own("a")),
+            ("b/x", 15, own("b")),
+            ("c/x", 15, own("c")),
+            ("d/x", 20, own("d")),
+        ];
+        let mut kept = tenants.to_vec();
+        kept.push(("olm/one", 30, everybody.clone()));
+        assert_eq!(
+            admitted_to(&kept, ("olm/two", 15, everybody.clone())),
+            Ok("d/x".to_owned())
+        );
+        assert_eq!(
+            admitted_to(&kept, ("e/x", 11, own("e"))),
+            Ok("d/x".to_owned()),
+            "it has most for its users"
+        );
+        let text = admitted_to(&kept, ("olm/two", 21, everybody)).unwrap_err();
+        insta::assert_snapshot!(text, @"this catalog takes 21 MiB of memory, all that are in use may take 100 MiB together, and those of its namespace would take more than their part of 50 MiB");
     }
 }

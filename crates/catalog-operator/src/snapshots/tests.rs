@@ -516,3 +516,31 @@ async fn nothing_is_counted_of_a_catalog_that_is_gone() {
     rig.snapshots.forget_source(&key());
     assert_eq!(count(), 0);
 }
+
+/// What is read of it meanwhile would push the others out as soon as it is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_content_that_has_to_make_room_while_it_is_read_again_stays_away() {
+    let mut rig = Rig::new(false, 0).await;
+    rig.snapshots = rig
+        .new_snapshots()
+        .with_bounds(NAMESPACE_BYTES, content_bytes() * 7 / 2);
+    let [first, second, small, late] = [("big", "a"), ("big", "b"), ("small", "a"), ("late", "a")]
+        .map(|(namespace, name)| NamespacedName::new(namespace, name));
+    let get = |key: &NamespacedName| rig.snapshots.get(key, &key.namespace);
+    for key in [&first, &second, &small] {
+        rig.connect_key(key, "1", false).await;
+        eventually(|| get(key).id().is_some()).await;
+    }
+    rig.reader.endless.store(4, Ordering::SeqCst);
+    rig.connect_key(&first, "2", false).await;
+    assert!(get(&first).id().is_some());
+    eventually(|| rig.reads() == 4).await;
+    rig.connect_key(&late, "1", false).await;
+    eventually(|| get(&late).id().is_some()).await;
+    assert!(
+        matches!(get(&first), ContentState::Failed(_)),
+        "{:?}",
+        get(&first)
+    );
+    assert_eq!(rig.reads(), 5, "not before its time");
+}
