@@ -63,6 +63,11 @@ fn plans(rows: &[(&str, bool)]) -> Vec<(String, bool)> {
         .collect()
 }
 
+#[track_caller]
+fn assert_open_plans(env: &TestEnv, rows: &[(&str, bool)]) {
+    assert_eq!(open_plans(env), plans(rows), "{}", env.describe());
+}
+
 /// Without a user, and without a write while it waits.
 #[test]
 fn a_plan_outside_of_the_window_is_approved_at_its_start() {
@@ -79,15 +84,10 @@ fn a_plan_outside_of_the_window_is_approved_at_its_start() {
     env.round();
     env.restart();
     env.advance(HOUR * 49);
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("demo.v2", false)]),
-        "{}",
-        env.describe()
-    );
+    assert_open_plans(&env, &[("demo.v2", false)]);
     assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
     env.advance(HOUR);
-    assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]));
+    assert_open_plans(&env, &[("demo.v2", true)]);
     // The approval, and that the Subscription waits for nothing any more.
     assert_eq!(env.writes.len(), written + 2, "{:#?}", env.writes);
     env.begin_approved();
@@ -100,7 +100,7 @@ fn a_plan_outside_of_the_window_is_approved_at_its_start() {
 fn within_the_window_nothing_waits() {
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: "Thu 00:00 24h"}))]);
     release(&mut env, &["demo"]);
-    assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]));
+    assert_open_plans(&env, &[("demo.v2", true)]);
     assert!(env.plans()[1].metadata.annotations.is_none());
 }
 
@@ -115,9 +115,9 @@ fn a_first_install_waits_for_the_window() {
         &json!({labels::UPGRADE_WINDOW: SATURDAY, labels::UPGRADE_APPROVE: "patch"}),
     );
     env.settle();
-    assert_eq!(open_plans(&env), plans(&[("demo.v1", false)]));
+    assert_open_plans(&env, &[("demo.v1", false)]);
     env.advance(HOUR * 51);
-    assert_eq!(open_plans(&env), plans(&[("demo.v1", true)]));
+    assert_open_plans(&env, &[("demo.v1", true)]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_large_upgrade_waits_until_the_annotation_allows_it_or_a_user_does() {
             "{told}"
         );
         env.advance(HOUR * 26);
-        assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+        assert_open_plans(&env, &[("demo.v2", false)]);
         annotate(&env, "demo", &later);
         env.settle();
         assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]), "{later}");
@@ -152,24 +152,22 @@ fn what_one_subscription_waits_for_holds_up_no_other() {
         ("other", json!({labels::UPGRADE_WINDOW: SATURDAY})),
     ]);
     release(&mut env, &["alone", "demo", "fourth", "other"]);
-    assert_eq!(
-        open_plans(&env),
-        plans(&[
+    assert_open_plans(
+        &env,
+        &[
             ("alone.v2", true),
             ("fourth.v2", false),
-            ("demo.v2,other.v2", false)
-        ]),
-        "{}",
-        env.describe()
+            ("demo.v2,other.v2", false),
+        ],
     );
     env.advance(HOUR * 27);
-    assert_eq!(
-        open_plans(&env),
-        plans(&[
+    assert_open_plans(
+        &env,
+        &[
             ("alone.v2", true),
             ("fourth.v2", true),
-            ("demo.v2,other.v2", false)
-        ])
+            ("demo.v2,other.v2", false),
+        ],
     );
     let told = env.describe();
     assert_eq!(told.matches("state=UpgradePending").count(), 4, "{told}");
@@ -211,7 +209,7 @@ fn manual_makes_all_plans_wait_for_a_user() {
     );
     release(&mut env, &["demo", "other"]);
     env.advance(HOUR * 51);
-    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", false)]));
+    assert_open_plans(&env, &[("demo.v2,other.v2", false)]);
     assert!(!env.describe().contains("waits by policy"), "{}", env.describe());
     // A plan that was made for a user to approve stays so.
     env.edit(
@@ -220,7 +218,7 @@ fn manual_makes_all_plans_wait_for_a_user() {
         &json!({"spec": {"installPlanApproval": "Automatic"}}),
     );
     env.settle();
-    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", false)]));
+    assert_open_plans(&env, &[("demo.v2,other.v2", false)]);
 }
 
 /// A plan that waits by policy waits for a user as soon as somebody says Manual.
@@ -237,7 +235,7 @@ fn manual_counts_for_plans_that_wait_by_policy() {
         &json!({"spec": {"installPlanApproval": "Manual"}}),
     );
     env.advance(HOUR * 51);
-    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+    assert_open_plans(&env, &[("demo.v2", false)]);
 }
 
 #[test]
@@ -254,10 +252,7 @@ fn with_separate_approval_manual_is_about_ones_own_plans() {
         &json!({"spec": {"installPlanApproval": "Manual"}}),
     );
     release(&mut env, &["demo", "other", "third"]);
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("demo.v2,third.v2", true), ("other.v2", false)])
-    );
+    assert_open_plans(&env, &[("demo.v2,third.v2", true), ("other.v2", false)]);
 }
 
 /// Until the annotation says otherwise. That what failed works meanwhile does not change it.
@@ -267,12 +262,7 @@ fn after_a_failure_nothing_is_approved_by_itself() {
         let mut env = with_policies(&[("demo", json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true"}))]);
         env.set_csv_phase("demo.v1", if failed { "Failed" } else { "Succeeded" });
         release(&mut env, &["demo"]);
-        assert_eq!(
-            open_plans(&env),
-            plans(&[("demo.v2", !failed)]),
-            "{}",
-            env.describe()
-        );
+        assert_open_plans(&env, &[("demo.v2", !failed)]);
         if !failed {
             continue;
         }
@@ -284,10 +274,10 @@ fn after_a_failure_nothing_is_approved_by_itself() {
         );
         env.set_csv_phase("demo.v1", "Succeeded");
         env.settle();
-        assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+        assert_open_plans(&env, &[("demo.v2", false)]);
         annotate(&env, "demo", &json!({labels::UPGRADE_STOP_AFTER_FAILURE: null}));
         env.settle();
-        assert_eq!(open_plans(&env), plans(&[("demo.v2", true)]));
+        assert_open_plans(&env, &[("demo.v2", true)]);
     }
 }
 
@@ -303,7 +293,7 @@ fn a_failed_plan_stops_the_next_one() {
         &json!({"spec": {"upgradeStrategy": "TechPreviewUnsafeFailForward"}}),
     );
     release(&mut env, &["demo", "other"]);
-    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", true)]));
+    assert_open_plans(&env, &[("demo.v2,other.v2", true)]);
     let name = env.plans()[1].metadata.name.clone().unwrap();
     env.put_csv("other.v2");
     env.set_phase(&name, "Failed");
@@ -315,12 +305,7 @@ fn a_failed_plan_stops_the_next_one() {
     ];
     env.serve(NAMESPACE, "cat", rows);
     env.settle();
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("other.v3", true), ("demo.v3", false)]),
-        "{}",
-        env.describe()
-    );
+    assert_open_plans(&env, &[("other.v3", true), ("demo.v3", false)]);
 }
 
 #[test]
@@ -330,7 +315,7 @@ fn a_hold_keeps_versions_out_of_plans() {
         ("other", json!({})),
     ]);
     release(&mut env, &["demo", "other"]);
-    assert_eq!(open_plans(&env), plans(&[("other.v2", true)]));
+    assert_open_plans(&env, &[("other.v2", true)]);
     assert!(
         env.describe()
             .contains("demo-sub: state=AtLatestKnown installed=demo.v1"),
@@ -339,7 +324,7 @@ fn a_hold_keeps_versions_out_of_plans() {
     );
     annotate(&env, "demo", &json!({labels::UPGRADE_HOLD: "<3.0.0"}));
     env.settle();
-    assert_eq!(open_plans(&env), plans(&[("other.v2", true), ("demo.v2", true)]));
+    assert_open_plans(&env, &[("other.v2", true), ("demo.v2", true)]);
 }
 
 /// The plan was made before.
@@ -349,7 +334,7 @@ fn a_hold_counts_for_plans_that_wait_by_policy() {
     release(&mut env, &["demo"]);
     annotate(&env, "demo", &json!({labels::UPGRADE_HOLD: "<2.0.0"}));
     env.advance(HOUR * 51);
-    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+    assert_open_plans(&env, &[("demo.v2", false)]);
     assert!(
         env.describe().contains("demo.v2 is outside of the range"),
         "{}",
@@ -358,7 +343,7 @@ fn a_hold_counts_for_plans_that_wait_by_policy() {
     let name = env.plans()[1].metadata.name.clone().unwrap();
     env.delete("InstallPlan", &name);
     env.settle();
-    assert_eq!(open_plans(&env), plans(&[]), "{}", env.describe());
+    assert_open_plans(&env, &[]);
 }
 
 /// What cannot be read waits, and is told once.
@@ -433,7 +418,7 @@ fn a_refused_plan_is_told_to_those_behind_it() {
     env.advance(Duration::from_secs(600));
     let told = env.describe();
     assert!(!told.contains("EnsureInstallPlanFailed"), "{told}");
-    assert_eq!(open_plans(&env), plans(&[("other.v2", true), ("demo.v2", false)]));
+    assert_open_plans(&env, &[("other.v2", true), ("demo.v2", false)]);
 }
 
 /// Two groups are one too many, and nobody knows what the namespace is to be. The plan's wait is about something else.
@@ -455,17 +440,12 @@ fn a_subscription_that_is_made_anew_is_asked_again() {
     let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
     let mut env = with_policies(&[("demo", window.clone()), ("other", window)]);
     release(&mut env, &["demo", "other"]);
-    assert_eq!(open_plans(&env), plans(&[("demo.v2,other.v2", false)]));
+    assert_open_plans(&env, &[("demo.v2,other.v2", false)]);
     env.delete("Subscription", "demo-sub");
     env.subscribe("demo", &json!({}));
     annotate(&env, "demo", &json!({labels::UPGRADE_HOLD: "<2.0.0"}));
     env.advance(HOUR * 51);
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("demo.v2,other.v2", false)]),
-        "{}",
-        env.describe()
-    );
+    assert_open_plans(&env, &[("demo.v2,other.v2", false)]);
 }
 
 /// As a machine does that slept. Nothing else wakes anybody.
@@ -475,14 +455,9 @@ fn a_clock_that_is_put_forward_is_noticed() {
     release(&mut env, &["demo"]);
     env.put_clock(51);
     env.settle();
-    assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]));
+    assert_open_plans(&env, &[("demo.v2", false)]);
     env.advance(Duration::from_secs(600));
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("demo.v2", true)]),
-        "{}",
-        env.describe()
-    );
+    assert_open_plans(&env, &[("demo.v2", true)]);
 }
 
 /// It waits for the window as the clock shows it then.
@@ -492,19 +467,9 @@ fn a_clock_that_is_put_back_opens_no_window() {
     release(&mut env, &["demo"]);
     env.put_clock(-24);
     env.advance(HOUR * 51);
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("demo.v2", false)]),
-        "{}",
-        env.describe()
-    );
+    assert_open_plans(&env, &[("demo.v2", false)]);
     env.advance(HOUR * 24);
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("demo.v2", true)]),
-        "{}",
-        env.describe()
-    );
+    assert_open_plans(&env, &[("demo.v2", true)]);
 }
 
 /// Deleting the plan makes another one, and no way around the stop while what failed is there.
@@ -516,12 +481,7 @@ fn the_plan_after_a_deleted_one_waits_for_the_failure_too() {
     let name = env.plans()[1].metadata.name.clone().unwrap();
     env.delete("InstallPlan", &name);
     env.settle();
-    assert_eq!(
-        open_plans(&env),
-        plans(&[("demo.v2", false)]),
-        "{}",
-        env.describe()
-    );
+    assert_open_plans(&env, &[("demo.v2", false)]);
 }
 
 /// An annotation of any length costs what it says in its first words.
