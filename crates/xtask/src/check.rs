@@ -5,6 +5,7 @@
 
 mod circles;
 mod documents;
+mod events;
 mod manifests;
 mod names;
 mod wire_strings;
@@ -55,7 +56,7 @@ struct Check {
     run: fn() -> anyhow::Result<Outcome>,
 }
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     Check {
         name: "packages depend on those they may",
         run: dependencies,
@@ -109,6 +110,10 @@ const CHECKS: [Check; 13] = [
     Check {
         name: "links in Markdown lead somewhere",
         run: || Ok(faults(documents::dead_links()?)),
+    },
+    Check {
+        name: "each warning Event is in the reference",
+        run: || Ok(faults(events::unlisted()?)),
     },
     Check {
         name: "no example in doc comments that no test runs",

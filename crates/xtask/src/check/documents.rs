@@ -56,7 +56,7 @@ pub(super) fn examples() -> anyhow::Result<Vec<String>> {
 }
 
 /// Files that git knows or would take, as far as they are there.
-fn known_files(root: &Path, pattern: &str) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn known_files(root: &Path, pattern: &str) -> anyhow::Result<Vec<PathBuf>> {
     let listed = Command::new("git")
         .current_dir(root)
         .args([
