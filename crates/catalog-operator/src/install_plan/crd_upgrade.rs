@@ -70,35 +70,32 @@ impl CrdUpgradeError {
 
 /// Whether the API of a CustomResourceDefinition is served: names accepted and established.
 pub fn is_established(crd: &Value) -> bool {
-    let conditions = crd
-        .pointer("/status/conditions")
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
-    ["Established", "NamesAccepted"].iter().all(|wanted| {
-        conditions.iter().any(|condition| {
-            condition.get("type").and_then(Value::as_str) == Some(wanted)
-                && condition.get("status").and_then(Value::as_str) == Some("True")
-        })
+    SERVED.iter().all(|wanted| {
+        conditions_of_serving(crd)
+            .any(|condition| text(condition, "type") == *wanted && text(condition, "status") == "True")
     })
 }
 
 /// What the API server says of a definition that it does not serve, if it has said why: in the first moments it has not looked.
 pub(crate) fn why_not_established(crd: &Value) -> Option<&str> {
-    let conditions = crd.pointer("/status/conditions")?.as_array()?;
-    fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
-        condition.get(field).and_then(Value::as_str).unwrap_or_default()
-    }
-    let refused = conditions
-        .iter()
-        .filter(|condition| matches!(text(condition, "type"), "NamesAccepted" | "Established"))
-        .find(|condition| {
-            text(condition, "status") == "False"
-                && !matches!(text(condition, "reason"), "Installing" | "NotAccepted")
-        })?;
-    refused
-        .get("message")
-        .and_then(Value::as_str)
-        .filter(|message| !message.is_empty())
+    let refused = conditions_of_serving(crd).find(|condition| {
+        text(condition, "status") == "False"
+            && !matches!(text(condition, "reason"), "Installing" | "NotAccepted")
+    })?;
+    Some(text(refused, "message")).filter(|message| !message.is_empty())
+}
+
+/// Conditions that are all true of a definition that is served.
+const SERVED: [&str; 2] = ["Established", "NamesAccepted"];
+
+fn conditions_of_serving(crd: &Value) -> impl Iterator<Item = &Value> {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = conditions.into_iter().flatten();
+    conditions.filter(|condition| SERVED.contains(&text(condition, "type")))
+}
+
+fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
+    condition.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether carrying a step out changes the definition that is there: one that the step made itself is only waited for, and one

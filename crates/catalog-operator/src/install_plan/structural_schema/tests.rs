@@ -12,6 +12,17 @@ fn told(spec: Value, object: Value) -> String {
     texts.join("; ")
 }
 
+/// Schema, object, and what is told of it, in each row.
+fn assert_told<const ROWS: usize>(rows: [(Value, Value, &str); ROWS]) {
+    for (schema, object, expected) in rows {
+        assert_eq!(
+            told(schema.clone(), object.clone()),
+            expected,
+            "{schema} {object}"
+        );
+    }
+}
+
 #[test]
 fn patterns_without_end_are_not_all_compiled() {
     let patterns: Map<String, Value> = (0..20_000)
@@ -140,13 +151,7 @@ fn a_value_that_does_not_fit_is_told_by_its_field() {
             "",
         ),
     ];
-    for (schema, object, expected) in rows {
-        assert_eq!(
-            told(schema.clone(), object.clone()),
-            expected,
-            "{schema} {object}"
-        );
-    }
+    assert_told(rows);
 }
 
 #[test]
@@ -202,13 +207,7 @@ fn lists_maps_and_forms_are_looked_into() {
             "spec: must not have the form in not",
         ),
     ];
-    for (schema, object, expected) in rows {
-        assert_eq!(
-            told(schema.clone(), object.clone()),
-            expected,
-            "{schema} {object}"
-        );
-    }
+    assert_told(rows);
 }
 
 /// The API server fills defaults in and drops what it does not know before it looks.
@@ -232,7 +231,7 @@ fn null_of_a_field_that_may_not_be_null_is_no_field() {
     let mut required = of(&text);
     required["required"] = json!(["a"]);
     let list = json!({"type": "array", "items": text});
-    for (schema, object, expected) in [
+    assert_told([
         (of(&text), json!({"a": null}), ""),
         (of(&text), json!({"other": null}), ""),
         (required, json!({"a": null}), "spec.a: is required"),
@@ -241,13 +240,7 @@ fn null_of_a_field_that_may_not_be_null_is_no_field() {
             json!({"a": [null]}),
             "spec.a[0]: must be of type string, not null",
         ),
-    ] {
-        assert_eq!(
-            told(schema.clone(), object.clone()),
-            expected,
-            "{schema} {object}"
-        );
-    }
+    ]);
 }
 
 /// A schema and an object that fit into a database may ask for more work than there is time and memory.
