@@ -97,7 +97,7 @@ pub struct ObjectChange {
 pub struct DefinitionChange {
     /// Its name.
     pub name: String,
-    /// Versions that are served then and were not before.
+    /// Versions that are served then and were not before; with `notCompared` all that the plan's definition serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions_added: Vec<String>,
     /// Versions that were served before and are not then.
@@ -109,6 +109,10 @@ pub struct DefinitionChange {
     /// Other fields of the definition that change, as `spec.conversion`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
+    /// True where only what the plan brings is told, whether it changes or not: whoever reads this might not be allowed to read
+    /// the definition.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub not_compared: bool,
 }
 
 /// What an account gains and loses in one scope.

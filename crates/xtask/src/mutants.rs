@@ -25,7 +25,7 @@ use crate::workspace;
 #[derive(Debug)]
 struct Suite {
     package: &'static str,
-    /// Names of files in `tests`, or `lib`.
+    /// Names of files in `tests`, or `lib`, or the package's own name for its program.
     targets: &'static [&'static str],
     /// Part of the names of the tests that count; all do if it is empty.
     filter: &'static str,
@@ -33,7 +33,7 @@ struct Suite {
     slow: &'static [&'static str],
 }
 
-const SUITES: [Suite; 8] = [
+const SUITES: [Suite; 9] = [
     Suite {
         package: "olm-resolver",
         targets: &["scenarios"],
@@ -83,6 +83,12 @@ const SUITES: [Suite; 8] = [
     Suite {
         package: "olm-oci",
         targets: &["lib", "bounds", "faults", "registry"],
+        filter: "",
+        slow: &[],
+    },
+    Suite {
+        package: "kubectl-operator",
+        targets: &["kubectl-operator"],
         filter: "",
         slow: &[],
     },

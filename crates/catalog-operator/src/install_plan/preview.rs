@@ -19,6 +19,7 @@ use olm_api::plan_preview::{
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Step};
 use olm_runtime::error::ObserveError;
+use olm_runtime::isolation;
 use olm_runtime::plan::{Target, merge_patch};
 use serde_json::Value;
 
@@ -39,14 +40,15 @@ const DEPTH: usize = 3;
 /// Fields of one object that are told.
 const FIELDS: usize = 200;
 
-/// The preview of a plan that is about to be made, with the status it will get. `plans` and `groups` are those of its namespace.
+/// The preview of a plan that is about to be made, with the status it will get, as its annotation has it. `plans` and `groups` are
+/// those of its namespace.
 pub(crate) async fn preview(
     reads: &impl Reads,
     plan: InstallPlan,
     csvs: Vec<Arc<ClusterServiceVersion>>,
     plans: &[Arc<InstallPlan>],
     groups: Vec<Arc<OperatorGroup>>,
-) -> PlanPreview {
+) -> String {
     let observed = Observed {
         operator_groups: groups,
         ..Observed::ahead(plan, csvs)
@@ -63,29 +65,50 @@ pub(crate) async fn preview(
         }
         Ok::<_, ObserveError>((states, before, unknown))
     };
-    let trouble = match tokio::time::timeout(TIME, read).await {
+    let (observed, before, unknown) = match tokio::time::timeout(TIME, read).await {
         Ok(Ok((states, before, unknown))) => {
             let observed = Observed {
                 steps: states,
                 ..observed
             };
-            return compose(&observed, &before, unknown);
+            (observed, before, unknown)
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("the cluster was not read within {} s", TIME.as_secs()),
+        Ok(Err(error)) => (observed, Vec::new(), vec![error.to_string()]),
+        Err(_) => {
+            let text = format!("the cluster was not read within {} s", TIME.as_secs());
+            (observed, Vec::new(), vec![text])
+        }
     };
-    compose(&observed, &[], vec![trouble])
+    // A catalog may bring as many rules and schemas as fit into a plan.
+    isolation::blocking_in_round(move || compose(&observed, &before, unknown).to_annotation()).await
 }
 
-/// ClusterServiceVersions of the namespace that the plan's replace, as its lookups say.
+/// ClusterServiceVersions of the namespace that the plan's replace.
 fn replaced_csvs(observed: &Observed) -> Vec<String> {
-    let status = observed.install_plan.status.as_ref();
-    let lookups = status.map_or(&[][..], |status| &status.bundle_lookups);
-    let replaced = lookups.iter().map(|lookup| &lookup.replaces);
+    let steps = steps(&observed.install_plan).iter();
+    let csvs =
+        steps.filter(|step| StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion));
+    let replaced = csvs.filter_map(|step| replaced_by(observed, step));
     replaced
         .filter(|name| observed.find_csv(name).is_some())
-        .cloned()
         .collect()
+}
+
+/// The ClusterServiceVersion that the one of a step replaces: as its lookup says, or, as no bundle that the catalog carries itself
+/// has one, the object.
+fn replaced_by(observed: &Observed, step: &Step) -> Option<String> {
+    let status = observed.install_plan.status.as_ref();
+    let lookups = status.map_or(&[][..], |status| &status.bundle_lookups);
+    let lookup = lookups
+        .iter()
+        .find(|lookup| lookup.identifier == step.resource.name);
+    if let Some(lookup) = lookup {
+        return Some(lookup.replaces.clone()).filter(|name| !name.is_empty());
+    }
+    match Manifest::parse(step.resource.manifest.as_deref()?) {
+        Ok(Manifest::Inline(csv)) => Some(csv.pointer("/spec/replaces")?.as_str()?.to_owned()),
+        _ => None,
+    }
 }
 
 /// ServiceAccounts and RBAC of an installed ClusterServiceVersion: from the plan that made them, else as its permissions say.
@@ -183,14 +206,9 @@ fn last_of_each(observed: &Observed) -> BTreeMap<(&str, &str, &str), usize> {
 }
 
 fn operator(observed: &Observed, step: &Step) -> OperatorChange {
-    let status = observed.install_plan.status.as_ref();
-    let lookups = status.map_or(&[][..], |status| &status.bundle_lookups);
-    let lookup = lookups
-        .iter()
-        .find(|lookup| lookup.identifier == step.resource.name);
     OperatorChange {
         name: step.resource.name.clone(),
-        replaces: lookup.map(|lookup| lookup.replaces.clone()).unwrap_or_default(),
+        replaces: replaced_by(observed, step).unwrap_or_default(),
     }
 }
 
@@ -217,6 +235,11 @@ fn add_object(
     };
     let mut wanted = known.object.clone();
     object::strip_server_fields(&mut wanted);
+    if kind == StepKind::CustomResourceDefinition && observed.is_limited() {
+        return preview
+            .definitions
+            .push(brought_definition(&step.resource.name, &wanted));
+    }
     if kind == StepKind::CustomResourceDefinition {
         return preview.definitions.extend(definition_change(
             observed,
@@ -321,6 +344,17 @@ fn add_differences<'a>(
     }
 }
 
+/// What the bundle's author knows of a definition, whatever stands there.
+fn brought_definition(name: &str, wanted: &Value) -> DefinitionChange {
+    let served = crd_upgrade::schemas(wanted).into_iter();
+    DefinitionChange {
+        name: name.to_owned(),
+        versions_added: served.map(|(version, _)| version.to_owned()).collect(),
+        not_compared: true,
+        ..DefinitionChange::default()
+    }
+}
+
 fn definition_change(
     observed: &Observed,
     name: &str,
@@ -352,6 +386,7 @@ fn definition_change(
         versions_removed: missing(&after, &before),
         fields_removed,
         fields: fields.into_iter().take(FIELDS).collect(),
+        not_compared: false,
     })
 }
 

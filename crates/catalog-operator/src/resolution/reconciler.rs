@@ -92,10 +92,9 @@ impl ResolutionReconciler {
         let csvs = self.stores.csvs.list_in(&observed.namespace);
         let plans = self.stores.plans.list_in(&observed.namespace);
         let groups = self.stores.groups.list_in(&observed.namespace);
-        let preview = preview::preview(reads, plan, csvs, &plans, groups).await;
         Some(Preview {
             csv_names,
-            text: preview.to_annotation(),
+            text: preview::preview(reads, plan, csvs, &plans, groups).await,
         })
     }
 

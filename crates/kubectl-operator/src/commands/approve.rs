@@ -3,8 +3,9 @@
 mod shown;
 #[cfg(test)]
 mod tests;
+mod text;
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use anyhow::{Context as _, bail};
 use kube::api::{Patch, PatchParams};
@@ -13,7 +14,7 @@ use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Su
 use olm_api::{approval, labels};
 use serde_json::json;
 
-use self::shown::Shown;
+use self::shown::{Served, Shown};
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::{Verdict, printer};
@@ -22,6 +23,8 @@ use crate::{Verdict, printer};
 const PLAN_PREFIX: &str = "installplan/";
 /// How often a plan is looked at again that changed between the look and the approval, and was the same all the same.
 const TRIES: usize = 3;
+/// Subscriptions of a plan that are asked whether they wait for it: a request each, and whoever may write plans may note any number.
+const MAX_ASKED: usize = 200;
 
 /// Shows the plan and approves it, if whoever asks wants that.
 ///
@@ -35,14 +38,10 @@ pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
         if args.output == Output::Text {
             printer::data(&shown.to_string())?;
         }
-        if args.yes {
-            return Ok(true);
-        }
-        if !io::stdin().is_terminal() {
-            printer::warning("not approved: stdin is no terminal to ask on; say --yes");
-            return Ok(false);
-        }
-        ask(shown)
+        let stdin = io::stdin();
+        let mut terminal = stdin.is_terminal().then(|| stdin.lock());
+        let terminal = terminal.as_mut().map(|lock| lock as &mut dyn BufRead);
+        is_wanted(args, shown, terminal, &mut io::stderr())
     };
     let shown = approve(&cluster.client, namespace, &args.name, &mut answer).await?;
     printer::data(&match args.output {
@@ -56,11 +55,29 @@ pub(crate) async fn run(args: &ApproveArgs) -> anyhow::Result<Verdict> {
     })
 }
 
-fn ask(shown: &Shown) -> anyhow::Result<bool> {
-    let _ = write!(io::stderr(), "Approve InstallPlan {}? [y/N] ", shown.plan);
+/// Whether whoever asks wants what is shown, as the flags say, or else the answer on `terminal`, if there is one. What is talked
+/// about goes to `talk`.
+fn is_wanted(
+    args: &ApproveArgs,
+    shown: &Shown,
+    terminal: Option<&mut dyn BufRead>,
+    talk: &mut dyn Write,
+) -> anyhow::Result<bool> {
+    if args.yes {
+        return Ok(true);
+    }
+    let Some(terminal) = terminal else {
+        printer::warning("not approved: stdin is no terminal to ask on; say --yes");
+        return Ok(false);
+    };
+    // The document comes too late for who is asked.
+    if args.output == Output::Json {
+        let _ = write!(talk, "{shown}");
+    }
+    let _ = write!(talk, "Approve InstallPlan {}? [y/N] ", text::name(&shown.plan));
+    let _ = talk.flush();
     let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    read.context("cannot read the answer")?;
+    terminal.read_line(&mut line).context("cannot read the answer")?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
@@ -77,8 +94,12 @@ async fn approve(
         let plan = plans.get(&plan_name).await;
         plan.with_context(|| format!("cannot read InstallPlan {plan_name} in namespace {namespace}"))
     };
+    let look = async |plan: &InstallPlan| {
+        let served = served(client, namespace, plan).await?;
+        anyhow::Ok(Shown::of(plan, &installed(client, namespace).await?, served))
+    };
     let mut plan = read().await?;
-    let mut shown = Shown::of(&plan, &installed(client, namespace).await?);
+    let mut shown = look(&plan).await?;
     if let Some(settled) = settled(&plan)? {
         shown.approved = settled;
         return Ok(shown);
@@ -93,7 +114,7 @@ async fn approve(
             return Ok(shown);
         }
         plan = read().await?;
-        let now = Shown::of(&plan, &installed(client, namespace).await?);
+        let now = look(&plan).await?;
         if settled(&plan)?.is_some() || now != shown {
             break;
         }
@@ -129,10 +150,12 @@ async fn find_plan(client: &Client, namespace: &str, name: &str) -> anyhow::Resu
 fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
     let name = plan.name_any();
     match plan.phase() {
-        InstallPlanPhase::RequiresApproval => {
-            let approved = approval::approved_hash(plan.annotations());
+        InstallPlanPhase::RequiresApproval if !plan.spec.approved => Ok(None),
+        InstallPlanPhase::RequiresApproval | InstallPlanPhase::Installing => {
+            // With the hash of other steps it goes on as little as without approval.
+            let approved = approval::approved_hash(plan.annotations()).filter(|_| plan.spec.approved);
             let is_others = approved.is_some_and(|approved| approved != approval::plan_hash(plan));
-            Ok((plan.spec.approved && !is_others).then_some(true))
+            Ok((!is_others).then_some(true))
         }
         InstallPlanPhase::Failed => {
             let message = plan.status.as_ref().and_then(|status| status.message.as_deref());
@@ -146,6 +169,35 @@ fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
         }
         _ => Ok(Some(true)),
     }
+}
+
+/// Which of the Subscriptions that own a plan wait for it, or had it carried out: all of a namespace own each.
+async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow::Result<Served> {
+    let subscriptions: Api<Subscription> = Api::namespaced(client.clone(), namespace);
+    let owners = plan.owner_references().iter();
+    let owners: Vec<&str> = owners
+        .filter(|owner| owner.kind == "Subscription")
+        .map(|owner| owner.name.as_str())
+        .collect();
+    let mut names = Vec::new();
+    for name in owners.iter().take(MAX_ASKED) {
+        let found = subscriptions.get_opt(name).await;
+        let found =
+            found.with_context(|| format!("cannot read Subscription {name} in namespace {namespace}"))?;
+        let reference = found.and_then(|found| found.status?.install_plan_ref);
+        let refers = reference.is_some_and(|reference| match reference.uid {
+            Some(uid) => Some(uid) == plan.uid(),
+            None => reference.name == plan.metadata.name,
+        });
+        if refers {
+            names.push((*name).to_owned());
+        }
+    }
+    Ok(Served {
+        names,
+        owners: owners.len(),
+        unasked: owners.len().saturating_sub(MAX_ASKED),
+    })
 }
 
 /// ClusterServiceVersions of the namespace.

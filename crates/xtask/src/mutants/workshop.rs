@@ -189,6 +189,7 @@ impl Workshop {
         for target in targets {
             match target {
                 "lib" => cargo.arg("--lib"),
+                name if SUITES.iter().any(|suite| suite.package == name) => cargo.args(["--bin", name]),
                 name => cargo.args(["--test", name]),
             };
         }

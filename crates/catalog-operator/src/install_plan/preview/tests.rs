@@ -1,9 +1,17 @@
 //! What is told of a plan, from what was read.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
 use olm_api::v1alpha1::InstallPlan;
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::ServedKind;
 use serde_json::json;
 
 use super::*;
+use crate::install_plan::custom_resources::{CheckRequest, CheckState};
+use crate::install_plan::observe::BundleContent;
+use crate::manifest::BundleImageReference;
 
 fn known(kind: &str, object: Value, current: Option<Value>) -> StepState {
     let kind = StepKind::of(kind).unwrap();
@@ -237,4 +245,128 @@ fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
         known("CustomResourceDefinition", before.clone(), Some(before)),
     )]);
     assert_eq!(same.definitions, []);
+}
+
+/// Where a ServiceAccount is named, the definition that stands there is read by nobody but OLM.
+#[test]
+fn of_a_definition_nothing_is_told_of_what_stands_there() {
+    let crd = |versions: &[&str], properties: Value| {
+        let versions = versions.iter().map(|name| {
+            json!({"name": name, "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}})
+        });
+        let versions: Vec<Value> = versions.collect();
+        json!({"metadata": {"name": "demos.example.com"}, "spec": {"group": "example.com", "versions": versions}})
+    };
+    let wanted = crd(&["v1"], json!({}));
+    let told = |current: Value, account| {
+        let known = known("CustomResourceDefinition", wanted.clone(), Some(current));
+        composed_for(
+            vec![("CustomResourceDefinition", "demos.example.com", known)],
+            account,
+        )
+    };
+    let (same, other) = (
+        wanted.clone(),
+        crd(&["v1", "v1alpha1"], json!({"size": {"type": "integer"}})),
+    );
+    assert_ne!(told(same.clone(), None), told(other.clone(), None));
+    let limited = told(other, Some("limited"));
+    assert_eq!(told(same, Some("limited")), limited);
+    let [change] = &limited.definitions[..] else {
+        panic!("{limited:?}");
+    };
+    assert!(
+        change.not_compared && change.versions_added == ["v1"],
+        "{change:?}"
+    );
+}
+
+/// A cluster with one ClusterServiceVersion.
+struct OneCsv(Value);
+
+#[async_trait]
+impl Reads for OneCsv {
+    async fn get(&self, target: &Target) -> Result<Option<Value>, ObserveError> {
+        Ok(Some(self.0.clone()).filter(|csv| object::name(csv) == target.name))
+    }
+    async fn find_kind(&self, _: &str, _: &str, _: &str) -> Result<Option<ServedKind>, ObserveError> {
+        Ok(None)
+    }
+    async fn bundle(&self, _: &BundleImageReference, _: &InstallPlan) -> BundleContent {
+        panic!("the catalog carries its bundles itself")
+    }
+    fn csv_exists(&self, _: &str) -> bool {
+        false
+    }
+    fn converters(&self, _: &str, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+    fn crd_owners(&self, _: &str) -> Vec<NamespacedName> {
+        Vec::new()
+    }
+    fn check_custom_resources(&self, _: CheckRequest) -> CheckState {
+        CheckState::Fits
+    }
+    fn global_namespace(&self) -> &str {
+        "olm"
+    }
+}
+
+/// What is told of an upgrade from demo.v1 to demo.v2 whose bundles the catalog carries itself.
+async fn inline_upgrade() -> PlanPreview {
+    let csv = |name: &str, replaces: &str, verbs: &[&str]| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"replaces": replaces, "install": {"strategy": "deployment", "spec": {"deployments": [], "permissions": [
+                {"serviceAccountName": "demo", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]}]}}}})
+    };
+    let after = csv("demo.v2", "demo.v1", &["get", "list"]);
+    let mut objects = vec![after.clone()];
+    objects.extend(rbac_objects(&after, "ns").unwrap());
+    let step = |object: &Value| {
+        json!({"resolving": "demo.v2", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "", "group": "",
+        "version": "v1", "kind": object["kind"], "name": object["metadata"]["name"], "manifest": object.to_string()}})
+    };
+    let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": "install-1", "namespace": "ns"},
+        "spec": {"clusterServiceVersionNames": ["demo.v2"], "approval": "Manual", "approved": false},
+        "status": {"phase": "RequiresApproval", "catalogSources": [], "plan": objects.iter().map(step).collect::<Vec<_>>()}});
+    let before = csv("demo.v1", "", &["get", "delete"]);
+    let installed = Arc::new(serde_json::from_value(before.clone()).unwrap());
+    let plan = serde_json::from_value(plan).unwrap();
+    let text = preview(&OneCsv(before), plan, vec![installed], &[], Vec::new()).await;
+    PlanPreview::from_annotation(&text).unwrap()
+}
+
+/// They have no lookup, which says it of others.
+#[tokio::test]
+async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
+    let preview = inline_upgrade().await;
+    assert_eq!(preview.operators[0].replaces, "demo.v1");
+    assert_eq!(preview.unknown, Vec::<String>::new());
+    let [change] = &preview.permissions[..] else {
+        panic!("{preview:?}");
+    };
+    let verbs = |rules: &[olm_api::plan_preview::Rule]| {
+        rules
+            .iter()
+            .flat_map(|rule| rule.verbs.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (verbs(&change.gained), verbs(&change.lost)),
+        (vec!["list".to_owned()], vec!["delete".to_owned()])
+    );
+}
+
+/// Thousands of rules, or a schema of a MiB: no round, watch or lease of anybody waits for that.
+#[test]
+fn previews_are_not_made_on_the_thread_of_the_rounds() {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.on_thread_start(|| {
+        STARTED.fetch_add(1, Ordering::Relaxed);
+    });
+    let runtime = runtime.enable_all().build().unwrap();
+    let before = STARTED.load(Ordering::Relaxed);
+    runtime.block_on(inline_upgrade());
+    assert_eq!(STARTED.load(Ordering::Relaxed), before + 1);
 }

@@ -9,8 +9,12 @@ use olm_api::v1alpha1::InstallPlan;
 use olm_api::{approval, labels};
 use serde::Serialize;
 
+use super::text::{kind_and_name, name, names, plain, version_and_field};
+
 /// Objects that are named, of each kind of change; permissions are told whole.
 const MAX_NAMED: usize = 50;
+/// Of what is told as the plan brings it.
+const NOT_COMPARED: &str = " (whatever is there now)";
 
 /// A plan, and what approving it changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -20,7 +24,7 @@ pub(super) struct Shown {
     pub plan: String,
     /// Its namespace.
     pub namespace: String,
-    /// Subscriptions that it serves: approving it is for all of them.
+    /// Subscriptions that refer to it: approving it is for all of them.
     pub subscriptions: Vec<String>,
     /// ClusterServiceVersions that it installs.
     pub operators: Vec<String>,
@@ -43,36 +47,60 @@ pub(super) struct Shown {
     pub is_new: bool,
 }
 
+/// The Subscriptions of a plan.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Served {
+    /// Those that refer to it.
+    pub names: Vec<String>,
+    /// How many own it, as all do that were there when it was made.
+    pub owners: usize,
+    /// How many of those were not looked at.
+    pub unasked: usize,
+}
+
+impl Served {
+    /// Why the names do not say whom the plan is for.
+    fn doubts(&self) -> impl Iterator<Item = String> {
+        let of_nobody = self.names.is_empty() && self.owners > 0 && self.unasked == 0;
+        let nobody = of_nobody
+            .then(|| "no Subscription refers to it, or none any more: nobody waits for it".to_owned());
+        let more = (self.unasked > 0).then(|| {
+            format!(
+                "it may be for more: {} Subscriptions were not looked at",
+                self.unasked
+            )
+        });
+        nobody.into_iter().chain(more)
+    }
+}
+
 impl Shown {
-    /// What is known of a plan in a namespace with these ClusterServiceVersions.
-    pub(super) fn of(plan: &InstallPlan, installed: &[String]) -> Self {
+    /// What is known of a plan for these Subscriptions in a namespace with these ClusterServiceVersions.
+    pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
-        let owners = plan.owner_references().iter();
-        let subscriptions = owners
-            .filter(|owner| owner.kind == "Subscription")
-            .map(|owner| owner.name.clone());
         let operators = plan.spec.cluster_service_version_names.clone();
         let steps = plan.status.iter().flat_map(|status| status.plan.iter());
         let steps: Vec<String> = steps
             .map(|step| format!("{} {}", step.resource.kind, step.resource.name))
             .collect();
+        let of_preview = match (&preview, annotation) {
+            (Some(preview), _) => doubts(preview, &operators, installed),
+            (None, Some(_)) => vec![
+                "its preview is of another version of OLM and cannot be read: which objects and permissions it changes is not known"
+                    .to_owned(),
+            ],
+            (None, None) => vec![
+                "it has no preview, as plans of upstream's OLM and those that need no approval: which objects and permissions it changes is not known"
+                    .to_owned(),
+            ],
+        };
         Self {
             plan: plan.name_any(),
             namespace: plan.namespace().unwrap_or_default(),
-            subscriptions: subscriptions.collect(),
+            doubts: served.doubts().chain(of_preview).collect(),
+            subscriptions: served.names,
             made: plan.creation_timestamp().map(|time| time.0.to_string()),
-            doubts: match (&preview, annotation) {
-                (Some(preview), _) => doubts(preview, &operators, installed),
-                (None, Some(_)) => vec![
-                    "its preview is of another version of OLM and cannot be read: which objects and permissions it changes is not known"
-                        .to_owned(),
-                ],
-                (None, None) => vec![
-                    "it has no preview, as plans of upstream's OLM and those that need no approval: which objects and permissions it changes is not known"
-                        .to_owned(),
-                ],
-            },
             steps: if preview.is_some() { Vec::new() } else { steps },
             operators,
             preview,
@@ -84,7 +112,7 @@ impl Shown {
 
     /// What came of it.
     pub(super) fn outcome_text(&self) -> String {
-        let plan = plain(&self.plan);
+        let plan = plain(&name(&self.plan));
         match (self.approved, self.is_new) {
             (true, true) => format!("InstallPlan {plan} approved\n"),
             (true, false) => format!("InstallPlan {plan} was approved before\n"),
@@ -131,26 +159,31 @@ fn doubts(preview: &PlanPreview, operators: &[String], installed: &[String]) -> 
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = format!("InstallPlan {} in namespace {}", self.plan, self.namespace);
+        let (plan, namespace) = (name(&self.plan), name(&self.namespace));
+        let mut text = format!("InstallPlan {plan} in namespace {namespace}");
         if let Some(made) = &self.made {
             write!(text, ", as of {made}")?;
         }
         line(f, &text)?;
         if !self.subscriptions.is_empty() {
-            line(f, &format!("for        {}", self.subscriptions.join(", ")))?;
+            line(f, &format!("for        {}", names(&self.subscriptions)))?;
         }
-        let replaces = |name: &String| {
+        let replaces = |csv: &String| {
             let preview = self.preview.as_ref()?;
-            let found = preview.operators.iter().find(|operator| operator.name == *name)?;
-            (!found.replaces.is_empty()).then(|| format!(", replaces {}", found.replaces))
+            let found = preview.operators.iter().find(|operator| operator.name == *csv)?;
+            (!found.replaces.is_empty()).then(|| format!(", replaces {}", name(&found.replaces)))
         };
-        for name in &self.operators {
-            let replaced = replaces(name).unwrap_or_default();
-            line(f, &format!("installs   {name}{replaced}"))?;
+        for csv in &self.operators {
+            let replaced = replaces(csv).unwrap_or_default();
+            line(f, &format!("installs   {}{replaced}", name(csv)))?;
         }
         match &self.preview {
             Some(preview) => changes(f, preview)?,
-            None => named(f, "step       ", self.steps.iter().cloned())?,
+            None => named(
+                f,
+                "step       ",
+                self.steps.iter().map(|step| kind_and_name(step)),
+            )?,
         }
         for doubt in &self.doubts {
             line(f, &format!("note: {doubt}"))?;
@@ -170,14 +203,12 @@ fn changes(f: &mut fmt::Formatter<'_>, preview: &PlanPreview) -> fmt::Result {
     for change in &preview.permissions {
         let place = match change.namespace.as_str() {
             "" => "in the whole cluster".to_owned(),
-            namespace => format!("in namespace {namespace}"),
+            namespace => format!("in namespace {}", name(namespace)),
         };
         for (word, rules) in [("gains      ", &change.gained), ("loses      ", &change.lost)] {
             for rule in rules {
-                line(
-                    f,
-                    &format!("{word}{} {place}: {}", change.subject, rule_text(rule)),
-                )?;
+                let subject = kind_and_name(&change.subject);
+                line(f, &format!("{word}{subject} {place}: {}", rule_text(rule)))?;
             }
         }
     }
@@ -200,18 +231,19 @@ fn named(f: &mut fmt::Formatter<'_>, word: &str, texts: impl Iterator<Item = Str
 }
 
 fn object_text(object: &ObjectChange) -> String {
-    let mut text = format!("{} {}", object.kind, object.name);
-    if !object.namespace.is_empty() {
-        text = format!("{} {}/{}", object.kind, object.namespace, object.name);
-    }
+    let (kind, own) = (name(&object.kind), name(&object.name));
+    let mut text = match object.namespace.as_str() {
+        "" => format!("{kind} {own}"),
+        namespace => format!("{kind} {}/{own}", name(namespace)),
+    };
     if !object.fields.is_empty() {
-        text = format!("{text}: {}", object.fields.join(", "));
+        text = format!("{text}: {}", names(&object.fields));
     }
     if object.keys_removed > 0 {
         text = format!("{text}; {} other keys go", object.keys_removed);
     }
     if object.not_compared {
-        text += " (whatever is there now)";
+        text += NOT_COMPARED;
     }
     if object.foreign {
         text += " (stood before OLM)";
@@ -220,46 +252,44 @@ fn object_text(object: &ObjectChange) -> String {
 }
 
 fn definition_text(definition: &DefinitionChange) -> String {
+    let lost: Vec<String> = definition
+        .fields_removed
+        .iter()
+        .map(|field| version_and_field(field))
+        .collect();
     let parts = [
-        ("serves", &definition.versions_added),
-        ("serves no more", &definition.versions_removed),
-        ("loses", &definition.fields_removed),
-        ("changes", &definition.fields),
+        ("serves", names(&definition.versions_added)),
+        ("serves no more", names(&definition.versions_removed)),
+        ("loses", lost.join(", ")),
+        ("changes", names(&definition.fields)),
     ];
     let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
-    let texts: Vec<String> = parts
-        .map(|(word, names)| format!("{word} {}", names.join(", ")))
-        .collect();
-    format!("{}: {}", definition.name, texts.join("; "))
+    let texts: Vec<String> = parts.map(|(word, names)| format!("{word} {names}")).collect();
+    let mut text = format!("{}: {}", name(&definition.name), texts.join("; "));
+    if definition.not_compared {
+        text += NOT_COMPARED;
+    }
+    text
 }
 
 fn rule_text(rule: &Rule) -> String {
     if !rule.role.is_empty() {
-        return format!("whatever {} allows", rule.role);
+        return format!("whatever {} allows", kind_and_name(&rule.role));
     }
-    let verbs = rule.verbs.join(", ");
+    let verbs = names(&rule.verbs);
     if !rule.url.is_empty() {
-        return format!("{verbs} {}", rule.url);
+        return format!("{verbs} {}", name(&rule.url));
     }
     let resource = match rule.group.as_str() {
-        "" => rule.resource.clone(),
-        group => format!("{}.{group}", rule.resource),
+        "" => name(&rule.resource),
+        group => name(&format!("{}.{group}", rule.resource)),
     };
     match rule.resource_name.as_str() {
         "" => format!("{verbs} {resource}"),
-        name => format!("{verbs} {resource} {name}"),
+        one => format!("{verbs} {resource} {}", name(one)),
     }
 }
 
 fn line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{}", plain(text))
-}
-
-/// Names in a plan are whoever's who may write plans; a terminal is not to obey them.
-fn plain(text: &str) -> String {
-    let letter = |letter: char| match letter.is_control() {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
-    };
-    text.chars().map(letter).collect()
 }

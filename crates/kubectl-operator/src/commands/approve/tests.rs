@@ -219,17 +219,119 @@ async fn only_what_waits_can_be_approved() {
     );
 }
 
-/// What was approved with another hash does not run, and is approved again.
+/// What was approved with another hash does not run, however far it is, and is approved again.
 #[tokio::test]
 async fn an_approval_of_other_steps_is_made_good() {
-    let mut changed = plan();
-    changed["spec"]["approved"] = json!(true);
-    changed["metadata"]["annotations"][labels::APPROVED_HASH] = json!("other");
-    let (plan, _, result) = approved(&cluster(changed), "db", || true).await;
-    let shown = result.unwrap();
-    assert!(shown.approved && shown.is_new);
+    for phase in ["RequiresApproval", "Installing"] {
+        let mut changed = plan();
+        changed["spec"]["approved"] = json!(true);
+        changed["status"]["phase"] = json!(phase);
+        changed["metadata"]["annotations"][labels::APPROVED_HASH] = json!("other");
+        let (plan, _, result) = approved(&cluster(changed), "db", || true).await;
+        let shown = result.unwrap();
+        assert!(shown.approved && shown.is_new, "{phase}");
+        assert_eq!(
+            plan["metadata"]["annotations"][labels::APPROVED_HASH],
+            json!(shown.hash)
+        );
+        // Once is enough.
+        let (_, _, result) = approved(&cluster(plan), "db", || panic!("nothing is asked")).await;
+        assert!(
+            result.is_ok_and(|shown| shown.approved && !shown.is_new),
+            "{phase}"
+        );
+    }
+}
+
+/// All Subscriptions of a namespace own each of its plans.
+#[tokio::test]
+async fn a_plan_is_for_those_who_refer_to_it() {
+    let owner = |name: &str| json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": name, "uid": "u"});
+    let shown = |owners: Vec<Value>, change: fn(&FakeCluster)| async move {
+        let mut owned = plan();
+        owned["metadata"]["ownerReferences"] = json!(owners);
+        let cluster = cluster(owned);
+        let spec = json!({"name": "etcd", "source": "cat", "sourceNamespace": "olm"});
+        let status = json!({"lastUpdated": null, "installPlanRef": {"name": "install-2"}});
+        cluster.put(object(
+            "Subscription",
+            "idle",
+            &json!({"spec": spec, "status": status}),
+        ));
+        change(&cluster);
+        approved(&cluster, "install-1", || false).await.2.unwrap()
+    };
+    let of_one = shown(vec![owner("idle"), owner("db"), owner("deleted")], |_| {}).await;
     assert_eq!(
-        plan["metadata"]["annotations"][labels::APPROVED_HASH],
-        json!(shown.hash)
+        (of_one.subscriptions, of_one.doubts.len()),
+        (vec!["db".to_owned()], 1)
+    );
+    // One of that name was there before.
+    let of_nobody = shown(vec![owner("idle"), owner("db")], |cluster| {
+        let status = json!({"status": {"installPlanRef": {"name": "install-1", "uid": "another"}}});
+        assert!(cluster.edit("Subscription", "shop", "db", &status));
+    });
+    let of_nobody = of_nobody.await.to_string();
+    assert!(
+        !of_nobody.contains("for        ") && of_nobody.contains("note: no Subscription refers to it"),
+        "{of_nobody}"
+    );
+    // Whoever may write plans may note any number of owners.
+    let mut many: Vec<Value> = (0..MAX_ASKED).map(|number| owner(&number.to_string())).collect();
+    many.push(owner("db"));
+    let of_many = shown(many, |_| {}).await.to_string();
+    assert!(
+        of_many.contains("note: it may be for more: 1 Subscriptions were not looked at"),
+        "{of_many}"
+    );
+    assert!(!of_many.contains("for        "), "{of_many}");
+    // Who makes a plan by hand need have none.
+    let of_none = shown(Vec::new(), |_| {}).await.to_string();
+    assert!(!of_none.contains("refers to it"), "{of_none}");
+}
+
+/// With JSON the document comes last, which is too late for who is asked.
+#[test]
+fn what_is_asked_about_has_been_shown() {
+    let found: InstallPlan = serde_json::from_value(plan()).unwrap();
+    let shown = Shown::of(&found, &[], Served::default());
+    let asked = |flags: &[&str], mut terminal: Option<&[u8]>| {
+        let flags = ["approve", "db"].into_iter().chain(flags.iter().copied());
+        let args = <crate::args::Args as clap::Parser>::parse_from(std::iter::once("operator").chain(flags));
+        let crate::args::Command::Approve(args) = args.command else {
+            panic!("another command");
+        };
+        let mut talk = Vec::new();
+        let terminal = terminal.as_mut().map(|input| input as &mut dyn BufRead);
+        let wanted = is_wanted(&args, &shown, terminal, &mut talk).unwrap();
+        (wanted, String::from_utf8(talk).unwrap())
+    };
+    let question = "Approve InstallPlan install-1? [y/N] ";
+    let (wanted, talk) = asked(&["-o", "json"], Some(b"y\n"));
+    assert!(wanted && talk == format!("{shown}{question}"), "{talk}");
+    // The text is on stdout by then.
+    assert_eq!(asked(&[], Some(b"y\n")), (true, question.to_owned()));
+    for no in [&b"n\n"[..], b"", b"yesterday\n"] {
+        assert!(!asked(&[], Some(no)).0);
+    }
+    assert_eq!(asked(&["--yes", "-o", "json"], None), (true, String::new()));
+    assert_eq!(asked(&["-o", "json"], None), (false, String::new()));
+}
+
+#[tokio::test]
+async fn no_name_says_more_than_a_name() {
+    let mut changed = plan();
+    let mut told = preview();
+    told["permissions"] = json!([{"subject": "User demo in namespace shop: get pods", "gained": [
+        {"resource": "secrets", "resourceName": "\u{202e}x", "verbs": ["get", "a, list b"]}]}]);
+    told["definitions"] =
+        json!([{"name": "etcds.example.com", "versionsAdded": ["v2"], "notCompared": true}]);
+    changed["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(told.to_string());
+    let (_, text, _) = approved(&cluster(changed), "db", || false).await;
+    let expected = "gains      User \"demo in namespace shop: get pods\" in the whole cluster: get, \"a, list b\" secrets \\u{202e}x\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(
+        text.contains("definition etcds.example.com: serves v2 (whatever is there now)\n"),
+        "{text}"
     );
 }
