@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
 use olm_resolver::RuntimeConstraint;
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::runtime_constraint::RuntimeConstraintsError;
@@ -38,6 +39,17 @@ pub(crate) enum Command {
         kubectl operator approve db -n shop </dev/null      # show only\n  \
         kubectl operator approve install-abcde -n shop --yes -o json")]
     Approve(ApproveArgs),
+    /// Print a script that completes the words of kubectl-operator in a shell
+    ///
+    /// For `kubectl operator` no script is needed, but kubectl's own completion, and a link to this program on PATH under the
+    /// name by which kubectl asks plugins.
+    #[command(after_help = "Examples:\n  \
+        source <(kubectl operator completion bash)\n  \
+        ln -s \"$(command -v kubectl-operator)\" ~/.local/bin/kubectl_complete-operator   # for kubectl operator")]
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
     /// Explain why subscriptions are not served or not upgraded, and what would change that
     ///
     /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
@@ -123,7 +135,7 @@ pub(crate) struct PlanArgs {
     #[arg(short, long, value_name = "FILE")]
     pub filename: Vec<PathBuf>,
     /// Catalog directory to use for every catalog the objects name; with --filename no cluster is asked
-    #[arg(long, value_name = "DIRECTORY", requires = "filename")]
+    #[arg(long, value_name = "DIRECTORY", requires = "filename", value_hint = ValueHint::DirPath)]
     pub catalog: Option<PathBuf>,
     /// How to get to this version (or ClusterServiceVersion) instead of where the channel leads
     #[arg(long, value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]

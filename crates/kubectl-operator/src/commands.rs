@@ -1,6 +1,7 @@
 //! One command a file; this is where they are told apart.
 
 mod approve;
+pub(crate) mod completion;
 mod explain;
 mod plan;
 
@@ -20,6 +21,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         .build()
         .context("cannot start the runtime")?;
     match args.command {
+        Command::Completion { shell } => completion::run(shell),
         Command::Approve(args) => runtime.block_on(approve::run(&args)),
         Command::Explain(args) => runtime.block_on(explain::run(&args)),
         Command::Plan(args) => runtime.block_on(plan::run(&args)),

@@ -14,6 +14,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use self::commands::completion;
+
 /// What a command came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -26,6 +28,17 @@ enum Verdict {
 const UNRESOLVED: u8 = 2;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if words
+        .next()
+        .is_some_and(|program| completion::is_asked_for(&program))
+    {
+        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        return match printer::data(&completion::choices(&words)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {

@@ -145,3 +145,49 @@ fn how_to_approve_is_explained_with_examples_and_exit_codes() {
     assert_eq!(nowhere.status.code(), Some(1));
     assert!(nowhere.stdout.is_empty());
 }
+
+/// As kubectl calls what completes a plugin's words.
+#[cfg(unix)]
+#[test]
+fn kubectl_is_told_what_a_word_could_become() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("kubectl_complete-operator");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-operator"), &link).unwrap();
+    let output = Command::new(link)
+        .args(["approve", "db", "--ye"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stdout), "--yes\tApprove without asking\n:4\n");
+}
+
+#[test]
+fn every_shell_gets_a_script() {
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let output = plugin(&["completion", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        let script = text(&output.stdout);
+        for word in ["kubectl-operator", "approve", "kubeconfig"] {
+            assert!(script.contains(word), "{shell}, {word}: {script}");
+        }
+    }
+    assert_eq!(plugin(&["completion", "tcsh"]).status.code(), Some(1));
+}
+
+/// With the script of bash, in bash.
+#[cfg(unix)]
+#[test]
+fn bash_completes_the_program_by_its_script() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, plugin(&["completion", "bash"]).stdout).unwrap();
+    let complete = r#"source "$1"; COMP_WORDS=(kubectl-operator appr); COMP_CWORD=1
+        function=$(complete -p kubectl-operator | sed 's/.*-F \([^ ]*\).*/\1/'); "$function" kubectl-operator appr kubectl-operator
+        echo "${COMPREPLY[*]}""#;
+    let output = Command::new("bash")
+        .args(["-c", complete, "bash"])
+        .arg(script)
+        .output()
+        .unwrap();
+    assert_eq!(text(&output.stdout), "approve\n", "{}", text(&output.stderr));
+}

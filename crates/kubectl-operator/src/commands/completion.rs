@@ -1,0 +1,225 @@
+//! `kubectl operator completion`: a script for who calls the program itself; and the answers to kubectl, which completes the words
+//! of a plugin by calling `kubectl_complete-NAME` with them.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::builder::PossibleValue;
+use clap::{Arg, Command, CommandFactory as _, ValueHint};
+use clap_complete::Shell;
+
+use crate::args::Args;
+use crate::{Verdict, printer};
+
+/// The program's own name.
+const PROGRAM: &str = "kubectl-operator";
+/// The name by which kubectl asks for completion of the plugin.
+const ASKED: &str = "kubectl_complete-operator";
+
+/// What the shell is to do besides, as the last line of an answer says it in numbers of Cobra, kubectl's library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Directive {
+    /// Offer files where there are no choices.
+    Default = 0,
+    /// Offer nothing else.
+    NoFiles = 4,
+    /// Offer directories.
+    Directories = 16,
+}
+
+/// Prints a script that completes the words of the program.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub(crate) fn run(shell: Shell) -> anyhow::Result<Verdict> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), PROGRAM, &mut script);
+    printer::data(&String::from_utf8_lossy(&script))?;
+    Ok(Verdict::Fine)
+}
+
+/// Whether the program was called by the name that asks for choices.
+pub(crate) fn is_asked_for(program: &OsStr) -> bool {
+    Path::new(program).file_stem() == Some(OsStr::new(ASKED))
+}
+
+/// What the last of the words after `kubectl operator` could become, in the form that kubectl reads: a choice with its meaning a
+/// line, then the directive.
+pub(crate) fn choices(words: &[String]) -> String {
+    let mut command = Args::command();
+    command.build();
+    let (word, before) = words
+        .split_last()
+        .map_or(("", words), |(word, before)| (word, before));
+    let (choices, directive) = choices_at(&command, before, word);
+    let mut text = String::new();
+    for (choice, meaning) in choices {
+        text.push_str(&choice);
+        if !meaning.is_empty() {
+            text.push('\t');
+            text.push_str(&meaning);
+        }
+        text.push('\n');
+    }
+    text.push_str(&format!(":{}\n", directive as u8));
+    text
+}
+
+type Choices = Vec<(String, String)>;
+
+fn choices_at(command: &Command, before: &[String], word: &str) -> (Choices, Directive) {
+    let mut at = command;
+    let mut of_flag: Option<&Arg> = None;
+    let mut positionals = 0;
+    let mut only_positionals = false;
+    for word in before {
+        if of_flag.take().is_some() {
+            continue;
+        }
+        match word.as_str() {
+            "--" => only_positionals = true,
+            flag if flag.starts_with('-') && !only_positionals => {
+                of_flag = find_flag(at, flag).filter(|arg| takes_value(arg))
+            }
+            name => match at.find_subcommand(name) {
+                Some(subcommand) => at = subcommand,
+                None => positionals += 1,
+            },
+        }
+    }
+    if let Some(flag) = of_flag {
+        return values(flag, word);
+    }
+    if word.starts_with('-') && !only_positionals {
+        return match word.split_once('=') {
+            Some((flag, value)) => {
+                find_flag(at, flag).map_or((Vec::new(), Directive::NoFiles), |flag| values(flag, value))
+            }
+            None => (flags(at, word), Directive::NoFiles),
+        };
+    }
+    let subcommands = at.get_subcommands().filter(|command| !command.is_hide_set());
+    let names = subcommands.map(|command| (command.get_name().to_owned(), first_line(command.get_about())));
+    let names: Choices = names.filter(|(name, _)| name.starts_with(word)).collect();
+    match at.get_positionals().nth(positionals) {
+        Some(positional) if !at.has_subcommands() => values(positional, word),
+        _ => (names, Directive::NoFiles),
+    }
+}
+
+fn find_flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| match word.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => arg
+            .get_short()
+            .is_some_and(|short| word.strip_prefix('-') == Some(short.to_string().as_str())),
+    })
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    arg.get_action().takes_values()
+}
+
+fn flags(command: &Command, word: &str) -> Choices {
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let named = shown.filter_map(|arg| Some((format!("--{}", arg.get_long()?), first_line(arg.get_help()))));
+    named.filter(|(flag, _)| flag.starts_with(word)).collect()
+}
+
+fn values(arg: &Arg, word: &str) -> (Choices, Directive) {
+    let possible = arg.get_possible_values();
+    let shown = possible.iter().filter(|value| !value.is_hide_set());
+    let named = shown.map(|value| {
+        (
+            value.get_name().to_owned(),
+            first_line(PossibleValue::get_help(value)),
+        )
+    });
+    let directive = match arg.get_value_hint() {
+        ValueHint::AnyPath | ValueHint::FilePath => Directive::Default,
+        ValueHint::DirPath => Directive::Directories,
+        _ => Directive::NoFiles,
+    };
+    (
+        named.filter(|(value, _)| value.starts_with(word)).collect(),
+        directive,
+    )
+}
+
+fn first_line(text: Option<&clap::builder::StyledStr>) -> String {
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(words: &[&str]) -> Vec<String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let text = choices(&words);
+        text.lines()
+            .map(|line| line.split('\t').next().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn every_command_and_flag_is_offered() {
+        assert_eq!(
+            told(&[""]),
+            ["approve", "completion", "explain", "plan", "help", ":4"]
+        );
+        assert_eq!(told(&[]), told(&[""]));
+        assert_eq!(told(&["pl"]), ["plan", ":4"]);
+        assert_eq!(told(&["approve", "--ye"]), ["--yes", ":4"]);
+        assert_eq!(told(&["approve", "-n", "shop", "db", "--o"]), ["--output", ":4"]);
+        let all = told(&["explain", "--"]);
+        for flag in [
+            "--namespace",
+            "--context",
+            "--kubeconfig",
+            "--output",
+            "--runtime-constraints",
+            "--help",
+        ] {
+            assert!(all.iter().any(|line| line == flag), "{flag}: {all:?}");
+        }
+        // With what it means.
+        assert!(choices(&["appro".to_owned()]).starts_with("approve\tApprove an install plan"));
+    }
+
+    #[test]
+    fn values_of_a_flag_are_offered() {
+        for words in [
+            &["plan", "-o", ""][..],
+            &["plan", "--output", ""],
+            &["plan", "--output="],
+        ] {
+            assert_eq!(told(words), ["text", "json", ":4"], "{words:?}");
+        }
+        assert_eq!(told(&["plan", "-o", "j"]), ["json", ":4"]);
+        // What a flag takes is no command.
+        assert_eq!(told(&["plan", "-n", "approve", "--st"]), ["--steps", ":4"]);
+        assert_eq!(told(&["completion", "z"]), ["zsh", ":4"]);
+        // Files and directories are the shell's to find; names of Subscriptions are nobody's.
+        assert_eq!(told(&["plan", "-f", ""]), [":0"]);
+        assert_eq!(told(&["plan", "--kubeconfig="]), [":0"]);
+        assert_eq!(told(&["plan", "--catalog", ""]), [":16"]);
+        assert_eq!(told(&["approve", ""]), [":4"]);
+        assert_eq!(told(&["approve", "--", "--"]), [":4"]);
+        assert_eq!(told(&["plan", "--none="]), [":4"]);
+    }
+
+    #[test]
+    fn only_the_name_that_kubectl_asks_by_asks() {
+        for (program, expected) in [
+            ("kubectl_complete-operator", true),
+            ("/usr/local/bin/kubectl_complete-operator", true),
+            ("kubectl_complete-operator.exe", true),
+            ("kubectl-operator", false),
+            ("", false),
+        ] {
+            assert_eq!(is_asked_for(OsStr::new(program)), expected, "{program}");
+        }
+    }
+}
