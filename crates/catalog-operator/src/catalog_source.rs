@@ -18,6 +18,7 @@
 //!
 //! Rules: `docs/reference/catalogs.md`.
 
+mod account;
 pub(crate) mod address;
 pub(crate) mod connection;
 pub(crate) mod decide;

@@ -37,6 +37,82 @@ pub fn decode_csv_manifest(mut manifest: Value) -> Result<ClusterServiceVersion,
     decode_manifest(manifest)
 }
 
+/// Gives the fields of a Role, ClusterRole or binding the names that are meant where other capital letters stand, `apigroups`, as
+/// [`decode_csv_manifest`] does. Other objects stay as they are.
+pub fn mend_rbac_manifest(manifest: &mut Value) {
+    if matches!(
+        manifest.get("kind").and_then(Value::as_str),
+        Some("Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding")
+    ) {
+        mend_field_names(manifest, &RBAC);
+    }
+}
+
+static NOTHING: Fields = Fields {
+    named: &[],
+    each: None,
+};
+static RULE: Fields = Fields {
+    named: &[
+        ("apiGroups", &NOTHING),
+        ("nonResourceURLs", &NOTHING),
+        ("resourceNames", &NOTHING),
+        ("resources", &NOTHING),
+        ("verbs", &NOTHING),
+    ],
+    each: None,
+};
+static RULES: Fields = Fields {
+    named: &[],
+    each: Some(&RULE),
+};
+static SELECTOR: Fields = Fields {
+    named: &[("matchExpressions", &EXPRESSIONS), ("matchLabels", &NOTHING)],
+    each: None,
+};
+static SELECTORS: Fields = Fields {
+    named: &[],
+    each: Some(&SELECTOR),
+};
+static EXPRESSION: Fields = Fields {
+    named: &[("key", &NOTHING), ("operator", &NOTHING), ("values", &NOTHING)],
+    each: None,
+};
+static EXPRESSIONS: Fields = Fields {
+    named: &[],
+    each: Some(&EXPRESSION),
+};
+static AGGREGATION: Fields = Fields {
+    named: &[("clusterRoleSelectors", &SELECTORS)],
+    each: None,
+};
+static REFERENCE: Fields = Fields {
+    named: &[
+        ("apiGroup", &NOTHING),
+        ("kind", &NOTHING),
+        ("name", &NOTHING),
+        ("namespace", &NOTHING),
+    ],
+    each: None,
+};
+static REFERENCES: Fields = Fields {
+    named: &[],
+    each: Some(&REFERENCE),
+};
+/// Those of the four kinds together; none has a field that differs from another's in capital letters alone.
+static RBAC: Fields = Fields {
+    named: &[
+        ("aggregationRule", &AGGREGATION),
+        ("apiVersion", &NOTHING),
+        ("kind", &NOTHING),
+        ("metadata", &NOTHING),
+        ("roleRef", &REFERENCE),
+        ("rules", &RULES),
+        ("subjects", &REFERENCES),
+    ],
+    each: None,
+};
+
 /// Names of the fields of a value, as the schema has them. The table of the spec is made by `cargo xtask gen`: the schema
 /// itself would cost each process that decodes a manifest two megabytes, of code and of memory.
 struct Fields {
@@ -148,6 +224,30 @@ mod tests {
         assert_eq!(csv.spec.labels["Replaces"], "kept");
         let rules = csv.spec.install.cluster_permissions()[0].decode_rules().unwrap();
         assert_eq!(rules[0].api_groups.as_deref(), Some(&[String::new()][..]));
+    }
+
+    #[test]
+    fn capital_letters_of_fields_of_roles_and_bindings_do_not_matter() {
+        let mended = |mut manifest: Value| {
+            mend_rbac_manifest(&mut manifest);
+            manifest
+        };
+        let role = mended(
+            json!({"kind": "ClusterRole", "metadata": {"Name": "x"}, "AggregationRule": {"clusterroleselectors": [
+                {"matchlabels": {"A": "b"}, "MatchExpressions": [{"Key": "k", "values": ["V"]}]}]},
+            "rules": [{"apigroups": ["G"], "RESOURCES": ["pods"], "nonresourceurls": [], "resourcenames": ["N"], "verbs": ["get"], "Verbs": ["*"]}]}),
+        );
+        let expected = json!({"kind": "ClusterRole", "metadata": {"Name": "x"}, "aggregationRule": {"clusterRoleSelectors": [
+                {"matchLabels": {"A": "b"}, "matchExpressions": [{"key": "k", "values": ["V"]}]}]},
+            "rules": [{"apiGroups": ["G"], "resources": ["pods"], "nonResourceURLs": [], "resourceNames": ["N"], "verbs": ["get"], "Verbs": ["*"]}]});
+        assert_eq!(role, expected);
+        let binding = json!({"kind": "RoleBinding", "roleref": {"apigroup": "g", "Kind": "Role", "name": "r"}, "Subjects": [{"Kind": "User", "apigroup": "g", "name": "u"}]});
+        assert_eq!(
+            mended(binding),
+            json!({"kind": "RoleBinding", "roleRef": {"apiGroup": "g", "kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "apiGroup": "g", "name": "u"}]})
+        );
+        let other = json!({"kind": "ConfigMap", "Rules": []});
+        assert_eq!(mended(other.clone()), other);
     }
 
     #[test]

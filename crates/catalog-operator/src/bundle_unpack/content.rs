@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use olm_api::labels;
+use olm_api::manifest::mend_rbac_manifest;
 use olm_fbc::yaml;
 use olm_oci::{ImageContent, View};
 use serde_json::Value;
@@ -93,6 +94,7 @@ pub fn read_files<'a>(
         let (mut object, _) =
             yaml::parse_first(bytes).map_err(|error| invalid(format!("file `{name}`: {error}")))?;
         complete_type(&mut object);
+        mend_rbac_manifest(&mut object);
         check_object(name, &object).map_err(invalid)?;
         let file = BundleFile {
             name: name.to_owned(),
@@ -272,6 +274,16 @@ mod tests {
             Ok(vec![])
         );
         assert_eq!(read(&[], &[("manifests/csv.yaml", CSV)]), Ok(vec![]));
+    }
+
+    /// So what the plan says that it grants is what it grants.
+    #[test]
+    fn roles_have_the_fields_that_are_meant() {
+        let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\nrules: [{apigroups: [a]}]\n";
+        let files = [("csv.yaml", CSV), ("role.yaml", role)];
+        let files = files.iter().map(|(name, text)| (*name, text.as_bytes()));
+        let bundle = read_files("r/b@sha256:00", files).unwrap();
+        assert_eq!(bundle.objects[0].object["rules"][0]["apiGroups"][0], "a");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -19,6 +19,7 @@ use olm_runtime::plan::{Action, Exists, Guard, Identity, Plan, Propagation, Requ
 use serde::Serialize;
 use serde_json::json;
 
+use super::account;
 use super::objects::{build_server_policy, build_service, build_service_account, build_unpack_policy, name};
 use super::observed::Observed;
 use super::pod::{build_config_map_pod, build_pod};
@@ -168,7 +169,13 @@ impl Draft {
             ),
         ];
         for (purpose, wanted, live) in policies {
-            self.settle(purpose, &wanted, live.as_deref(), Exists::Fail, same_policy);
+            self.settle(
+                purpose,
+                &wanted,
+                live.as_deref(),
+                Exists::Fail,
+                applied(same_policy),
+            );
         }
         let account = build_service_account(source);
         // An account of that name that is not ours is used as it is, which is what upstream does.
@@ -177,7 +184,20 @@ impl Draft {
             &account,
             observed.service_account.as_deref(),
             Exists::Keep,
-            same_account,
+            |live, wanted| {
+                let guard = Guard {
+                    uid: live.metadata.uid.clone(),
+                    // The list of pull secrets is written whole: what others change meanwhile must not be lost.
+                    resource_version: live.metadata.resource_version.clone(),
+                };
+                account::mend(live, wanted).map(|patch| Action::Patch {
+                    target: target_of(wanted),
+                    patch,
+                    subresource: None,
+                    guard,
+                    identity: Identity::Operator,
+                })
+            },
         );
         let service = build_service(source);
         self.settle(
@@ -185,7 +205,7 @@ impl Draft {
             &service,
             observed.service.as_deref(),
             Exists::Fail,
-            same_service,
+            applied(same_service),
         );
         self.settle_pods(observed, pod, now);
     }
@@ -198,15 +218,12 @@ impl Draft {
         wanted: &K,
         live: Option<&K>,
         exists: Exists,
-        same: fn(&K, &K) -> bool,
+        mend: impl Fn(&K, &K) -> Option<Action>,
     ) where
         K: Resource<DynamicType = ()> + Serialize,
     {
         let meta = wanted.meta();
-        let target = Target::of::<K>(
-            meta.namespace.as_deref().unwrap_or_default(),
-            meta.name.as_deref().unwrap_or_default(),
-        );
+        let target = target_of(wanted);
         let create = Action::Create {
             target: target.clone(),
             object: to_value(wanted),
@@ -223,10 +240,9 @@ impl Draft {
             // The server's refusal names the object, which is what the status has to tell.
             Some((_, Owner::Others)) if exists == Exists::Fail => self.actions.push((purpose, create)),
             Some((_, Owner::Others)) => {}
-            Some((live, Owner::Us)) if has_labels(live.meta(), meta) && same(live, wanted) => {}
-            Some((_, Owner::Us)) => {
-                let apply = Action::apply(target, to_value(wanted), labels::FIELD_MANAGER_REGISTRY);
-                self.actions.push((purpose, apply));
+            Some((live, Owner::Us)) => {
+                let mended = mend(live, wanted).map(|action| (purpose, action));
+                self.actions.extend(mended);
             }
         }
     }
@@ -498,6 +514,26 @@ fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {
         .all(|(key, value)| live.get(key) == Some(value))
 }
 
+fn target_of<K: Resource<DynamicType = ()>>(object: &K) -> Target {
+    let meta = object.meta();
+    Target::of::<K>(
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// Applies an object of ours that is not the `same` as it is wanted.
+fn applied<K>(same: fn(&K, &K) -> bool) -> impl Fn(&K, &K) -> Option<Action>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    move |live, wanted| {
+        let is_right = has_labels(live.meta(), wanted.meta()) && same(live, wanted);
+        let manager = labels::FIELD_MANAGER_REGISTRY;
+        (!is_right).then(|| Action::apply(target_of(wanted), to_value(wanted), manager))
+    }
+}
+
 fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
     let (Some(live), Some(wanted)) = (&live.spec, &wanted.spec) else {
         return false;
@@ -507,20 +543,6 @@ fn same_policy(live: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
         // The server drops empty lists.
         && live.ingress.as_deref().unwrap_or_default() == wanted.ingress.as_deref().unwrap_or_default()
         && live.egress.as_deref().unwrap_or_default() == wanted.egress.as_deref().unwrap_or_default()
-}
-
-/// Secrets that others add (an internal registry's) are theirs.
-fn same_account(live: &ServiceAccount, wanted: &ServiceAccount) -> bool {
-    let automount = wanted.automount_service_account_token;
-    if automount.is_some() && automount != live.automount_service_account_token {
-        return false;
-    }
-    let live: Vec<_> = live.image_pull_secrets.iter().flatten().collect();
-    wanted
-        .image_pull_secrets
-        .iter()
-        .flatten()
-        .all(|secret| live.contains(&secret))
 }
 
 /// Ports that others add are theirs; the selector is one value to the server.

@@ -3,6 +3,7 @@
 // Fixtures read better with literals.
 #![allow(clippy::needless_pass_by_value)]
 
+mod accounts;
 mod config_map;
 mod connection_state;
 mod image_templates;

@@ -264,6 +264,7 @@ impl Reconciler for ResolutionReconciler {
             Ok(settings) => settings,
             Err(text) => {
                 observed.progress = Progress::Prevented(text);
+                observed.deprecations = self.deprecations(namespace, &settled).await?;
                 return Ok(Some(observed));
             }
         };

@@ -125,7 +125,7 @@ fn an_account_that_gives_tokens_is_put_right() {
     observed.service_account = Some(Arc::new(account));
     assert_eq!(
         plan_text(&observed).lines().next().unwrap(),
-        "apply ServiceAccount ns/cat.a-configmap-server"
+        "patch ServiceAccount ns/cat.a-configmap-server {\"automountServiceAccountToken\":false}"
     );
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
+use olm_api::manifest::mend_rbac_manifest;
 use olm_api::v1alpha1::{InstallPlan, Step};
 use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
@@ -70,7 +71,10 @@ impl Contents {
             Ok(Manifest::Inline(_)) if resource.kind == "Secret" => {
                 return read_pull_secret(reads, step).await;
             }
-            Ok(Manifest::Inline(Value::Object(object))) => return Ok(Ok(Value::Object(object))),
+            Ok(Manifest::Inline(mut object @ Value::Object(_))) => {
+                mend_rbac_manifest(&mut object);
+                return Ok(Ok(object));
+            }
             Ok(Manifest::Inline(_)) => return unreadable("not an object"),
             Ok(reference) => reference,
         };

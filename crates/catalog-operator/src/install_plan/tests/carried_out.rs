@@ -296,6 +296,18 @@ fn old_version_of_a_known_kind_is_written_as_the_served_one() {
     env.assert_summary(PLAN, "Complete");
 }
 
+/// As Go's types read them.
+#[test]
+fn fields_of_a_role_in_other_capitals_are_the_fields_that_are_meant() {
+    let rules = json!([{"apigroups": [""], "Resources": ["pods"], "verbs": ["get"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}, "Rules": rules});
+    let mut env = TestEnv::with_plan(&[bundle("demo.v1", vec![role])]);
+    env.converge();
+    let expected = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    assert_eq!(env.object("Role ns/r")["rules"], expected);
+    env.assert_summary(PLAN, "Complete");
+}
+
 /// Upstream's case 66: one event for the step, at its place in the plan, however many rounds follow.
 #[test]
 fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {

@@ -1,6 +1,6 @@
 //! What is to be resolved in a namespace, and what it comes to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use crate::debounce::debounce_left;
 use crate::metrics;
 use crate::snapshots::{Content, ContentId, ContentState};
 use crate::subscription::catalog_health;
+use crate::subscription::deprecation::DeprecationFact;
 
 /// Catalogs that have not come up yet.
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,6 +131,29 @@ impl ResolutionReconciler {
             resolve: !subscriptions.iter().all(|(_, status)| is_on_its_way(status)),
         };
         (input, pending)
+    }
+
+    /// What catalogs say of the installed versions where nothing is resolved: that does not depend on the OperatorGroup.
+    pub(super) async fn deprecations(
+        &self,
+        namespace: &str,
+        subscriptions: &[(Arc<Subscription>, SubscriptionStatus)],
+    ) -> Result<BTreeMap<String, DeprecationFact>, ObserveError> {
+        if subscriptions
+            .iter()
+            .all(|(_, status)| status.installed_csv.is_none())
+        {
+            return Ok(BTreeMap::new());
+        }
+        let (input, _) = self.input(namespace, subscriptions, &GroupSettings::default());
+        let input = ResolutionInput {
+            resolve: false,
+            ..input
+        };
+        let resolved = self.resolve(namespace, input).await?;
+        Ok(resolved
+            .map(|resolved| resolved.deprecations.clone())
+            .unwrap_or_default())
     }
 
     /// What the input comes to, from the cache or from the resolver. None when a content that was known is not there any more.

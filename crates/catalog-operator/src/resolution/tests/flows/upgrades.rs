@@ -133,6 +133,33 @@ fn a_deprecated_bundle_is_told_once_it_is_installed() {
     assert!(!env.describe().contains("Deprecated"), "{}", env.describe());
 }
 
+/// The catalog speaks of it whatever keeps the namespace from being resolved.
+#[test]
+fn deprecations_follow_the_catalog_while_nothing_is_resolved() {
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    env.add_group("second", &json!({}), &json!({}));
+    env.settle();
+    for deprecated in [true, false] {
+        let content = match deprecated {
+            true => bundle("demo.v1").deprecated("take 2"),
+            false => bundle("demo.v1"),
+        };
+        env.serve(NAMESPACE, "cat", vec![content]);
+        env.settle();
+        let told = env.describe();
+        assert!(told.contains("expected 1: keep one of"), "{told}");
+        let expected = "BundleDeprecated=True/- olm.bundle/demo.v1: take 2";
+        assert_eq!(told.contains(expected), deprecated, "{told}");
+    }
+    let writes = env.writes.len();
+    env.settle();
+    assert_eq!(env.writes.len(), writes, "at rest");
+}
+
 /// A default channel is taken when none is named.
 #[test]
 fn without_a_channel_the_default_one_counts() {

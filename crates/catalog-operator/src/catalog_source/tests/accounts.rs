@@ -1,0 +1,112 @@
+//! Pull secrets of a catalog's ServiceAccount: those of its spec, and those of others.
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+
+use super::*;
+
+const NOTE: &str = labels::CATALOG_PULL_SECRETS;
+
+fn wanted(secrets: &[&str]) -> ServiceAccount {
+    objects::build_service_account(&source(
+        json!({"sourceType": "grpc", "image": IMAGE, "secrets": secrets}),
+    ))
+}
+
+/// The account as it is once what is wanted has been written, and settled then.
+fn mended(live: &ServiceAccount, secrets: &[&str]) -> ServiceAccount {
+    let wanted = wanted(secrets);
+    let mut object = serde_json::to_value(live).unwrap();
+    let Some(patch) = account::mend(live, &wanted) else {
+        return live.clone();
+    };
+    olm_testing::patch::merge(&mut object, &patch);
+    let mended = serde_json::from_value(object).unwrap();
+    assert_eq!(account::mend(&mended, &wanted), None, "at rest");
+    mended
+}
+
+/// What somebody else makes of the account.
+fn changed(live: &ServiceAccount, change: Value) -> ServiceAccount {
+    let mut object = serde_json::to_value(live).unwrap();
+    olm_testing::patch::merge(&mut object, &change);
+    serde_json::from_value(object).unwrap()
+}
+
+fn secrets(account: &ServiceAccount) -> Vec<&str> {
+    let secrets = account.image_pull_secrets.iter().flatten();
+    secrets.map(|secret| secret.name.as_str()).collect()
+}
+
+#[test]
+fn a_pull_secret_that_leaves_the_spec_leaves_the_account() {
+    let account = wanted(&["a", "b"]);
+    assert_eq!(secrets(&account), ["a", "b"]);
+    let account = mended(&account, &["b"]);
+    assert_eq!(secrets(&account), ["b"]);
+    let account = mended(&account, &["c"]);
+    assert_eq!(secrets(&account), ["c"]);
+    let account = mended(&account, &[]);
+    assert_eq!(secrets(&account), Vec::<&str>::new());
+    assert_eq!(account.metadata.annotations.unwrap_or_default().get(NOTE), None);
+}
+
+#[test]
+fn pull_secrets_of_others_stay() {
+    let platform = json!({"imagePullSecrets": [{"name": "a"}, {"name": "platform"}]});
+    let account = changed(&wanted(&["a"]), platform);
+    assert_eq!(account::mend(&account, &wanted(&["a"])), None);
+    let account = mended(&account, &["c"]);
+    assert_eq!(secrets(&account), ["platform", "c"]);
+    // It is the platform's, whoever names it besides.
+    let account = mended(&account, &["c", "platform"]);
+    assert_eq!(secrets(&mended(&account, &[])), ["platform"]);
+    // One that somebody takes out comes back.
+    let account = changed(&account, json!({"imagePullSecrets": [{"name": "platform"}]}));
+    assert_eq!(secrets(&mended(&account, &["c", "platform"])), ["platform", "c"]);
+}
+
+/// Upstream's, and those of an earlier version, say nothing of whose their secrets are.
+#[test]
+fn an_account_without_a_note_loses_nothing() {
+    let earlier = changed(&wanted(&["a", "b"]), json!({"metadata": {"annotations": null}}));
+    assert_eq!(
+        account::mend(&earlier, &wanted(&["a", "b"])),
+        None,
+        "nothing is written at rest"
+    );
+    let account = mended(&earlier, &["b", "c"]);
+    assert_eq!(secrets(&account), ["a", "b", "c"]);
+    assert_eq!(secrets(&mended(&account, &["b"])), ["a", "b"]);
+    let broken = changed(&earlier, json!({"metadata": {"annotations": {NOTE: "no list"}}}));
+    assert_eq!(secrets(&mended(&broken, &["b"])), ["a", "b"]);
+}
+
+/// The list is one value: what others write into it between the look and the write must not be lost.
+#[test]
+fn pull_secrets_are_written_as_they_were_read() {
+    let mut observed = converged(source(
+        json!({"sourceType": "grpc", "image": IMAGE, "secrets": ["a"]}),
+    ));
+    let mut account = wanted(&["b"]);
+    account.metadata.resource_version = Some("7".to_owned());
+    observed.service_account = Some(Arc::new(account));
+    let (plan, verdict) = decide::decide(&observed, now());
+    assert_eq!(verdict.purposes[..1], [Purpose::ServiceAccount]);
+    let Action::Patch { guard, .. } = &plan.actions[0] else {
+        panic!("{plan}");
+    };
+    assert_eq!(guard.resource_version.as_deref(), Some("7"));
+}
+
+/// What a store keeps is what is decided on.
+#[test]
+fn the_note_is_kept() {
+    let mut kept = changed(
+        &wanted(&["a"]),
+        json!({"metadata": {"annotations": {"other": "x"}}}),
+    );
+    crate::pruning::prune_account(&mut kept);
+    assert_eq!(account::mend(&kept, &wanted(&["a"])), None);
+    assert_eq!(secrets(&mended(&kept, &[])), Vec::<&str>::new());
+    assert!(!kept.metadata.annotations.unwrap().contains_key("other"));
+}
