@@ -37,6 +37,7 @@ pub(crate) mod runtime_constraints;
 pub(crate) mod status;
 pub(crate) mod triggers;
 pub(crate) mod unpacking;
+pub(crate) mod waiting;
 
 pub(crate) use reconciler::ResolutionReconciler;
 

@@ -69,6 +69,8 @@ pub(crate) struct Upgrade<'a> {
     pub from: Option<&'a InstalledVersion>,
     /// The upgrade before it failed.
     pub after_failure: bool,
+    /// What the upgrade before it brought, where that has neither succeeded so far nor failed.
+    pub unsettled: Option<&'a str>,
 }
 
 /// What a Subscription has.
@@ -80,13 +82,13 @@ pub(crate) struct InstalledVersion {
     pub version: Option<Version>,
 }
 
-/// A reason to wait. Two of one annotation and value are of one policy.
+/// A reason to wait.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wait {
     /// The annotation.
     pub annotation: &'static str,
-    /// Its value.
-    pub value: String,
+    /// The Subscription that has it.
+    pub subscription: String,
     /// What is waited for, for people.
     pub text: String,
     /// When it ends by itself.
@@ -135,6 +137,7 @@ impl UpgradePolicy {
             to,
             from,
             after_failure,
+            unsettled,
         } = *upgrade;
         let mut until = None;
         let what = match &rule.demand {
@@ -156,16 +159,16 @@ impl UpgradePolicy {
                 let opens = opens.timestamp().display_with_offset(opens.offset());
                 format!("the maintenance window opens at {opens}")
             }
-            Ok(Demand::NoFailure) if !after_failure => return None,
-            Ok(Demand::NoFailure) => "the last upgrade failed".to_owned(),
+            Ok(Demand::NoFailure) if after_failure => "the last upgrade failed".to_owned(),
+            Ok(Demand::NoFailure) => format!("{} has not succeeded so far", unsettled?),
             Err(error) => format!("the annotation cannot be read ({error})"),
         };
-        let (annotation, value) = (rule.key, rule.value.clone());
+        let (annotation, value) = (rule.key, &rule.value);
         let subscription = &self.subscription;
         Some(Wait {
             annotation,
+            subscription: subscription.clone(),
             text: format!("{what}: annotation {annotation}: {value:?} of Subscription {subscription}"),
-            value,
             until,
         })
     }
@@ -235,6 +238,7 @@ mod tests {
             to: to.as_ref(),
             from: (!from.is_empty()).then_some(&installed),
             after_failure,
+            unsettled: None,
         };
         policy(annotations).waits(&upgrade, NOW.parse().unwrap())
     }

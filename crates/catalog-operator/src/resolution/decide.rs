@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
+use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 use olm_resolver::SubscriptionUpdate;
-use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
+use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, status_patch, to_value};
 
 use super::gate::{self, Gate};
 use super::memory::Memory;
@@ -25,6 +25,7 @@ use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
 use super::plan_object::{GENERATE_NAME, WantedPlan, counted, is_owned_by, plan_name};
+use super::waiting::{WaitingPlan, waiting_plans};
 use crate::install_plan::retention::find_surplus;
 use crate::subscription::ResolutionOutcome;
 
@@ -37,12 +38,25 @@ pub(crate) struct Verdict {
     pub untouched: BTreeSet<String>,
     /// The plan that some of them move on to.
     pub moving: Option<Move>,
+    /// Plans that waited by policy and do no more.
+    pub approvals: Vec<PlanApproval>,
     /// What is waited for by policy, by Subscription.
     pub waits: BTreeMap<String, String>,
     /// Every warning there was reason for, told in this round or before.
     pub warnings: Vec<String>,
     /// What the round before left.
     pub last: Memory,
+}
+
+/// A plan that is approved.
+#[derive(Debug, Clone)]
+pub(crate) struct PlanApproval {
+    /// Which of the round's actions does it.
+    pub action: usize,
+    /// Its name.
+    pub plan: String,
+    /// Subscriptions that refer to it.
+    pub subscriptions: Vec<String>,
 }
 
 /// Subscriptions on their way to a plan.
@@ -68,6 +82,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
             outcomes_by_subscription: outcomes_by_subscription(observed),
             untouched: debounced_subscriptions(observed),
             moving: None,
+            approvals: Vec::new(),
             waits: BTreeMap::new(),
             warnings: Vec::new(),
             last: memory.cloned().unwrap_or_default(),
@@ -75,9 +90,17 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     };
     draft.plan.requeue = debounce_requeue(observed);
     draft.warn(observed.warnings.clone());
-    draft.verdict.moving = draft.settle_plan();
-    draft.approve_what_waits();
-    draft.collect_garbage();
+    let (moving, making) = draft.settle_plan().unzip();
+    draft.verdict.moving = moving;
+    let waiting = waiting_plans(observed, now);
+    draft.approve_what_waits(waiting.plans);
+    draft.collect_garbage(waiting.forsaken);
+    // So far each stands for itself: a plan that is refused keeps no other from its window, nor from making room for it.
+    draft.plan.independent = draft.plan.actions.len();
+    let making = making.flatten().map(|action| draft.push(action));
+    if let Some(moving) = &mut draft.verdict.moving {
+        moving.making = making;
+    }
     let Draft {
         mut plan, verdict, ..
     } = draft;
@@ -116,8 +139,8 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Adopts the plan for the components that are ready, or creates it.
-    fn settle_plan(&mut self) -> Option<Move> {
+    /// Adopts the plan for the components that are ready, or creates it: who moves on to it, and the write that makes it.
+    fn settle_plan(&mut self) -> Option<(Move, Option<Action>)> {
         let mut ready = ready_components(self.observed);
         for (component, _) in take_late_components(self.observed, &mut ready) {
             let updates = component.updates.iter();
@@ -142,43 +165,52 @@ impl Draft<'_> {
             if let Some(first) = moved.first() {
                 self.warn(obstacle_events(first, &ready));
             }
-            let creation = self.creation(&wanted);
-            return Some(Move {
-                making: Some(self.push(creation)),
+            let moving = Move {
+                making: None,
                 plan: None,
                 updates,
                 behind,
-            });
+            };
+            return Some((moving, Some(self.creation(&wanted))));
         };
+        let plan_name = found.name_any();
+        let names = updates.iter().map(|update| &update.subscription);
+        self.wait(names, |name| gate.text(name, &plan_name), gate.requeue(self.now));
         let first_status = self.first_status(&found, &wanted);
-        self.wait(updates.iter().map(|update| &update.subscription), &gate);
-        Some(Move {
-            making: first_status.map(|write| self.push(write)),
+        let moving = Move {
+            making: None,
             plan: Some(adopted(found, &wanted)),
             updates,
             behind,
-        })
+        };
+        Some((moving, first_status))
     }
 
     /// Tells Subscriptions what their plan waits for, and looks again when that may be over.
-    fn wait<'n>(&mut self, subscriptions: impl Iterator<Item = &'n String>, gate: &Gate) {
-        let Some(text) = gate.text() else {
-            return;
-        };
-        let told = subscriptions.map(|name| (name.clone(), text.clone()));
+    fn wait<'n>(
+        &mut self,
+        subscriptions: impl Iterator<Item = &'n String>,
+        text: impl Fn(&str) -> Option<String>,
+        again: Requeue,
+    ) {
+        let told = subscriptions.filter_map(|name| Some((name.clone(), text(name)?)));
         self.verdict.waits.extend(told);
-        self.plan.requeue = self.plan.requeue.sooner(gate.requeue(self.now));
+        self.plan.requeue = self.plan.requeue.sooner(again);
     }
 
     /// Approves the plans that waited by policy and that nothing keeps any more.
-    fn approve_what_waits(&mut self) {
-        for waiting in gate::waiting_plans(self.observed, self.now) {
-            if waiting.gate.is_open() {
-                self.push(waiting.approval());
-                // The plan moves on in a moment, and they with it.
-                self.verdict.untouched.extend(waiting.subscriptions);
+    fn approve_what_waits(&mut self, plans: Vec<WaitingPlan>) {
+        for waiting in plans {
+            if waiting.is_open() {
+                let approval = PlanApproval {
+                    action: self.push(waiting.approval()),
+                    plan: waiting.name(),
+                    subscriptions: waiting.subscriptions,
+                };
+                self.verdict.approvals.push(approval);
             } else {
-                self.wait(waiting.subscriptions.iter(), &waiting.gate);
+                let again = waiting.requeue(self.now);
+                self.wait(waiting.subscriptions.iter(), |name| waiting.text(name), again);
             }
         }
     }
@@ -247,8 +279,9 @@ impl Draft<'_> {
         next
     }
 
-    /// Removes surplus plans, and plans that were created for an answer that is no longer wanted before they were adopted.
-    fn collect_garbage(&mut self) {
+    /// Removes surplus plans, those that waited for who moved on or went, and those that were created for an answer that is no
+    /// longer wanted before they were adopted.
+    fn collect_garbage(&mut self, forsaken: Vec<Arc<InstallPlan>>) {
         let moving = self.verdict.moving.as_ref();
         let assigned = moving.and_then(|moving| moving.plan.as_ref());
         let assigned = assigned.map(|plan| plan.name_any());
@@ -267,6 +300,7 @@ impl Draft<'_> {
             .filter(|plan| creating && is_unadopted(plan, self.observed));
         let gone = surplus
             .into_iter()
+            .chain(forsaken)
             .chain(abandoned)
             .filter(|plan| assigned != Some(plan.name_any()));
         for plan in gone {
@@ -378,7 +412,9 @@ fn find_adoptable<'a>(
     let fits = |plan: &&Arc<InstallPlan>| {
         let names = &plan.spec.cluster_service_version_names;
         let content = match plan.phase() {
-            InstallPlanPhase::None => *names == wanted.csv_names && is_unadopted(plan, observed),
+            InstallPlanPhase::None => {
+                *names == wanted.csv_names && is_unadopted(plan, observed) && waits_alike(plan, wanted)
+            }
             InstallPlanPhase::Failed => false,
             _ => wanted.csv_names.iter().all(|name| names.contains(name)),
         };
@@ -391,6 +427,15 @@ fn find_adoptable<'a>(
         .plans()
         .filter(fits)
         .max_by_key(|plan| plan.spec.generation)
+}
+
+/// Whether a plan that was just made waits for what it would now: a policy may have come, or a window closed. A user who was
+/// quick to approve it has the last word.
+fn waits_alike(plan: &InstallPlan, wanted: &WantedPlan) -> bool {
+    let is_approved = plan.spec.approved;
+    let by_user = is_approved && plan.spec.approval == Approval::Manual;
+    let mark = plan.annotations().get(labels::UPGRADE_WAITS);
+    by_user || (is_approved != wanted.manual && mark == wanted.waits_by_policy.as_ref())
 }
 
 /// Made here, by its name and its owners, and without a status.

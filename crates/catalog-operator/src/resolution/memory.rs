@@ -1,5 +1,7 @@
 //! What a round of a namespace leaves for the next.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 /// What no object holds and the next round has to know.
@@ -9,4 +11,6 @@ pub(crate) struct Memory {
     pub told: Vec<String>,
     /// Since when every try to make the plan has failed.
     pub failing_since: Option<Timestamp>,
+    /// Since when every try to approve a plan that waits for nothing has failed, by plan.
+    pub approvals_failing: BTreeMap<String, Timestamp>,
 }

@@ -68,6 +68,8 @@ pub(crate) struct PolicyFacts {
     pub installed: Option<InstalledVersion>,
     /// Its last plan, or what that brought, failed.
     pub failed: bool,
+    /// What it has installed, where that has neither succeeded so far nor failed.
+    pub unsettled: Option<String>,
 }
 
 /// How far the resolution of a namespace is.

@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Requeue, Target, status_patch};
 
-use super::decide::{Move, Verdict};
+use super::decide::{Move, PlanApproval, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
@@ -45,6 +46,7 @@ pub(crate) fn status(
             .map(|_| since.unwrap_or(now));
         assignments = assigned(moving, made, refusal.as_ref(), &mut verdict);
     }
+    let approvals_failing = tell_approvals(&mut verdict, outcomes, now);
     let mut state = observed.namespace_state.clone();
     for Assignment { plan, .. } in assignments.values() {
         state.plans.insert(plan.name_any(), Arc::clone(plan));
@@ -78,7 +80,11 @@ pub(crate) fn status(
     told.extend(failure.iter().map(|event| event.message.clone()));
     let news = failure.filter(|event| !verdict.last.told.contains(&event.message));
     update.events.extend(news);
-    let memory = Memory { told, failing_since };
+    let memory = Memory {
+        told,
+        failing_since,
+        approvals_failing,
+    };
     update.memory = (memory != Memory::default()).then_some(memory);
     update
 }
@@ -90,14 +96,54 @@ fn refusal(made: Option<&Outcome>, since: Option<Timestamp>, now: Timestamp) -> 
         return None;
     };
     let passes = matches!(failure.class, FailureClass::Retry | FailureClass::Conflict);
+    (!passes || is_overdue(since, now)).then(|| ResolutionOutcome::UnpackFailed {
+        reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
+        message: format!("error ensuring InstallPlan: {}", failure.message),
+    })
+}
+
+/// Whether tries that began to fail then are to be told, although what is in the way passes by itself.
+fn is_overdue(since: Option<Timestamp>, now: Timestamp) -> bool {
     let waited = since.map_or(Duration::ZERO, |since| {
         // A clock that was put back is no reason to wait.
         Duration::try_from(now.duration_since(since)).unwrap_or(PATIENCE)
     });
-    (!passes || waited >= PATIENCE).then(|| ResolutionOutcome::UnpackFailed {
-        reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
-        message: format!("error ensuring InstallPlan: {}", failure.message),
-    })
+    waited >= PATIENCE
+}
+
+/// Since when which plans that wait for nothing could not be approved. Who waits for one that is approved moves on with it in a
+/// moment; of one that is not, it is told why.
+fn tell_approvals(verdict: &mut Verdict, outcomes: &Outcomes, now: Timestamp) -> BTreeMap<String, Timestamp> {
+    let mut failing = BTreeMap::new();
+    for approval in std::mem::take(&mut verdict.approvals) {
+        let PlanApproval {
+            action,
+            plan,
+            subscriptions,
+        } = approval;
+        let mut told = None;
+        if let Outcome::Failed(failure) = outcomes.get(action) {
+            let since = verdict.last.approvals_failing.get(&plan).copied();
+            // One that is gone is not there in the next round.
+            let passes = matches!(
+                failure.class,
+                FailureClass::Retry | FailureClass::Conflict | FailureClass::NotFound
+            );
+            told = (!passes || is_overdue(since, now)).then(|| {
+                let text = format!("InstallPlan {plan} cannot be approved: {}", failure.message);
+                cut(&text, EVENT_LIMIT)
+            });
+            failing.insert(plan, since.unwrap_or(now));
+        }
+        match told {
+            Some(text) => {
+                let texts = subscriptions.into_iter().map(|name| (name, text.clone()));
+                verdict.waits.extend(texts);
+            }
+            None => verdict.untouched.extend(subscriptions),
+        }
+    }
+    failing
 }
 
 /// The plan for each Subscription that moves, if it is made. Those of a plan that was refused are told why; those whose plan is

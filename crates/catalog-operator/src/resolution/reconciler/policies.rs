@@ -29,9 +29,11 @@ impl ResolutionReconciler {
             let policy = UpgradePolicy::read(&name, object.annotations())?;
             let csv = |name: &Option<String>| self.stores.csvs.get(namespace, name.as_deref()?);
             let installed = status.installed_csv.clone().filter(|name| !name.is_empty());
+            let is_unsettled = csv(&status.installed_csv).is_some_and(|csv| is_unsettled(&csv));
             let facts = PolicyFacts {
                 subscription: name.clone(),
                 policy,
+                unsettled: installed.clone().filter(|_| is_unsettled),
                 installed: installed.map(|name| InstalledVersion {
                     version: csv(&status.installed_csv).and_then(|csv| version_of(&csv)),
                     csv: name,
@@ -60,6 +62,13 @@ fn version_of(csv: &ClusterServiceVersion) -> Option<Version> {
 fn is_failed(csv: &ClusterServiceVersion) -> bool {
     let status = csv.status.as_ref();
     status.is_some_and(|status| status.phase == ClusterServiceVersionPhase::Failed)
+}
+
+/// Whether it is being installed, for the first time or anew: what will come of it is not known.
+fn is_unsettled(csv: &ClusterServiceVersion) -> bool {
+    use ClusterServiceVersionPhase::{Deleting, Failed, Replacing, Succeeded};
+    let phase = csv.status.as_ref().map(|status| &status.phase);
+    !matches!(phase, Some(Succeeded | Failed | Replacing | Deleting))
 }
 
 /// What cannot be read of policies, as events on their Subscriptions.

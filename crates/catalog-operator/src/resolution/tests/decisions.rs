@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use olm_api::v1alpha1::{InstallPlan, Subscription};
+use olm_api::labels;
+use olm_api::v1alpha1::{Approval, InstallPlan, Subscription};
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::Action;
@@ -204,6 +205,36 @@ fn a_plan_is_adopted_by_those_it_was_made_for() {
     };
     let components = vec![ready("demo", "demo.v1"), ready("other", "other.v1")];
     assert_eq!(writes(&observed(both(), &[half], components)), ["create 4"]);
+}
+
+/// Made just before somebody said Manual, or set a policy: it is made anew as it is to be now. A user who approved it has decided.
+#[test]
+fn a_plan_that_was_made_for_another_gate_is_not_adopted() {
+    let made = |approval: &str, approved: bool, mark: Value| {
+        let mut plan = plan("demo.v1", 3, "", &["demo"]);
+        plan["spec"]["approval"] = json!(approval);
+        plan["spec"]["approved"] = json!(approved);
+        if mark.is_string() {
+            plan["metadata"]["annotations"] = json!({labels::UPGRADE_WAITS: mark});
+        }
+        plan
+    };
+    let none = || Value::Null;
+    let (anew, adopted) = (vec!["delete install-3", "create 4"], vec!["status of install-3"]);
+    for (plan, manual, expected) in [
+        (made("Automatic", true, none()), false, &adopted),
+        (made("Automatic", true, none()), true, &anew),
+        (made("Manual", false, none()), true, &adopted),
+        (made("Manual", false, none()), false, &anew),
+        (made("Manual", false, json!("")), true, &anew),
+        (made("Manual", true, none()), true, &adopted),
+        (made("Manual", true, json!("")), false, &adopted),
+    ] {
+        let mut demo = (*subscription("demo", Some(2))).clone();
+        demo.spec.install_plan_approval = manual.then_some(Approval::Manual);
+        let found = observed(vec![demo.into()], &[plan.clone()], vec![ready("demo", "demo.v1")]);
+        assert_eq!(&writes(&found), expected, "{manual} {plan}");
+    }
 }
 
 /// Six plans, five of which must stay.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use olm_api::labels;
+use olm_resolver::explain::EVENT_LIMIT;
 use olm_runtime::plan::Action;
 use olm_testing::properties::config;
 use proptest::collection::vec;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::decide::decide;
 use super::super::gate;
-use super::super::observed::{Observed, PolicyFacts, Preview, Served};
+use super::super::observed::{Observed, PolicyFacts, Preview, Progress, Served};
 use super::decisions::{observed, ready, subscription};
 use crate::upgrade_policy::{InstalledVersion, UpgradePolicy};
 
@@ -58,6 +59,7 @@ fn namespace(drawn: &[(usize, bool)], separate: bool) -> Observed {
                     version: "1.0.0".parse().ok(),
                 }),
                 failed: false,
+                unsettled: None,
             }),
         );
     }
@@ -104,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_has_components_of_one_gate_and_all_of_them(
+    fn a_plan_has_what_waits_for_nothing_or_for_a_user_or_what_one_waits_for(
         drawn in vec((0..POLICIES.len(), prop::bool::weighted(0.2)), 1..8),
         separate in any::<bool>(),
     ) {
@@ -121,8 +123,10 @@ proptest! {
             plan["spec"]["clusterServiceVersionNames"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
         let of = |index: usize| names.contains(format!("s{index}.v2").as_str());
         let first = (0..drawn.len()).find(|&index| of(index)).unwrap();
+        let alone = !["", "manual"].contains(&keeps(&drawn[first]));
         for (index, row) in drawn.iter().enumerate() {
-            prop_assert_eq!(of(index), keeps(row) == keeps(&drawn[first]), "{:?} {}", drawn, plan);
+            let expected = if alone { index == first } else { keeps(row) == keeps(&drawn[first]) };
+            prop_assert_eq!(of(index), expected, "{:?} {}", drawn, plan);
         }
         let open = keeps(&drawn[first]).is_empty();
         prop_assert_eq!(&plan["spec"]["approved"], &json!(open));
@@ -133,11 +137,14 @@ proptest! {
     }
 }
 
-/// Everybody of a group is kept by the same, so that what ends the wait of one ends that of all.
+/// Nobody's wait is another's, also where the annotations are the same.
 #[test]
-fn a_group_waits_for_what_each_of_it_waits_for() {
-    let observed = namespace(&[(1, false), (1, false), (4, false)], false);
-    let super::super::observed::Progress::Resolved { components, .. } = &observed.progress else {
+fn what_waits_by_policy_is_told_apart() {
+    let observed = namespace(
+        &[(1, false), (0, false), (1, false), (4, false), (0, false)],
+        false,
+    );
+    let Progress::Resolved { components, .. } = &observed.progress else {
         panic!("it is resolved");
     };
     let groups = gate::group(
@@ -146,11 +153,43 @@ fn a_group_waits_for_what_each_of_it_waits_for() {
         |component| component,
         now(),
     );
-    let texts: Vec<String> = groups.iter().map(|(gate, _)| gate.text().unwrap()).collect();
-    insta::assert_snapshot!(texts.join("\n"), @r#"
-    waits by policy: s2.v2 is no patch release after s2.v1: annotation operatorframework.io/upgrade-approve: "patch" of Subscription s2
-    waits by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: "Sat 02:00 4h" of Subscription s0; the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: "Sat 02:00 4h" of Subscription s1
+    let told = groups.iter().map(|(gate, members)| {
+        let names = members.iter().flat_map(|member| &member.subscriptions);
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        format!("{}: {:?}", names.join(" "), gate.text(names[0], "install-x"))
+    });
+    insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+    s1 s4: None
+    s0: Some("waits by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: \"Sat 02:00 4h\" of Subscription s0")
+    s2: Some("waits by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00: annotation operatorframework.io/upgrade-window: \"Sat 02:00 4h\" of Subscription s2")
+    s3: Some("waits by policy: s3.v2 is no patch release after s3.v1: annotation operatorframework.io/upgrade-approve: \"patch\" of Subscription s3")
     "#);
+}
+
+/// Ten that are tied together: each is told what it asks for itself, and how many more there are, within the bounds of a text.
+#[test]
+fn what_a_subscription_asks_for_itself_is_told_first() {
+    let observed = namespace(&[(1, false); 10], false);
+    let Progress::Resolved { components, .. } = &observed.progress else {
+        panic!("it is resolved");
+    };
+    let mut tied = components[0].clone();
+    for component in &components[1..] {
+        tied.subscriptions.extend(component.subscriptions.clone());
+        tied.served.extend(component.served.clone());
+    }
+    let gate = gate::of_component(&observed, &tied, now());
+    for index in 0..10 {
+        let told = gate.text(&format!("s{index}"), "install-x").unwrap();
+        let (first, _) = told.split_once("; ").unwrap();
+        assert!(first.ends_with(&format!(" of Subscription s{index}")), "{told}");
+        let of_all = told.matches(" of Subscription ").count();
+        assert!(
+            told.ends_with(&format!("; and {} more of InstallPlan install-x", 10 - of_all)),
+            "{told}"
+        );
+        assert!(told.len() <= EVENT_LIMIT, "{}", told.len());
+    }
 }
 
 /// A window may open between the look at what a plan will change and the plan.

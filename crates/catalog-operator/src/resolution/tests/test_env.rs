@@ -47,6 +47,8 @@ pub struct TestEnv {
     pub refuse: Option<String>,
     /// Refuses statuses of this kind with this text.
     pub refuse_status: Option<(&'static str, &'static str)>,
+    /// Refuses whatever changes the object of this name.
+    pub refuse_patches_of: Option<String>,
     /// Creations are carried out, but neither answered nor told by the watch.
     pub lose_answers: bool,
 }
@@ -55,6 +57,7 @@ pub struct TestEnv {
 struct Faults {
     refuse: Option<String>,
     refuse_status: Option<(&'static str, &'static str)>,
+    refuse_patches_of: Option<String>,
     lose_answers: bool,
 }
 
@@ -97,6 +100,7 @@ impl TestEnv {
             crash_after: None,
             refuse: None,
             refuse_status: None,
+            refuse_patches_of: None,
             lose_answers: false,
         };
         for name in [NAMESPACE, global] {
@@ -273,6 +277,7 @@ impl TestEnv {
         *self.faults.lock().unwrap() = Faults {
             refuse: self.refuse.clone(),
             refuse_status: self.refuse_status,
+            refuse_patches_of: self.refuse_patches_of.clone(),
             lose_answers: self.lose_answers,
         };
     }
@@ -353,6 +358,9 @@ impl Faults {
             Verb::Create => {
                 let lost = self.lose_answers.then_some(Fault::LoseAnswer);
                 self.refuse.as_deref().map(refused).or(lost)
+            }
+            Verb::Patch(_) if self.refuse_patches_of.as_ref() == Some(&request.name) => {
+                Some(refused("no change of it"))
             }
             Verb::Patch(_) => {
                 let (kind, text) = self.refuse_status?;

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::*;
 
+mod wanted;
+
 /// Two days and two hours after the beginning.
 const SATURDAY: &str = "Sat 02:00 4h";
 const HOUR: Duration = Duration::from_secs(3600);
@@ -156,8 +158,9 @@ fn what_one_subscription_waits_for_holds_up_no_other() {
         &env,
         &[
             ("alone.v2", true),
+            ("demo.v2", false),
             ("fourth.v2", false),
-            ("demo.v2,other.v2", false),
+            ("other.v2", false),
         ],
     );
     env.advance(HOUR * 27);
@@ -165,8 +168,9 @@ fn what_one_subscription_waits_for_holds_up_no_other() {
         &env,
         &[
             ("alone.v2", true),
+            ("demo.v2", false),
             ("fourth.v2", true),
-            ("demo.v2,other.v2", false),
+            ("other.v2", false),
         ],
     );
     let told = env.describe();
@@ -276,6 +280,25 @@ fn after_a_failure_nothing_is_approved_by_itself() {
         env.settle();
         assert_open_plans(&env, &[("demo.v2", false)]);
         annotate(&env, "demo", &json!({labels::UPGRADE_STOP_AFTER_FAILURE: null}));
+        env.settle();
+        assert_open_plans(&env, &[("demo.v2", true)]);
+    }
+}
+
+/// What is being installed, also anew, may fail yet. What has succeeded then needs no user.
+#[test]
+fn an_upgrade_waits_for_the_outcome_of_the_one_before() {
+    for phase in ["", "Pending", "InstallReady", "Installing", "Unknown"] {
+        let mut env = with_policies(&[("demo", json!({labels::UPGRADE_STOP_AFTER_FAILURE: "true"}))]);
+        env.set_csv_phase("demo.v1", phase);
+        release(&mut env, &["demo"]);
+        assert_open_plans(&env, &[("demo.v2", false)]);
+        let told = env.describe();
+        assert!(
+            told.contains("waits by policy: demo.v1 has not succeeded so far"),
+            "{told}"
+        );
+        env.set_csv_phase("demo.v1", "Succeeded");
         env.settle();
         assert_open_plans(&env, &[("demo.v2", true)]);
     }
@@ -432,20 +455,6 @@ fn what_is_wrong_with_the_namespace_approves_nothing() {
     assert!(told.contains("ResolutionFailed=True"), "{told}");
     assert_eq!(open_plans(&env), plans(&[("demo.v2", false)]), "{told}");
     assert!(told.contains("waits by policy"), "{told}");
-}
-
-/// The plan goes on for the others, and what was asked for anew counts for it, too.
-#[test]
-fn a_subscription_that_is_made_anew_is_asked_again() {
-    let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
-    let mut env = with_policies(&[("demo", window.clone()), ("other", window)]);
-    release(&mut env, &["demo", "other"]);
-    assert_open_plans(&env, &[("demo.v2,other.v2", false)]);
-    env.delete("Subscription", "demo-sub");
-    env.subscribe("demo", &json!({}));
-    annotate(&env, "demo", &json!({labels::UPGRADE_HOLD: "<2.0.0"}));
-    env.advance(HOUR * 51);
-    assert_open_plans(&env, &[("demo.v2,other.v2", false)]);
 }
 
 /// As a machine does that slept. Nothing else wakes anybody.

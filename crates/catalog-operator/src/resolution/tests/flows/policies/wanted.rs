@@ -1,0 +1,282 @@
+//! What becomes of plans that wait when their Subscriptions move on or go, and when a write is refused.
+
+use olm_api::condition::subscription::INSTALL_PLAN_PENDING;
+
+use super::*;
+
+/// Each package with these versions, each of which may follow any before it.
+fn publish(env: &mut TestEnv, rows: &[(&str, u32)]) {
+    let bundles = rows.iter().flat_map(|&(package, newest)| {
+        (1..=newest).map(move |number| {
+            let name = bundle(&format!("{package}.v{number}"));
+            match number {
+                1 => name,
+                _ => name
+                    .replaces(&format!("{package}.v{}", number - 1))
+                    .skip_range(&format!("<{number}.0.0")),
+            }
+        })
+    });
+    env.serve(NAMESPACE, "cat", bundles.collect::<Vec<_>>());
+    env.settle();
+}
+
+/// `upper` requires `demo`, and the next version of the one the next of the other; both have these annotations.
+fn tied(annotations: &Value) -> TestEnv {
+    let first = || [bundle("demo.v1").provides("A"), bundle("upper.v1").requires("A")];
+    let mut env = TestEnv::with_catalog(first());
+    env.subscribe("demo", &json!({}));
+    env.subscribe("upper", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    annotate(&env, "demo", annotations);
+    annotate(&env, "upper", annotations);
+    env.settle();
+    let second = [
+        bundle("demo.v2").replaces("demo.v1").provides("B"),
+        bundle("upper.v2").replaces("upper.v1").requires("B"),
+    ];
+    env.serve(NAMESPACE, "cat", first().into_iter().chain(second));
+    env.settle();
+    assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
+    env
+}
+
+/// What stands in the condition of a Subscription about its plan.
+fn told(env: &TestEnv, package: &str) -> String {
+    let status = env.subscription(&format!("{package}-sub")).status.unwrap();
+    let mut conditions = status.conditions.into_iter();
+    let found = conditions.find(|condition| condition.type_ == INSTALL_PLAN_PENDING);
+    found.and_then(|condition| condition.message).unwrap_or_default()
+}
+
+fn plan_with(env: &TestEnv, csv: &str) -> String {
+    let mut plans = env.plans().into_iter();
+    let found = plans.find(|plan| {
+        plan.spec
+            .cluster_service_version_names
+            .iter()
+            .any(|name| name == csv)
+    });
+    found.unwrap().metadata.name.unwrap()
+}
+
+/// At the window each gets what it is to have then; what nobody is to have any more is gone by then.
+#[test]
+fn who_moves_on_while_it_waits_gets_the_newer_version_alone() {
+    let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
+    let mut env = with_policies(&[("a", window.clone()), ("b", window), ("idle", json!({}))]);
+    publish(&mut env, &[("a", 2), ("b", 2), ("idle", 1)]);
+    assert_open_plans(&env, &[("a.v2", false), ("b.v2", false)]);
+    publish(&mut env, &[("a", 3), ("b", 2), ("idle", 1)]);
+    assert_open_plans(&env, &[("b.v2", false), ("a.v3", false)]);
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("b.v2", true), ("a.v3", true)]);
+}
+
+/// A waiting plan for each version that was published would be one more that somebody could approve by mistake.
+#[test]
+fn plans_that_everybody_has_moved_on_from_go() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_APPROVE: "patch"})),
+        ("idle", json!({})),
+    ]);
+    for newest in 2..6 {
+        publish(&mut env, &[("demo", newest), ("idle", 1)]);
+        assert_open_plans(&env, &[(&format!("demo.v{newest}"), false)]);
+    }
+    // What waits for a user is a user's matter.
+    env.edit(
+        "Subscription",
+        "idle-sub",
+        &json!({"spec": {"installPlanApproval": "Manual"}}),
+    );
+    for newest in 6..8 {
+        publish(&mut env, &[("demo", newest), ("idle", 1)]);
+    }
+    assert_open_plans(&env, &[("demo.v6", false), ("demo.v7", false)]);
+}
+
+/// Who is free of its policy has waited for nobody else's.
+#[test]
+fn a_policy_that_is_lifted_frees_its_subscription_alone() {
+    for (lifted, kept) in [
+        (
+            json!({labels::UPGRADE_APPROVE: "all"}),
+            json!({labels::UPGRADE_APPROVE: "minor"}),
+        ),
+        (
+            json!({labels::UPGRADE_WINDOW: null}),
+            json!({labels::UPGRADE_WINDOW: SATURDAY}),
+        ),
+        (
+            json!({labels::UPGRADE_WINDOW: null}),
+            json!({labels::UPGRADE_WINDOW: "at night"}),
+        ),
+    ] {
+        let mut env = with_policies(&[("a", kept.clone()), ("b", kept)]);
+        release(&mut env, &["a", "b"]);
+        assert_open_plans(&env, &[("a.v2", false), ("b.v2", false)]);
+        annotate(&env, "a", &lifted);
+        env.settle();
+        assert_open_plans(&env, &[("a.v2", true), ("b.v2", false)]);
+    }
+}
+
+/// Also where they differ only beyond what messages show of them.
+#[test]
+fn windows_that_begin_alike_are_two() {
+    let days = vec!["Sat"; 25].join(",");
+    let windows = [format!("{days} 02:00 1h"), format!("{days} 04:00 1h")];
+    let [first, second] = windows.map(|window| json!({labels::UPGRADE_WINDOW: window}));
+    let mut env = with_policies(&[("a", first), ("b", second)]);
+    release(&mut env, &["a", "b"]);
+    env.advance(HOUR * 50 + HOUR / 2);
+    assert_open_plans(&env, &[("a.v2", true), ("b.v2", false)]);
+    env.advance(HOUR * 2);
+    assert_open_plans(&env, &[("a.v2", true), ("b.v2", true)]);
+}
+
+/// Nobody who deletes a Subscription means "upgrade it", and nobody is asked for its policy any more.
+#[test]
+fn what_a_deleted_subscription_was_to_have_is_not_installed_for_others() {
+    for (policy, later) in [
+        (json!({labels::UPGRADE_WINDOW: SATURDAY}), json!({})),
+        (
+            json!({labels::UPGRADE_APPROVE: "patch"}),
+            json!({labels::UPGRADE_APPROVE: "all"}),
+        ),
+    ] {
+        let mut env = tied(&policy);
+        env.delete("Subscription", "demo-sub");
+        annotate(&env, "upper", &later);
+        env.advance(HOUR * 51);
+        assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
+        let name = plan_with(&env, "demo.v2");
+        let text = format!(
+            "InstallPlan {name} contains demo.v2, which no Subscription is to have now: delete InstallPlan {name} to have another one made"
+        );
+        assert_eq!(told(&env, "upper"), text);
+    }
+}
+
+/// It is asked for its policy like any other, and the plan has what it is to have once it is resolved: not while the
+/// ClusterServiceVersion of the one before is in the way.
+#[test]
+fn a_subscription_that_is_made_anew_is_asked_again() {
+    for (csv_gone, later, approved) in [
+        (true, json!({}), true),
+        (true, json!({labels::UPGRADE_HOLD: "<2.0.0"}), false),
+        (false, json!({}), false),
+    ] {
+        let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
+        env.delete("Subscription", "demo-sub");
+        if csv_gone {
+            env.delete("ClusterServiceVersion", "demo.v1");
+        }
+        env.subscribe("demo", &json!({}));
+        annotate(&env, "demo", &later);
+        env.advance(HOUR * 51);
+        let first = &open_plans(&env)[0];
+        let expected = ("demo.v2,upper.v2".to_owned(), approved);
+        assert_eq!(first, &expected, "{later} {}", env.describe());
+        let text = "contains demo.v2, which no Subscription is to have now: delete InstallPlan ";
+        assert_eq!(
+            told(&env, "upper").contains(text),
+            !approved,
+            "{later} {}",
+            env.describe()
+        );
+    }
+}
+
+/// Of another Subscription of the package, which knows of no plan.
+#[test]
+fn a_hold_that_comes_with_another_subscription_counts() {
+    let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: SATURDAY}))]);
+    release(&mut env, &["demo"]);
+    env.put(json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": {"name": "second", "namespace": NAMESPACE, "annotations": {labels::UPGRADE_HOLD: "<2.0.0"}},
+        "spec": {"channel": "stable", "name": "demo", "source": "cat", "sourceNamespace": NAMESPACE},
+    }));
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v2", false)]);
+    assert!(
+        told(&env, "demo").contains("demo.v2 is outside of the range"),
+        "{}",
+        env.describe()
+    );
+}
+
+/// Unless somebody has subscribed to it meanwhile: there would be two.
+#[test]
+fn a_dependency_is_installed_with_the_plan_that_brings_it() {
+    for meanwhile in [false, true] {
+        let bundles = [
+            bundle("upper.v1").requires("Ofdemo"),
+            bundle("demo.v1").provides("Ofdemo"),
+        ];
+        let mut env = TestEnv::with_catalog(bundles);
+        env.subscribe("upper", &json!({}));
+        annotate(&env, "upper", &json!({labels::UPGRADE_WINDOW: SATURDAY}));
+        env.settle();
+        assert_open_plans(&env, &[("demo.v1,upper.v1", false)]);
+        if meanwhile {
+            env.subscribe("demo", &json!({}));
+        }
+        env.advance(HOUR * 51);
+        let first = &open_plans(&env)[0];
+        assert_eq!(
+            first,
+            &("demo.v1,upper.v1".to_owned(), !meanwhile),
+            "{}",
+            env.describe()
+        );
+        let text =
+            "demo.v1 as a dependency, for which there is Subscription demo-sub now: delete InstallPlan ";
+        assert_eq!(
+            told(&env, "upper").contains(text),
+            meanwhile,
+            "{}",
+            env.describe()
+        );
+    }
+}
+
+/// A quota, or a webhook that takes one of them for wrong.
+#[test]
+fn a_plan_that_is_refused_keeps_no_other_from_its_window() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
+        ("other", json!({})),
+    ]);
+    publish(&mut env, &[("demo", 2), ("other", 1)]);
+    env.refuse = Some("exceeded quota".to_owned());
+    env.settle();
+    publish(&mut env, &[("demo", 2), ("other", 2)]);
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v2", true)]);
+    assert!(env.describe().contains("exceeded quota"), "{}", env.describe());
+}
+
+/// And is told.
+#[test]
+fn an_approval_that_is_refused_keeps_no_other_back() {
+    let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
+    let mut env = with_policies(&[("demo", window.clone()), ("other", window)]);
+    release(&mut env, &["demo", "other"]);
+    env.refuse_patches_of = Some(plan_with(&env, "demo.v2"));
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &[("demo.v2", false), ("other.v2", true)]);
+    let name = plan_with(&env, "demo.v2");
+    assert_eq!(
+        told(&env, "demo"),
+        format!("InstallPlan {name} cannot be approved: no change of it")
+    );
+    assert_eq!(told(&env, "other"), "");
+    env.refuse_patches_of = None;
+    env.advance(Duration::from_secs(120));
+    assert_open_plans(&env, &[("demo.v2", true), ("other.v2", true)]);
+    assert_eq!(told(&env, "demo"), "");
+}

@@ -1,0 +1,285 @@
+//! Plans that wait by policy, looked at again in every round: whether they may begin, and whether what they have is still wanted.
+//! Pure.
+//!
+//! Such a plan says what it is, and is approved here when nothing keeps it any more; one that waits for a user never is. While it
+//! waits its Subscriptions may move on, or go: what is in it for them must not come with what is in it for others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use go_compat::semver::Version;
+use jiff::Timestamp;
+use kube::ResourceExt;
+use olm_api::labels;
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription, SubscriptionStatus};
+use olm_fbc::property::{PackageProperty, Property, Typed};
+use olm_resolver::explain::{EVENT_LIMIT, cut};
+use olm_runtime::plan::{Action, Guard, Requeue, Target};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::gate::{Gate, is_manual};
+use super::observed::Observed;
+use super::plan_object::GENERATE_NAME;
+use crate::manifest::Manifest;
+use crate::step_kind::StepKind;
+use crate::subscription::{plan_of, settle};
+
+/// The plans of a namespace that wait by policy.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WaitingPlans {
+    /// Those that a Subscription refers to.
+    pub plans: Vec<WaitingPlan>,
+    /// Those made here that no Subscription refers to any more.
+    pub forsaken: Vec<Arc<InstallPlan>>,
+}
+
+/// A plan that waits by policy, and what it waits for now.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitingPlan {
+    plan: Arc<InstallPlan>,
+    gate: Gate,
+    /// What is in it that it is not to install any more, for people.
+    unwanted: Vec<String>,
+    /// Subscriptions that refer to it.
+    pub subscriptions: Vec<String>,
+}
+
+impl WaitingPlan {
+    /// Its name.
+    pub(crate) fn name(&self) -> String {
+        self.plan.name_any()
+    }
+
+    /// Whether it may begin.
+    pub(crate) fn is_open(&self) -> bool {
+        self.gate.is_open() && self.unwanted.is_empty()
+    }
+
+    /// The approval. It is bound to what was looked at.
+    pub(crate) fn approval(&self) -> Action {
+        let plan = &self.plan;
+        let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
+        let guard = Guard {
+            uid: plan.uid(),
+            resource_version: plan.resource_version(),
+        };
+        Action::patch(target, json!({"spec": {"approved": true}}), guard)
+    }
+
+    /// What a Subscription that refers to it waits for, for people: first what no time and no annotation ends.
+    pub(crate) fn text(&self, subscription: &str) -> Option<String> {
+        let name = self.plan.name_any();
+        let waits = self.gate.text(subscription, &name);
+        let Some((first, others)) = self.unwanted.split_first() else {
+            return waits;
+        };
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let told = format!(
+            "InstallPlan {name} contains {first}{more}: delete InstallPlan {name} to have another one made"
+        );
+        let texts: Vec<String> = [told].into_iter().chain(waits).collect();
+        Some(cut(&texts.join("; "), EVENT_LIMIT))
+    }
+
+    /// When to look again.
+    pub(crate) fn requeue(&self, now: Timestamp) -> Requeue {
+        self.gate.requeue(now)
+    }
+}
+
+/// The plans that wait by policy, with those of their Subscriptions that are still there.
+pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans {
+    let mut waiting = WaitingPlans::default();
+    let mut plans = observed.plans().filter(|plan| waits_by_policy(plan)).peekable();
+    if plans.peek().is_none() {
+        return waiting;
+    }
+    let settled: Vec<Settled<'_>> = observed
+        .subscriptions
+        .iter()
+        .map(|subscription| (subscription, settle(subscription, &observed.namespace_state)))
+        .collect();
+    for plan in plans {
+        let refers = |status: &SubscriptionStatus| {
+            plan_of(status, &observed.namespace_state).is_some_and(|found| found.uid() == plan.uid())
+        };
+        let referring = settled.iter().filter(|(_, status)| refers(status));
+        let subscriptions: Vec<String> = referring.map(|(object, _)| object.name_any()).collect();
+        if !subscriptions.is_empty() {
+            waiting
+                .plans
+                .push(look_at(plan, subscriptions, &settled, observed, now));
+        } else if plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME) {
+            waiting.forsaken.push(Arc::clone(plan));
+        }
+    }
+    waiting
+}
+
+fn waits_by_policy(plan: &InstallPlan) -> bool {
+    plan.phase() == InstallPlanPhase::RequiresApproval
+        && !plan.spec.approved
+        && plan.annotations().contains_key(labels::UPGRADE_WAITS)
+}
+
+/// A Subscription with its references as they are now.
+type Settled<'a> = (&'a Arc<Subscription>, SubscriptionStatus);
+
+fn look_at(
+    plan: &Arc<InstallPlan>,
+    subscriptions: Vec<String>,
+    settled: &[Settled<'_>],
+    observed: &Observed,
+    now: Timestamp,
+) -> WaitingPlan {
+    let contents = PlanContents::of(plan);
+    let concerned: Vec<(&Arc<Subscription>, &str)> = settled
+        .iter()
+        .filter_map(|(object, status)| Some((*object, contents.csv_for(object, status)?)))
+        .collect();
+    let asked = concerned.iter().map(|(subscription, _)| *subscription);
+    let is_manual = is_manual(observed, asked);
+    let mut gate = Gate::manual(is_manual);
+    let mark = plan.annotations().get(labels::UPGRADE_WAITS);
+    let stopped: BTreeSet<&str> = mark.into_iter().flat_map(|mark| mark.split(',')).collect();
+    for (subscription, csv) in concerned.into_iter().filter(|_| !is_manual) {
+        let name = subscription.name_any();
+        if let Some(facts) = observed.policies.get(&name) {
+            let version = contents.version(csv);
+            gate.add(facts, csv, version.as_ref(), stopped.contains(name.as_str()), now);
+        }
+    }
+    WaitingPlan {
+        plan: Arc::clone(plan),
+        gate,
+        unwanted: contents.unwanted(settled),
+        subscriptions,
+    }
+}
+
+/// What a plan installs.
+struct PlanContents<'a> {
+    plan: &'a InstallPlan,
+    /// Package and version by ClusterServiceVersion, as far as they are known.
+    packages: BTreeMap<&'a str, PackageProperty>,
+    /// Subscriptions of dependencies that it brings, by ClusterServiceVersion: name, and package if that can be read.
+    brought: BTreeMap<&'a str, (&'a str, Option<String>)>,
+}
+
+impl<'a> PlanContents<'a> {
+    fn of(plan: &'a InstallPlan) -> Self {
+        let mut contents = Self {
+            plan,
+            packages: BTreeMap::new(),
+            brought: BTreeMap::new(),
+        };
+        for step in plan.status.iter().flat_map(|status| &status.plan) {
+            let resource = &step.resource;
+            let manifest = || Manifest::parse(resource.manifest.as_deref()?).ok();
+            match StepKind::of(&resource.kind) {
+                Some(StepKind::ClusterServiceVersion) => {
+                    let package = manifest().and_then(|manifest| package_in(&manifest));
+                    contents
+                        .packages
+                        .extend(package.map(|package| (resource.name.as_str(), package)));
+                }
+                Some(StepKind::Subscription) => {
+                    let package = manifest().and_then(|manifest| subscribed(&manifest));
+                    contents
+                        .brought
+                        .insert(&step.resolving, (&resource.name, package));
+                }
+                _ => {}
+            }
+        }
+        for lookup in plan.status.iter().flat_map(|status| &status.bundle_lookups) {
+            let package = lookup.properties.as_deref().and_then(package_of);
+            contents
+                .packages
+                .extend(package.map(|package| (lookup.identifier.as_str(), package)));
+        }
+        contents
+    }
+
+    /// What it has for a Subscription: what that is to have, or, where the Subscription is to have none of it, what is of its
+    /// package.
+    fn csv_for<'s>(&'s self, subscription: &Subscription, status: &'s SubscriptionStatus) -> Option<&'s str> {
+        let names = &self.plan.spec.cluster_service_version_names;
+        let current = status.current_csv.as_ref().filter(|csv| names.contains(csv));
+        current.map(String::as_str).or_else(|| {
+            let mut packages = self.packages.iter();
+            let (csv, _) = packages.find(|(_, package)| package.package_name == subscription.spec.name)?;
+            Some(*csv)
+        })
+    }
+
+    fn version(&self, csv: &str) -> Option<Version> {
+        Version::parse_tolerant(&self.packages.get(csv)?.version).ok()
+    }
+
+    /// What it is not to install any more, and why: a version that no Subscription is to have now, or a dependency with a
+    /// Subscription of its own, where there is one meanwhile that has another version, or is another one.
+    fn unwanted(&self, settled: &[Settled<'_>]) -> Vec<String> {
+        let is_to_have = |status: &SubscriptionStatus, csv: &str| status.current_csv.as_deref() == Some(csv);
+        let names = self.plan.spec.cluster_service_version_names.iter();
+        let unwanted = names.filter_map(|csv| {
+            let Some((name, package)) = self.brought.get(csv.as_str()) else {
+                let is_wanted = settled.iter().any(|(_, status)| is_to_have(status, csv));
+                return (!is_wanted).then(|| format!("{csv}, which no Subscription is to have now"));
+            };
+            let other = settled.iter().find(|(object, status)| {
+                let same_name = object.name_any() == *name;
+                let concerned = same_name || package.as_ref() == Some(&object.spec.name);
+                let has_one = status.current_csv.as_ref().is_some_and(|csv| !csv.is_empty());
+                concerned && has_one && !(same_name && is_to_have(status, csv))
+            });
+            let (other, _) = other?;
+            let other = other.name_any();
+            Some(format!(
+                "{csv} as a dependency, for which there is Subscription {other} now"
+            ))
+        });
+        unwanted.collect()
+    }
+}
+
+/// The package of a step that is a Subscription.
+fn subscribed(manifest: &Manifest) -> Option<String> {
+    match manifest {
+        Manifest::Inline(object) => Some(object.pointer("/spec/name")?.as_str()?.to_owned()),
+        Manifest::ConfigMap(_) | Manifest::BundleImage(_) => None,
+    }
+}
+
+/// The package among a bundle's properties.
+fn package_of(properties: &str) -> Option<PackageProperty> {
+    #[derive(Deserialize)]
+    struct Properties {
+        properties: Vec<Property>,
+    }
+    let found: Properties = serde_json::from_str(properties).ok()?;
+    let mut typed = found
+        .properties
+        .iter()
+        .filter_map(|property| property.parse().ok());
+    typed.find_map(|property| match property {
+        Typed::Package(package) => Some(package),
+        _ => None,
+    })
+}
+
+/// The package of a ClusterServiceVersion, where the step tells it; of a bundle image its lookup does.
+fn package_in(manifest: &Manifest) -> Option<PackageProperty> {
+    match manifest {
+        Manifest::Inline(object) => {
+            let annotations = object.pointer("/metadata/annotations")?;
+            package_of(annotations.get(labels::PROPERTIES)?.as_str()?)
+        }
+        Manifest::ConfigMap(reference) => package_of(&reference.properties),
+        Manifest::BundleImage(_) => None,
+    }
+}
