@@ -29,6 +29,10 @@ use super::waiting::{WaitingPlan, waiting_plans};
 use crate::install_plan::retention::find_surplus;
 use crate::subscription::ResolutionOutcome;
 
+/// Plans that wait and are made in one round, so that what begins to wait together has its plans before the driver takes so many rounds
+/// for a circle. The others come in the next ones.
+const MAX_PLANS: usize = 8;
+
 /// What the Subscriptions are to be told, apart from what becomes of the writes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Verdict {
@@ -36,8 +40,10 @@ pub(crate) struct Verdict {
     pub outcomes_by_subscription: BTreeMap<String, ResolutionOutcome>,
     /// Those that another round will write soon, so that this one leaves them alone.
     pub untouched: BTreeSet<String>,
-    /// The plan that some of them move on to.
-    pub moving: Option<Move>,
+    /// The plans that some of them move on to.
+    pub moving: Vec<Move>,
+    /// Who moves after that, in plans of the next rounds.
+    pub behind: BTreeSet<String>,
     /// Plans that waited by policy and do no more.
     pub approvals: Vec<PlanApproval>,
     /// What is waited for by policy, by Subscription.
@@ -68,8 +74,6 @@ pub(crate) struct Move {
     pub plan: Option<Arc<InstallPlan>>,
     /// Who moves, and to which ClusterServiceVersion.
     pub updates: Vec<SubscriptionUpdate>,
-    /// Who moves after that, in a plan of another gate.
-    pub behind: BTreeSet<String>,
 }
 
 /// Decides what to write for one namespace.
@@ -81,7 +85,8 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
         verdict: Verdict {
             outcomes_by_subscription: outcomes_by_subscription(observed),
             untouched: debounced_subscriptions(observed),
-            moving: None,
+            moving: Vec::new(),
+            behind: BTreeSet::new(),
             approvals: Vec::new(),
             waits: BTreeMap::new(),
             warnings: Vec::new(),
@@ -90,17 +95,20 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     };
     draft.plan.requeue = debounce_requeue(observed);
     draft.warn(observed.warnings.clone());
-    let (moving, making) = draft.settle_plan().unzip();
+    let (moving, makings): (Vec<Move>, Vec<Option<Action>>) = draft.settle_plans().into_iter().unzip();
     draft.verdict.moving = moving;
     let waiting = waiting_plans(observed, now);
     draft.approve_what_waits(waiting.plans);
     draft.collect_garbage(waiting.forsaken);
-    // So far each stands for itself: a plan that is refused keeps no other from its window, nor from making room for it.
-    draft.plan.independent = draft.plan.actions.len();
-    let making = making.flatten().map(|action| draft.push(action));
-    if let Some(moving) = &mut draft.verdict.moving {
-        moving.making = making;
+    // Room is made before it is taken.
+    for (index, making) in makings.into_iter().enumerate() {
+        let making = making.map(|action| draft.push(action));
+        if let Some(moving) = draft.verdict.moving.get_mut(index) {
+            moving.making = making;
+        }
     }
+    // Each stands for itself: a plan that is refused keeps no other from its window.
+    draft.plan.independent = draft.plan.actions.len();
     let Draft {
         mut plan, verdict, ..
     } = draft;
@@ -109,25 +117,52 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
     (plan, verdict)
 }
 
-/// The plan that is about to be made, with the status it will get, if it will wait for approval.
-pub(crate) fn plan_to_preview(observed: &Observed, now: Timestamp) -> Option<InstallPlan> {
+/// The plans that are about to be made and will wait for approval, with the status they will get.
+pub(crate) fn plans_to_preview(observed: &Observed, now: Timestamp) -> Vec<InstallPlan> {
     let mut ready = ready_components(observed);
     take_late_components(observed, &mut ready);
-    let (gate, ready) = gate::group(observed, ready, |ready| ready.0, now)
-        .into_iter()
-        .next()?;
-    let (wanted, updates) = wanted_plan(&gate, &ready)?;
-    let moved: Vec<&Arc<Subscription>> = updates
-        .iter()
+    let (groups, _) = next_groups(observed, ready, now);
+    let plans = groups.into_iter().filter_map(|(gate, ready)| {
+        let (wanted, updates) = wanted_plan(&gate, &ready)?;
+        let moved = moved(observed, &updates);
+        if !wanted.manual || find_adoptable(observed, &wanted, &moved).is_some() {
+            return None;
+        }
+        Some(InstallPlan {
+            status: Some(wanted.status(false)),
+            ..wanted.object(&observed.namespace, 0, &[])
+        })
+    });
+    plans.collect()
+}
+
+/// Components of one gate.
+type Group<'a> = (Gate, Vec<ReadyComponent<'a>>);
+
+/// What is planned in this round, and what in later ones.
+///
+/// What may begin at once has its plan alone and before all others: a newer one that is referred to would let it begin before its
+/// Subscriptions refer to it (`install_plan/adoption.rs`).
+fn next_groups<'a>(
+    observed: &Observed,
+    ready: Vec<ReadyComponent<'a>>,
+    now: Timestamp,
+) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
+    let mut groups = gate::group(observed, ready, |ready| ready.0, now);
+    let count = match groups.first() {
+        Some((gate, _)) if gate.is_open() => 1,
+        _ => groups.len().min(MAX_PLANS),
+    };
+    let later = groups.split_off(count);
+    (groups, later)
+}
+
+/// The Subscriptions that these move.
+fn moved<'a>(observed: &'a Observed, updates: &[SubscriptionUpdate]) -> Vec<&'a Arc<Subscription>> {
+    let moved = updates.iter();
+    moved
         .filter_map(|update| observed.subscription(&update.subscription))
-        .collect();
-    if !wanted.manual || find_adoptable(observed, &wanted, &moved).is_some() {
-        return None;
-    }
-    Some(InstallPlan {
-        status: Some(wanted.status(false)),
-        ..wanted.object(&observed.namespace, 0, &[])
-    })
+        .collect()
 }
 
 /// A plan in the making.
@@ -139,8 +174,8 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Adopts the plan for the components that are ready, or creates it: who moves on to it, and the write that makes it.
-    fn settle_plan(&mut self) -> Option<(Move, Option<Action>)> {
+    /// Adopts the plans for the components that are ready, or creates them: who moves on to each, and the write that makes it.
+    fn settle_plans(&mut self) -> Vec<(Move, Option<Action>)> {
         let mut ready = ready_components(self.observed);
         for (component, _) in take_late_components(self.observed, &mut ready) {
             let updates = component.updates.iter();
@@ -148,30 +183,38 @@ impl Draft<'_> {
                 .untouched
                 .extend(updates.map(|update| update.subscription.clone()));
         }
-        // Plans come one after the other: the next round makes that of the next gate.
-        let mut gates = gate::group(self.observed, ready, |ready| ready.0, self.now).into_iter();
-        let (gate, ready) = gates.next()?;
-        let later = gates.flat_map(|(_, ready)| ready);
-        let behind: BTreeSet<String> = later
-            .flat_map(|(component, _)| &component.updates)
-            .map(|update| update.subscription.clone())
-            .collect();
-        let (wanted, updates) = wanted_plan(&gate, &ready)?;
-        let moved: Vec<&Arc<Subscription>> = updates
-            .iter()
-            .filter_map(|update| self.observed.subscription(&update.subscription))
-            .collect();
+        let (groups, later) = next_groups(self.observed, ready, self.now);
+        let later = later.into_iter().flat_map(|(_, ready)| ready);
+        let updates = later.flat_map(|(component, _)| &component.updates);
+        self.verdict.behind = updates.map(|update| update.subscription.clone()).collect();
+        let mut generation = self.last_generation();
+        let mut settled = Vec::new();
+        for (gate, ready) in groups {
+            settled.extend(self.settle_plan(&gate, &ready, &mut generation));
+        }
+        settled
+    }
+
+    /// The same for one plan. `generation` is the last one that was given.
+    fn settle_plan(
+        &mut self,
+        gate: &Gate,
+        ready: &[ReadyComponent<'_>],
+        generation: &mut i64,
+    ) -> Option<(Move, Option<Action>)> {
+        let (wanted, updates) = wanted_plan(gate, ready)?;
+        let moved = moved(self.observed, &updates);
         let Some(found) = find_adoptable(self.observed, &wanted, &moved).cloned() else {
             if let Some(first) = moved.first() {
-                self.warn(obstacle_events(first, &ready));
+                self.warn(obstacle_events(first, ready));
             }
+            *generation = self.next_generation(*generation);
             let moving = Move {
                 making: None,
                 plan: None,
                 updates,
-                behind,
             };
-            return Some((moving, Some(self.creation(&wanted))));
+            return Some((moving, Some(self.creation(&wanted, *generation))));
         };
         let plan_name = found.name_any();
         let names = updates.iter().map(|update| &update.subscription);
@@ -181,7 +224,6 @@ impl Draft<'_> {
             making: None,
             plan: Some(adopted(found, &wanted)),
             updates,
-            behind,
         };
         Some((moving, first_status))
     }
@@ -226,14 +268,12 @@ impl Draft<'_> {
         self.plan.actions.len() - 1
     }
 
-    fn creation(&self, wanted: &WantedPlan) -> Action {
+    fn creation(&self, wanted: &WantedPlan, generation: i64) -> Action {
         let namespace = &self.observed.namespace;
-        let generation = self.next_generation();
         let mut object = wanted.object(namespace, generation, &self.observed.subscriptions);
         // A window may have opened or closed since it was made: it is about one plan.
-        let preview = self.observed.preview.as_ref();
-        if let Some(preview) =
-            preview.filter(|preview| wanted.manual && preview.csv_names == wanted.csv_names)
+        let mut previews = self.observed.previews.iter();
+        if let Some(preview) = previews.find(|preview| wanted.manual && preview.csv_names == wanted.csv_names)
         {
             let annotations = object.metadata.annotations.get_or_insert_default();
             annotations.insert(labels::PLAN_PREVIEW.to_owned(), preview.text.clone());
@@ -258,15 +298,19 @@ impl Draft<'_> {
         Some(write.only_at(found.resource_version()))
     }
 
-    /// The generation after all that are known, whose name nobody has taken.
-    fn next_generation(&self) -> i64 {
+    /// The last generation of all that are known.
+    fn last_generation(&self) -> i64 {
         let known = self.observed.subscriptions.iter().filter_map(|subscription| {
             subscription
                 .status
                 .as_ref()
                 .and_then(|status| counted(status.install_plan_generation))
         });
-        let last = known.max().unwrap_or(0).max(self.observed.last_generation);
+        known.max().unwrap_or(0).max(self.observed.last_generation)
+    }
+
+    /// The next generation whose name nobody has taken.
+    fn next_generation(&self, last: i64) -> i64 {
         let mut next = last.saturating_add(1);
         while next < i64::MAX
             && self
@@ -282,17 +326,14 @@ impl Draft<'_> {
     /// Removes surplus plans, those that waited for who moved on or went, and those that were created for an answer that is no
     /// longer wanted before they were adopted.
     fn collect_garbage(&mut self, forsaken: Vec<Arc<InstallPlan>>) {
-        let moving = self.verdict.moving.as_ref();
-        let assigned = moving.and_then(|moving| moving.plan.as_ref());
-        let assigned = assigned.map(|plan| plan.name_any());
-        let creating = moving.is_some_and(|moving| moving.plan.is_none());
+        let moving = &self.verdict.moving;
+        let assigned = moving.iter().filter_map(|moving| moving.plan.as_ref());
+        let assigned: BTreeMap<String, &Arc<InstallPlan>> =
+            assigned.map(|plan| (plan.name_any(), plan)).collect();
+        let creating = moving.iter().any(|moving| moving.plan.is_none());
         let state = &self.observed.namespace_state;
-        let known = state.plans.values().map(|plan| match moving {
-            Some(Move {
-                plan: Some(adopted), ..
-            }) if adopted.uid() == plan.uid() => adopted,
-            _ => plan,
-        });
+        let known = state.plans.iter();
+        let known = known.map(|(name, plan)| assigned.get(name).copied().unwrap_or(plan));
         let plans: Vec<Arc<InstallPlan>> = known.cloned().collect();
         let surplus = find_surplus(&plans, &self.observed.subscriptions, &state.csvs);
         let abandoned = plans
@@ -302,7 +343,7 @@ impl Draft<'_> {
             .into_iter()
             .chain(forsaken)
             .chain(abandoned)
-            .filter(|plan| assigned != Some(plan.name_any()));
+            .filter(|plan| !assigned.contains_key(&plan.name_any()));
         for plan in gone {
             let target = Target::of::<InstallPlan>(&self.observed.namespace, &plan.name_any());
             self.plan.actions.push(Action::delete(target, plan.uid()));
@@ -344,24 +385,30 @@ fn ready_components(observed: &Observed) -> Vec<ReadyComponent<'_>> {
     ready
 }
 
-/// Takes out the components that a plan without status was not made for, if there is such a plan that was made for others:
-/// more bundles were there in the next round than in the one that created it. Their turn comes once it is adopted.
+/// Takes out the components that no plan without status was made for, if there are such plans that were made for others:
+/// more bundles were there in the next round than in the one that created them. Their turn comes once these are adopted.
 fn take_late_components<'a>(
     observed: &'a Observed,
     ready: &mut Vec<ReadyComponent<'a>>,
 ) -> Vec<ReadyComponent<'a>> {
+    let mut made: BTreeSet<&String> = BTreeSet::new();
     for plan in observed.plans().filter(|plan| is_unadopted(plan, observed)) {
         let names = &plan.spec.cluster_service_version_names;
-        let (planned, late): (Vec<ReadyComponent<'_>>, Vec<_>) = ready
-            .iter()
-            .partition(|(_, bundles)| bundles.csv_names.iter().all(|name| names.contains(name)));
-        let covered = planned.iter().flat_map(|(_, bundles)| &bundles.csv_names);
-        if !planned.is_empty() && covered.eq(names) {
-            *ready = planned;
-            return late;
+        let within =
+            |(_, bundles): &&ReadyComponent<'_>| bundles.csv_names.iter().all(|name| names.contains(name));
+        let planned = ready.iter().filter(within);
+        if planned.flat_map(|(_, bundles)| &bundles.csv_names).eq(names) {
+            made.extend(names);
         }
     }
-    Vec::new()
+    if made.is_empty() {
+        return Vec::new();
+    }
+    let (planned, late) = std::mem::take(ready)
+        .into_iter()
+        .partition(|(_, bundles)| bundles.csv_names.iter().all(|name| made.contains(name)));
+    *ready = planned;
+    late
 }
 
 /// The plan for these components, which have one gate, with the Subscriptions it moves on.

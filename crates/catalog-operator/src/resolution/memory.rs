@@ -9,7 +9,7 @@ use jiff::Timestamp;
 pub(crate) struct Memory {
     /// Warnings that there was reason for, so that each is told once as long as there is.
     pub told: Vec<String>,
-    /// Since when every try to make the plan has failed.
+    /// Since when in every round a plan could not be made.
     pub failing_since: Option<Timestamp>,
     /// Since when every try to approve a plan that waits for nothing has failed, by plan.
     pub approvals_failing: BTreeMap<String, Timestamp>,

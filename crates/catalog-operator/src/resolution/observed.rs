@@ -44,8 +44,8 @@ pub(crate) struct Observed {
     pub last_generation: i64,
     /// Names of all its InstallPlans, of those that are being deleted, too.
     pub taken_names: BTreeSet<String>,
-    /// What the plan that is to be made will change; none for plans that wait for nothing.
-    pub preview: Option<Preview>,
+    /// What the plans that are to be made will change; none for plans that wait for nothing.
+    pub previews: Vec<Preview>,
 }
 
 /// What a plan will change.

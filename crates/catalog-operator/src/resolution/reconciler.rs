@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use olm_api::v1alpha1::Subscription;
+use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::RuntimeConstraint;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
@@ -85,17 +86,23 @@ impl ResolutionReconciler {
         }
     }
 
-    async fn preview(&self, observed: &Observed) -> Option<Preview> {
-        let reads = self.reads.as_ref()?;
-        let plan = decide::plan_to_preview(observed, clock::now())?;
-        let csv_names = plan.spec.cluster_service_version_names.clone();
-        let csvs = self.stores.csvs.list_in(&observed.namespace);
+    async fn previews(&self, observed: &Observed) -> Vec<Preview> {
+        let Some(reads) = &self.reads else {
+            return Vec::new();
+        };
         let plans = self.stores.plans.list_in(&observed.namespace);
-        let groups = self.stores.groups.list_in(&observed.namespace);
-        Some(Preview {
-            csv_names,
-            text: preview::preview(reads, plan, csvs, &plans, groups).await,
-        })
+        let of_plan = async |plan: InstallPlan| {
+            let csv_names = plan.spec.cluster_service_version_names.clone();
+            let csvs = self.stores.csvs.list_in(&observed.namespace);
+            let groups = self.stores.groups.list_in(&observed.namespace);
+            Preview {
+                csv_names,
+                text: preview::preview(reads, plan, csvs, &plans, groups).await,
+            }
+        };
+        // Each has a bounded time, which is that of all.
+        let planned = decide::plans_to_preview(observed, clock::now());
+        join_all(planned.into_iter().map(of_plan)).await
     }
 
     /// With somebody who is told how long resolutions take.
@@ -287,7 +294,7 @@ impl Reconciler for ResolutionReconciler {
         observed.deprecations.clone_from(&resolved.deprecations);
         if resolve {
             observed.progress = self.progress(namespace, &resolved, &settings, pending).await;
-            observed.preview = self.preview(&observed).await;
+            observed.previews = self.previews(&observed).await;
         }
         Ok(Some(observed))
     }

@@ -30,8 +30,8 @@ pub(crate) fn status(
     now: Timestamp,
 ) -> StatusUpdate<Memory> {
     let mut update = StatusUpdate::default();
-    let (mut assignments, mut failing_since) = (BTreeMap::new(), None);
-    if let Some(moving) = verdict.moving.take() {
+    let (mut assignments, mut failing_since, mut refused) = (BTreeMap::new(), None, None);
+    for moving in std::mem::take(&mut verdict.moving) {
         let made = moving.making.map(|index| outcomes.get(index));
         if moving.plan.is_none() && matches!(made, Some(Outcome::Done(_))) {
             update.requeue = Requeue::After {
@@ -41,10 +41,22 @@ pub(crate) fn status(
         }
         let since = verdict.last.failing_since;
         let refusal = refusal(made, since, now);
-        failing_since = made
-            .filter(|made| matches!(made, Outcome::Failed(_)))
-            .map(|_| since.unwrap_or(now));
-        assignments = assigned(moving, made, refusal.as_ref(), &mut verdict);
+        if matches!(made, Some(Outcome::Failed(_))) {
+            failing_since = Some(since.unwrap_or(now));
+        }
+        assignments.extend(assigned(moving, made, refusal.as_ref(), &mut verdict));
+        refused = refused.or(refusal);
+    }
+    for name in std::mem::take(&mut verdict.behind) {
+        // Their plans are made when these are; while one is refused, so might theirs be.
+        match &refused {
+            Some(refusal) => {
+                verdict.outcomes_by_subscription.insert(name, refusal.clone());
+            }
+            None => {
+                verdict.untouched.insert(name);
+            }
+        }
     }
     let approvals_failing = tell_approvals(&mut verdict, outcomes, now);
     let mut state = observed.namespace_state.clone();
@@ -157,17 +169,6 @@ fn assigned(
     let is_made = matches!(made, None | Some(Outcome::Done(_) | Outcome::Kept));
     let plan = moving.plan.filter(|_| is_made);
     let mut assignments = BTreeMap::new();
-    for name in moving.behind {
-        // Their plan is made when this one is; while it is refused, so would theirs be.
-        match refusal {
-            Some(refusal) => {
-                verdict.outcomes_by_subscription.insert(name, refusal.clone());
-            }
-            None => {
-                verdict.untouched.insert(name);
-            }
-        }
-    }
     for update in moving.updates {
         let name = update.subscription;
         if let Some(refusal) = refusal {
@@ -187,8 +188,6 @@ fn assigned(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use kube::core::ObjectMeta;
     use olm_api::v1alpha1::InstallPlan;
     use olm_resolver::SubscriptionUpdate;
@@ -217,12 +216,11 @@ mod tests {
             current_csv: "demo.v1".to_owned(),
         };
         let verdict = Verdict {
-            moving: Some(Move {
+            moving: vec![Move {
                 making: Some(0),
                 plan,
                 updates: vec![update],
-                behind: BTreeSet::new(),
-            }),
+            }],
             last: Memory {
                 failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),
                 ..Memory::default()

@@ -73,16 +73,14 @@ fn namespace(drawn: &[(usize, bool)], separate: bool) -> Observed {
     }
 }
 
-/// The plan that a round creates.
-fn created(observed: &Observed) -> Value {
+/// The plans that a round creates.
+fn created(observed: &Observed) -> Vec<Value> {
     let (plan, _) = decide(observed, None, now());
-    let mut created = plan.actions.into_iter().filter_map(|action| match action {
+    let created = plan.actions.into_iter().filter_map(|action| match action {
         Action::Create { object, .. } => Some(object),
         _ => None,
     });
-    let first = created.next().unwrap();
-    assert!(created.next().is_none());
-    first
+    created.collect()
 }
 
 fn now() -> Timestamp {
@@ -95,7 +93,9 @@ proptest! {
     #[test]
     fn without_a_policy_there_is_one_plan_of_all_as_upstream(manual in vec(any::<bool>(), 1..6)) {
         let drawn: Vec<(usize, bool)> = manual.iter().map(|&manual| (0, manual)).collect();
-        let plan = created(&namespace(&drawn, false));
+        let plans = created(&namespace(&drawn, false));
+        prop_assert_eq!(plans.len(), 1);
+        let plan = &plans[0];
         let names: Vec<String> = (0..drawn.len()).map(|index| format!("s{index}.v2")).collect();
         let waits = manual.contains(&true);
         prop_assert_eq!(&plan["spec"], &json!({
@@ -118,22 +118,31 @@ proptest! {
             (false, 0 | 3) => "",
             (false, policy) => POLICIES[policy].unwrap().1,
         };
-        let plan = created(&observed);
-        let names: BTreeSet<&str> =
-            plan["spec"]["clusterServiceVersionNames"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-        let of = |index: usize| names.contains(format!("s{index}.v2").as_str());
-        let first = (0..drawn.len()).find(|&index| of(index)).unwrap();
-        let alone = !["", "manual"].contains(&keeps(&drawn[first]));
-        for (index, row) in drawn.iter().enumerate() {
-            let expected = if alone { index == first } else { keeps(row) == keeps(&drawn[first]) };
-            prop_assert_eq!(of(index), expected, "{:?} {}", drawn, plan);
+        let plans = created(&observed);
+        let (mut planned, mut generations) = (0, BTreeSet::new());
+        for plan in &plans {
+            let names: BTreeSet<&str> =
+                plan["spec"]["clusterServiceVersionNames"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+            let of = |index: usize| names.contains(format!("s{index}.v2").as_str());
+            let first = (0..drawn.len()).find(|&index| of(index)).unwrap();
+            let alone = !["", "manual"].contains(&keeps(&drawn[first]));
+            for (index, row) in drawn.iter().enumerate() {
+                let expected = if alone { index == first } else { keeps(row) == keeps(&drawn[first]) };
+                prop_assert_eq!(of(index), expected, "{:?} {}", drawn, plan);
+            }
+            let open = keeps(&drawn[first]).is_empty();
+            prop_assert_eq!(&plan["spec"]["approved"], &json!(open));
+            let marked = plan["metadata"]["annotations"][labels::UPGRADE_WAITS].is_string();
+            prop_assert_eq!(marked, !open && keeps(&drawn[first]) != "manual");
+            // What may begin at once comes first, and alone.
+            prop_assert_eq!(open, drawn.iter().any(|row| keeps(row).is_empty()));
+            prop_assert!(!open || plans.len() == 1);
+            planned += names.len();
+            generations.insert(plan["spec"]["generation"].as_i64());
         }
-        let open = keeps(&drawn[first]).is_empty();
-        prop_assert_eq!(&plan["spec"]["approved"], &json!(open));
-        let marked = plan["metadata"]["annotations"][labels::UPGRADE_WAITS].is_string();
-        prop_assert_eq!(marked, !open && keeps(&drawn[first]) != "manual");
-        // What may begin at once comes first.
-        prop_assert_eq!(open, drawn.iter().any(|row| keeps(row).is_empty()));
+        prop_assert_eq!(generations.len(), plans.len());
+        let open = drawn.iter().filter(|row| keeps(row).is_empty()).count();
+        prop_assert_eq!(planned, if open > 0 { open } else { drawn.len() });
     }
 }
 
@@ -202,11 +211,11 @@ fn a_preview_stands_on_the_plan_that_it_is_about() {
         (0, ["s0.v2"], Value::Null),
     ] {
         let mut observed = namespace(&[(policy, false)], false);
-        observed.preview = Some(Preview {
+        observed.previews = vec![Preview {
             csv_names: names.map(str::to_owned).to_vec(),
             text: "{}".to_owned(),
-        });
-        let annotations = &created(&observed)["metadata"]["annotations"];
+        }];
+        let annotations = &created(&observed)[0]["metadata"]["annotations"];
         assert_eq!(annotations[labels::PLAN_PREVIEW], expected);
         assert_eq!(annotations[labels::UPGRADE_WAITS].is_string(), policy != 0);
     }

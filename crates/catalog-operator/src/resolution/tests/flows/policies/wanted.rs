@@ -97,6 +97,52 @@ fn plans_that_everybody_has_moved_on_from_go() {
     assert_open_plans(&env, &[("demo.v6", false), ("demo.v7", false)]);
 }
 
+/// More than are made in one round, without the driver's taking them for a circle: nothing of it is told, and each has its plan.
+#[test]
+fn many_that_wait_have_their_plans_at_once() {
+    let names: Vec<String> = (10..40).map(|number| format!("p{number}")).collect();
+    let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
+    let policies: Vec<(&str, Value)> = names.iter().map(|name| (name.as_str(), window.clone())).collect();
+    let mut env = with_policies(&policies);
+    let before = env.writes.len();
+    release(&mut env, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let expected: Vec<String> = names.iter().map(|name| format!("{name}.v2")).collect();
+    let rows = |approved| {
+        let rows = expected.iter().map(|name| (name.as_str(), approved));
+        rows.collect::<Vec<_>>()
+    };
+    assert_open_plans(&env, &rows(false));
+    // For each the plan, its status and that of its Subscription.
+    assert_eq!(env.writes.len() - before, 3 * names.len(), "{:#?}", env.writes);
+    env.advance(HOUR * 51);
+    assert_open_plans(&env, &rows(true));
+}
+
+/// Whatever write the process ends after.
+#[test]
+fn a_crash_while_several_plans_are_made_leads_to_the_same_plans() {
+    fn run(crash_after: Option<usize>) -> (Vec<(String, bool)>, usize) {
+        let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
+        let mut env = with_policies(&[("a", window.clone()), ("b", window), ("c", json!({}))]);
+        let before = env.writes.len();
+        env.crash_after = crash_after.map(|writes| before + writes);
+        release(&mut env, &["a", "b", "c"]);
+        env.restart();
+        env.advance(HOUR);
+        let mut plans = open_plans(&env);
+        plans.sort();
+        (plans, env.writes.len() - before)
+    }
+    let (reference, writes) = run(None);
+    assert_eq!(
+        reference,
+        plans(&[("a.v2", false), ("b.v2", false), ("c.v2", true)])
+    );
+    for crash in 1..=writes {
+        assert_eq!(run(Some(crash)).0, reference, "after {crash} writes");
+    }
+}
+
 /// Who is free of its policy has waited for nobody else's.
 #[test]
 fn a_policy_that_is_lifted_frees_its_subscription_alone() {
