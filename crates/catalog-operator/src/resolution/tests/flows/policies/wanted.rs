@@ -306,23 +306,25 @@ fn a_plan_that_is_refused_keeps_no_other_from_its_window() {
     assert!(env.describe().contains("exceeded quota"), "{}", env.describe());
 }
 
-/// And is told.
+/// Whichever of them comes first. And it is told.
 #[test]
 fn an_approval_that_is_refused_keeps_no_other_back() {
-    let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
-    let mut env = with_policies(&[("demo", window.clone()), ("other", window)]);
-    release(&mut env, &["demo", "other"]);
-    env.refuse_patches_of = Some(plan_with(&env, "demo.v2"));
-    env.advance(HOUR * 51);
-    assert_open_plans(&env, &[("demo.v2", false), ("other.v2", true)]);
-    let name = plan_with(&env, "demo.v2");
-    assert_eq!(
-        told(&env, "demo"),
-        format!("InstallPlan {name} cannot be approved: no change of it")
-    );
-    assert_eq!(told(&env, "other"), "");
-    env.refuse_patches_of = None;
-    env.advance(Duration::from_secs(120));
-    assert_open_plans(&env, &[("demo.v2", true), ("other.v2", true)]);
-    assert_eq!(told(&env, "demo"), "");
+    for (refused, free) in [("a", "b"), ("b", "a")] {
+        let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
+        let mut env = with_policies(&[("a", window.clone()), ("b", window)]);
+        release(&mut env, &["a", "b"]);
+        let name = plan_with(&env, &format!("{refused}.v2"));
+        env.refuse_patches_of = Some(name.clone());
+        env.advance(HOUR * 51);
+        assert_open_plans(&env, &[("a.v2", free == "a"), ("b.v2", free == "b")]);
+        assert_eq!(
+            told(&env, refused),
+            format!("InstallPlan {name} cannot be approved: no change of it")
+        );
+        assert_eq!(told(&env, free), "");
+        env.refuse_patches_of = None;
+        env.advance(Duration::from_secs(120));
+        assert_open_plans(&env, &[("a.v2", true), ("b.v2", true)]);
+        assert_eq!(told(&env, refused), "");
+    }
 }
