@@ -31,6 +31,7 @@ pub(crate) mod job;
 pub(crate) mod packed;
 pub(crate) mod preflight;
 pub(crate) mod pull_secrets;
+pub(crate) mod reading;
 pub(crate) mod retry;
 pub(crate) mod unpacker;
 
@@ -39,5 +40,5 @@ pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
 pub(crate) use packed::PackedBundle;
 pub(crate) use unpacker::{
-    BundleSource, InlineBundle, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter,
+    BundleSource, InlineBundle, Known, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter,
 };

@@ -152,7 +152,7 @@ pub(crate) struct Parts {
 /// Makes the parts and connects them.
 pub(crate) fn build(args: Args, client: &Client, outside: Outside, figures: Figures) -> (StoreSet, Parts) {
     let mut set = StoreSet::new();
-    let stores = Stores::register(&mut set, client);
+    let stores = Stores::register(&mut set, client, args.unpack != UnpackMode::InProcess);
     let queues = Queues::default();
     let services = build_services(&args, client, &stores, &queues, outside, &figures);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
@@ -231,13 +231,9 @@ fn build_services(
 }
 
 fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Queues) -> Option<UnpackJobs> {
-    if args.unpack == UnpackMode::InProcess {
-        return None;
-    }
     let stores = JobStores {
         sources: stores.sources.clone(),
-        jobs: stores.unpack_jobs.clone(),
-        pods: stores.unpack_pods.clone(),
+        unpacks: stores.unpacks.clone()?,
     };
     let settings = JobSettings {
         opm_image: args.opm_image.clone(),

@@ -2,9 +2,8 @@
 
 pub(crate) mod config_maps;
 pub(crate) mod rights;
-mod unpacks;
+pub(crate) mod unpacks;
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -21,6 +20,7 @@ use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
 use self::rights::Rights;
+use self::unpacks::UnpackStores;
 use crate::pruning;
 use crate::upgrade_policy::{KEYS, MAX_KEPT};
 
@@ -41,10 +41,8 @@ pub(crate) struct Stores {
     pub namespaces: Store<PartialObjectMeta<Namespace>>,
     /// Pods of catalogs.
     pub pods: Store<Pod>,
-    /// Jobs that unpack bundles.
-    pub unpack_jobs: Store<Job>,
-    /// Their pods.
-    pub unpack_pods: Store<Pod>,
+    /// Jobs that unpack bundles, and their pods; none where there are to be none.
+    pub unpacks: Option<UnpackStores>,
     /// Services that OLM made.
     pub services: Store<Service>,
     /// ConfigMaps that catalogs are made of, watched one by one.
@@ -68,8 +66,9 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// Registers all watches in `set`; they start with the set.
-    pub(crate) fn register(set: &mut StoreSet, client: &Client) -> Self {
+    /// Registers all watches in `set`; they start with the set. Jobs are watched only `with_jobs`: who has none unpack bundles need
+    /// not let this process see any.
+    pub(crate) fn register(set: &mut StoreSet, client: &Client, with_jobs: bool) -> Self {
         Self {
             sources: set.add(Watch::new(client).prune(prune_source)),
             subscriptions: set.add(Watch::new(client).prune(prune_subscription)),
@@ -86,16 +85,7 @@ impl Stores {
                     .label_exists(labels::CATALOG_SOURCE)
                     .prune(prune_pod),
             ),
-            unpack_jobs: set.add(
-                Watch::new(client)
-                    .label_exists(labels::BUNDLE_UNPACK_REF)
-                    .prune(unpacks::prune_job),
-            ),
-            unpack_pods: set.add(
-                Watch::new(client)
-                    .label_exists(labels::BUNDLE_UNPACK_REF)
-                    .prune(unpacks::prune_pod),
-            ),
+            unpacks: with_jobs.then(|| UnpackStores::register(set, client)),
             services: set.add(managed(client).prune(prune_service)),
             config_maps: ConfigMaps::register(set, client),
             rights: Rights::register(set, client),

@@ -7,6 +7,7 @@ mod outages;
 mod polls;
 mod reach;
 mod unpack_jobs;
+mod unpack_troubles;
 
 use std::time::Duration;
 

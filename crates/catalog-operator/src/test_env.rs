@@ -41,13 +41,18 @@ pub struct TestEnv {
 impl TestEnv {
     /// Namespaces `ns` and `olm`, and an OperatorGroup in `ns` that olm-operator has seen.
     pub fn new() -> Self {
+        Self::with_flags(&[])
+    }
+
+    /// The same, and the operator is started with these flags.
+    pub fn with_flags(flags: &'static [&'static str]) -> Self {
         let outside = Arc::<Shared>::default();
         let metrics = Arc::<Mutex<Metrics>>::default();
         let contents = Arc::new(tempfile::tempdir().unwrap());
         let of_operator = (Arc::clone(&outside), Arc::clone(&metrics), Arc::clone(&contents));
         let stage = Stage::new(Box::new(move |client| {
             let (outside, metrics, contents) = of_operator.clone();
-            Box::pin(operate(client, outside, metrics, contents))
+            Box::pin(operate(client, outside, metrics, (contents, flags)))
         }));
         let env = Self {
             cluster: stage.cluster.clone(),
@@ -169,11 +174,17 @@ impl TestEnv {
 }
 
 /// The operator, until it is dropped.
-async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metrics>>, contents: Arc<TempDir>) {
+async fn operate(
+    client: Client,
+    outside: Arc<Shared>,
+    metrics: Arc<Mutex<Metrics>>,
+    (contents, flags): (Arc<TempDir>, &[&str]),
+) {
     let registered = Metrics::registered().unwrap();
     *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
     let folder = contents.path().display();
-    let args = Args::parse_from(["catalog-operator".to_owned(), format!("--content-cache={folder}")]);
+    let cache = format!("--content-cache={folder}");
+    let args = Args::parse_from(["catalog-operator", &cache].iter().chain(flags));
     let outside = run::Outside {
         dial: Arc::<Shared>::clone(&outside),
         catalogs: Arc::<Shared>::clone(&outside),

@@ -33,6 +33,8 @@ pub enum UnpackClass {
     Unsupported,
     /// The Job that unpacks it goes on.
     JobIncomplete,
+    /// The Job has not begun, or none of its pods runs.
+    JobHeldUp,
     /// The Job took longer than it may.
     DeadlineExceeded,
     /// The Job's pods failed more often than they may.
@@ -58,7 +60,7 @@ impl UnpackClass {
             Self::InvalidManifest => "InvalidManifest",
             Self::Unsupported => "Unsupported",
             // Those of upstream, or of Kubernetes.
-            Self::JobIncomplete => "JobIncomplete",
+            Self::JobIncomplete | Self::JobHeldUp => "JobIncomplete",
             Self::DeadlineExceeded => "DeadlineExceeded",
             Self::BackoffLimitExceeded => "BackoffLimitExceeded",
             Self::JobFailed => "JobFailed",
@@ -113,6 +115,9 @@ impl UnpackClass {
             Self::Unsupported => "a newer version of the operator is needed",
             Self::JobIncomplete => {
                 "a node pulls it until the Job's deadline; check the credentials and mirrors of the nodes, or name a pull secret in spec.secrets of the CatalogSource"
+            }
+            Self::JobHeldUp => {
+                "it goes on by itself once that is over; `kubectl describe jobs,pods` in the CatalogSource's namespace shows more"
             }
             Self::DeadlineExceeded | Self::BackoffLimitExceeded | Self::JobFailed => {
                 "it is tried again; `kubectl describe jobs,pods` in the CatalogSource's namespace shows the Job for some minutes"

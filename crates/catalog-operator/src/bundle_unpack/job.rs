@@ -14,17 +14,20 @@
 //! - The result serves the catalog whose wish it was, and is in no cache that others read.
 //! - A ConfigMap is believed when it is our CatalogSource's, a Job of ours has succeeded, and a pod of that Job told of this very
 //!   content at its end; what anybody else put into it, before or after, is told as a failure.
-//! - No more than [`JOBS_OF_A_NAMESPACE`] Jobs of a namespace go on at a time, [`JOBS`] of all.
+//! - A namespace waits for no more than [`JOBS_OF_A_NAMESPACE`] Jobs at a time, [`JOBS_OF_A_CATALOG_NAMESPACE`] go on in one, and
+//!   [`JOBS`] in all; namespaces that wait take turns.
 //!
 //! Rules: `docs/reference/install-plans.md`.
 
 pub(crate) mod decide;
 pub(crate) mod objects;
 pub(crate) mod observed;
+pub(crate) mod occupant;
 pub(crate) mod progress;
 pub(crate) mod reconciler;
 pub(crate) mod result;
 pub(crate) mod triggers;
+pub(crate) mod waiting;
 pub(crate) mod wishes;
 
 use std::collections::BTreeSet;
@@ -33,15 +36,19 @@ use std::time::Duration;
 use olm_runtime::NamespacedName;
 use sha2::{Digest as _, Sha256};
 
+use crate::stores::unpacks::NAME_LENGTH;
+
+pub(crate) use crate::stores::unpacks::is_name;
 pub(crate) use reconciler::UnpackJobReconciler;
+pub(crate) use waiting::Waiters;
 pub(crate) use wishes::{JobStores, UnpackJobs};
 
 /// Jobs that go on at a time: what one costs us is a task that waits, and a node that cannot pull takes its place for ten minutes.
 pub(crate) const JOBS: usize = 4096;
-/// Those of one namespace.
+/// Those that one namespace waits for.
 pub(crate) const JOBS_OF_A_NAMESPACE: usize = 8;
-/// Length of the names that upstream makes.
-const NAME_LENGTH: usize = 63;
+/// Those in one namespace, whoever waits: of the global catalogs that is everybody.
+pub(crate) const JOBS_OF_A_CATALOG_NAMESPACE: usize = 128;
 
 /// A bundle that somebody waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +63,8 @@ pub(crate) struct JobWish {
     pub deadline: Duration,
     /// Jobs, by uid, that were over before anybody had this wish: what came of them was told, or cannot be trusted any more.
     pub passed_over: BTreeSet<String>,
+    /// Uid of a ConfigMap that stands where the bundle is to go and that no Job can fill: it goes first.
+    pub discarded: Option<String>,
 }
 
 /// Name of the ConfigMap, Job and rights of an image, the same as upstream's.
@@ -67,11 +76,6 @@ pub(crate) fn name_of_image(image: &str) -> String {
 /// what was made for the other.
 pub(crate) fn name_for_catalog(image: &str, catalog: &str) -> String {
     hashed_name(&[image, "\n", catalog])
-}
-
-/// Whether a name is one of those.
-pub(crate) fn is_name(name: &str) -> bool {
-    name.len() == NAME_LENGTH && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn hashed_name(parts: &[&str]) -> String {

@@ -109,6 +109,17 @@ pub enum UnpackState {
     },
 }
 
+/// What is known of a bundle without asking for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Nobody asks for it.
+    Nothing,
+    /// It is there, or on its way for the first time.
+    Asked,
+    /// It could not be had, and may be on its way once more.
+    Failing,
+}
+
 /// Bounds of all unpacks together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnpackerConfig {
@@ -142,6 +153,8 @@ struct Shared {
     config: UnpackerConfig,
     figures: Figures,
     permits: FairPermits,
+    /// For reading what Jobs brought: a tree takes ten times its text.
+    readers: FairPermits,
     /// For attempts that take long, see [`unpack`].
     slow: FairPermits,
     wake: Wake,
@@ -157,11 +170,24 @@ struct Key {
     catalog: NamespacedName,
 }
 
+impl Key {
+    fn of(request: &UnpackRequest) -> Self {
+        Self {
+            image: request.image.clone(),
+            inline: request.inline.clone(),
+            bundle: request.bundle.clone(),
+            catalog: request.catalog.clone(),
+        }
+    }
+}
+
 struct Entry {
     state: EntryState,
     waiters: BTreeMap<Waiter, WaiterRequest>,
     /// Where the next attempt waits for its permit.
     place: Option<Place>,
+    /// Where it waits for another turn, as for that of its Job.
+    job_place: Option<Place>,
     last_used: Instant,
     /// Namespace of whoever asked last.
     namespace: String,
@@ -239,6 +265,7 @@ impl Unpacker {
                 config,
                 figures,
                 permits,
+                readers: FairPermits::new(unpack::READERS),
                 slow: FairPermits::with_share(unpack::SLOW, unpack::SLOW_OF_A_NAMESPACE),
                 wake: Arc::new(wake),
                 entries: Mutex::default(),
@@ -257,12 +284,7 @@ impl Unpacker {
 
     /// Where the bundle stands now; begins to fetch it if nobody has. Never waits. Must be called within a tokio runtime.
     pub fn request(&self, request: &UnpackRequest) -> UnpackState {
-        let key = Key {
-            image: request.image.clone(),
-            inline: request.inline.clone(),
-            bundle: request.bundle.clone(),
-            catalog: request.catalog.clone(),
-        };
+        let key = Key::of(request);
         let now = Instant::now();
         let asked = WaiterRequest {
             deadline: request.deadline.unwrap_or(self.shared.config.deadline),
@@ -301,6 +323,16 @@ impl Unpacker {
         UnpackState::Unpacking { since, trouble: None }
     }
 
+    /// What is known of a bundle without asking for it.
+    pub(crate) fn known(&self, request: &UnpackRequest) -> Known {
+        let entries = self.shared.lock();
+        match entries.get(&Key::of(request)).map(|entry| &entry.state) {
+            None => Known::Nothing,
+            Some(EntryState::Failed(_) | EntryState::Running { before: Some(_), .. }) => Known::Failing,
+            Some(EntryState::Running { .. } | EntryState::Ready(_)) => Known::Asked,
+        }
+    }
+
     /// Forgets the failures of a catalog's bundles: its image names, secrets or rights have changed. Whoever waited is told.
     pub fn forget_failures(&self, catalog: &NamespacedName) {
         let mut waiters = BTreeSet::new();
@@ -317,7 +349,7 @@ impl Unpacker {
 
     /// Number of bundles known, whatever their state.
     #[cfg(test)]
-    fn known(&self) -> usize {
+    fn count(&self) -> usize {
         self.shared.lock().len()
     }
 }
@@ -328,6 +360,7 @@ impl Entry {
             state,
             waiters,
             place: None,
+            job_place: None,
             last_used: Instant::now(),
             namespace,
             told: BTreeMap::new(),
@@ -361,7 +394,7 @@ impl Entry {
                 trouble: trouble.clone(),
             },
         };
-        if let Some(place) = &self.place {
+        for place in self.place.iter().chain(&self.job_place) {
             place.join(request.waiter.namespace());
         }
         self.waiters.insert(request.waiter.clone(), asked);

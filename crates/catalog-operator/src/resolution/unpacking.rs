@@ -17,13 +17,15 @@ use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::preflight;
 use crate::bundle_unpack::{
-    InlineBundle, PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker, Waiter,
+    InlineBundle, Known, PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker,
+    Waiter,
 };
 use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
 use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
-/// wakes the namespace when an answer changes.
+/// wakes the namespace when an answer changes. While one of them cannot be had nothing is fetched for its sake: the others would
+/// be there, and be forgotten, and be fetched again with each try.
 ///
 /// `kubernetes` is the cluster's version, if known.
 ///
@@ -37,9 +39,9 @@ pub(crate) async fn progress(
     kubernetes: Option<&str>,
     now: Timestamp,
 ) -> ComponentProgress {
-    let ask = |operator: &Operator| {
+    let request = |operator: &Operator| {
         let inline = inline_bundle(operator);
-        let request = UnpackRequest {
+        Some(UnpackRequest {
             image: match &inline {
                 Some(inline) => format!("in the catalog, channel {}", inline.channel),
                 None => operator.entry.bundle_path.as_deref()?.to_owned(),
@@ -50,17 +52,17 @@ pub(crate) async fn progress(
             deadline: settings.unpack_deadline,
             retry_interval: settings.unpack_retry,
             waiter: Waiter::Namespace(namespace.to_owned()),
-        };
-        Some(unpacker.request(&request))
+        })
     };
-    let states: Vec<Option<UnpackState>> = component.operators.iter().map(ask).collect();
+    let requests: Vec<Option<UnpackRequest>> = component.operators.iter().map(request).collect();
+    let states = ask(unpacker, &requests);
     let subscriptions = component.subscriptions().into_iter().map(str::to_owned).collect();
     let updates = component.updates.clone();
     let served = served(&component);
     // Bundles may have many MiB, and a namespace may be looked at several times a second: none is read in vain, nor here.
-    let missing: Vec<BundleResult> = states
-        .iter()
-        .filter_map(|state| missing(state.as_ref()?, now))
+    let operators = component.operators.iter().zip(&states);
+    let missing: Vec<BundleResult> = operators
+        .filter_map(|(operator, state)| missing(&operator.entry.name, state, now))
         .collect();
     let bundles = if missing.is_empty() {
         let (namespace, kubernetes) = (namespace.to_owned(), kubernetes.map(str::to_owned));
@@ -75,6 +77,30 @@ pub(crate) async fn progress(
         served,
         bundles,
     }
+}
+
+/// Where a bundle of a component stands.
+enum Asked {
+    State(UnpackState),
+    /// It is not asked for as long as another one fails.
+    Left,
+    /// There is nothing to ask for.
+    Nowhere,
+}
+
+fn ask(unpacker: &Unpacker, requests: &[Option<UnpackRequest>]) -> Vec<Asked> {
+    let known = |request: &Option<UnpackRequest>| match request {
+        Some(request) => unpacker.known(request),
+        None => Known::Failing,
+    };
+    let known: Vec<Known> = requests.iter().map(known).collect();
+    let one_fails = known.contains(&Known::Failing);
+    let asked = requests.iter().zip(known).map(|(request, known)| match request {
+        None => Asked::Nowhere,
+        Some(_) if one_fails && known == Known::Nothing => Asked::Left,
+        Some(request) => Asked::State(unpacker.request(request)),
+    });
+    asked.collect()
 }
 
 /// Where the manifests of an operator without an image are.
@@ -103,22 +129,18 @@ fn served(component: &Component) -> Vec<Served> {
 }
 
 /// The steps of a component whose bundles are all there as text.
-fn read(
-    component: &Component,
-    states: Vec<Option<UnpackState>>,
-    namespace: &str,
-    kubernetes: Option<&str>,
-) -> Bundles {
+fn read(component: &Component, states: Vec<Asked>, namespace: &str, kubernetes: Option<&str>) -> Bundles {
     let mut obstacles = Vec::new();
     let operators = component.operators.iter().zip(states);
     let results = operators.map(|(operator, state)| match state {
-        Some(UnpackState::Ready(bundle)) => {
+        Asked::State(UnpackState::Ready(bundle)) => {
             ready_result(operator, &bundle, namespace, kubernetes, &mut obstacles)
         }
-        _ => {
-            let cause = "the catalog names no image of it and carries no manifests";
-            failed(&UnpackError::new(UnpackClass::NoManifests, cause).of_bundle(&operator.entry.name))
-        }
+        // Whoever calls has seen to that.
+        _ => BundleResult::Pending {
+            trouble: None,
+            debounce: None,
+        },
     });
     let results = results.collect();
     combine(component, namespace, results, obstacles)
@@ -171,7 +193,21 @@ fn find_twins(brought: &[Brought]) -> Option<String> {
 }
 
 /// What to tell of a bundle that is not there.
-fn missing(state: &UnpackState, now: Timestamp) -> Option<BundleResult> {
+fn missing(bundle: &str, asked: &Asked, now: Timestamp) -> Option<BundleResult> {
+    let state = match asked {
+        Asked::State(state) => state,
+        Asked::Left => {
+            return Some(BundleResult::Pending {
+                trouble: None,
+                debounce: Some(STATUS_DEBOUNCE),
+            });
+        }
+        Asked::Nowhere => {
+            let cause = "the catalog names no image of it and carries no manifests";
+            let error = UnpackError::new(UnpackClass::NoManifests, cause);
+            return Some(failed(&error.of_bundle(bundle)));
+        }
+    };
     match state {
         UnpackState::Unpacking { since, trouble } => {
             let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();

@@ -6,7 +6,7 @@ use kube::{Resource, ResourceExt};
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 use olm_runtime::queue::Queue;
-use olm_runtime::store::{Change, Store};
+use olm_runtime::store::{Change, Projected, Projection, Store};
 
 use super::{Queues, Services};
 use crate::bundle_unpack::Waiter;
@@ -17,6 +17,7 @@ use crate::catalog_source::triggers as catalog_triggers;
 use crate::install_plan;
 use crate::resolution::triggers as resolution_triggers;
 use crate::stores::Stores;
+use crate::stores::unpacks::OfUnpack;
 
 /// Changes that come together are resolved together: users apply a catalog, an OperatorGroup and a Subscription at once,
 /// and a plan's last step and its completion follow each other closely.
@@ -97,6 +98,9 @@ fn connect_sources(stores: &Stores, queues: &Queues, services: &Services, global
                 services.unpacker.forget_failures(&key);
             }
         }
+        if let Some(jobs) = &services.unpack_jobs {
+            jobs.catalog_changed(&key);
+        }
         queues.sources.add(key);
         let users = resolution_triggers::catalog_namespaces(change, &global, &subscriptions.list());
         resolve(&queues.namespaces, users);
@@ -134,19 +138,19 @@ fn connect_config_maps(stores: &Stores, queues: &Queues) {
 }
 
 fn connect_unpacks(stores: &Stores, queues: &Queues, services: &Services) {
-    let Some(jobs) = &services.unpack_jobs else {
+    let (Some(jobs), Some(unpacks)) = (&services.unpack_jobs, &stores.unpacks) else {
         return;
     };
-    connect_unpack_watch(&stores.unpack_jobs, queues, jobs);
-    connect_unpack_watch(&stores.unpack_pods, queues, jobs);
+    connect_unpack_watch(&unpacks.jobs, queues, jobs);
+    connect_unpack_watch(&unpacks.pods, queues, jobs);
     connect_unpack_rights(&stores.accounts, queues);
     connect_unpack_rights(&stores.roles, queues);
     connect_unpack_rights(&stores.role_bindings, queues);
 }
 
 /// Who waits for a Job looks at it itself, beside the rounds that make it.
-fn connect_unpack_watch<K: Resource<DynamicType = ()> + Send + Sync + 'static>(
-    store: &Store<K>,
+fn connect_unpack_watch<P: OfUnpack + Projection>(
+    store: &Store<Projected<P>>,
     queues: &Queues,
     jobs: &UnpackJobs,
 ) {

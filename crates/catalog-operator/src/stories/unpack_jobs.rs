@@ -19,7 +19,9 @@ fn begin() -> TestEnv {
     env.outside.serve(first());
     env.put(catalog());
     env.put(subscription("Automatic"));
-    env.settle_for(15);
+    env.settle_for(5);
+    env.begin_pods();
+    env.settle_for(10);
     env
 }
 

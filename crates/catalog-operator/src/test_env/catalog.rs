@@ -66,6 +66,11 @@ impl BundleRow {
         self
     }
 
+    pub fn image(mut self, image: &str) -> Self {
+        self.0.bundle_path = Some(image.into());
+        self
+    }
+
     pub fn deprecated(mut self, text: &str) -> Self {
         self.0.deprecation = Some(Arc::new(Deprecation {
             bundle: Some(text.into()),

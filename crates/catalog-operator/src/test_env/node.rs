@@ -73,6 +73,14 @@ impl TestEnv {
         self.get("ConfigMap", name.unwrap()).unwrap()
     }
 
+    /// Every Job that waits has a pod, of which nothing is to be told.
+    pub fn begin_pods(&self) {
+        for job in self.waiting_jobs() {
+            let begins = Container::Waiting("PodInitializing");
+            self.put_pod(&job, &begins, &begins);
+        }
+    }
+
     /// A pod of the Job, with what has become of the container that pulls and of the one that writes.
     pub fn put_pod(&self, job: &Value, pull: &Container, extract: &Container) {
         let of = |name: &str, container: &Container| {

@@ -44,6 +44,8 @@ pub struct Shared {
     digests: Mutex<BTreeMap<String, String>>,
     /// How often they were asked.
     polled: Mutex<usize>,
+    /// Bundle images that this process asked for.
+    fetched: Mutex<usize>,
 }
 
 impl Shared {
@@ -99,6 +101,10 @@ impl Shared {
         *self.polled.lock().unwrap()
     }
 
+    pub fn fetched(&self) -> usize {
+        *self.fetched.lock().unwrap()
+    }
+
     pub fn dialled(&self) -> usize {
         *self.dialled.lock().unwrap()
     }
@@ -151,6 +157,7 @@ impl ImageTags for Shared {
 #[async_trait]
 impl BundleSource for Shared {
     async fn fetch(&self, image: &str, _: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
+        *self.fetched.lock().unwrap() += 1;
         let refused = self.refused.lock().unwrap().clone();
         if refused.iter().any(|part| image.contains(part)) {
             return Err(UnpackError::new(UnpackClass::Unauthorized, "https://reg: 401"));

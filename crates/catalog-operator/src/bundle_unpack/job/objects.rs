@@ -19,11 +19,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::JobWish;
 use crate::catalog_source::objects::{Ownership, owner_reference, pull_secrets};
+use crate::stores::unpacks::{EXTRACT, PULL};
 
-/// Name of the container that copies the bundle out of its image.
-pub(crate) const PULL: &str = "pull";
-/// Name of the container that writes the ConfigMap.
-pub(crate) const EXTRACT: &str = "extract";
 /// Variable that tells it the bundle's image.
 const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
 /// Tries of a Job after the first.
@@ -102,7 +99,7 @@ pub(crate) fn build_role_binding(key: &NamespacedName, uid: &str) -> RoleBinding
 pub(crate) fn build_job(
     key: &NamespacedName,
     uid: &str,
-    others: &[&str],
+    others: &[String],
     wish: &JobWish,
     source: &CatalogSource,
     settings: &JobSettings,
@@ -217,24 +214,7 @@ pub(crate) fn pod_spec(
     }
 }
 
-/// Whether containers do what those of the other spec do: the same programs of the same images.
-pub(crate) fn runs_the_same(found: &PodSpec, wanted: &PodSpec) -> bool {
-    let programs = |spec: &PodSpec| -> Vec<(String, Option<String>, Option<Vec<String>>)> {
-        let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
-        containers
-            .map(|container| {
-                (
-                    container.name.clone(),
-                    container.image.clone(),
-                    container.command.clone(),
-                )
-            })
-            .collect()
-    };
-    programs(found) == programs(wanted)
-}
-
-fn job_name(name: &str, others: &[&str]) -> String {
+fn job_name(name: &str, others: &[String]) -> String {
     if others.is_empty() {
         return name.to_owned();
     }

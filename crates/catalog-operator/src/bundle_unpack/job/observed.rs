@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::core::PartialObjectMeta;
@@ -11,6 +10,7 @@ use olm_runtime::NamespacedName;
 
 use super::JobWish;
 use super::objects::JobSettings;
+use crate::stores::unpacks::JobSketch;
 
 /// Everything one decision reads.
 pub(crate) struct Observed {
@@ -29,7 +29,7 @@ pub(crate) struct Observed {
     /// With a hash for its subjects.
     pub role_binding: Option<Arc<RoleBinding>>,
     /// Jobs that bear its name as a label, whoever made them.
-    pub jobs: Vec<Arc<Job>>,
+    pub jobs: Vec<Arc<JobSketch>>,
     /// What Jobs depend on.
     pub settings: JobSettings,
 }

@@ -66,7 +66,9 @@ impl Reconciler for UnpackJobReconciler {
         let wish = self.jobs.wish(key);
         let jobs = self.jobs.jobs_of(key);
         let account = self.accounts.get_key(key);
-        if wish.is_none() && jobs.is_empty() && account.is_none() {
+        // Whoever may make Jobs may make any number that bear the label.
+        let has_jobs = jobs.iter().any(|job| job.config_map.is_some());
+        if wish.is_none() && !has_jobs && account.is_none() {
             return Ok(None);
         }
         // Live: a store of all ConfigMaps that OLM made would hold the bundles' own, and these come and go within minutes.

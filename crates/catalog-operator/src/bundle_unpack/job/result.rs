@@ -1,9 +1,7 @@
-//! The bundle that a Job left in its ConfigMap, if it can be believed. Pure.
+//! Whose bundle is in a ConfigMap, and whether that can be believed. Pure.
 
 use std::sync::Arc;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use olm_api::v1alpha1::CatalogSource;
 use olm_api::{labels, unpacked_bundle};
 use olm_oci::{Digest, Reference};
@@ -14,8 +12,8 @@ use super::super::config_map::decode;
 use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
 use super::JobWish;
-use super::objects::{PULL, runs_the_same};
-use super::progress::{config_map_owner, pods_of, proof};
+use super::progress::pods_of;
+use crate::stores::unpacks::{JobSketch, PodSketch, Programs, Proof};
 
 /// What vouches for the content of a ConfigMap.
 pub(crate) struct Evidence<'a> {
@@ -24,67 +22,88 @@ pub(crate) struct Evidence<'a> {
     /// The catalog that the ConfigMap must be of.
     pub source: &'a CatalogSource,
     /// What a pod of ours runs.
-    pub runs: &'a PodSpec,
+    pub runs: &'a Programs,
     /// The Job, which has succeeded.
-    pub job: &'a Job,
-    /// Pods of the namespace.
-    pub pods: &'a [Arc<Pod>],
+    pub job: &'a JobSketch,
+    /// Pods that name the key.
+    pub pods: &'a [Arc<PodSketch>],
 }
 
 impl Evidence<'_> {
-    /// Hash and image id that a pod of the Job gave; none when there is no such pod (any more), or it said nothing.
-    pub(crate) fn proof(&self) -> Option<(String, Option<String>)> {
-        let pods = pods_of(self.job, self.pods).into_iter();
-        let ours = pods.filter(|pod| {
-            pod.spec
-                .as_ref()
-                .is_some_and(|spec| runs_the_same(spec, self.runs))
-        });
-        ours.into_iter().find_map(|pod| proof(pod, PULL))
+    /// Whether a pod of the Job has said what it wrote; there may be no such pod (any more).
+    pub(crate) fn has_proof(&self) -> bool {
+        self.proofs().next().is_some()
+    }
+
+    /// What pods of the Job said. A Job may have made several, of which any may have been the last to write.
+    fn proofs(&self) -> impl Iterator<Item = &Proof> {
+        let ours = pods_of(self.job, self.pods).into_iter();
+        ours.filter(|pod| pod.programs == *self.runs)
+            .filter_map(|pod| pod.proof.as_ref())
     }
 }
 
-/// Reads the bundle.
+/// The image whose bundle a ConfigMap holds, by digest.
 ///
 /// # Errors
-/// The ConfigMap is not what the Job left there for this catalog, or no bundle.
-pub(crate) fn read(
+/// The ConfigMap is not what the Job left there for this catalog.
+pub(crate) fn vouched_image(
     config_map: &Value,
     wish: &JobWish,
     evidence: &Evidence<'_>,
-) -> Result<UnpackedBundle, UnpackError> {
+) -> Result<String, UnpackError> {
     let key = evidence.key;
     let refused = |cause: &str| UnpackError::new(UnpackClass::JobFailed, format!("ConfigMap {key} {cause}"));
     if !is_of_source(config_map, evidence.source) {
         return Err(refused("is not of the CatalogSource that asked for it"));
     }
     let uid = config_map.pointer("/metadata/uid").and_then(Value::as_str);
-    let owner = config_map_owner(key, evidence.job).map(|owner| owner.uid.as_str());
-    if uid.is_none() || uid != owner {
+    if uid.is_none() || uid != evidence.job.config_map.as_deref() {
         return Err(refused("is not the one that its Job was made for"));
     }
-    let (hash, image_id) = evidence.proof().ok_or_else(|| {
-        refused(
+    if !evidence.has_proof() {
+        return Err(refused(
             "is not vouched for: no pod of the Job says what it wrote; --opmImage has to be the opm of this version, and pods may \
              not be changed on their way in",
-        )
-    })?;
-    if unpacked_bundle::content_hash(config_map) != hash {
-        return Err(refused("was changed by somebody else than its Job"));
+        ));
     }
+    let hash = unpacked_bundle::content_hash(config_map);
+    let Some(proof) = evidence.proofs().find(|proof| *proof.hash == *hash) else {
+        return Err(refused("was changed by somebody else than its Job"));
+    };
     let image = config_map
         .pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(labels::SOURCE_IMAGE)?.as_str());
     if image != Some(&wish.image) {
         return Err(refused("holds the content of another image"));
     }
-    let image = pinned(&wish.image, image_id.as_deref())?;
-    let of_image = |error: UnpackError| UnpackError {
-        cause: format!("image `{image}`: {}", error.cause),
-        ..error
-    };
-    let bundle = decode(config_map).map_err(of_image)?;
-    Ok(UnpackedBundle { image, ..bundle })
+    pinned(&wish.image, proof.image_id.as_deref())
+}
+
+/// A bundle as a Job left it, which can be believed.
+#[derive(Debug)]
+pub(crate) struct VouchedBundle {
+    /// The image, by digest.
+    pub image: String,
+    /// The ConfigMap.
+    pub config_map: Value,
+}
+
+impl VouchedBundle {
+    /// The bundle; long work if it is large.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn read(self) -> Result<UnpackedBundle, UnpackError> {
+        let image = self.image;
+        match decode(&self.config_map) {
+            Ok(bundle) => Ok(UnpackedBundle { image, ..bundle }),
+            Err(error) => Err(UnpackError {
+                cause: format!("image `{image}`: {}", error.cause),
+                ..error
+            }),
+        }
+    }
 }
 
 /// Whether a ConfigMap is owned by this very CatalogSource.

@@ -1,11 +1,13 @@
 //! The objects against those that upstream left in a real cluster, and what is believed of what comes of them.
 
+mod decisions;
+mod progress;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
+use olm_api::labels;
 use olm_api::unpacked_bundle::{PROOF, content_hash};
 use olm_api::v1alpha1::CatalogSource;
 use olm_fbc::yaml;
@@ -14,8 +16,9 @@ use olm_runtime::plan::to_value;
 use serde_json::{Value, json};
 
 use super::objects::{JobSettings, build_account, build_job, build_role, build_role_binding, pod_spec};
-use super::result::{Evidence, read};
+use super::result::{Evidence, VouchedBundle, vouched_image};
 use super::{JobWish, is_name, name_for_catalog, name_of_image};
+use crate::stores::unpacks::{JobSketch, PodSketch, Programs};
 
 fn recorded(file: &str, kind: &str) -> Option<Value> {
     let path = olm_testing::shared::shared_path(&format!("golden/01-requires-approval/{file}"))?;
@@ -42,6 +45,7 @@ fn wish(image: &str, seconds: u64) -> JobWish {
         catalog: NamespacedName::new("golden", "cat"),
         deadline: Duration::from_secs(seconds),
         passed_over: BTreeSet::new(),
+        discarded: None,
     }
 }
 
@@ -111,10 +115,11 @@ fn a_jobs_objects_are_those_that_upstream_makes() {
 fn secrets_deadline_tag_and_name_follow_what_is_asked_for() {
     let (settings, key) = (settings(), key("r/b:v1"));
     let build = |image: &str, seconds, others: &[&str]| {
+        let others: Vec<String> = others.iter().map(|uid| (*uid).to_owned()).collect();
         to_value(&build_job(
             &key,
             "u",
-            others,
+            &others,
             &wish(image, seconds),
             &source(&json!(["s", ""])),
             &settings,
@@ -161,7 +166,7 @@ struct Left {
     image: &'static str,
     config_map: Value,
     job: Value,
-    pod: Value,
+    pods: Vec<Value>,
 }
 
 impl Left {
@@ -174,7 +179,7 @@ impl Left {
         let mut job = to_value(&job);
         job["metadata"]["uid"] = json!("job");
         let terminated = json!({"terminated": {"exitCode": 0, "message": format!("{PROOF}{}\n", content_hash(&config_map))}});
-        let pod = json!({"metadata": {"namespace": "golden", "name": "p",
+        let pod = json!({"metadata": {"namespace": "golden", "name": "p", "labels": {labels::BUNDLE_UNPACK_REF: key.name},
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job"}]},
             "spec": pod_spec(&key, image, &source, &settings),
             "status": {"initContainerStatuses": [{"name": "pull", "imageID": IMAGE_ID}],
@@ -183,25 +188,40 @@ impl Left {
             image,
             config_map,
             job,
-            pod,
+            pods: vec![pod],
         }
     }
 
     /// The image of what is read, or why nothing is.
     fn read(&self) -> Result<String, String> {
         let (key, source, settings) = (key(self.image), source(&json!([])), settings());
-        let job: Job = serde_json::from_value(self.job.clone()).unwrap();
-        let pod: Pod = serde_json::from_value(self.pod.clone()).unwrap();
+        let job = job_sketch(&self.job);
+        let pods: Vec<Arc<PodSketch>> = self.pods.iter().map(pod_sketch).collect();
+        let runs = Programs::of(&pod_spec(&key, self.image, &source, &settings));
         let evidence = Evidence {
             key: &key,
             source: &source,
-            runs: &pod_spec(&key, self.image, &source, &settings),
+            runs: &runs,
             job: &job,
-            pods: &[Arc::new(pod)],
+            pods: &pods,
         };
-        let bundle = read(&self.config_map, &wish(self.image, 600), &evidence);
+        let image = vouched_image(&self.config_map, &wish(self.image, 600), &evidence);
+        let config_map = self.config_map.clone();
+        let bundle = image.and_then(|image| VouchedBundle { image, config_map }.read());
         bundle.map(|bundle| bundle.image).map_err(|error| error.cause)
     }
+}
+
+fn job_sketch(job: &Value) -> Arc<JobSketch> {
+    Arc::new(JobSketch::from_object(
+        serde_json::from_value(job.clone()).unwrap(),
+    ))
+}
+
+fn pod_sketch(pod: &Value) -> Arc<PodSketch> {
+    Arc::new(PodSketch::from_object(
+        serde_json::from_value(pod.clone()).unwrap(),
+    ))
 }
 
 fn key(image: &str) -> NamespacedName {
@@ -220,10 +240,10 @@ fn settings() -> JobSettings {
 fn what_a_job_left_is_read_and_the_tag_pinned() {
     assert_eq!(Left::of("r/b:v1").read(), Ok(format!("docker.io/{IMAGE_ID}")));
     let mut untold = Left::of("r/b:v1");
-    untold.pod["status"]["initContainerStatuses"] = json!([]);
+    untold.pods[0]["status"]["initContainerStatuses"] = json!([]);
     assert!(untold.read().unwrap_err().contains("does not tell its digest"));
     let mut pinned = Left::of("r/b@sha256:3333333333333333333333333333333333333333333333333333333333333333");
-    pinned.pod["status"]["initContainerStatuses"] = json!([]);
+    pinned.pods[0]["status"]["initContainerStatuses"] = json!([]);
     assert!(
         pinned
             .read()
@@ -247,13 +267,13 @@ fn what_cannot_be_proved_is_not_believed() {
             left.config_map["metadata"]["uid"] = json!("made since");
         }),
         ("is not vouched for", |left| {
-            left.pod["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+            left.pods[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another");
         }),
         ("is not vouched for", |left| {
-            left.pod["spec"]["containers"][0]["image"] = json!("forger");
+            left.pods[0]["spec"]["containers"][0]["image"] = json!("forger");
         }),
         ("is not vouched for", |left| {
-            left.pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = json!(1);
+            left.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = json!(1);
         }),
         ("was changed by somebody else", |left| {
             left.config_map["data"]["role.yaml"] = json!("kind: ClusterRole");
@@ -262,7 +282,7 @@ fn what_cannot_be_proved_is_not_believed() {
             // The pod tells the truth of another bundle.
             left.config_map["metadata"]["annotations"]["olm.sourceImage"] = json!("r/other:v1");
             let proof = format!("{PROOF}{}", content_hash(&left.config_map));
-            left.pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = json!(proof);
+            left.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = json!(proof);
         }),
     ];
     for (expected, change) in rows {
@@ -271,4 +291,36 @@ fn what_cannot_be_proved_is_not_believed() {
         let cause = left.read().unwrap_err();
         assert!(cause.contains(expected), "{expected}: {cause}");
     }
+}
+
+/// A node was lost, the tag has moved, and another pod of the Job wrote something else.
+#[test]
+fn of_two_pods_the_one_that_wrote_last_counts() {
+    let left = Left::of("r/b:v1");
+    let mut older = left.pods[0].clone();
+    older["metadata"]["name"] = json!("a");
+    let status = &mut older["status"];
+    status["containerStatuses"][0]["state"]["terminated"]["message"] = json!(format!("{PROOF}00"));
+    status["initContainerStatuses"][0]["imageID"] =
+        json!("r/b@sha256:1111111111111111111111111111111111111111111111111111111111111111");
+    for pods in [
+        [older.clone(), left.pods[0].clone()],
+        [left.pods[0].clone(), older.clone()],
+    ] {
+        let image = Left {
+            pods: pods.into(),
+            ..Left::of("r/b:v1")
+        };
+        assert_eq!(image.read(), Ok(format!("docker.io/{IMAGE_ID}")));
+    }
+    let forged = Left {
+        pods: vec![older],
+        ..left
+    };
+    assert!(
+        forged
+            .read()
+            .unwrap_err()
+            .contains("was changed by somebody else")
+    );
 }

@@ -3,20 +3,18 @@
 use std::collections::BTreeSet;
 
 use kube::Resource;
-use olm_api::labels;
 use olm_runtime::NamespacedName;
-use olm_runtime::store::Change;
+use olm_runtime::store::{Change, Projected, Projection};
 
 use super::is_name;
+use crate::stores::unpacks::{OfUnpack, unpack_of};
 
 /// The key that a Job or a pod names by its label.
-pub(crate) fn named_by_label<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName> {
-    let keys = change.versions().filter_map(|object| {
-        let meta = object.meta();
-        let name = meta.labels.as_ref()?.get(labels::BUNDLE_UNPACK_REF)?;
-        Some(NamespacedName::new(meta.namespace.clone()?, name.clone()))
-    });
-    keys.filter(|key| is_name(&key.name)).collect()
+pub(crate) fn named_by_label<P: OfUnpack + Projection>(
+    change: &Change<Projected<P>>,
+) -> BTreeSet<NamespacedName> {
+    let keys = change.versions().filter_map(|object| unpack_of(object));
+    keys.collect()
 }
 
 /// The key whose account, Role or RoleBinding this is: it has the name of the ConfigMap that owns it.

@@ -1,15 +1,13 @@
-//! Who waits for which Job, and what it came to.
+//! Who waits for which Job, and where what it brings is to go.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, Client, ResourceExt};
-use olm_api::labels;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
 use olm_api::v1alpha1::CatalogSource;
 use olm_oci::Reference;
 use olm_runtime::NamespacedName;
@@ -18,66 +16,74 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::store::Store;
 use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
-use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
 use super::objects::{JobSettings, pod_spec};
-use super::progress::{Progress, is_failed, is_over, progress, uid};
-use super::result::{self, Evidence, is_of_source};
-use super::{JOBS, JOBS_OF_A_NAMESPACE, JobWish, name_for_catalog, name_of_image};
+use super::occupant::{self, Occupant, occupant};
+use super::progress::{is_failed, is_ours, is_over, uid};
+use super::result::{Evidence, vouched_image};
+use super::{
+    JOBS, JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobWish, name_for_catalog, name_of_image,
+};
 use crate::fair_permits::FairPermits;
-
-/// How often it is looked whether somebody still waits, whatever changes.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How long there may be no Job before that is told, and before it is a failure.
-const NO_JOB_TOLD: Duration = Duration::from_secs(10);
-const NO_JOB_FOR: Duration = Duration::from_secs(120);
-/// How long the word of a Job's pod may come after that of the Job, which another watch brings.
-const PROOF_WITHIN: Duration = Duration::from_secs(10);
-const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
-/// How soon it is looked for.
-const SOON: Duration = Duration::from_secs(1);
+use crate::stores::unpacks::{JobSketch, Programs, UnpackStores};
 
 /// The stores that tell of Jobs.
 #[derive(Clone)]
 pub(crate) struct JobStores {
     /// Catalogs.
     pub sources: Store<CatalogSource>,
-    /// Jobs that bear the label of an unpack.
-    pub jobs: Store<Job>,
-    /// Pods that do.
-    pub pods: Store<Pod>,
+    /// Jobs and their pods.
+    pub unpacks: UnpackStores,
 }
 
 /// Unpacks by Jobs; a clone is another handle to the same.
 #[derive(Clone)]
 pub(crate) struct UnpackJobs {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     client: Client,
-    stores: JobStores,
+    pub(super) stores: JobStores,
     settings: JobSettings,
     /// Whether nothing is pulled in this process.
     only: bool,
-    permits: FairPermits,
+    /// In the names of those who wait: what one of them waits for is no other's burden.
+    pub(super) turns: FairPermits,
+    /// In the names of the namespaces in which the Jobs are.
+    pub(super) places: FairPermits,
     wake: Box<dyn Fn(&NamespacedName) + Send + Sync>,
     wishes: Mutex<BTreeMap<NamespacedName, Registered>>,
 }
 
 #[derive(Clone)]
-struct Registered {
-    wish: Arc<JobWish>,
-    changed: Arc<Notify>,
+pub(super) struct Registered {
+    pub(super) wish: Arc<JobWish>,
+    pub(super) changed: Arc<Notify>,
 }
 
 /// A wish that ends when this is dropped.
-struct Waiting {
+pub(super) struct Waiting {
     jobs: UnpackJobs,
-    key: NamespacedName,
-    registered: Registered,
+    pub(super) key: NamespacedName,
+    pub(super) registered: Registered,
+}
+
+impl Waiting {
+    /// Says how long the Job may take from now on.
+    pub(super) fn set_deadline(&mut self, deadline: Duration) {
+        if self.registered.wish.deadline == deadline {
+            return;
+        }
+        self.registered.wish = Arc::new(JobWish {
+            deadline,
+            ..JobWish::clone(&self.registered.wish)
+        });
+        let changed = self.registered.clone();
+        self.jobs.lock().insert(self.key.clone(), changed);
+        (self.jobs.shared.wake)(&self.key);
+    }
 }
 
 impl Drop for Waiting {
@@ -109,7 +115,8 @@ impl UnpackJobs {
                 stores,
                 settings,
                 only,
-                permits: FairPermits::with_share(JOBS, JOBS_OF_A_NAMESPACE),
+                turns: FairPermits::with_share(JOBS, JOBS_OF_A_NAMESPACE),
+                places: FairPermits::with_share(JOBS, JOBS_OF_A_CATALOG_NAMESPACE),
                 wake: Box::new(wake),
                 wishes: Mutex::default(),
             }),
@@ -138,10 +145,8 @@ impl UnpackJobs {
     }
 
     /// Jobs that bear a key's name as their label.
-    pub(crate) fn jobs_of(&self, key: &NamespacedName) -> Vec<Arc<Job>> {
-        let jobs = self.shared.stores.jobs.list_in(&key.namespace).into_iter();
-        jobs.filter(|job| job.labels().get(labels::BUNDLE_UNPACK_REF) == Some(&key.name))
-            .collect()
+    pub(crate) fn jobs_of(&self, key: &NamespacedName) -> Vec<Arc<JobSketch>> {
+        self.shared.stores.unpacks.jobs_of(key)
     }
 
     /// Something of a key has changed: who waits looks again.
@@ -151,84 +156,42 @@ impl UnpackJobs {
         }
     }
 
-    /// The bundle, once a Job has unpacked it. `refused` is why this process could not have it. `pending` is told why there is
-    /// none yet, and says whether it is still wanted; none is returned when it is not.
-    pub(crate) async fn unpack(
-        &self,
-        wish: JobWish,
-        refused: Option<&UnpackError>,
-        mut pending: impl FnMut(UnpackError) -> bool + Send,
-    ) -> Option<Result<UnpackedBundle, UnpackError>> {
-        let with_refusal = |text: String| match refused {
-            Some(refused) => format!("{text}; this process: {}: {refused}", refused.class.reason()),
-            None => text,
-        };
-        let _permit = self.shared.permits.acquire(&wish.catalog.namespace).await;
-        let waiting = match self.register(wish).await {
-            Ok(waiting) => waiting,
-            Err(error) => return Some(Err(error)),
-        };
-        let started = Instant::now();
-        let (mut over_since, mut told) = (None, String::new());
-        loop {
-            match self.look(&waiting, started.elapsed(), &mut over_since).await {
-                Ok(Look::Done(bundle)) => return Some(Ok(*bundle)),
-                Ok(Look::Soon) => {}
-                Ok(Look::Pending(text)) => {
-                    // A node that cannot pull tells of its tries and of its pauses in turns.
-                    if !(is_of_pull(&told) && is_of_pull(&text)) {
-                        told.clone_from(&text);
-                    }
-                    let text = told.clone();
-                    let trouble = UnpackError::new(UnpackClass::JobIncomplete, with_refusal(text));
-                    if !pending(trouble) {
-                        return None;
-                    }
-                }
-                Err(error) => {
-                    let cause = with_refusal(error.cause);
-                    return Some(Err(UnpackError { cause, ..error }));
-                }
+    /// A catalog has changed: its Jobs may have to be given something else.
+    pub(crate) fn catalog_changed(&self, catalog: &NamespacedName) {
+        let mut keys = Vec::new();
+        for (key, registered) in &*self.lock() {
+            if registered.wish.catalog == *catalog {
+                registered.changed.notify_one();
+                keys.push(key.clone());
             }
-            let next = match over_since {
-                Some(_) => SOON,
-                None if started.elapsed() < NO_JOB_FOR => NO_JOB_TOLD,
-                None => LOOK_EVERY,
-            };
-            let changed = waiting.registered.changed.notified();
-            // Nothing depends on which of them it was.
-            let _ = tokio::time::timeout(next, changed).await;
         }
+        keys.iter().for_each(|key| (self.shared.wake)(key));
     }
 
-    async fn register(&self, mut wish: JobWish) -> Result<Waiting, UnpackError> {
+    /// What pods of a key's Jobs run.
+    pub(super) fn programs(&self, key: &NamespacedName, wish: &JobWish, source: &CatalogSource) -> Programs {
+        Programs::of(&pod_spec(key, &wish.image, source, self.settings()))
+    }
+
+    pub(super) async fn register(&self, mut wish: JobWish) -> Result<Waiting, UnpackError> {
         // What is no image is no name for a pod's, either.
         let parsed = wish.image.parse::<Reference>();
         let image = parsed.map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
-        let key = self.free_key(&wish).await?;
-        let is_fixed = image.digest().is_some();
         let source = self.sources().get_key(&wish.catalog);
-        let runs = source
-            .as_ref()
-            .map(|source| pod_spec(&key, &wish.image, source, self.settings()));
-        let pods = self.shared.stores.pods.list_in(&key.namespace);
-        let is_passed_over = |job: &Job| {
-            let evidence = source.as_ref().zip(runs.as_ref()).map(|(source, runs)| Evidence {
-                key: &key,
-                source,
-                runs,
-                job,
-                pods: &pods,
-            });
+        let (key, found) = self.place(&wish, source.as_deref()).await?;
+        let is_fixed = image.digest().is_some();
+        let is_passed_over = |job: &JobSketch| {
             // Behind a tag there may be something else by now.
-            let counts = is_fixed && evidence.is_some_and(|evidence| evidence.proof().is_some());
+            let counts = is_fixed && self.is_vouched(&key, &wish, source.as_deref(), &found, job);
             is_failed(job) || (is_over(job) && !counts)
         };
         let jobs = self.jobs_of(&key);
         let passed_over = jobs.iter().filter(|job| is_passed_over(job));
-        wish.passed_over = passed_over
-            .map(|job| uid(job).to_owned())
-            .collect::<BTreeSet<_>>();
+        let passed_over = passed_over.map(|job| uid(job)).collect();
+        wish.passed_over = passed_over;
+        wish.discarded = source
+            .filter(|source| self.occupant(&key, &wish, source, &found) != Occupant::Usable)
+            .and_then(|_| found.as_ref().and_then(occupant::uid).map(str::to_owned));
         let registered = Registered {
             wish: Arc::new(wish),
             changed: Arc::default(),
@@ -251,95 +214,76 @@ impl UnpackJobs {
         })
     }
 
-    /// The name of the image, unless another catalog of the namespace or somebody else has it.
-    async fn free_key(&self, wish: &JobWish) -> Result<NamespacedName, UnpackError> {
+    /// The key of the image, unless another catalog of the namespace or somebody else has it, and the ConfigMap that stands there. Of
+    /// the other name everybody can know that it is for this catalog alone, and what stands there in the way has no right to.
+    async fn place(
+        &self,
+        wish: &JobWish,
+        source: Option<&CatalogSource>,
+    ) -> Result<(NamespacedName, Option<Value>), UnpackError> {
         let usual = NamespacedName::new(&*wish.catalog.namespace, name_of_image(&wish.image));
         let is_anothers = self
             .wish(&usual)
             .is_some_and(|other| other.catalog != wish.catalog);
-        let source = self.sources().get_key(&wish.catalog);
         let found = self.read(&usual).await?;
-        let is_free = found.is_none_or(|found| source.is_none_or(|source| is_of_source(&found, &source)));
-        if is_free && !is_anothers {
-            return Ok(usual);
+        let is_foreign =
+            source.is_some_and(|source| self.occupant(&usual, wish, source, &found) == Occupant::Foreign);
+        if !is_foreign && !is_anothers {
+            return Ok((usual, found));
         }
         let name = name_for_catalog(&wish.image, &wish.catalog.name);
-        Ok(NamespacedName::new(&*wish.catalog.namespace, name))
+        let own = NamespacedName::new(&*wish.catalog.namespace, name);
+        let found = self.read(&own).await?;
+        Ok((own, found))
     }
 
-    async fn look(
+    fn occupant(
         &self,
-        waiting: &Waiting,
-        elapsed: Duration,
-        over_since: &mut Option<Instant>,
-    ) -> Result<Look, UnpackError> {
-        let (key, wish) = (&waiting.key, &waiting.registered.wish);
-        let failed = |class, cause: String| Err(UnpackError::new(class, cause));
-        let Some(source) = self.sources().get_key(&wish.catalog) else {
-            // Upstream's words.
-            let cause = format!("referenced catalogsource not found: {}", wish.catalog);
-            return failed(UnpackClass::NotFound, cause);
+        key: &NamespacedName,
+        wish: &JobWish,
+        source: &CatalogSource,
+        found: &Option<Value>,
+    ) -> Occupant {
+        let Some(config_map) = found else {
+            return Occupant::Usable;
         };
-        let runs = pod_spec(key, &wish.image, &source, self.settings());
+        let runs = self.programs(key, wish, source);
         let jobs = self.jobs_of(key);
-        let pods = self.shared.stores.pods.list_in(&key.namespace);
-        match progress(key, wish, &runs, &jobs, &pods) {
-            Progress::Failed {
-                class,
-                message,
-                is_explained,
-            } => {
-                let since = *over_since.get_or_insert_with(Instant::now);
-                if !is_explained && since.elapsed() < LAST_WORDS_WITHIN {
-                    return Ok(Look::Soon);
-                }
-                failed(class, message)
-            }
-            Progress::Pending(text) => Ok(Look::Pending(text)),
-            Progress::NoJob if elapsed < NO_JOB_TOLD => {
-                Ok(Look::Pending("unpack job not yet started".to_owned()))
-            }
-            Progress::NoJob => {
-                let found = self.read(key).await?;
-                if found.is_some_and(|found| !is_of_source(&found, &source)) {
-                    let cause = format!(
-                        "ConfigMap {key} belongs to somebody else than CatalogSource {}",
-                        wish.catalog
-                    );
-                    return failed(UnpackClass::JobFailed, cause);
-                }
-                let cause = format!(
-                    "there is no unpack Job {key}; events of CatalogSource {} tell why",
-                    wish.catalog
-                );
-                if elapsed < NO_JOB_FOR {
-                    return Ok(Look::Pending(cause));
-                }
-                failed(UnpackClass::JobFailed, cause)
-            }
-            Progress::Complete(job) => {
-                let evidence = Evidence {
-                    key,
-                    source: &source,
-                    runs: &runs,
-                    job: &job,
-                    pods: &pods,
-                };
-                let since = *over_since.get_or_insert_with(Instant::now);
-                if evidence.proof().is_none() && since.elapsed() < PROOF_WITHIN {
-                    return Ok(Look::Soon);
-                }
-                let Some(config_map) = self.read(key).await? else {
-                    return failed(UnpackClass::JobFailed, format!("ConfigMap {key} was deleted"));
-                };
-                let bundle = result::read(&config_map, wish, &evidence)?;
-                Ok(Look::Done(Box::new(bundle)))
-            }
-        }
+        let is_vouched = |job: &Arc<JobSketch>| self.is_vouched(key, wish, Some(source), found, job);
+        let goes_on = |job: &Arc<JobSketch>| is_ours(&runs, job) && !is_over(job) && !job.is_deleting();
+        occupant(
+            config_map,
+            source,
+            jobs.iter().any(is_vouched),
+            jobs.iter().any(goes_on),
+        )
+    }
+
+    /// Whether what stands there is what this Job left, so that it would be believed.
+    fn is_vouched(
+        &self,
+        key: &NamespacedName,
+        wish: &JobWish,
+        source: Option<&CatalogSource>,
+        found: &Option<Value>,
+        job: &JobSketch,
+    ) -> bool {
+        let (Some(source), Some(config_map)) = (source, found) else {
+            return false;
+        };
+        let runs = self.programs(key, wish, source);
+        let evidence = Evidence {
+            key,
+            source,
+            runs: &runs,
+            job,
+            pods: &self.shared.stores.unpacks.pods_of(key),
+        };
+        is_over(job) && !is_failed(job) && vouched_image(config_map, wish, &evidence).is_ok()
     }
 
     /// The ConfigMap, live: it is read once or twice in its life.
-    async fn read(&self, key: &NamespacedName) -> Result<Option<Value>, UnpackError> {
+    pub(super) async fn read(&self, key: &NamespacedName) -> Result<Option<Value>, UnpackError> {
         let unreadable = |error: ObserveError| UnpackError::new(UnpackClass::Unreachable, error);
         let api: Api<ConfigMap> = Api::namespaced(self.shared.client.clone(), &key.namespace);
         let what = format!("ConfigMap {key}");
@@ -354,19 +298,4 @@ impl UnpackJobs {
         // Every critical section leaves the map consistent, so a panic elsewhere cannot spoil it.
         self.shared.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn is_of_pull(text: &str) -> bool {
-    ["ErrImagePull", "ImagePullBackOff"]
-        .iter()
-        .any(|word| text.contains(word))
-}
-
-/// What a look showed.
-enum Look {
-    Done(Box<UnpackedBundle>),
-    /// Why there is nothing yet.
-    Pending(String),
-    /// The Job is over, and what became of it will be known at once.
-    Soon,
 }

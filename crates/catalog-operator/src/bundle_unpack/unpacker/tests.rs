@@ -179,7 +179,7 @@ async fn bundle_nobody_uses_leaves_memory() {
     }
     assert_eq!(rig.fetches(), 1);
     wait(40).await;
-    assert_eq!(rig.unpacker.known(), 0);
+    assert_eq!(rig.unpacker.count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +248,7 @@ async fn forgotten_failures_leave_memory() {
     let rig = rig(vec![error(UnpackClass::NotFound)]);
     rig.ask("one");
     wait(300).await;
-    assert_eq!(rig.unpacker.known(), 0);
+    assert_eq!(rig.unpacker.count(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
-use super::super::job::{JobWish, UnpackJobs};
+use super::super::job::{JobWish, UnpackJobs, Waiters};
 use super::super::packed::PackedBundle;
-use super::super::preflight;
+use super::super::reading::pack_beside;
 use super::super::retry::{self, Next};
 use super::{Entry, EntryState, Failure, Key, Notified, Shared, Waiter, WaiterRequest, eviction};
-use crate::fair_permits::{Permit, Ticket};
+use crate::fair_permits::{FairPermits, Permit, Place, Ticket};
 
 /// How long a failure stays known after it may be tried again.
 const KEEP_FAILED: Duration = Duration::from_secs(60);
@@ -30,6 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 pub(super) const SLOW: usize = 16;
 /// Those of one namespace: what it has beyond them ends when it holds up another namespace.
 pub(super) const SLOW_OF_A_NAMESPACE: usize = 2;
+/// Bundles of Jobs that are read at a time.
+pub(super) const READERS: usize = 2;
 
 /// Whoever has not asked for so long is asked whether it still waits.
 pub(super) const REMIND_AFTER: Duration = Duration::from_secs(600);
@@ -42,6 +44,27 @@ pub(super) struct Unpack {
     key: Key,
 }
 
+impl Waiters for Unpack {
+    fn pending(&self, trouble: UnpackError) -> bool {
+        self.note_trouble(trouble.of_bundle(&self.key.bundle));
+        self.is_wanted()
+    }
+
+    /// One that gives up early must not make the others fail.
+    fn deadline(&self) -> Duration {
+        let entries = self.shared.lock();
+        let waiters = entries.get(&self.key).map(|entry| entry.waiters.values());
+        let deadlines = waiters.into_iter().flatten().map(|asked| asked.deadline);
+        deadlines
+            .max_by_key(|deadline| (deadline.is_zero(), *deadline))
+            .unwrap_or(self.shared.config.deadline)
+    }
+
+    fn ticket(&self, permits: &FairPermits) -> Ticket {
+        self.line_up(permits, |entry, place| entry.job_place = Some(place))
+    }
+}
+
 impl Unpack {
     pub(super) fn new(shared: Arc<Shared>, key: Key) -> Self {
         Self { shared, key }
@@ -52,7 +75,9 @@ impl Unpack {
         let mut waited = Duration::ZERO;
         let mut attempt = 0_u32;
         loop {
-            let result = if self.shared.jobs.as_ref().is_some_and(UnpackJobs::is_only_way) {
+            let by_jobs_alone = self.shared.jobs.as_ref().is_some_and(UnpackJobs::is_only_way);
+            // What the catalog carries itself is no image that a Job could pull.
+            let result = if by_jobs_alone && self.key.inline.is_none() {
                 None
             } else {
                 // What others do is no part of this unpack's deadline.
@@ -97,16 +122,6 @@ impl Unpack {
         }
     }
 
-    /// The longest of those that wait; zero for none. One that gives up early must not make the others fail.
-    fn deadline(&self) -> Duration {
-        let entries = self.shared.lock();
-        let waiters = entries.get(&self.key).map(|entry| entry.waiters.values());
-        let deadlines = waiters.into_iter().flatten().map(|asked| asked.deadline);
-        deadlines
-            .max_by_key(|deadline| (deadline.is_zero(), *deadline))
-            .unwrap_or(self.shared.config.deadline)
-    }
-
     /// Whether somebody still waits. Who has been silent for long is told, and no longer counts if it does not ask again.
     fn is_wanted(&self) -> bool {
         let now = Instant::now();
@@ -134,19 +149,24 @@ impl Unpack {
         true
     }
 
-    /// A place in the lines of all namespaces that wait for the bundle; who asks later joins it.
+    /// A place in the lines for an attempt of this process.
     fn ticket(&self) -> Ticket {
+        self.line_up(&self.shared.permits, |entry, place| entry.place = Some(place))
+    }
+
+    /// A place in the lines of all namespaces that wait for the bundle; who asks later joins it by what `note` notes.
+    fn line_up(&self, permits: &FairPermits, note: impl FnOnce(&mut Entry, Place)) -> Ticket {
         let mut entries = self.shared.lock();
         let of_catalog = self.key.catalog.namespace.as_str();
         let Some(entry) = entries.get_mut(&self.key) else {
-            return self.shared.permits.ticket([of_catalog]);
+            return permits.ticket([of_catalog]);
         };
         let mut namespaces: BTreeSet<&str> = entry.waiters.keys().map(Waiter::namespace).collect();
         if namespaces.is_empty() {
             namespaces.insert(of_catalog);
         }
-        let ticket = self.shared.permits.ticket(namespaces);
-        entry.place = Some(ticket.place());
+        let ticket = permits.ticket(namespaces);
+        note(entry, ticket.place());
         ticket
     }
 
@@ -190,8 +210,7 @@ impl Unpack {
                     ..source.fetch_inline(inline, catalog).await?
                 },
             };
-            preflight::check(&bundle, &self.key.bundle)?;
-            PackedBundle::new(&bundle)
+            self.pack(move || Ok(bundle)).await
         };
         match tokio::time::timeout(left, isolated(fetch)).await {
             Ok(Ok(result)) => result,
@@ -201,6 +220,15 @@ impl Unpack {
                 Err(UnpackError::new(UnpackClass::Unreachable, cause))
             }
         }
+    }
+
+    /// What `read` gives, checked and packed beside the thread of rounds.
+    async fn pack(
+        &self,
+        read: impl FnOnce() -> Result<UnpackedBundle, UnpackError> + Send + 'static,
+    ) -> Result<PackedBundle, UnpackError> {
+        let packed = pack_beside(&self.key.bundle, read).await;
+        packed.unwrap_or_else(|panicked| Err(self.fault(&panicked)))
     }
 
     /// What came of the attempt, or, where a node may have what this process was refused, of a Job. None when nobody waits for it
@@ -226,17 +254,20 @@ impl Unpack {
             catalog: self.key.catalog.clone(),
             deadline: self.deadline(),
             passed_over: BTreeSet::new(),
-        };
-        let pending = |trouble: UnpackError| {
-            self.note_trouble(trouble.of_bundle(&self.key.bundle));
-            self.is_wanted()
+            discarded: None,
         };
         let by_job = async {
-            let unpacked = jobs.unpack(wish, refused, pending).await?;
-            Some(unpacked.and_then(|bundle| {
-                preflight::check(&bundle, &self.key.bundle)?;
-                PackedBundle::new(&bundle)
-            }))
+            let vouched = match jobs.unpack(wish, refused, self).await? {
+                Ok(vouched) => vouched,
+                Err(error) => return Some(Err(error)),
+            };
+            let permit = Waiters::ticket(self, &self.shared.readers).permit().await;
+            let read = move || {
+                // Held until it is over, whoever waits no longer.
+                let _permit = permit;
+                vouched.read()
+            };
+            Some(self.pack(read).await)
         };
         tokio::select! {
             result = Box::pin(isolated(by_job)) => match result {

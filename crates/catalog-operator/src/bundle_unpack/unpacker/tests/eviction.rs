@@ -225,7 +225,7 @@ async fn one_content_counts_once() {
     let rig = rig(vec![bundle()]);
     rig.ask("one");
     wait(2).await;
-    assert_eq!(rig.unpacker.known(), 2);
+    assert_eq!(rig.unpacker.count(), 2);
     let entries = rig.unpacker.shared.lock();
     assert_eq!(
         super::super::eviction::memory_use(&entries, Instant::now()).len(),

@@ -78,7 +78,7 @@ async fn an_unpack_that_nobody_waits_for_any_more_ends() {
         ["gone", "gone"],
         "told of the trouble, and asked whether it still waits"
     );
-    assert_eq!(rig.unpacker.known(), 0);
+    assert_eq!(rig.unpacker.count(), 0);
     let fetches = rig.fetches();
     wait(HOUR).await;
     assert_eq!(rig.fetches(), fetches);
@@ -97,7 +97,7 @@ async fn an_unpack_that_somebody_waits_for_goes_on() {
     let fetches = rig.fetches();
     wait(120).await;
     assert!(rig.fetches() > fetches);
-    assert_eq!(rig.unpacker.known(), 1);
+    assert_eq!(rig.unpacker.count(), 1);
 }
 
 struct Faulty;

@@ -1,0 +1,90 @@
+//! What is told while a Job goes on.
+
+use super::super::super::error::UnpackClass;
+use super::super::progress::{Progress, is_same_trouble, progress};
+use super::*;
+
+fn told(pod: Option<Value>, status: &Value) -> (Option<UnpackClass>, String) {
+    let left = Left::of("r/b:v1");
+    let mut job = left.job.clone();
+    job["status"] = status.clone();
+    let pods: Vec<Arc<PodSketch>> = pod
+        .into_iter()
+        .map(|status| {
+            let mut pod = left.pods[0].clone();
+            pod["status"] = status;
+            pod_sketch(&pod)
+        })
+        .collect();
+    let runs = Programs::of(&pod_spec(
+        &key("r/b:v1"),
+        "r/b:v1",
+        &source(&json!([])),
+        &settings(),
+    ));
+    match progress(&wish("r/b:v1", 600), &runs, &[job_sketch(&job)], &pods) {
+        Progress::Pending { class, message } => (Some(class), message),
+        Progress::NoPod => (None, "no pod".to_owned()),
+        Progress::Failed { class, message, .. } => (Some(class), message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn why_a_job_takes_long_is_told() {
+    let unschedulable = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available"}]});
+    let waiting = |reason: &str| json!({"initContainerStatuses": [{"name": "pull", "state": {"waiting": {"reason": reason, "message": "denied"}}}]});
+    let failed = json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "long"}]});
+    let (held_up, goes_on) = (Some(UnpackClass::JobHeldUp), Some(UnpackClass::JobIncomplete));
+    let none = Value::Null;
+    let rows = [
+        (None, none.clone(), None, "no pod"),
+        // It had one, and another comes.
+        (None, json!({"failed": 1}), goes_on, "unpack job not completed"),
+        (
+            Some(unschedulable.clone()),
+            none.clone(),
+            held_up,
+            "unpack job not completed: pod golden/p cannot be scheduled: 0/3 nodes are available",
+        ),
+        (
+            Some(waiting("PodInitializing")),
+            none.clone(),
+            goes_on,
+            "unpack job not completed",
+        ),
+        (
+            Some(waiting("ErrImagePull")),
+            none,
+            goes_on,
+            "unpack job not completed: Unpack pod(golden/p) container(pull) is pending. Reason: ErrImagePull, Message: denied",
+        ),
+        (
+            Some(unschedulable),
+            failed,
+            Some(UnpackClass::DeadlineExceeded),
+            "pod golden/p cannot be scheduled: 0/3 nodes are available",
+        ),
+    ];
+    for (pod, status, class, expected) in rows {
+        let (found, text) = told(pod, &status);
+        assert!(
+            found == class && (text == expected || text.ends_with(&format!("long; {expected}"))),
+            "{expected}: {found:?} {text}"
+        );
+    }
+}
+
+#[test]
+fn the_same_trouble_in_other_words_is_no_news() {
+    let rows = [
+        ("a ErrImagePull", "a ImagePullBackOff", true),
+        ("cannot be scheduled: 0/3", "cannot be scheduled: 0/4", true),
+        ("a ErrImagePull", "cannot be scheduled: 0/4", false),
+        ("", "cannot be scheduled: 0/4", false),
+    ];
+    for (one, other, is_same) in rows {
+        assert_eq!(is_same_trouble(one, other), is_same, "{one} {other}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Waiting for a Job: for its turn, for its end, and for what it left.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::super::error::{UnpackClass, UnpackError};
+use super::progress::{INCOMPLETE, Progress, is_same_trouble, progress};
+use super::result::{Evidence, VouchedBundle, is_of_source, vouched_image};
+use super::wishes::{UnpackJobs, Waiting};
+use super::{JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobWish};
+use crate::fair_permits::{FairPermits, Permit, Ticket};
+
+/// How often it is looked whether somebody still waits, whatever changes.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// How long there may be no Job, or no pod of it, before that is told, and no Job before it is a failure.
+const NONE_TOLD: Duration = Duration::from_secs(10);
+const NO_JOB_FOR: Duration = Duration::from_secs(120);
+/// How long the word of a Job's pod may come after that of the Job, which another watch brings.
+const PROOF_WITHIN: Duration = Duration::from_secs(10);
+const LAST_WORDS_WITHIN: Duration = Duration::from_secs(2);
+/// How soon it is looked for.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Who waits for a bundle.
+pub(crate) trait Waiters: Send + Sync {
+    /// Tells why there is none yet, and says whether anybody still waits.
+    fn pending(&self, trouble: UnpackError) -> bool;
+
+    /// The longest of their deadlines; zero for none.
+    fn deadline(&self) -> Duration;
+
+    /// A place in the lines of all their namespaces; who comes later joins it.
+    fn ticket(&self, permits: &FairPermits) -> Ticket;
+}
+
+/// Since when something is so.
+#[derive(Default)]
+struct Since {
+    no_job: Option<Instant>,
+    no_pod: Option<Instant>,
+    over: Option<Instant>,
+}
+
+impl UnpackJobs {
+    /// The bundle, once a Job has unpacked it. `refused` is why this process could not have it. None when nobody waits for it any more.
+    pub(crate) async fn unpack<W: Waiters>(
+        &self,
+        wish: JobWish,
+        refused: Option<&UnpackError>,
+        waiters: &W,
+    ) -> Option<Result<VouchedBundle, UnpackError>> {
+        let with_refusal = |error: UnpackError| match refused {
+            Some(refused) => UnpackError {
+                cause: format!(
+                    "{}; this process: {}: {refused}",
+                    error.cause,
+                    refused.class.reason()
+                ),
+                ..error
+            },
+            None => error,
+        };
+        let pending = |class, text: &str| waiters.pending(with_refusal(UnpackError::new(class, text)));
+        let _permits = self.turn(&wish.catalog.namespace, waiters, pending).await?;
+        let mut waiting = match self.register(wish).await {
+            Ok(waiting) => waiting,
+            Err(error) => return Some(Err(error)),
+        };
+        let (mut since, mut told) = (Since::default(), String::new());
+        loop {
+            waiting.set_deadline(waiters.deadline());
+            match self.look(&waiting, &mut since).await {
+                Ok(Look::Done(bundle)) => return Some(Ok(*bundle)),
+                Ok(Look::Soon) => {}
+                Ok(Look::Pending(class, text)) => {
+                    if !is_same_trouble(&told, &text) {
+                        told = text;
+                    }
+                    if !pending(class, &told) {
+                        return None;
+                    }
+                }
+                Err(error) => return Some(Err(with_refusal(error))),
+            }
+            let next = match since {
+                Since { over: Some(_), .. } => SOON,
+                Since {
+                    no_job: None,
+                    no_pod: None,
+                    ..
+                } => LOOK_EVERY,
+                _ => NONE_TOLD,
+            };
+            let changed = waiting.registered.changed.notified();
+            // Nothing depends on which of them it was.
+            let _ = tokio::time::timeout(next, changed).await;
+        }
+    }
+
+    /// Waits until another Job may go on. None when nobody waits for it any more.
+    async fn turn<W: Waiters>(
+        &self,
+        of_catalog: &str,
+        waiters: &W,
+        pending: impl Fn(UnpackClass, &str) -> bool,
+    ) -> Option<[Permit; 2]> {
+        let permits = async {
+            let turn = waiters.ticket(&self.shared.turns).permit().await;
+            [turn, self.shared.places.acquire(of_catalog).await]
+        };
+        let mut permits = pin!(permits);
+        let mut next = SOON;
+        loop {
+            tokio::select! {
+                permits = &mut permits => return Some(permits),
+                () = tokio::time::sleep(next) => {}
+            }
+            let text = format!(
+                "unpack job not yet started: it waits for its turn, as others go on: {JOBS_OF_A_NAMESPACE} at a time for one \
+                 namespace, {JOBS_OF_A_CATALOG_NAMESPACE} in one"
+            );
+            if !pending(UnpackClass::JobHeldUp, &text) {
+                return None;
+            }
+            next = LOOK_EVERY;
+        }
+    }
+
+    async fn look(&self, waiting: &Waiting, since: &mut Since) -> Result<Look, UnpackError> {
+        let (key, wish) = (&waiting.key, &waiting.registered.wish);
+        let failed = |class, cause: String| Err(UnpackError::new(class, cause));
+        let Some(source) = self.sources().get_key(&wish.catalog) else {
+            // Upstream's words.
+            let cause = format!("referenced catalogsource not found: {}", wish.catalog);
+            return failed(UnpackClass::NotFound, cause);
+        };
+        let runs = self.programs(key, wish, &source);
+        let pods = self.shared.stores.unpacks.pods_of(key);
+        let progress = progress(wish, &runs, &self.jobs_of(key), &pods);
+        if !matches!(progress, Progress::NoJob) {
+            since.no_job = None;
+        }
+        if !matches!(progress, Progress::NoPod) {
+            since.no_pod = None;
+        }
+        match progress {
+            Progress::Failed {
+                class,
+                message,
+                is_explained,
+            } => {
+                let since = *since.over.get_or_insert_with(Instant::now);
+                if !is_explained && since.elapsed() < LAST_WORDS_WITHIN {
+                    return Ok(Look::Soon);
+                }
+                failed(class, message)
+            }
+            Progress::Pending { class, message } => Ok(Look::Pending(class, message)),
+            Progress::NoPod => {
+                let since = *since.no_pod.get_or_insert_with(Instant::now);
+                if since.elapsed() < NONE_TOLD {
+                    return Ok(Look::Pending(UnpackClass::JobIncomplete, INCOMPLETE.to_owned()));
+                }
+                let namespace = &key.namespace;
+                let text = format!(
+                    "{INCOMPLETE}: it has made no pod; quotas, pod security or webhooks of namespace {namespace} may refuse it"
+                );
+                Ok(Look::Pending(UnpackClass::JobHeldUp, text))
+            }
+            Progress::NoJob => {
+                let since = *since.no_job.get_or_insert_with(Instant::now);
+                self.without_job(waiting, since.elapsed()).await
+            }
+            Progress::Complete(job) => {
+                let evidence = Evidence {
+                    key,
+                    source: &source,
+                    runs: &runs,
+                    job: &job,
+                    pods: &pods,
+                };
+                let since = *since.over.get_or_insert_with(Instant::now);
+                if !evidence.has_proof() && since.elapsed() < PROOF_WITHIN {
+                    return Ok(Look::Soon);
+                }
+                let Some(config_map) = self.read(key).await? else {
+                    return failed(UnpackClass::JobFailed, format!("ConfigMap {key} was deleted"));
+                };
+                let image = vouched_image(&config_map, wish, &evidence)?;
+                Ok(Look::Done(Box::new(VouchedBundle { image, config_map })))
+            }
+        }
+    }
+
+    /// What to tell where there has been no Job for so long.
+    async fn without_job(&self, waiting: &Waiting, elapsed: Duration) -> Result<Look, UnpackError> {
+        if elapsed < NONE_TOLD {
+            let text = "unpack job not yet started".to_owned();
+            return Ok(Look::Pending(UnpackClass::JobIncomplete, text));
+        }
+        let (key, catalog) = (&waiting.key, &waiting.registered.wish.catalog);
+        let found = self.read(key).await?;
+        let source = self.sources().get_key(catalog);
+        let is_leaving = |found: &Value| !found["metadata"]["deletionTimestamp"].is_null();
+        let is_others = |found: &Value| source.as_ref().is_some_and(|source| !is_of_source(found, source));
+        let cause = if found.as_ref().is_some_and(is_leaving) {
+            format!(
+                "ConfigMap {key} is being deleted and does not go: see its metadata.finalizers; the Job is made once it is gone"
+            )
+        } else if found.as_ref().is_some_and(is_others) {
+            let cause = format!("ConfigMap {key} belongs to somebody else than CatalogSource {catalog}");
+            return Err(UnpackError::new(UnpackClass::JobFailed, cause));
+        } else {
+            format!("there is no unpack Job {key}; events of CatalogSource {catalog} tell why")
+        };
+        if elapsed < NO_JOB_FOR {
+            return Ok(Look::Pending(UnpackClass::JobHeldUp, cause));
+        }
+        Err(UnpackError::new(UnpackClass::JobFailed, cause))
+    }
+}
+
+/// What a look showed.
+enum Look {
+    Done(Box<VouchedBundle>),
+    /// Why there is nothing yet.
+    Pending(UnpackClass, String),
+    /// The Job is over, and what became of it will be known at once.
+    Soon,
+}
