@@ -138,6 +138,30 @@ pub const WEBHOOK_DESCRIPTION_HASH: &str = "olm.webhook-description-hash";
 pub const WEBHOOK_DESCRIPTION_GENERATE_NAME: &str = "olm.webhook-description-generate-name";
 /// Key of a serving certificate's Secret that holds the CA's certificate; despite its name it is no key.
 pub const SECRET_KEY_CA: &str = "olmCAKey";
+// PackageManifests ---------------------------------------------------------------------------------------------------
+
+/// Labels of PackageManifests, beside those of the CatalogSource and of the package's ClusterServiceVersion.
+pub mod package_manifest {
+    /// Name of the CatalogSource.
+    pub const CATALOG: &str = "catalog";
+    /// Namespace of the CatalogSource.
+    pub const CATALOG_NAMESPACE: &str = "catalog-namespace";
+    /// Who publishes the operator. Free text, which may be no valid value of a label.
+    pub const PROVIDER: &str = "provider";
+    /// Page of who publishes the operator.
+    pub const PROVIDER_URL: &str = "provider-url";
+    /// How keys begin that tell which operating systems the operator runs on.
+    pub const OS_PREFIX: &str = "operatorframework.io/os";
+    /// What holds when there is no key of [`OS_PREFIX`].
+    pub const DEFAULT_OS: &str = "operatorframework.io/os.linux";
+    /// How keys begin that tell which architectures the operator runs on.
+    pub const ARCHITECTURE_PREFIX: &str = "operatorframework.io/arch";
+    /// What holds when there is no key of [`ARCHITECTURE_PREFIX`].
+    pub const DEFAULT_ARCHITECTURE: &str = "operatorframework.io/arch.amd64";
+    /// Value of labels that name what the operator runs on.
+    pub const SUPPORTED: &str = "supported";
+}
+
 // Bundle and catalog images -----------------------------------------------------------------------------------------
 
 /// Keys of `metadata/annotations.yaml`, which are also the labels of a bundle image.

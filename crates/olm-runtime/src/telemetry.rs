@@ -32,7 +32,7 @@ fn filter(debug: bool, wanted: Option<&str>) -> (Targets, Option<String>) {
     let level = if debug { "debug" } else { "info" };
     let default = || {
         let default = format!(
-            "warn,olm_runtime={level},olm_operator={level},catalog_operator={level},olm_registry={level}"
+            "warn,olm_runtime={level},olm_operator={level},catalog_operator={level},package_server={level},olm_registry={level}"
         );
         default.parse().unwrap_or_default()
     };

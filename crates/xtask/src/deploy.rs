@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The Deployments that make up OLM.
 pub const OPERATORS: [&str; 2] = ["catalog-operator", "olm-operator"];
+/// The Deployment that the OLM operator makes of the package server's ClusterServiceVersion.
+pub const PACKAGE_SERVER: &str = "packageserver";
 
 /// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of
 /// our images when given. What runs there is replaced exactly when it is not what was built.
@@ -61,34 +63,42 @@ pub fn deploy(
         destination.apply(&objects)
     })?;
     for name in OPERATORS {
-        progress.stage(&format!("{name} ready"), || wait_ready(destination, name))?;
+        progress.stage(&format!("{name} ready"), || wait_ready(destination, built, name))?;
     }
-    Ok(())
+    progress.stage(&format!("{PACKAGE_SERVER} ready"), || {
+        wait_ready(destination, built, PACKAGE_SERVER)
+    })
 }
 
-/// True when both operators are there and are what was built.
+/// True when the operators and the package server are there and are what was built.
 ///
 /// # Errors
 /// When the cluster cannot be asked.
 pub fn is_deployed(destination: &Destination, built: &Built) -> anyhow::Result<bool> {
-    for name in OPERATORS {
+    for name in OPERATORS.into_iter().chain([PACKAGE_SERVER]) {
         let found = destination.get(&["deployment", "-n", "olm", name])?;
-        let image = found
-            .as_ref()
-            .map_or("", |found| text(found, "/spec/template/spec/containers/0/image"));
-        if !built.images.iter().any(|built| image.ends_with(&built.digest)) {
+        if !found.is_some_and(|found| is_built(&found, built)) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn wait_ready(destination: &Destination, name: &str) -> anyhow::Result<()> {
+/// Whether a Deployment runs an image that was built.
+fn is_built(deployment: &Value, built: &Built) -> bool {
+    let image = text(deployment, "/spec/template/spec/containers/0/image");
+    built.images.iter().any(|built| image.ends_with(&built.digest))
+}
+
+fn wait_ready(destination: &Destination, built: &Built, name: &str) -> anyhow::Result<()> {
     let what = format!("Deployment olm/{name} to be ready");
     destination.wait(&what, PATIENCE, |destination| {
         let Some(deployment) = destination.get(&["deployment", "-n", "olm", name])? else {
             return Ok(Err("it does not exist".to_owned()));
         };
+        if !is_built(&deployment, built) {
+            return Ok(Err("it has another image yet".to_owned()));
+        }
         let current = deployment["metadata"]["generation"] == deployment["status"]["observedGeneration"];
         let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
         let number = |field: &str| deployment["status"][field].as_u64().unwrap_or(0);

@@ -28,9 +28,10 @@ const COPY_BUNDLE: &str = "cpb";
 /// Those that run where there is nothing else, whatever they are compiled for.
 const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
 /// Programs that go into images.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "catalog-operator",
     "olm-operator",
+    "package-server",
     "opm",
     COPY_BUNDLE,
     "demo-operator",
@@ -221,7 +222,7 @@ fn write(progress: &Progress, programs: PathBuf, libraries: &[PathBuf]) -> anyho
                 &source,
                 "olm",
                 VERSION,
-                &["catalog-operator", "olm-operator", COPY_BUNDLE],
+                &["catalog-operator", "olm-operator", "package-server", COPY_BUNDLE],
                 ImageConfig {
                     // Pods that unpack bundles or extract catalogs copy the program from here, as they do with upstream's image.
                     links: ["bin/cp", "bin/copy-content"]

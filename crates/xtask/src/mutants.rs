@@ -81,6 +81,12 @@ const SUITES: [Suite; 9] = [
         slow: &[],
     },
     Suite {
+        package: "package-server",
+        targets: &["lib"],
+        filter: "",
+        slow: &["every_package_of_real_operators"],
+    },
+    Suite {
         package: "olm-oci",
         targets: &["lib", "bounds", "faults", "registry"],
         filter: "",

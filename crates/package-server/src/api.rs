@@ -1,0 +1,498 @@
+//! Requests and their answers.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream;
+use http::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY,
+    WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use jiff::Timestamp;
+use olm_runtime::clock;
+use olm_runtime::isolation::isolated;
+use olm_runtime::metrics::{Counters, Metrics};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::attributes::Attributes;
+use crate::failure::Failure;
+use crate::front_proxy;
+use crate::index::Index;
+use crate::limits::{ANSWER_TIME, TOKEN_BYTES};
+use crate::media_type::{self, Discovery, NotAcceptable, Shape};
+use crate::pages::page;
+use crate::readiness::Readiness;
+use crate::rendering::{Include, Rendering};
+use crate::request::{Access, Asked, Route};
+use crate::reviews::Reviews;
+use crate::user::User;
+use crate::{discovery, openapi};
+
+/// The body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// What is shown where a package has no picture.
+const PLACEHOLDER: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" viewBox="0 0 40 40"><rect x="6" y="6" width="28" height="28" rx="6" fill="#a8a8a8"/></svg>"##;
+/// Media type of the placeholder.
+const SVG: &str = "image/svg+xml";
+/// What a browser may do with pictures that strangers put into catalogs: show them.
+const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+
+/// Whoever is at the other end of a connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Common name of its certificate, which an authority of the API server's signed.
+    pub common_name: Option<String>,
+}
+
+/// Everything that answers are made of.
+pub struct Api {
+    index: watch::Receiver<Arc<Index>>,
+    front_proxy: watch::Receiver<front_proxy::Known>,
+    reviews: Reviews,
+    readiness: Readiness,
+    documents: Documents,
+    metrics: Metrics,
+    requests: Counters<2>,
+}
+
+/// What is always the same.
+struct Documents {
+    groups: Bytes,
+    group: Bytes,
+    resources: Bytes,
+    aggregated: Tagged,
+    aggregated_beta: Tagged,
+    openapi_v2: Tagged,
+    openapi_v3: Tagged,
+    openapi_v3_paths: Bytes,
+}
+
+/// A document and the hash of it.
+struct Tagged {
+    text: Bytes,
+    tag: String,
+}
+
+impl Tagged {
+    fn new(document: &serde_json::Value) -> Self {
+        let text: Bytes = document.to_string().into();
+        let tag = hex::encode_upper(Sha256::digest(&text));
+        Self { text, tag }
+    }
+}
+
+impl Documents {
+    fn new() -> Self {
+        let text = |document: serde_json::Value| Bytes::from(document.to_string());
+        let openapi_v3 = Tagged::new(&openapi::v3());
+        Self {
+            groups: text(discovery::groups()),
+            group: text(discovery::group()),
+            resources: text(discovery::resources()),
+            aggregated: Tagged::new(&discovery::aggregated("v2")),
+            aggregated_beta: Tagged::new(&discovery::aggregated("v2beta1")),
+            openapi_v2: Tagged::new(&openapi::v2()),
+            openapi_v3_paths: text(openapi::v3_paths(&openapi_v3.tag)),
+            openapi_v3,
+        }
+    }
+}
+
+impl Api {
+    /// Answers from `index`, to whom `front_proxy` and `reviews` know.
+    pub fn new(
+        index: watch::Receiver<Arc<Index>>,
+        front_proxy: watch::Receiver<front_proxy::Known>,
+        reviews: Reviews,
+        readiness: Readiness,
+        metrics: &Metrics,
+    ) -> Self {
+        Self {
+            index,
+            front_proxy,
+            reviews,
+            readiness,
+            documents: Documents::new(),
+            requests: metrics.counters(
+                "olm_package_server_requests_total",
+                "Requests, by what they asked for and status code",
+                ["resource", "code"],
+            ),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Whether `peer` is the API server.
+    pub fn is_front_proxy(&self, peer: &Peer) -> bool {
+        let known = self.front_proxy.borrow().clone();
+        let name = peer.common_name.as_deref();
+        known.zip(name).is_some_and(|(known, name)| known.is_proxy(name))
+    }
+
+    /// The answer to a request, whatever becomes of it. A fault of ours is this request's alone.
+    pub async fn answer(
+        &self,
+        peer: &Peer,
+        method: &Method,
+        uri: &http::Uri,
+        headers: &HeaderMap,
+    ) -> Response<Body> {
+        let asked = Asked::parse(method.as_str(), uri.path(), uri.query());
+        let resource = asked.as_ref().map_or("other", |asked| resource(&asked.route));
+        let answered = async {
+            let asked = asked?;
+            self.admit(peer, headers, &asked).await?;
+            self.respond(&asked, headers)
+        };
+        let answered: Result<Result<Response<Body>, Failure>, Failure> = bounded(answered).await;
+        let mut response = answered
+            .and_then(|answered| answered)
+            .unwrap_or_else(|failure| failed(&failure));
+        if *method == Method::HEAD {
+            *response.body_mut() = empty();
+        }
+        self.requests.increment([resource, response.status().as_str()]);
+        response
+    }
+
+    /// Nothing, if the caller may have the answer.
+    async fn admit(&self, peer: &Peer, headers: &HeaderMap, asked: &Asked) -> Result<(), Failure> {
+        if asked.access == Access::Everybody {
+            return Ok(());
+        }
+        let user = self
+            .user(peer, headers)
+            .await?
+            .ok_or_else(Failure::unauthorized)?;
+        let Access::Allowed(attributes) = &asked.access else {
+            return Ok(());
+        };
+        if user.may_everything() {
+            return Ok(());
+        }
+        let decision = self.reviews.decide(&user, attributes).await;
+        let decision = decision.map_err(|error| {
+            tracing::warn!(user = user.name, %error, "not known whether this is allowed");
+            Failure::unavailable(format!("it cannot be found out whether this is allowed: {error}"))
+        })?;
+        if decision.is_allowed {
+            Ok(())
+        } else {
+            Err(Failure::forbidden(&user.name, attributes, &decision.reason))
+        }
+    }
+
+    /// Who calls: whom the API server names, else whose token it is. What anybody else writes into the headers of the API server
+    /// is not read.
+    async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, Failure> {
+        if self.is_front_proxy(peer) {
+            let known = self.front_proxy.borrow().clone();
+            if let Some(user) = known.and_then(|known| known.user(headers)) {
+                return Ok(Some(user.authenticated()));
+            }
+        }
+        let Some(token) = bearer_token(headers) else {
+            return Ok(None);
+        };
+        let user = self.reviews.identify(token).await;
+        let user = user
+            .map_err(|error| Failure::unavailable(format!("it cannot be found out who this is: {error}")))?;
+        Ok(user.map(User::authenticated))
+    }
+
+    fn respond(&self, asked: &Asked, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+        if !asked.is_read {
+            return Err(not_read(&asked.access));
+        }
+        let accept = headers
+            .get(http::header::ACCEPT)
+            .and_then(|value| value.to_str().ok());
+        let documents = &self.documents;
+        match &asked.route {
+            Route::Health => Ok(plain(StatusCode::OK, "ok")),
+            Route::Readiness => Ok(match self.readiness.missing() {
+                None => plain(StatusCode::OK, "ok"),
+                Some(missing) => plain(StatusCode::SERVICE_UNAVAILABLE, missing),
+            }),
+            Route::Metrics => match self.metrics.text() {
+                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text.into())),
+                Err(_) => Err(Failure::internal()),
+            },
+            Route::Version => document(accept, &Bytes::from(version())),
+            Route::Groups => self.groups(accept, headers),
+            Route::Group => document(accept, &documents.group),
+            Route::Resources => document(accept, &documents.resources),
+            Route::OpenApiV2 => tagged(accept, headers, &documents.openapi_v2),
+            Route::OpenApiV3 => tagged(accept, headers, &documents.openapi_v3),
+            Route::OpenApiV3Paths => document(accept, &documents.openapi_v3_paths),
+            Route::List(namespace) => self.list(asked, accept, namespace.as_deref()),
+            Route::Get { namespace, name } => self.get(asked, accept, namespace, name),
+            Route::Icon { namespace, name } => Ok(self.icon(headers, namespace, name)),
+            Route::Nothing => Err(Failure::no_path()),
+        }
+    }
+
+    fn groups(&self, accept: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+        let (syntax, form) = media_type::of_discovery(accept).map_err(not_acceptable)?;
+        let (text, media_type) = match form {
+            Discovery::Legacy => (&self.documents.groups, syntax.media_type().to_owned()),
+            Discovery::Aggregated(version) => {
+                let tagged = match version {
+                    "v2" => &self.documents.aggregated,
+                    _ => &self.documents.aggregated_beta,
+                };
+                let media_type = format!(
+                    "{};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList",
+                    syntax.media_type()
+                );
+                let mut answer = with_tag(headers, tagged, &media_type);
+                answer
+                    .headers_mut()
+                    .insert(VARY, HeaderValue::from_static("Accept"));
+                return Ok(answer);
+            }
+        };
+        let mut answer = response(StatusCode::OK, &media_type, text.clone());
+        answer
+            .headers_mut()
+            .insert(VARY, HeaderValue::from_static("Accept"));
+        Ok(answer)
+    }
+
+    fn list(
+        &self,
+        asked: &Asked,
+        accept: Option<&str>,
+        namespace: Option<&str>,
+    ) -> Result<Response<Body>, Failure> {
+        if asked.is_watch {
+            // Clients that find this list, and look again when they want to know more.
+            return Err(Failure::read_only("watch"));
+        }
+        let options = asked.list_options()?;
+        let (rendering, media_type) = rendering(asked, accept)?;
+        let index = self.index.borrow().clone();
+        let items = index.list(namespace, &options.labels, &options.fields);
+        let counts_all = options.labels.is_empty() && options.fields.is_empty();
+        let (items, metadata) = page(
+            items,
+            options.limit,
+            options.continue_token.as_deref(),
+            counts_all,
+        )?;
+        let pieces = rendering.list(items, &metadata);
+        let body = StreamBody::new(stream::iter(pieces.map(|piece| Ok(Frame::data(piece)))));
+        let mut answer = Response::new(body.boxed_unsync());
+        set(answer.headers_mut(), CONTENT_TYPE, media_type);
+        set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
+        Ok(answer)
+    }
+
+    fn get(
+        &self,
+        asked: &Asked,
+        accept: Option<&str>,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Response<Body>, Failure> {
+        let (rendering, media_type) = rendering(asked, accept)?;
+        let index = self.index.borrow().clone();
+        let item = index
+            .get(namespace, name)
+            .ok_or_else(|| Failure::no_package(name))?;
+        let mut answer = response(StatusCode::OK, media_type, rendering.single(&item));
+        set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
+        Ok(answer)
+    }
+
+    fn icon(&self, headers: &HeaderMap, namespace: &str, name: &str) -> Response<Body> {
+        let index = self.index.borrow().clone();
+        let Some(item) = index.get(namespace, name) else {
+            let mut answer = Response::new(empty());
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            return answer;
+        };
+        let picture = item.package.icon.as_ref();
+        let (tag, media_type, data) = match picture {
+            Some(picture) => (
+                format!("{:?}", picture.tag),
+                picture.icon.media_type.as_str(),
+                picture.icon.data.clone(),
+            ),
+            None => (String::new(), SVG, Bytes::from_static(PLACEHOLDER.as_bytes())),
+        };
+        let mut answer = if !tag.is_empty() && knows(headers, &tag) {
+            let mut answer = Response::new(empty());
+            *answer.status_mut() = StatusCode::NOT_MODIFIED;
+            answer
+        } else {
+            response(StatusCode::OK, media_type, data)
+        };
+        let out = answer.headers_mut();
+        if !tag.is_empty() {
+            set(out, ETAG, &tag);
+        }
+        set(out, HeaderName::from_static("x-content-type-options"), "nosniff");
+        set(
+            out,
+            HeaderName::from_static("content-security-policy"),
+            PICTURE_POLICY,
+        );
+        answer
+    }
+}
+
+/// The answer of `work`, in time and without a panic.
+async fn bounded<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    match timeout(ANSWER_TIME, isolated(work)).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, "a fault in answering a request");
+            Err(Failure::internal())
+        }
+        Err(_) => Err(Failure::timeout()),
+    }
+}
+
+/// What a request is counted as.
+fn resource(route: &Route) -> &'static str {
+    match route {
+        Route::Health | Route::Readiness => "health",
+        Route::Metrics => "metrics",
+        Route::Version | Route::Groups | Route::Group | Route::Resources => "discovery",
+        Route::OpenApiV2 | Route::OpenApiV3 | Route::OpenApiV3Paths => "openapi",
+        Route::List(_) => "list",
+        Route::Get { .. } => "get",
+        Route::Icon { .. } => "icon",
+        Route::Nothing => "other",
+    }
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    let is_usable = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= TOKEN_BYTES;
+    is_usable.then_some(token)
+}
+
+fn not_read(access: &Access) -> Failure {
+    match access {
+        Access::Allowed(Attributes::Resource { verb, .. }) => Failure::read_only(verb),
+        _ => Failure::read_only("this method"),
+    }
+}
+
+fn not_acceptable(_: NotAcceptable) -> Failure {
+    Failure::not_acceptable()
+}
+
+fn rendering(asked: &Asked, accept: Option<&str>) -> Result<(Rendering, &'static str), Failure> {
+    let (syntax, shape) = media_type::of_objects(accept).map_err(not_acceptable)?;
+    let include = asked.parameter("includeObject").unwrap_or_default();
+    let include = match shape {
+        Shape::Table => Include::parse(include)
+            .ok_or_else(|| Failure::bad_request("includeObject is None, Metadata or Object"))?,
+        Shape::Object | Shape::Metadata => Include::None,
+    };
+    let now: Timestamp = clock::now();
+    Ok((Rendering { shape, include, now }, syntax.media_type()))
+}
+
+/// What an API server says of its version; clients look at `gitVersion`.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    serde_json::json!({"major": major, "minor": minor, "gitVersion": format!("v{version}")}).to_string()
+}
+
+fn document(accept: Option<&str>, text: &Bytes) -> Result<Response<Body>, Failure> {
+    let syntax = media_type::of_documents(accept).map_err(not_acceptable)?;
+    Ok(response(StatusCode::OK, syntax.media_type(), text.clone()))
+}
+
+fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Result<Response<Body>, Failure> {
+    let syntax = media_type::of_documents(accept).map_err(not_acceptable)?;
+    Ok(with_tag(headers, document, syntax.media_type()))
+}
+
+/// The document, or that the caller has it.
+fn with_tag(headers: &HeaderMap, document: &Tagged, media_type: &str) -> Response<Body> {
+    let tag = format!("{:?}", document.tag);
+    let mut answer = if knows(headers, &tag) {
+        let mut answer = Response::new(empty());
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+        answer
+    } else {
+        response(StatusCode::OK, media_type, document.text.clone())
+    };
+    set(answer.headers_mut(), ETAG, &tag);
+    set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
+    answer
+}
+
+/// Whether the caller says that it has what is behind `tag`.
+fn knows(headers: &HeaderMap, tag: &str) -> bool {
+    let known = headers
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    known
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+fn failed(failure: &Failure) -> Response<Body> {
+    let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = response(code, "application/json", failure.body().into());
+    let headers = answer.headers_mut();
+    if let Some(seconds) = failure.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    match code {
+        StatusCode::UNAUTHORIZED => set(headers, WWW_AUTHENTICATE, "Bearer"),
+        StatusCode::METHOD_NOT_ALLOWED => set(headers, ALLOW, "GET, HEAD"),
+        _ => {}
+    }
+    answer
+}
+
+fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
+    response(
+        code,
+        "text/plain; charset=utf-8",
+        Bytes::from_static(text.as_bytes()),
+    )
+}
+
+fn response(code: StatusCode, media_type: &str, body: Bytes) -> Response<Body> {
+    let mut answer = Response::new(Full::new(body).boxed_unsync());
+    *answer.status_mut() = code;
+    set(answer.headers_mut(), CONTENT_TYPE, media_type);
+    answer
+}
+
+fn empty() -> Body {
+    Full::default().boxed_unsync()
+}
+
+/// What cannot stand in a header is left out: media types come from catalogs.
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Flags as typed, named as on clusters today.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Parser};
+use go_compat::duration::{self, Signed};
+use rustls::SupportedProtocolVersion;
+use rustls::version::{TLS12, TLS13};
+
+use crate::certificates::Source;
+
+/// Name of the files of the certificate in its folder.
+const PAIR: &str = "apiserver";
+/// The versions of TLS there are.
+static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+/// The newest alone.
+static NEWEST: [&SupportedProtocolVersion; 1] = [&TLS13];
+
+/// Serves PackageManifests: what the catalogs of a cluster offer, as an aggregated API.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "package-server", disable_version_flag = true)]
+pub struct Args {
+    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<String>,
+    /// Namespace whose catalogs are seen in all namespaces.
+    #[arg(long = "global-namespace", default_value = "", value_name = "NAMESPACE")]
+    pub(crate) global_namespace: String,
+    /// How often each catalog is read again; OLMConfig `cluster` may say otherwise.
+    #[arg(long, default_value = "12h", value_name = "DURATION", value_parser = parse_interval, allow_hyphen_values = true)]
+    pub(crate) interval: Duration,
+    /// Port of HTTPS.
+    #[arg(long = "secure-port", default_value_t = 443, value_name = "PORT")]
+    pub(crate) secure_port: u16,
+    /// Address to listen on; all of them unless said otherwise.
+    #[arg(long = "bind-address", value_name = "ADDRESS")]
+    pub(crate) bind_address: Option<IpAddr>,
+    /// Folder of apiserver.crt and apiserver.key. Without them a certificate for localhost is made.
+    #[arg(
+        long = "cert-dir",
+        default_value = "apiserver.local.config/certificates",
+        value_name = "FOLDER"
+    )]
+    pub(crate) cert_dir: PathBuf,
+    /// Certificate, instead of the one in the folder.
+    #[arg(long = "tls-cert-file", value_name = "FILE")]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+    /// Key of that certificate.
+    #[arg(long = "tls-private-key-file", value_name = "FILE")]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+    /// Oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13.
+    #[arg(long = "tls-min-version", value_name = "VERSION", value_parser = parse_tls_version)]
+    pub(crate) tls_min_version: Option<TlsVersion>,
+    /// How long requests are taken after the signal to stop, until nobody sends any.
+    #[arg(
+        long = "shutdown-delay-duration",
+        default_value = "5s",
+        value_name = "DURATION",
+        value_parser = parse_delay
+    )]
+    pub(crate) shutdown_delay: Duration,
+    /// Log what is read and answered.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    pub debug: bool,
+    /// Print the version and exit.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", action = ArgAction::Set)]
+    pub version: bool,
+    /// Accepted for compatibility: catalogs of all namespaces are read.
+    #[arg(
+        long = "watched-namespaces",
+        hide = true,
+        default_value = "",
+        value_name = "LIST"
+    )]
+    pub(crate) watched_namespaces: String,
+    /// Accepted for compatibility, does nothing; the suites of TLS are those that are safe.
+    #[arg(
+        long = "tls-cipher-suites",
+        hide = true,
+        default_value = "",
+        value_name = "LIST"
+    )]
+    pub(crate) tls_cipher_suites: String,
+    /// Accepted for compatibility, does nothing.
+    #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
+    pub(crate) feature_gates: String,
+    /// Accepted for compatibility, does nothing; see `--debug` and OLM_LOG.
+    #[arg(
+        short = 'v',
+        long = "v",
+        hide = true,
+        default_value = "0",
+        value_name = "LEVEL"
+    )]
+    pub(crate) verbosity: String,
+}
+
+/// Oldest version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TlsVersion {
+    /// 1.2, which is the oldest there is.
+    Tls12,
+    /// 1.3
+    Tls13,
+}
+
+impl Args {
+    /// What is wrong with flags that are fine one by one.
+    pub fn usage_error(&self) -> Option<String> {
+        (self.tls_cert_file.is_some() != self.tls_private_key_file.is_some())
+            .then(|| "--tls-cert-file and --tls-private-key-file go together".to_owned())
+    }
+
+    /// Flags that were given and have no effect in this build.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let given = [
+            ("--watched-namespaces", !self.watched_namespaces.is_empty()),
+            ("--tls-cipher-suites", !self.tls_cipher_suites.is_empty()),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(flag, given)| given.then_some(flag))
+            .collect()
+    }
+
+    /// Where the certificate comes from.
+    pub(crate) fn certificate(&self) -> Source {
+        match (&self.tls_cert_file, &self.tls_private_key_file) {
+            (Some(certificate), Some(key)) => Source::Files {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            },
+            _ => Source::FilesOrSelfSigned {
+                certificate: self.cert_dir.join(format!("{PAIR}.crt")),
+                key: self.cert_dir.join(format!("{PAIR}.key")),
+            },
+        }
+    }
+
+    /// Versions of TLS that are spoken.
+    pub(crate) fn tls_versions(&self) -> &'static [&'static SupportedProtocolVersion] {
+        match self.tls_min_version {
+            Some(TlsVersion::Tls13) => &NEWEST,
+            Some(TlsVersion::Tls12) | None => &BOTH,
+        }
+    }
+}
+
+/// A Go duration; a negative one means the default, as does none at all.
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    const DEFAULT: Duration = Duration::from_secs(12 * 60 * 60);
+    match duration::parse_signed(text) {
+        Ok(Signed::Forward(Duration::ZERO) | Signed::Backward(_)) => Ok(DEFAULT),
+        Ok(Signed::Forward(interval)) => Ok(interval),
+        Err(_) => Err(format!(
+            "`{text}` is not a duration; write for example `90s`, `5m` or `1h30m`"
+        )),
+    }
+}
+
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|_| format!("`{text}` is not a duration; write for example `5s`"))
+}
+
+fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
+    match text {
+        // There is nothing older.
+        "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => Ok(TlsVersion::Tls12),
+        "VersionTLS13" => Ok(TlsVersion::Tls13),
+        _ => Err(format!(
+            "`{text}` is not a version; write VersionTLS12 or VersionTLS13"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Args {
+        Args::try_parse_from([&["package-server"], args].concat()).unwrap()
+    }
+
+    #[test]
+    fn flags_are_written_as_on_clusters_today() {
+        let args = parse(&[
+            "-v=4",
+            "--secure-port",
+            "5443",
+            "--global-namespace",
+            "olm",
+            "--debug",
+        ]);
+        assert_eq!((args.secure_port, args.global_namespace.as_str()), (5443, "olm"));
+        assert!(args.debug);
+        assert_eq!(args.interval, Duration::from_secs(43_200));
+        assert_eq!(parse(&["--interval=10m"]).interval, Duration::from_secs(600));
+        assert_eq!(parse(&["--interval=0s"]).interval, Duration::from_secs(43_200));
+        assert!(args.without_effect().is_empty());
+        assert_eq!(
+            parse(&["--watched-namespaces=a"]).without_effect(),
+            ["--watched-namespaces"]
+        );
+    }
+
+    #[test]
+    fn the_certificate_is_that_of_the_folder_unless_files_are_named() {
+        let Source::FilesOrSelfSigned { certificate, .. } = parse(&["--cert-dir=/c"]).certificate() else {
+            unreachable!("no files were named");
+        };
+        assert_eq!(certificate, PathBuf::from("/c/apiserver.crt"));
+        let named = parse(&["--tls-cert-file=/a", "--tls-private-key-file=/b"]);
+        assert!(matches!(named.certificate(), Source::Files { .. }));
+        assert!(parse(&["--tls-cert-file=/a"]).usage_error().is_some());
+        assert_eq!(named.usage_error(), None);
+    }
+
+    #[test]
+    fn the_oldest_version_of_tls_can_be_raised() {
+        assert_eq!(parse(&[]).tls_versions().len(), 2);
+        assert_eq!(parse(&["--tls-min-version=VersionTLS10"]).tls_versions().len(), 2);
+        assert_eq!(
+            parse(&["--tls-min-version=VersionTLS13"]).tls_versions(),
+            [&TLS13]
+        );
+        assert!(Args::try_parse_from(["package-server", "--tls-min-version=9"]).is_err());
+    }
+}

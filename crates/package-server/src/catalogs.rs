@@ -1,0 +1,396 @@
+//! The contents of all catalogs: one task for each CatalogSource, which reads its registry when there may be something new.
+//!
+//! # Expected flow
+//! A CatalogSource that says where its registry is gets a task. It connects, reads the whole catalog and publishes it, and keeps the
+//! connection: its end means that something else may be served now. It reads again when the CatalogSource says that its registry is
+//! another one, or was connected to anew, and after the interval. A failure is tried again with growing delays.
+//!
+//! # Guarantees
+//! - What was read last is served until something else has been read whole, however long the registry is away, and until the
+//!   CatalogSource is deleted.
+//! - What a CatalogSource says of itself (names, labels) is told at once, and reads nothing.
+//! - [`PARALLEL_READS`] catalogs are read at a time, one of each namespace; the namespaces take turns. Each read has a deadline, and
+//!   what the catalogs of one namespace take in memory a bound.
+
+mod connection;
+mod reader;
+mod source;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::store::{Change, Store};
+use olm_runtime::{NamespacedName, Timestamp, clock};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+pub use self::connection::{Dial, Dialled, Tcp};
+pub use self::reader::ReadError;
+pub use self::source::Target;
+use crate::index::{Catalog, Index, Packages};
+use crate::limits::{NAMESPACE_BYTES, PARALLEL_READS, READ_TIME};
+
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// The contents of all catalogs. A clone is a handle.
+#[derive(Clone)]
+pub struct Catalogs {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    entries: Mutex<BTreeMap<NamespacedName, Entry>>,
+    index: watch::Sender<Arc<Index>>,
+    reads: Semaphore,
+    turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
+    interval: watch::Sender<Duration>,
+    dial: Arc<dyn Dial>,
+    namespace_bytes: usize,
+}
+
+/// One CatalogSource.
+struct Entry {
+    uid: Option<String>,
+    target: watch::Sender<Target>,
+    task: AbortHandle,
+    state: CatalogState,
+}
+
+/// What is known of a catalog's content.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CatalogState {
+    /// When it was last read.
+    pub read_at: Option<Timestamp>,
+    /// Whether there was an attempt to read it, whatever came of it.
+    pub was_tried: bool,
+    /// Why the last attempt failed.
+    pub failure: Option<String>,
+    /// Packages and channels that could not be read.
+    pub left_out: usize,
+    /// Bytes that its packages take, about.
+    bytes: usize,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Catalogs {
+    /// No catalogs. Those in `global_namespace` are seen in all; each is read again after `interval`.
+    pub fn new(global_namespace: &str, interval: Duration, dial: Arc<dyn Dial>) -> Self {
+        let index = Index {
+            global_namespace: global_namespace.into(),
+            catalogs: BTreeMap::new(),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                entries: Mutex::default(),
+                index: watch::Sender::new(Arc::new(index)),
+                reads: Semaphore::new(PARALLEL_READS),
+                turns: Mutex::default(),
+                interval: watch::Sender::new(interval),
+                dial,
+                namespace_bytes: NAMESPACE_BYTES,
+            }),
+        }
+    }
+
+    /// What is served now.
+    pub fn index(&self) -> watch::Receiver<Arc<Index>> {
+        self.shared.index.subscribe()
+    }
+
+    /// Follows the CatalogSources of a store. To be called before its watch begins, within a tokio runtime.
+    pub fn follow(&self, sources: &Store<CatalogSource>) {
+        let catalogs = self.clone();
+        sources.on_change(move |change| match change {
+            Change::Applied { new, .. } => catalogs.applied(new),
+            Change::Deleted { old } => catalogs.deleted(&source::key(old)),
+        });
+    }
+
+    /// From now on each catalog is read again after `interval`.
+    pub fn set_interval(&self, interval: Duration) {
+        self.shared.interval.send_if_modified(|known| {
+            let is_other = *known != interval;
+            *known = interval;
+            is_other
+        });
+    }
+
+    /// What is known of each catalog.
+    pub fn states(&self) -> Vec<(NamespacedName, CatalogState)> {
+        let entries = self.shared.lock();
+        entries
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry.state.clone()))
+            .collect()
+    }
+
+    /// Whether there was an attempt to read each catalog whose registry is known.
+    pub fn were_all_tried(&self) -> bool {
+        let entries = self.shared.lock();
+        entries
+            .values()
+            .all(|entry| entry.state.was_tried || entry.target.borrow().address.is_none())
+    }
+
+    fn applied(&self, source: &CatalogSource) {
+        let key = source::key(source);
+        let target = Target::of(source);
+        let facts = source::facts(source);
+        let mut entries = self.shared.lock();
+        // One of the same name that is another object has nothing to do with what was read before.
+        let is_same = entries
+            .get(&key)
+            .is_some_and(|entry| entry.uid == source.metadata.uid);
+        if !is_same {
+            entries.remove(&key);
+        }
+        match entries.get(&key) {
+            Some(entry) => {
+                entry.target.send_if_modified(|known| {
+                    let is_other = *known != target;
+                    *known = target;
+                    is_other
+                });
+            }
+            None => {
+                let entry = self.start(&key, source.metadata.uid.clone(), target);
+                entries.insert(key.clone(), entry);
+            }
+        }
+        self.shared.change(|index| {
+            let known = index.catalogs.get(&key).filter(|_| is_same);
+            let packages = known
+                .map(|catalog| Arc::clone(&catalog.packages))
+                .unwrap_or_default();
+            let catalog = Catalog { facts, packages };
+            index.catalogs.insert(key.clone(), Arc::new(catalog));
+        });
+    }
+
+    fn deleted(&self, key: &NamespacedName) {
+        let mut entries = self.shared.lock();
+        entries.remove(key);
+        self.shared.change(|index| {
+            index.catalogs.remove(key);
+        });
+    }
+
+    fn start(&self, key: &NamespacedName, uid: Option<String>, target: Target) -> Entry {
+        let (sender, receiver) = watch::channel(target);
+        let task = Follower {
+            shared: Arc::downgrade(&self.shared),
+            key: key.clone(),
+            target: receiver,
+            interval: self.shared.interval.subscribe(),
+        };
+        Entry {
+            uid,
+            target: sender,
+            task: tokio::spawn(task.run()).abort_handle(),
+            state: CatalogState::default(),
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes a changed index. To be called with the entries locked, so that changes follow each other.
+    fn change(&self, change: impl FnOnce(&mut Index)) {
+        self.index.send_modify(|index| change(Arc::make_mut(index)));
+    }
+
+    /// The turn of a namespace, of which there is one.
+    fn turn(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(Semaphore::new(1));
+        turns.insert(namespace.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+
+    /// What may still be kept for a catalog beside the others of its namespace.
+    fn room(&self, key: &NamespacedName) -> usize {
+        let entries = self.lock();
+        let others = entries
+            .iter()
+            .filter(|(other, _)| other.namespace == key.namespace && *other != key);
+        let taken: usize = others.map(|(_, entry)| entry.state.bytes).sum();
+        self.namespace_bytes.saturating_sub(taken)
+    }
+
+    /// Serves what was read, if its CatalogSource is still there.
+    fn keep(&self, key: &NamespacedName, read: reader::Read) {
+        let mut entries = self.lock();
+        let Some(entry) = entries.get_mut(key) else {
+            return;
+        };
+        entry.state = CatalogState {
+            read_at: Some(clock::now()),
+            was_tried: true,
+            failure: None,
+            left_out: read.left_out,
+            bytes: read.bytes,
+        };
+        let packages: Arc<Packages> = Arc::new(read.packages);
+        self.change(|index| {
+            if let Some(catalog) = index.catalogs.get_mut(key) {
+                Arc::make_mut(catalog).packages = packages;
+            }
+        });
+    }
+
+    /// Tells of a failure. What was read before stays.
+    fn note_failure(&self, key: &NamespacedName, failure: String) {
+        if let Some(entry) = self.lock().get_mut(key) {
+            entry.state.was_tried = true;
+            entry.state.failure = Some(failure);
+        }
+    }
+}
+
+/// The task of one CatalogSource.
+struct Follower {
+    shared: Weak<Shared>,
+    key: NamespacedName,
+    target: watch::Receiver<Target>,
+    interval: watch::Receiver<Duration>,
+}
+
+/// Why a wait ended.
+enum Woken {
+    /// Something may be there to be read.
+    Read,
+    /// Nobody wants to know any more.
+    Forgotten,
+}
+
+impl Follower {
+    async fn run(mut self) {
+        let mut failures = 0_u32;
+        loop {
+            let target = self.target.borrow_and_update().clone();
+            let Some(address) = target.address.clone() else {
+                if self.target.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let began = clock::now();
+            let woken = match self.read(&address).await {
+                Some(Ok(connection)) => {
+                    failures = 0;
+                    self.rest(connection, &target, began).await
+                }
+                Some(Err(failure)) => {
+                    let pause = FIRST_RETRY
+                        .saturating_mul(1 << failures.min(10))
+                        .min(LONGEST_RETRY);
+                    failures = failures.saturating_add(1);
+                    self.failed(failure, pause);
+                    self.pause(pause).await
+                }
+                None => Woken::Forgotten,
+            };
+            if let Woken::Forgotten = woken {
+                return;
+            }
+        }
+    }
+
+    fn failed(&self, failure: String, pause: Duration) {
+        let retry_s = pause.as_secs();
+        tracing::warn!(catalog = %self.key, error = failure, retry_s, "catalog not read, what was read before is served");
+        if let Some(shared) = self.shared.upgrade() {
+            shared.note_failure(&self.key, failure);
+        }
+    }
+
+    /// Connects and reads; what was read is published. `None` when the process ends.
+    async fn read(&self, address: &str) -> Option<Result<connection::Dialled, String>> {
+        let shared = self.shared.upgrade()?;
+        // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
+        let turn = shared.turn(&self.key.namespace).acquire_owned().await.ok()?;
+        let permit = shared.reads.acquire().await.ok()?;
+        let began = Instant::now();
+        let room = shared.room(&self.key);
+        let dial = Arc::clone(&shared.dial);
+        let read = async {
+            let mut dialled = dial.connect(address).await?;
+            let read = tokio::select! {
+                read = reader::read(&dialled.channel, room) => read.map_err(|error| error.to_string())?,
+                _ = &mut dialled.lost => return Err("the connection to the registry was lost".to_owned()),
+            };
+            Ok((dialled, read))
+        };
+        let read = timeout(READ_TIME, read).await;
+        drop((permit, turn));
+        let late = |_| {
+            Err(format!(
+                "the catalog was not read within {} s",
+                READ_TIME.as_secs()
+            ))
+        };
+        Some(read.unwrap_or_else(late).map(|(dialled, read)| {
+            let (packages, bytes, left_out) = (read.packages.len(), read.bytes, read.left_out);
+            let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(catalog = %self.key, packages, left_out, bytes, elapsed_ms, "catalog read");
+            shared.keep(&self.key, read);
+            dialled
+        }))
+    }
+
+    /// Waits with a living connection until something else may be served.
+    async fn rest(&mut self, mut dialled: connection::Dialled, read: &Target, began: Timestamp) -> Woken {
+        let since = Instant::now();
+        loop {
+            let due = since + *self.interval.borrow_and_update();
+            tokio::select! {
+                _ = &mut dialled.lost => {
+                    tracing::info!(catalog = %self.key, "connection to registry lost");
+                    return Woken::Read;
+                }
+                () = tokio::time::sleep_until(due) => return Woken::Read,
+                changed = self.interval.changed() => if changed.is_err() {
+                    return Woken::Forgotten;
+                },
+                changed = self.target.changed() => {
+                    if changed.is_err() {
+                        return Woken::Forgotten;
+                    }
+                    if self.target.borrow_and_update().is_news(read, began) {
+                        return Woken::Read;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits after a failure, or until the CatalogSource says something new of its registry.
+    async fn pause(&mut self, pause: Duration) -> Woken {
+        tokio::select! {
+            () = sleep(pause) => Woken::Read,
+            changed = self.target.changed() => match changed {
+                Ok(()) => Woken::Read,
+                Err(_) => Woken::Forgotten,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Reads a catalog from its registry: the versions of all channels, then package by package the heads of its channels.
+//!
+//! One head is in memory at a time; what is kept of it is its description. A channel whose head cannot be read is left out and
+//! counted, and so is a package without channels: one broken bundle must not hide a catalog. But what ends before its end is no
+//! catalog, and nothing of it is used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::{StreamExt as _, pin_mut};
+use olm_registry::client::{Client, Timeouts};
+use olm_registry::limits::{ERROR_CHARACTERS, ReadLimits};
+use olm_registry::proto;
+use olm_runtime::isolation;
+use tonic::transport::Channel as Connection;
+use tonic::{Code, Status};
+
+use crate::index::Packages;
+use crate::package_manifest::{Channel, EntryLists, Head, Package};
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) packages: Packages,
+    /// Channels and packages that could not be read.
+    pub(super) left_out: usize,
+    /// Bytes that the packages take, about.
+    pub(super) bytes: usize,
+}
+
+/// Why a catalog could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A call failed.
+    #[error("cannot {what}: {}", message(.status))]
+    Call {
+        /// What was tried.
+        what: &'static str,
+        /// What the server said.
+        status: Box<Status>,
+    },
+    /// The catalog is larger than catalogs may be.
+    #[error("the catalog has more than {allowed} {of}, which is the limit")]
+    TooLarge {
+        /// What is counted.
+        of: &'static str,
+        /// The limit.
+        allowed: usize,
+    },
+}
+
+fn message(status: &Status) -> String {
+    status.message().chars().take(ERROR_CHARACTERS).collect()
+}
+
+/// Reads everything, of which no more than `room` bytes may be kept.
+///
+/// # Errors
+/// There is too much of it, or it ends before its end.
+pub(super) async fn read(connection: &Connection, room: usize) -> Result<Read, ReadError> {
+    let client = Client::new(connection.clone(), Timeouts::default());
+    let limits = ReadLimits::CATALOG;
+    let mut entries = entries(&client, room, &limits).await?;
+    let failed = |what| {
+        move |status| ReadError::Call {
+            what,
+            status: Box::new(status),
+        }
+    };
+    let names = client.list_packages().await.map_err(failed("list packages"))?;
+    let mut read = Read::default();
+    for name in names {
+        let package = match client.get_package(&name).await {
+            Ok(package) => package,
+            Err(status) if is_transient(&status) => return Err(failed("read a package")(status)),
+            Err(status) => {
+                tracing::warn!(package = name, error = message(&status), "package left out");
+                read.left_out += 1;
+                continue;
+            }
+        };
+        let (channels, left_out) = channels(&client, &package, &mut entries).await?;
+        read.left_out += left_out;
+        match Package::new(package, &channels) {
+            Ok(package) => {
+                read.bytes = read.bytes.saturating_add(package.bytes());
+                read.packages.insert(package.name.clone(), Arc::new(package));
+            }
+            Err(error) => {
+                tracing::warn!(package = name, %error, "package left out");
+                read.left_out += 1;
+            }
+        }
+        let of = "bytes that must be kept in memory";
+        within(read.bytes, room, of)?;
+    }
+    Ok(read)
+}
+
+async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
+    let failed = |status| ReadError::Call {
+        what: "list bundles",
+        status: Box::new(status),
+    };
+    let mut entries = EntryLists::default();
+    let (mut bundles, mut kept) = (0_usize, 0_usize);
+    let stream = client.list_bundles().await.map_err(failed)?;
+    pin_mut!(stream);
+    while let Some(bundle) = stream.next().await {
+        bundles += 1;
+        within(bundles, limits.bundles, "bundles")?;
+        kept = kept.saturating_add(entries.add(bundle.map_err(failed)?));
+        within(kept, room, "bytes that must be kept in memory")?;
+    }
+    Ok(entries)
+}
+
+/// The channels of a package whose heads can be read, and how many cannot. Several channels may have the same head.
+async fn channels(
+    client: &Client,
+    package: &proto::Package,
+    entries: &mut EntryLists,
+) -> Result<(BTreeMap<String, Channel>, usize), ReadError> {
+    let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
+    let mut channels = BTreeMap::new();
+    let mut left_out = 0;
+    for channel in &package.channels {
+        let name = channel.csv_name.as_str();
+        let known = heads.get(name).cloned();
+        let head = match known {
+            Some(head) => head,
+            None => {
+                let head = head(client, &package.name, channel).await?.map(Arc::new);
+                heads.insert(name, head.clone());
+                head
+            }
+        };
+        let entries = entries.take(&package.name, &channel.name);
+        match head {
+            Some(head) => {
+                channels.insert(channel.name.clone(), Channel { head, entries });
+            }
+            None => left_out += 1,
+        }
+    }
+    Ok((channels, left_out))
+}
+
+/// The head of a channel; `None` when it cannot be read, whenever it is tried.
+async fn head(client: &Client, package: &str, channel: &proto::Channel) -> Result<Option<Head>, ReadError> {
+    let bundle = client.get_bundle(package, &channel.name, &channel.csv_name).await;
+    let bundle = match bundle {
+        Ok(bundle) => bundle,
+        Err(status) if is_transient(&status) => {
+            return Err(ReadError::Call {
+                what: "read the head of a channel",
+                status: Box::new(status),
+            });
+        }
+        Err(status) => {
+            let error = message(&status);
+            tracing::warn!(package, channel = channel.name, error, "channel left out");
+            return Ok(None);
+        }
+    };
+    // Reading takes a while, and whoever asks for something meanwhile is not to wait. A fault of ours in it is that head's alone.
+    let parsed = isolation::blocking(move || Head::parse(&bundle.csv_json)).await;
+    let error = match parsed {
+        Ok(Ok(head)) => return Ok(Some(head)),
+        Ok(Err(error)) => error.to_string(),
+        Err(panicked) => panicked.to_string(),
+    };
+    tracing::warn!(package, channel = channel.name, error, "channel left out");
+    Ok(None)
+}
+
+/// Whether it may be answered when it is tried again. A registry says of what is not there that the cause is unknown.
+fn is_transient(status: &Status) -> bool {
+    let codes = [
+        Code::Unavailable,
+        Code::DeadlineExceeded,
+        Code::Cancelled,
+        Code::Aborted,
+        Code::ResourceExhausted,
+    ];
+    codes.contains(&status.code())
+}
+
+fn within(found: usize, allowed: usize, of: &'static str) -> Result<(), ReadError> {
+    if found > allowed {
+        Err(ReadError::TooLarge { of, allowed })
+    } else {
+        Ok(())
+    }
+}

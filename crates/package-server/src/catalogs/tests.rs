@@ -1,0 +1,297 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use olm_testing::shared::corpus_dir;
+use serde_json::json;
+
+use super::*;
+use crate::index::Item;
+use crate::selectors::{FieldSelector, LabelSelector};
+use crate::test_env::{self, Registry, source, wait_for};
+
+const HALF_A_DAY: Duration = Duration::from_secs(43_200);
+
+/// Connects as usual, and counts.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+#[async_trait]
+impl Dial for Counting {
+    async fn connect(&self, address: &str) -> Result<Dialled, String> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Tcp.connect(address).await
+    }
+}
+
+struct Lab {
+    catalogs: Catalogs,
+    sources: Store<CatalogSource>,
+    dials: Arc<Counting>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self::with_bytes(NAMESPACE_BYTES)
+    }
+
+    fn with_bytes(namespace_bytes: usize) -> Self {
+        let dials = Arc::<Counting>::default();
+        let mut catalogs = Catalogs::new("olm", HALF_A_DAY, Arc::clone(&dials) as Arc<dyn Dial>);
+        Arc::get_mut(&mut catalogs.shared).unwrap().namespace_bytes = namespace_bytes;
+        let sources = Store::new();
+        catalogs.follow(&sources);
+        Self {
+            catalogs,
+            sources,
+            dials,
+        }
+    }
+
+    /// Puts in a CatalogSource, or a later version of it.
+    fn put(&self, source: &CatalogSource, version: u32) {
+        let mut source = source.clone();
+        source.metadata.resource_version = Some(version.to_string());
+        self.sources.put(source);
+    }
+
+    /// What a request for `namespace` sees: packages with their newest version.
+    fn seen(&self, namespace: Option<&str>) -> Vec<String> {
+        let index = self.catalogs.index().borrow().clone();
+        let items = index.list(namespace, &LabelSelector::default(), &FieldSelector::default());
+        items.iter().map(told).collect()
+    }
+
+    async fn wait_to_see(&self, expected: &[&str]) {
+        wait_for(&format!("{expected:?}"), || {
+            (self.seen(None) == expected).then_some(())
+        })
+        .await;
+    }
+
+    fn state(&self, namespace: &str, name: &str) -> Option<CatalogState> {
+        let states = self.catalogs.states();
+        let key = NamespacedName::new(namespace, name);
+        states
+            .into_iter()
+            .find(|(found, _)| *found == key)
+            .map(|(_, state)| state)
+    }
+
+    async fn wait_for_failure(&self, namespace: &str, name: &str) -> String {
+        wait_for("a failure", || self.state(namespace, name)?.failure).await
+    }
+}
+
+fn told(item: &Item) -> String {
+    let status = String::from_utf8(item.package.content.concat()).unwrap();
+    let (_, rest) = status.split_once("\"currentCSV\":\"").unwrap();
+    let (head, _) = rest.split_once('"').unwrap();
+    format!("{}/{head}", item.namespace)
+}
+
+#[tokio::test]
+async fn pkg_001_catalogs_are_read_when_their_sources_say_where() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0", "1.1.0"]), ("upper", &["2.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let mut waiting = source("olm", "cat", "");
+    lab.put(&waiting, 1);
+    assert!(lab.catalogs.were_all_tried());
+    waiting.spec.address = Some(registry.address.clone());
+    lab.put(&waiting, 2);
+    lab.wait_to_see(&["olm/demo.v1.1.0", "olm/upper.v2.0.0"]).await;
+    assert_eq!(lab.seen(Some("ns")), ["ns/demo.v1.1.0", "ns/upper.v2.0.0"]);
+    assert!(lab.catalogs.were_all_tried());
+    lab.sources.put(source("ns", "own", &registry.address));
+    wait_for("both catalogs", || {
+        (lab.seen(Some("ns")).len() == 4).then_some(())
+    })
+    .await;
+    assert_eq!(lab.seen(Some("elsewhere")).len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_read_last_is_served_while_the_catalog_is_away_and_until_it_is_back() {
+    let lab = Lab::new();
+    let (old, new) = (
+        test_env::catalog(&[("demo", &["1.0.0"]), ("gone", &["1.0.0"])]),
+        test_env::catalog(&[("demo", &["1.0.0", "1.1.0"])]),
+    );
+    let registry = Registry::of(old.path()).await;
+    let address = registry.address.clone();
+    lab.sources.put(source("olm", "cat", &address));
+    lab.wait_to_see(&["olm/demo.v1.0.0", "olm/gone.v1.0.0"]).await;
+    registry.stop().await;
+    let failure = lab.wait_for_failure("olm", "cat").await;
+    assert!(failure.contains(&address), "{failure}");
+    assert_eq!(lab.seen(None), ["olm/demo.v1.0.0", "olm/gone.v1.0.0"]);
+    let _back = Registry::at(&address, new.path()).await;
+    lab.wait_to_see(&["olm/demo.v1.1.0"]).await;
+    assert_eq!(lab.state("olm", "cat").unwrap().failure, None);
+}
+
+#[tokio::test]
+async fn a_catalog_that_is_away_hides_no_other() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let away = Registry::of(folder.path()).await;
+    let nowhere = away.address.clone();
+    away.stop().await;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        lab.sources.put(source("tenant", name, &nowhere));
+    }
+    lab.sources.put(source("olm", "cat", &registry.address));
+    lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
+    wait_for("an attempt at each", || {
+        lab.catalogs.were_all_tried().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_source_takes_its_packages_along_and_one_made_anew_begins_without() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let first = source("olm", "cat", &registry.address);
+    lab.put(&first, 1);
+    lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
+    let mut other = source("olm", "cat", "");
+    other.metadata.uid = Some("another".to_owned());
+    lab.put(&other, 2);
+    assert!(lab.seen(None).is_empty());
+    lab.catalogs.deleted(&NamespacedName::new("olm", "cat"));
+    assert!(lab.catalogs.index().borrow().catalogs.is_empty());
+    assert!(lab.catalogs.states().is_empty());
+}
+
+#[tokio::test]
+async fn pkg_003_what_a_source_says_of_itself_is_told_at_once_and_reads_nothing() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let mut source = source("olm", "cat", &registry.address);
+    lab.put(&source, 1);
+    lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
+    source.spec.display_name = Some("Renamed".to_owned());
+    source.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    lab.put(&source, 2);
+    let item = lab.catalogs.index().borrow().get("ns", "demo").unwrap();
+    assert_eq!(item.catalog.facts.display_name, "Renamed");
+    assert_eq!(item.labels()["a"], "b");
+    // One that would be read again would be before another of the namespace.
+    lab.sources
+        .put(test_env::source("olm", "next", &registry.address));
+    wait_for("the next", || (lab.seen(None).len() == 2).then_some(())).await;
+    assert_eq!(lab.dials.0.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_catalog_is_read_again_when_its_interval_is_over_or_the_source_says_so() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let mut source = source("olm", "cat", &registry.address);
+    lab.put(&source, 1);
+    lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
+    let dials = || lab.dials.0.load(Ordering::SeqCst);
+    assert_eq!(dials(), 1);
+    lab.catalogs.set_interval(Duration::from_millis(1));
+    wait_for("another read", || (dials() >= 3).then_some(())).await;
+    lab.catalogs.set_interval(HALF_A_DAY);
+    let settled = || lab.state("olm", "cat")?.read_at;
+    let before = wait_for("a read", settled).await;
+    let status = json!({"configMapReference": {"name": "m", "namespace": "olm", "resourceVersion": "7"}});
+    source.status = Some(serde_json::from_value(status).unwrap());
+    lab.put(&source, 2);
+    wait_for("a read of what the status names", || {
+        settled().filter(|read_at| *read_at > before)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
+    let lab = Lab::with_bytes(1500);
+    let small = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let large = test_env::catalog(&[("a", &["1.0.0"]), ("b", &["1.0.0"]), ("c", &["1.0.0"])]);
+    let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
+    lab.sources.put(source("tenant", "small", &small.address));
+    lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
+    lab.sources.put(source("tenant", "large", &large.address));
+    let failure = lab.wait_for_failure("tenant", "large").await;
+    assert!(failure.contains("which is the limit"), "{failure}");
+    assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
+    // What one tenant has costs another nothing.
+    lab.sources.put(source("other", "small", &small.address));
+    lab.wait_to_see(&["other/demo.v1.0.0", "tenant/demo.v1.0.0"])
+        .await;
+}
+
+#[tokio::test]
+async fn pkg_001_every_package_of_real_operators_is_served() {
+    let Some(corpus) = corpus_dir() else { return };
+    let lab = Lab::new();
+    let registry = Registry::of(&corpus.join("fbc")).await;
+    lab.sources.put(source("olm", "community", &registry.address));
+    let state = wait_for("the corpus", || {
+        lab.state("olm", "community")
+            .filter(|state| state.read_at.is_some())
+    })
+    .await;
+    assert_eq!(state.left_out, 0);
+    let index = lab.catalogs.index().borrow().clone();
+    let items = index.list(None, &LabelSelector::default(), &FieldSelector::default());
+    assert_eq!(items.len(), 125);
+    let icons = items.iter().filter(|item| item.package.icon.is_some()).count();
+    println!("{} bytes are kept, {icons} icons", state.bytes);
+    assert!(icons > 100, "{icons}");
+    for item in &items {
+        let text = [b"{".to_vec(), item.package.content.concat(), b"}".to_vec()].concat();
+        let status: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let name = &item.package.name;
+        let folder = corpus.join("fbc").join(&**name).join("catalog.json");
+        let catalog = std::fs::read(folder).unwrap();
+        let blobs: Vec<serde_json::Value> = serde_json::Deserializer::from_slice(&catalog)
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        let of = |schema: &str| {
+            blobs
+                .iter()
+                .filter(|blob| blob["schema"] == schema)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            status["defaultChannel"],
+            of("olm.package")[0]["defaultChannel"],
+            "{name}"
+        );
+        let channels = status["channels"].as_array().unwrap();
+        assert_eq!(channels.len(), of("olm.channel").len(), "{name}");
+        for channel in channels {
+            let blob = of("olm.channel");
+            let blob = blob.iter().find(|blob| blob["name"] == channel["name"]).unwrap();
+            let names = |entries: &serde_json::Value| {
+                let entries = entries.as_array().unwrap().iter();
+                let mut names: Vec<String> = entries
+                    .map(|entry| entry["name"].as_str().unwrap().to_owned())
+                    .collect();
+                names.sort();
+                names
+            };
+            // Of what a channel names, what has no bundle is no version.
+            let bundles: Vec<&serde_json::Value> =
+                of("olm.bundle").iter().map(|bundle| &bundle["name"]).collect();
+            let mut expected = names(&blob["entries"]);
+            expected.retain(|name| bundles.iter().any(|bundle| *bundle == name));
+            assert_eq!(names(&channel["entries"]), expected, "{name} {}", channel["name"]);
+            let described = &channel["currentCSVDesc"];
+            assert!(
+                described["version"].is_string() && described.get("icon").is_none(),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How much callers and catalogs may cost this process: every figure in one place.
+//!
+//! `docs/reference/limits.md` lists them; a test keeps that page true.
+
+use std::time::Duration;
+
+/// Catalogs read at once; one namespace's are read one after the other.
+pub const PARALLEL_READS: usize = 4;
+/// Time in which a catalog must have been read.
+pub const READ_TIME: Duration = Duration::from_secs(120);
+/// Bytes, about, of what is kept of all catalogs in one namespace.
+pub const NAMESPACE_BYTES: usize = 128 << 20;
+/// Bytes of one ClusterServiceVersion; the channel of a larger one is left out. The API server takes less than half of it.
+pub const CSV_BYTES: usize = 4 << 20;
+/// Bytes of one icon; a larger one is left out.
+pub const ICON_BYTES: usize = 1 << 20;
+/// How long readiness waits for the first read of catalogs that are slow or away.
+pub const FIRST_READS: Duration = Duration::from_secs(3);
+
+/// Connections of callers with a certificate of the API server's.
+pub const TRUSTED_CONNECTIONS: usize = 64;
+/// All other connections, those whose handshake is not over among them.
+pub const OTHER_CONNECTIONS: usize = 128;
+/// Age at which a connection without such a certificate is closed.
+pub const OTHER_CONNECTION_AGE: Duration = Duration::from_secs(60);
+/// Time for a TLS handshake.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// Time for the head of a request.
+pub const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Bytes of the head of a request.
+pub const HEAD_BYTES: usize = 32 << 10;
+/// Time until the answer to a request begins.
+pub const ANSWER_TIME: Duration = Duration::from_secs(15);
+/// Time without any progress after which whoever takes no answer is left.
+pub const STALL_TIME: Duration = Duration::from_secs(30);
+/// Requests at once on one connection.
+pub const STREAMS: u32 = 100;
+/// Bytes of an answer that wait on one HTTP/2 stream for whoever is slow.
+pub const SEND_BYTES: usize = 64 << 10;
+/// Characters of a selector.
+pub const SELECTOR_CHARACTERS: usize = 16 << 10;
+
+/// How long an answer of the API server about who somebody is, or may do what, is believed.
+pub const REVIEW_AGE: Duration = Duration::from_secs(10);
+/// Such answers that are kept.
+pub const KEPT_REVIEWS: usize = 4096;
+/// Such questions that are asked at once.
+pub const PARALLEL_REVIEWS: usize = 16;
+/// Time for such an answer.
+pub const REVIEW_TIME: Duration = Duration::from_secs(5);
+/// Bytes of a bearer token.
+pub const TOKEN_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use olm_testing::limits::{assert_listed, bytes, seconds};
+
+    use super::*;
+
+    /// The page has one row per constant of this file, with the values as they are.
+    #[test]
+    fn the_reference_page_lists_every_limit_of_the_package_server() {
+        let rows = [
+            ("PARALLEL_READS", PARALLEL_READS.to_string()),
+            ("READ_TIME", seconds(READ_TIME)),
+            ("NAMESPACE_BYTES", bytes(NAMESPACE_BYTES as u64)),
+            ("CSV_BYTES", bytes(CSV_BYTES as u64)),
+            ("ICON_BYTES", bytes(ICON_BYTES as u64)),
+            ("FIRST_READS", seconds(FIRST_READS)),
+            ("TRUSTED_CONNECTIONS", TRUSTED_CONNECTIONS.to_string()),
+            ("OTHER_CONNECTIONS", OTHER_CONNECTIONS.to_string()),
+            ("OTHER_CONNECTION_AGE", seconds(OTHER_CONNECTION_AGE)),
+            ("HANDSHAKE_TIME", seconds(HANDSHAKE_TIME)),
+            ("HEAD_TIME", seconds(HEAD_TIME)),
+            ("HEAD_BYTES", bytes(HEAD_BYTES as u64)),
+            ("ANSWER_TIME", seconds(ANSWER_TIME)),
+            ("STALL_TIME", seconds(STALL_TIME)),
+            ("STREAMS", STREAMS.to_string()),
+            ("SEND_BYTES", bytes(SEND_BYTES as u64)),
+            ("SELECTOR_CHARACTERS", SELECTOR_CHARACTERS.to_string()),
+            ("REVIEW_AGE", seconds(REVIEW_AGE)),
+            ("KEPT_REVIEWS", KEPT_REVIEWS.to_string()),
+            ("PARALLEL_REVIEWS", PARALLEL_REVIEWS.to_string()),
+            ("REVIEW_TIME", seconds(REVIEW_TIME)),
+            ("TOKEN_BYTES", bytes(TOKEN_BYTES as u64)),
+        ];
+        assert_listed(
+            include_str!("../../../docs/reference/limits.md"),
+            include_str!("limits.rs"),
+            &[],
+            &rows.map(|(name, value)| (name, vec![value])),
+        );
+    }
+}

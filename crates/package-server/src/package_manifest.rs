@@ -1,0 +1,273 @@
+//! PackageManifests, made from what a registry says of a package.
+//!
+//! What does not change with the request is written as JSON once, when the catalog is read, and only copied out afterwards: a
+//! list of all packages is some megabytes that nobody parses again. Channels with the same head share its description.
+//! Rules: `docs/reference/packages.md`.
+
+mod description;
+mod icon;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use go_compat::semver::Version;
+use olm_api::labels::package_manifest::{PROVIDER, PROVIDER_URL};
+use olm_api::packages::{ChannelEntry, Deprecation};
+use olm_api::v1alpha1::AppLink;
+use olm_fbc::property::kinds;
+use olm_registry::proto;
+use serde::Serialize;
+
+pub use self::description::{Head, HeadError};
+pub use self::icon::Icon;
+
+/// One package of one catalog, ready to be served.
+#[derive(Debug, Clone)]
+pub struct Package {
+    /// Its name.
+    pub name: Box<str>,
+    /// Labels that come from the package itself: of its provider, and of the head of its default channel.
+    pub labels: BTreeMap<String, String>,
+    /// The picture of its default channel's head.
+    pub icon: Option<PackageIcon>,
+    /// Members of `status` from `provider` on, without what is said of the catalog: JSON without braces.
+    pub content: Vec<Bytes>,
+}
+
+/// The picture of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageIcon {
+    /// Names the picture's version: package, channel and ClusterServiceVersion.
+    pub tag: String,
+    /// The picture.
+    pub icon: Icon,
+}
+
+/// What is known of a channel when its package is put together.
+#[derive(Debug, Clone)]
+pub struct Channel {
+    /// Its head.
+    pub head: Arc<Head>,
+    /// Its versions.
+    pub entries: Entries,
+}
+
+/// The versions of a channel, newest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Entries(Vec<ChannelEntry>);
+
+/// Why a package is left out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Elided {
+    /// None of its channels has a head that can be read.
+    #[error("packagemanifest has no valid channels")]
+    NoChannels,
+}
+
+/// The versions of all channels, by package and channel; collected from the stream of all bundles.
+#[derive(Debug, Default)]
+pub struct EntryLists {
+    lists: BTreeMap<String, BTreeMap<String, Vec<ChannelEntry>>>,
+}
+
+impl EntryLists {
+    /// Takes in one message of the stream. What must not be installed any more is no entry. Returns the bytes that are kept.
+    pub fn add(&mut self, bundle: proto::Bundle) -> usize {
+        if bundle
+            .properties
+            .iter()
+            .any(|property| property.r#type == kinds::DEPRECATED)
+        {
+            return 0;
+        }
+        let kept = bundle.csv_name.len() + bundle.version.len() + ENTRY_BYTES;
+        let entry = ChannelEntry {
+            name: bundle.csv_name,
+            version: (!bundle.version.is_empty()).then_some(bundle.version),
+            deprecation: bundle.deprecation.map(deprecation),
+            ..ChannelEntry::default()
+        };
+        let channels = self.lists.entry(bundle.package_name).or_default();
+        channels.entry(bundle.channel_name).or_default().push(entry);
+        kept
+    }
+
+    /// The versions of a channel.
+    pub fn take(&mut self, package: &str, channel: &str) -> Entries {
+        let channels = self.lists.get_mut(package);
+        let mut entries = channels
+            .and_then(|channels| channels.remove(channel))
+            .unwrap_or_default();
+        // What is no version counts as the lowest; names decide between equals, so that the order is always the same.
+        let version = |entry: &ChannelEntry| {
+            let text = entry.version.as_deref().unwrap_or_default();
+            Version::parse(text).unwrap_or_else(|_| Version::new(0, 0, 0))
+        };
+        entries.sort_by_cached_key(|entry| (std::cmp::Reverse(version(entry)), entry.name.clone()));
+        Entries(entries)
+    }
+}
+
+/// What an entry takes in memory beside its texts, about, in bytes.
+const ENTRY_BYTES: usize = 128;
+
+impl Package {
+    /// Puts a package together. A channel that `channels` does not have could not be read and is left out; if that was the default
+    /// one, the first that is left takes its place.
+    ///
+    /// # Errors
+    /// No channel is left.
+    pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, Elided> {
+        let mut deprecations: BTreeMap<String, Option<Deprecation>> = package
+            .channels
+            .into_iter()
+            .map(|channel| (channel.name, channel.deprecation.map(deprecation)))
+            .collect();
+        deprecations.retain(|name, _| channels.contains_key(name));
+        let first = deprecations.keys().next().cloned().ok_or(Elided::NoChannels)?;
+        let default = if deprecations.contains_key(&package.default_channel_name) {
+            package.default_channel_name.clone()
+        } else if package.default_channel_name.is_empty() {
+            String::new()
+        } else {
+            first.clone()
+        };
+        // A catalog may name no default channel; then the first one speaks for the package.
+        let speaking = if default.is_empty() { &first } else { &default };
+        let head = &channels.get(speaking).ok_or(Elided::NoChannels)?.head;
+        let content = content(
+            &package.name,
+            package.deprecation.map(deprecation).as_ref(),
+            &head.provider,
+            &default,
+            deprecations.iter().filter_map(|(name, deprecation)| {
+                Some((name.as_str(), deprecation.as_ref(), channels.get(name)?))
+            }),
+        );
+        let icon = (!default.is_empty()).then(|| head.icon.clone()).flatten();
+        Ok(Self {
+            labels: labels(head),
+            icon: icon.map(|icon| PackageIcon {
+                tag: format!("{}.{default}.{}", package.name, head.name),
+                icon,
+            }),
+            name: package.name.into(),
+            content,
+        })
+    }
+
+    /// Bytes this takes in memory, about; what channels share is counted for each.
+    pub fn bytes(&self) -> usize {
+        let labels: usize = self
+            .labels
+            .iter()
+            .map(|(key, value)| key.len() + value.len() + ENTRY_BYTES)
+            .sum();
+        let icon = self.icon.as_ref().map_or(0, |icon| icon.icon.data.len());
+        self.content.iter().map(Bytes::len).sum::<usize>() + labels + icon + self.name.len() + ENTRY_BYTES
+    }
+}
+
+/// Later ones win: what the ClusterServiceVersion says of itself stands above its provider.
+fn labels(head: &Head) -> BTreeMap<String, String> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mut labels = BTreeMap::from([
+        (PROVIDER.to_owned(), text(&head.provider.name)),
+        (PROVIDER_URL.to_owned(), text(&head.provider.url)),
+    ]);
+    labels.extend(
+        head.labels
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone())),
+    );
+    labels
+}
+
+/// The members of `status` that the package itself makes up, in the order of the API.
+fn content<'a>(
+    name: &str,
+    deprecation: Option<&Deprecation>,
+    provider: &AppLink,
+    default_channel: &str,
+    channels: impl Iterator<Item = (&'a str, Option<&'a Deprecation>, &'a Channel)>,
+) -> Vec<Bytes> {
+    let mut out = Pieces::default();
+    out.member("\"provider\":", provider);
+    out.member(",\"packageName\":", name);
+    if let Some(deprecation) = deprecation {
+        out.member(",\"deprecation\":", deprecation);
+    }
+    out.text(",\"channels\":[");
+    for (index, (name, deprecation, channel)) in channels.enumerate() {
+        out.text(if index == 0 { "{" } else { ",{" });
+        out.member("\"name\":", name);
+        out.member(",\"currentCSV\":", channel.head.name.as_str());
+        out.text(",\"currentCSVDesc\":");
+        out.share(&channel.head.description);
+        if let Some(deprecation) = deprecation {
+            out.member(",\"deprecation\":", deprecation);
+        }
+        match channel.entries.0.as_slice() {
+            // As clients know it.
+            [] => out.text(",\"entries\":null"),
+            entries => out.member(",\"entries\":", entries),
+        }
+        out.text("}");
+    }
+    out.text("]");
+    out.member(",\"defaultChannel\":", default_channel);
+    out.finish()
+}
+
+/// JSON in pieces, of which some are shared.
+#[derive(Default)]
+struct Pieces {
+    done: Vec<Bytes>,
+    open: Vec<u8>,
+}
+
+impl Pieces {
+    fn text(&mut self, text: &str) {
+        self.open.extend_from_slice(text.as_bytes());
+    }
+
+    fn member<T: Serialize + ?Sized>(&mut self, before: &str, value: &T) {
+        self.text(before);
+        let start = self.open.len();
+        if let Err(error) = serde_json::to_writer(&mut self.open, value) {
+            // Nothing here has keys that are no texts. Should that change, the answer is still JSON.
+            tracing::error!("a value that is no JSON, which is a bug: {error}");
+            self.open.truncate(start);
+            self.text("null");
+        }
+    }
+
+    fn share(&mut self, piece: &Bytes) {
+        self.close();
+        self.done.push(piece.clone());
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.done
+                .push(std::mem::take(&mut self.open).into_boxed_slice().into());
+        }
+    }
+
+    fn finish(mut self) -> Vec<Bytes> {
+        self.close();
+        self.done.shrink_to_fit();
+        self.done
+    }
+}
+
+fn deprecation(deprecation: proto::Deprecation) -> Deprecation {
+    Deprecation {
+        message: deprecation.message,
+        ..Deprecation::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! What the head of a channel says about its operator.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use k8s_openapi::api::apps::v1::DeploymentSpec;
+use olm_api::packages::CsvDescription;
+use olm_api::sparse::{List, Map};
+use olm_api::v1alpha1::{
+    ApiServiceDefinitions, ApiServiceDescription, AppLink, ClusterServiceVersion, ClusterServiceVersionSpec,
+    CrdDescription, CustomResourceDefinitions, GroupVersionKind, InstallMode, Maintainer,
+};
+use olm_api::{DecodeError, decode_csv_manifest};
+
+use super::Icon;
+use crate::limits::CSV_BYTES;
+
+/// The head of a channel, as far as PackageManifests tell of it.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// Name of the ClusterServiceVersion.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Who publishes it.
+    pub provider: AppLink,
+    /// Its first picture.
+    pub icon: Option<Icon>,
+    /// `currentCSVDesc`, as JSON.
+    pub description: Bytes,
+}
+
+/// Why a head cannot be read; its channel is left out.
+#[derive(Debug, thiserror::Error)]
+pub enum HeadError {
+    /// The text is longer than any that can be installed.
+    #[error("the ClusterServiceVersion has more than {CSV_BYTES} bytes")]
+    TooLarge,
+    /// The text is no JSON.
+    #[error("the ClusterServiceVersion is no JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A field does not fit.
+    #[error("{0}")]
+    Field(#[from] DecodeError),
+    /// The version is none.
+    #[error("invalid version {0:?}")]
+    Version(String),
+}
+
+impl Head {
+    /// Reads the ClusterServiceVersion that a registry sends as text.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(csv: &str) -> Result<Self, HeadError> {
+        if csv.len() > CSV_BYTES {
+            return Err(HeadError::TooLarge);
+        }
+        let csv = decode_csv_manifest(serde_json::from_str(csv)?)?;
+        let description = serde_json::to_vec(&describe(&csv)?)?;
+        let ClusterServiceVersion { metadata, spec, .. } = csv;
+        Ok(Self {
+            name: metadata.name.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default(),
+            provider: provider(&spec),
+            icon: spec.icon.first().and_then(Icon::new),
+            description: description.into_boxed_slice().into(),
+        })
+    }
+}
+
+fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, HeadError> {
+    let spec = &csv.spec;
+    let version = spec.version();
+    let version = version.map_err(|_| HeadError::Version(spec.version.clone().unwrap_or_default()))?;
+    Ok(CsvDescription {
+        display_name: filled(Some(&spec.display_name)),
+        // Pictures are a resource of their own.
+        icon: List::default(),
+        version: Some(version.to_string()),
+        provider: Some(provider(spec)),
+        annotations: Map::from(csv.metadata.annotations.clone().unwrap_or_default()),
+        keywords: spec.keywords.iter().cloned().collect(),
+        links: spec.links.iter().map(link).collect(),
+        maintainers: spec.maintainers.iter().map(maintainer).collect(),
+        maturity: filled(spec.maturity.as_ref()),
+        description: filled(spec.description.as_ref()),
+        install_modes: spec.install_modes.iter().map(install_mode).collect(),
+        custom_resource_definitions: Some(CustomResourceDefinitions {
+            owned: spec.owned_crds().iter().map(definition).collect(),
+            required: spec.required_crds().iter().map(definition).collect(),
+            ..CustomResourceDefinitions::default()
+        }),
+        api_service_definitions: Some(ApiServiceDefinitions {
+            owned: spec.owned_api_services().iter().map(service).collect(),
+            required: spec.required_api_services().iter().map(service).collect(),
+            ..ApiServiceDefinitions::default()
+        }),
+        native_apis: spec.native_apis.iter().map(api).collect(),
+        min_kube_version: filled(spec.min_kube_version.as_ref()),
+        related_images: related_images(spec).into_iter().collect(),
+        ..CsvDescription::default()
+    })
+}
+
+/// An empty text is as good as none.
+fn filled(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
+}
+
+fn provider(spec: &ClusterServiceVersionSpec) -> AppLink {
+    spec.provider.as_ref().map(link).unwrap_or_default()
+}
+
+// What the API does not know is not passed on; each of these names what is.
+
+fn link(link: &AppLink) -> AppLink {
+    AppLink {
+        name: filled(link.name.as_ref()),
+        url: filled(link.url.as_ref()),
+        ..AppLink::default()
+    }
+}
+
+fn maintainer(maintainer: &Maintainer) -> Maintainer {
+    Maintainer {
+        name: filled(maintainer.name.as_ref()),
+        email: filled(maintainer.email.as_ref()),
+        ..Maintainer::default()
+    }
+}
+
+fn install_mode(mode: &InstallMode) -> InstallMode {
+    InstallMode {
+        type_: mode.type_.clone(),
+        supported: mode.supported,
+        ..InstallMode::default()
+    }
+}
+
+fn definition(definition: &CrdDescription) -> CrdDescription {
+    CrdDescription {
+        name: definition.name.clone(),
+        version: definition.version.clone(),
+        kind: definition.kind.clone(),
+        display_name: filled(definition.display_name.as_ref()),
+        description: filled(definition.description.as_ref()),
+        ..CrdDescription::default()
+    }
+}
+
+fn service(service: &ApiServiceDescription) -> ApiServiceDescription {
+    ApiServiceDescription {
+        name: service.name.clone(),
+        group: service.group.clone(),
+        version: service.version.clone(),
+        kind: service.kind.clone(),
+        display_name: filled(service.display_name.as_ref()),
+        description: filled(service.description.as_ref()),
+        ..ApiServiceDescription::default()
+    }
+}
+
+fn api(api: &GroupVersionKind) -> GroupVersionKind {
+    GroupVersionKind {
+        group: api.group.clone(),
+        version: api.version.clone(),
+        kind: api.kind.clone(),
+        ..GroupVersionKind::default()
+    }
+}
+
+/// The images that are listed and those that are run. A Deployment that cannot be read runs none; which it is, the
+/// installation tells.
+fn related_images(spec: &ClusterServiceVersionSpec) -> BTreeSet<String> {
+    let listed = spec.related_images.iter().map(|related| related.image.clone());
+    let deployments = spec.install.deployments().iter();
+    let run = deployments
+        .filter_map(|deployment| deployment.decode_spec().ok())
+        .flat_map(|deployment| images_of(&deployment));
+    let images = listed.chain(run);
+    images.filter(|image| !image.is_empty()).collect()
+}
+
+fn images_of(deployment: &DeploymentSpec) -> Vec<String> {
+    let Some(pod) = &deployment.template.spec else {
+        return Vec::new();
+    };
+    let containers = pod.init_containers.iter().flatten().chain(&pod.containers);
+    containers
+        .filter_map(|container| container.image.clone())
+        .collect()
+}

@@ -1,0 +1,65 @@
+//! Whether requests can be sent to this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What has to be there first; a clone is another handle to the same.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness {
+    shared: Arc<Flags>,
+}
+
+#[derive(Debug, Default)]
+struct Flags {
+    knows_front_proxy: AtomicBool,
+    has_read_catalogs: AtomicBool,
+    is_stopping: AtomicBool,
+}
+
+impl Readiness {
+    /// It is known how the API server is recognised.
+    pub fn knows_front_proxy(&self) {
+        self.shared.knows_front_proxy.store(true, Ordering::SeqCst);
+    }
+
+    /// All catalogs that can be read have been read, or there was time enough.
+    pub fn has_read_catalogs(&self) {
+        self.shared.has_read_catalogs.store(true, Ordering::SeqCst);
+    }
+
+    /// The process is about to end. It goes on answering for a while, until nobody is sent to it any more.
+    pub fn stops(&self) {
+        self.shared.is_stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// What is missing; `None` when nothing is.
+    pub fn missing(&self) -> Option<&'static str> {
+        let is = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
+        if is(&self.shared.is_stopping) {
+            Some("stopping")
+        } else if !is(&self.shared.knows_front_proxy) {
+            Some("waiting for the settings by which the API server is recognised")
+        } else if !is(&self.shared.has_read_catalogs) {
+            Some("waiting for the first read of catalogs")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_who_has_everything_and_is_not_stopping() {
+        let readiness = Readiness::default();
+        assert!(readiness.missing().unwrap().contains("API server"));
+        readiness.knows_front_proxy();
+        assert!(readiness.missing().unwrap().contains("catalogs"));
+        readiness.has_read_catalogs();
+        assert_eq!(readiness.missing(), None);
+        readiness.clone().stops();
+        assert_eq!(readiness.missing(), Some("stopping"));
+    }
+}

@@ -1,0 +1,255 @@
+//! PackageManifests as JSON: whole, their metadata, or rows of a table; one by one or in lists.
+//!
+//! Lists are written while they are sent, so that an answer of megabytes takes memory for one piece of it at a time, however many
+//! callers ask for it and however slowly they read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use olm_api::packages::{GROUP, KIND, LIST_KIND, VERSION};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::age;
+use crate::index::Item;
+use crate::media_type::Shape;
+
+/// Bytes of a list that are written at once, about.
+const PIECE: usize = 32 << 10;
+/// `apiVersion` of tables and of metadata alone.
+const META_V1: &str = "meta.k8s.io/v1";
+
+/// What a table's row brings along of its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+impl Include {
+    /// The value of the parameter `includeObject`; `None` for one that there is not.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "Metadata" => Some(Self::Metadata),
+            "None" => Some(Self::None),
+            "Object" => Some(Self::Object),
+            _ => None,
+        }
+    }
+}
+
+/// How items are told.
+#[derive(Debug, Clone, Copy)]
+pub struct Rendering {
+    /// What is told of them.
+    pub shape: Shape,
+    /// What rows of a table bring along.
+    pub include: Include,
+    /// From when ages count.
+    pub now: Timestamp,
+}
+
+/// What a list says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListMetadata {
+    /// What to ask with for the next page.
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub continue_token: Option<String>,
+    /// How many are on the pages behind this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<usize>,
+}
+
+/// The metadata of a PackageManifest. There is no version of it and no uid: nothing is stored.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    creation_timestamp: Option<Timestamp>,
+    labels: BTreeMap<&'a str, &'a str>,
+}
+
+/// The members of `status` that the CatalogSource makes up.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CatalogStatus<'a> {
+    catalog_source: &'a str,
+    catalog_source_display_name: &'a str,
+    catalog_source_publisher: &'a str,
+    catalog_source_namespace: &'a str,
+}
+
+impl Rendering {
+    /// One PackageManifest.
+    pub fn single(&self, item: &Item) -> Bytes {
+        let mut out = Vec::new();
+        match self.shape {
+            Shape::Object | Shape::Metadata => self.write(item, &mut out),
+            Shape::Table => {
+                self.write_head(&ListMetadata::default(), &mut out);
+                self.write(item, &mut out);
+                out.extend_from_slice(b"]}");
+            }
+        }
+        out.into()
+    }
+
+    /// The pieces of a list, one after the other.
+    pub fn list(
+        self,
+        items: Vec<Item>,
+        metadata: &ListMetadata,
+    ) -> impl Iterator<Item = Bytes> + Send + Sync + use<> {
+        let mut open = Vec::new();
+        self.write_head(metadata, &mut open);
+        let mut items = Arc::new(items);
+        let mut next = 0;
+        let mut is_over = false;
+        std::iter::from_fn(move || {
+            if is_over {
+                return None;
+            }
+            let mut out = std::mem::take(&mut open);
+            while out.len() < PIECE {
+                let Some(item) = items.get(next) else {
+                    out.extend_from_slice(b"]}");
+                    is_over = true;
+                    items = Arc::default();
+                    break;
+                };
+                if next > 0 {
+                    out.push(b',');
+                }
+                self.write(item, &mut out);
+                next += 1;
+            }
+            Some(out.into())
+        })
+    }
+
+    fn write_head(&self, metadata: &ListMetadata, out: &mut Vec<u8>) {
+        let own = format!("{GROUP}/{VERSION}");
+        let (kind, version) = match self.shape {
+            Shape::Object => (LIST_KIND, own.as_str()),
+            Shape::Metadata => ("PartialObjectMetadataList", META_V1),
+            Shape::Table => ("Table", META_V1),
+        };
+        text(out, "{\"kind\":");
+        value(out, kind);
+        text(out, ",\"apiVersion\":");
+        value(out, version);
+        text(out, ",\"metadata\":");
+        value(out, metadata);
+        match self.shape {
+            Shape::Object | Shape::Metadata => text(out, ",\"items\":["),
+            Shape::Table => {
+                text(out, ",\"columnDefinitions\":");
+                value(out, &columns());
+                text(out, ",\"rows\":[");
+            }
+        }
+    }
+
+    fn write(&self, item: &Item, out: &mut Vec<u8>) {
+        match self.shape {
+            Shape::Object => write_object(item, out),
+            Shape::Metadata => write_metadata(item, out),
+            Shape::Table => self.write_row(item, out),
+        }
+    }
+
+    fn write_row(&self, item: &Item, out: &mut Vec<u8>) {
+        let facts = &item.catalog.facts;
+        let age = facts.created.map_or("<unknown>".to_owned(), |created| {
+            let age = self.now.duration_since(created);
+            age::text(age.try_into().unwrap_or_default())
+        });
+        text(out, "{\"cells\":");
+        value(out, &[&*item.package.name, &facts.display_name, &age]);
+        text(out, ",\"object\":");
+        match self.include {
+            Include::None => text(out, "null"),
+            Include::Metadata => write_metadata(item, out),
+            Include::Object => write_object(item, out),
+        }
+        text(out, "}");
+    }
+}
+
+fn columns() -> Value {
+    let column = |name: &str, format: &str, about: &str| json!({"name": name, "type": "string", "format": format, "description": about, "priority": 0});
+    json!([
+        column("Name", "name", "Name of the package"),
+        column("Catalog", "", "Name of the catalog for people"),
+        column("Age", "", "Time since the CatalogSource was created"),
+    ])
+}
+
+fn write_metadata(item: &Item, out: &mut Vec<u8>) {
+    text(out, "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":");
+    value(out, META_V1);
+    text(out, ",\"metadata\":");
+    value(out, &metadata(item));
+    text(out, "}");
+}
+
+fn write_object(item: &Item, out: &mut Vec<u8>) {
+    let facts = &item.catalog.facts;
+    text(out, "{\"kind\":");
+    value(out, KIND);
+    text(out, ",\"apiVersion\":");
+    value(out, &format!("{GROUP}/{VERSION}"));
+    text(out, ",\"metadata\":");
+    value(out, &metadata(item));
+    text(out, ",\"spec\":{},\"status\":");
+    value(
+        out,
+        &CatalogStatus {
+            catalog_source: &facts.key.name,
+            catalog_source_display_name: &facts.display_name,
+            catalog_source_publisher: &facts.publisher,
+            catalog_source_namespace: &facts.key.namespace,
+        },
+    );
+    // The brace is closed behind what the package says.
+    out.pop();
+    text(out, ",");
+    for piece in &item.package.content {
+        out.extend_from_slice(piece);
+    }
+    text(out, "}}");
+}
+
+fn metadata(item: &Item) -> Metadata<'_> {
+    Metadata {
+        name: &item.package.name,
+        namespace: &item.namespace,
+        creation_timestamp: item.catalog.facts.created,
+        labels: item.labels(),
+    }
+}
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let start = out.len();
+    if let Err(error) = serde_json::to_writer(&mut *out, value) {
+        // Nothing here has keys that are no texts. Should that change, the answer is still JSON.
+        tracing::error!("a value that is no JSON, which is a bug: {error}");
+        out.truncate(start);
+        text(out, "null");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! What a request asks for, and what its caller has to be allowed.
+
+use olm_api::packages::{GROUP, ICON, RESOURCE, VERSION};
+
+use crate::attributes::Attributes;
+use crate::failure::Failure;
+use crate::selectors::{FieldSelector, LabelSelector};
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// Whether the process lives.
+    Health,
+    /// Whether it can be sent requests.
+    Readiness,
+    /// What it counts.
+    Metrics,
+    /// Which version it is.
+    Version,
+    /// `/apis`, the groups.
+    Groups,
+    /// The versions of the group.
+    Group,
+    /// The resources of the version.
+    Resources,
+    /// OpenAPI v2.
+    OpenApiV2,
+    /// The documents of OpenAPI v3.
+    OpenApiV3Paths,
+    /// The document of the version.
+    OpenApiV3,
+    /// PackageManifests of a namespace, or of all.
+    List(Option<String>),
+    /// One PackageManifest.
+    Get {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// The picture of a package.
+    Icon {
+        /// Namespace of its PackageManifest.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Nothing that there is.
+    Nothing,
+}
+
+/// Who may have an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody: probes do not say who they are.
+    Everybody,
+    /// Whoever says who they are. Discovery tells nothing that differs between clusters, and has to be answered while the API
+    /// server cannot be asked.
+    Authenticated,
+    /// Whoever is allowed this.
+    Allowed(Attributes),
+}
+
+/// A request as far as it matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// What for.
+    pub route: Route,
+    /// Who may have the answer.
+    pub access: Access,
+    /// False when the method would change something.
+    pub is_read: bool,
+    /// Whether changes are to be told from now on.
+    pub is_watch: bool,
+    /// The pairs behind the question mark, decoded.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// What a list is to have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// By labels.
+    pub labels: LabelSelector,
+    /// By name and namespace.
+    pub fields: FieldSelector,
+    /// At most so many.
+    pub limit: Option<usize>,
+    /// Where the page before ended.
+    pub continue_token: Option<String>,
+}
+
+impl Asked {
+    /// Reads method, path and query of a request.
+    ///
+    /// # Errors
+    /// The path or query is not encoded as it should be.
+    pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Self, Failure> {
+        let broken = || Failure::bad_request("the path or query is not percent-encoded UTF-8");
+        let decoded = |text: &str| decode(text, false).ok_or_else(broken);
+        let segments: Vec<String> = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(decoded)
+            .collect::<Result<_, _>>()?;
+        let parameters = parameters(query.unwrap_or_default()).ok_or_else(broken)?;
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let value = |name: &str| parameter(&parameters, name);
+        let is_watch = value("watch").is_some_and(|value| !matches!(value, "0" | "false"));
+        let route = route(&segments);
+        let access = match route {
+            Route::Health | Route::Readiness => Access::Everybody,
+            Route::Version
+            | Route::Groups
+            | Route::Group
+            | Route::Resources
+            | Route::OpenApiV2
+            | Route::OpenApiV3Paths
+            | Route::OpenApiV3 => Access::Authenticated,
+            _ => {
+                let selected = value("fieldSelector").and_then(|text| FieldSelector::parse(text).ok());
+                let selected = selected.as_ref().and_then(FieldSelector::name);
+                Access::Allowed(attributes(method, path, &segments, is_watch, selected))
+            }
+        };
+        Ok(Self {
+            route,
+            access,
+            is_read: matches!(method, "GET" | "HEAD"),
+            is_watch,
+            parameters,
+        })
+    }
+
+    /// A parameter's value.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        parameter(&self.parameters, name)
+    }
+
+    /// What a list is to have.
+    ///
+    /// # Errors
+    /// A parameter cannot be read.
+    pub fn list_options(&self) -> Result<ListOptions, Failure> {
+        let text = |name| self.parameter(name).unwrap_or_default();
+        let limit = match text("limit") {
+            "" => None,
+            number => {
+                let number: i64 = number
+                    .parse()
+                    .map_err(|_| Failure::bad_request(&format!("limit: {number:?} is no number")))?;
+                usize::try_from(number).ok().filter(|limit| *limit > 0)
+            }
+        };
+        let unusable = |error: crate::selectors::SelectorError| Failure::bad_request(&error.to_string());
+        Ok(ListOptions {
+            labels: LabelSelector::parse(text("labelSelector")).map_err(unusable)?,
+            fields: FieldSelector::parse(text("fieldSelector")).map_err(unusable)?,
+            limit,
+            continue_token: Some(text("continue"))
+                .filter(|token| !token.is_empty())
+                .map(str::to_owned),
+        })
+    }
+}
+
+fn route(segments: &[&str]) -> Route {
+    match segments {
+        ["healthz" | "livez"] => Route::Health,
+        ["readyz"] => Route::Readiness,
+        ["metrics"] => Route::Metrics,
+        ["version"] => Route::Version,
+        ["apis"] => Route::Groups,
+        ["openapi", "v2"] => Route::OpenApiV2,
+        ["openapi", "v3"] => Route::OpenApiV3Paths,
+        ["openapi", "v3", "apis", GROUP, VERSION] => Route::OpenApiV3,
+        ["apis", GROUP] => Route::Group,
+        ["apis", GROUP, VERSION, rest @ ..] => match rest {
+            [] => Route::Resources,
+            [RESOURCE] => Route::List(None),
+            ["namespaces", namespace, RESOURCE] => Route::List(Some((*namespace).to_owned())),
+            ["namespaces", namespace, RESOURCE, name] => Route::Get {
+                namespace: (*namespace).to_owned(),
+                name: (*name).to_owned(),
+            },
+            ["namespaces", namespace, RESOURCE, name, ICON] => Route::Icon {
+                namespace: (*namespace).to_owned(),
+                name: (*name).to_owned(),
+            },
+            _ => Route::Nothing,
+        },
+        _ => Route::Nothing,
+    }
+}
+
+/// What is asked of the API server, as it reads requests itself.
+fn attributes(
+    method: &str,
+    path: &str,
+    segments: &[&str],
+    is_watch: bool,
+    selected: Option<&str>,
+) -> Attributes {
+    let ["apis", GROUP, VERSION, rest @ ..] = segments else {
+        return Attributes::Path {
+            verb: method.to_ascii_lowercase(),
+            path: path.to_owned(),
+        };
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
+        rest => ("", rest),
+    };
+    let part = |at: usize| rest.get(at).copied().unwrap_or_default();
+    let (resource, name, subresource) = (part(0), part(1), part(2));
+    let verb = match method {
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if name.is_empty() => "deletecollection",
+        "DELETE" => "delete",
+        _ if !name.is_empty() => "get",
+        _ if is_watch => "watch",
+        _ => "list",
+    };
+    let is_many = matches!(verb, "list" | "watch" | "deletecollection");
+    Attributes::Resource {
+        verb,
+        namespace: namespace.to_owned(),
+        resource: resource.to_owned(),
+        subresource: subresource.to_owned(),
+        name: if is_many {
+            selected.unwrap_or_default()
+        } else {
+            name
+        }
+        .to_owned(),
+    }
+}
+
+fn parameter<'a>(parameters: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let found = parameters.iter().find(|(key, _)| key == name);
+    found.map(|(_, value)| value.as_str())
+}
+
+fn parameters(query: &str) -> Option<Vec<(String, String)>> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(key, true)?, decode(value, true)?))
+        })
+        .collect()
+}
+
+/// The text behind percent signs. In a query a plus is a blank.
+fn decode(text: &str, is_query: bool) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                let code = digit(bytes.next())? * 16 + digit(bytes.next())?;
+                out.push(u8::try_from(code).ok()?);
+            }
+            b'+' if is_query => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Builds everything, serves from the start, and ends in order. No decisions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use go_compat::duration;
+use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::client;
+use olm_runtime::metrics::Metrics;
+use olm_runtime::store::{Store, StoreSet};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::api::Api;
+use crate::args::Args;
+use crate::catalogs::{Catalogs, Tcp};
+use crate::certificates::Certificates;
+use crate::kube_reviewer::KubeReviewer;
+use crate::limits::FIRST_READS;
+use crate::readiness::Readiness;
+use crate::reviews::Reviews;
+use crate::{metrics, serving, stores};
+
+/// How often it is looked whether the catalogs have been read.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the API server cannot be configured, there is no certificate to serve with, or the port cannot be had.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let figures = Metrics::registered()?;
+    let client = client::connect(args.kubeconfig.as_deref(), &figures).await?;
+    let listener = serving::listen(args.bind_address, args.secure_port)
+        .await
+        .with_context(|| format!("cannot listen on port {}", args.secure_port))?;
+    let readiness = Readiness::default();
+    let (known, front_proxy) = watch::channel(None);
+    let certificates = Certificates::load(args.certificate(), args.tls_versions())?;
+    let (config, keeping) = certificates.serve(front_proxy.clone())?;
+
+    let catalogs = Catalogs::new(&args.global_namespace, args.interval, Arc::new(Tcp));
+    metrics::register(&figures, &catalogs);
+    let mut set = StoreSet::new();
+    let sources = stores::catalog_sources(&mut set, &client);
+    catalogs.follow(&sources);
+    let (followed, default) = (catalogs.clone(), args.interval);
+    stores::olm_config(&mut set, &client, move |interval| {
+        followed.set_interval(interval_of(interval, default));
+    });
+    let _front_proxy = stores::front_proxy(&set, &client, known, readiness.clone());
+
+    let mut tasks = JoinSet::new();
+    // Events about objects are for their owners; this process has no right to write any.
+    let _stores = set.with_metrics(figures.clone()).start(&mut tasks);
+    tasks.spawn(keeping);
+    let first_reads = tokio::spawn(first_reads(sources, catalogs.clone(), readiness.clone()));
+    let reviews = Reviews::new(Arc::new(KubeReviewer::new(&client)));
+    let api = Api::new(
+        catalogs.index(),
+        front_proxy,
+        reviews,
+        readiness.clone(),
+        &figures,
+    );
+    tracing::info!(port = args.secure_port, "serving");
+    let stop = async {
+        stop_signal().await;
+        tracing::info!("stopping, requests are taken until nobody sends any");
+        readiness.stops();
+        sleep(args.shutdown_delay).await;
+    };
+    let ended = tokio::select! {
+        () = serving::serve(listener, config, Arc::new(api), stop) => Ok(()),
+        Some(_) = tasks.join_next() => Err(anyhow::anyhow!("a watch ended by itself")),
+    };
+    first_reads.abort();
+    ended
+}
+
+/// Waits until each catalog whose registry is known was read, or [`FIRST_READS`] have passed: a catalog that is away must not keep
+/// the others from being served.
+async fn first_reads(sources: Store<CatalogSource>, catalogs: Catalogs, readiness: Readiness) {
+    while !sources.is_ready() {
+        sleep(LOOK_EVERY).await;
+    }
+    let all = async {
+        while !catalogs.were_all_tried() {
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    if timeout(FIRST_READS, all).await.is_err() {
+        tracing::warn!("some catalogs were not read in time; serving the others");
+    }
+    readiness.has_read_catalogs();
+}
+
+/// How often catalogs are read again: as the OLMConfig says, if it can be understood.
+fn interval_of(text: Option<&str>, default: Duration) -> Duration {
+    match text.map(duration::parse) {
+        Some(Ok(interval)) if !interval.is_zero() => interval,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "packageServerSyncInterval of the OLMConfig is not used");
+            default
+        }
+        _ => default,
+    }
+}
+
+/// Ends with SIGTERM or SIGINT.
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::warn!("signals cannot be caught; the process stops only when killed");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_config_of_the_cluster_says_how_often_catalogs_are_read() {
+        let default = Duration::from_secs(43_200);
+        let rows = [
+            (None, default),
+            (Some("30m"), Duration::from_secs(1800)),
+            (Some("1.5h"), Duration::from_secs(5400)),
+            (Some("0s"), default),
+            (Some("soon"), default),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(interval_of(text, default), expected, "{text:?}");
+        }
+    }
+}

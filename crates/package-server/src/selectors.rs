@@ -1,0 +1,459 @@
+//! Label and field selectors of lists, in the syntax of Kubernetes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::SELECTOR_CHARACTERS;
+
+/// Why a selector cannot be used, for whoever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// It is longer than selectors may be.
+    #[error("the selector has more than {SELECTOR_CHARACTERS} characters")]
+    TooLong,
+    /// A requirement cannot be read.
+    #[error("unable to parse requirement: {0}")]
+    Requirement(String),
+    /// A field that nothing can be selected by.
+    #[error("field label not supported: {0}")]
+    Field(String),
+}
+
+/// What the labels of an object have to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelSelector(Vec<Requirement>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Test {
+    In(BTreeSet<String>),
+    /// An absent label is in no set.
+    NotIn(BTreeSet<String>),
+    Exists,
+    Absent,
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+impl LabelSelector {
+    /// Reads a selector; the empty one selects everything.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        if text.chars().count() > SELECTOR_CHARACTERS {
+            return Err(SelectorError::TooLong);
+        }
+        let mut tokens = Tokens::of(text);
+        let mut requirements = Vec::new();
+        if tokens.peek() == &Token::End {
+            return Ok(Self::default());
+        }
+        loop {
+            requirements.push(tokens.requirement().map_err(SelectorError::Requirement)?);
+            match tokens.next() {
+                Token::End => return Ok(Self(requirements)),
+                Token::Comma => {}
+                other => {
+                    let text = format!("found '{}', expected: ',' or 'end of string'", other.text());
+                    return Err(SelectorError::Requirement(text));
+                }
+            }
+        }
+    }
+
+    /// Whether everything is selected.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether these labels are what they have to be.
+    pub fn matches(&self, labels: &BTreeMap<&str, &str>) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = labels.get(requirement.key.as_str()).copied();
+            let number = || value.and_then(|value| value.parse::<i64>().ok());
+            match &requirement.test {
+                Test::In(values) => value.is_some_and(|value| values.contains(value)),
+                Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Test::Exists => value.is_some(),
+                Test::Absent => value.is_none(),
+                Test::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+                Test::LessThan(bound) => number().is_some_and(|number| number < *bound),
+            }
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Comma,
+    Open,
+    Close,
+    Not,
+    Equals,
+    NotEquals,
+    Greater,
+    Less,
+    End,
+}
+
+impl Token {
+    fn text(&self) -> &str {
+        match self {
+            Self::Word(word) => word,
+            Self::Comma => ",",
+            Self::Open => "(",
+            Self::Close => ")",
+            Self::Not => "!",
+            Self::Equals => "=",
+            Self::NotEquals => "!=",
+            Self::Greater => ">",
+            Self::Less => "<",
+            Self::End => "",
+        }
+    }
+}
+
+struct Tokens {
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+}
+
+impl Tokens {
+    fn of(text: &str) -> Self {
+        let mut tokens = Vec::new();
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let (token, length) = match first {
+                ' ' | '\t' | '\r' | '\n' => {
+                    rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+                    continue;
+                }
+                ',' => (Token::Comma, 1),
+                '(' => (Token::Open, 1),
+                ')' => (Token::Close, 1),
+                '>' => (Token::Greater, 1),
+                '<' => (Token::Less, 1),
+                '!' if rest.starts_with("!=") => (Token::NotEquals, 2),
+                '!' => (Token::Not, 1),
+                '=' if rest.starts_with("==") => (Token::Equals, 2),
+                '=' => (Token::Equals, 1),
+                _ => {
+                    let end = rest.find([' ', '\t', '\r', '\n', ',', '(', ')', '>', '<', '!', '=']);
+                    let end = end.unwrap_or(rest.len());
+                    (Token::Word(rest.get(..end).unwrap_or_default().to_owned()), end)
+                }
+            };
+            tokens.push(token);
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        Self {
+            tokens: tokens.into_iter().peekable(),
+        }
+    }
+
+    fn next(&mut self) -> Token {
+        self.tokens.next().unwrap_or(Token::End)
+    }
+
+    fn peek(&mut self) -> &Token {
+        self.tokens.peek().unwrap_or(&Token::End)
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let is_absent = self.peek() == &Token::Not;
+        if is_absent {
+            self.next();
+        }
+        let key = self.key()?;
+        let test = if is_absent { Test::Absent } else { self.test()? };
+        Ok(Requirement { key, test })
+    }
+
+    fn key(&mut self) -> Result<String, String> {
+        match self.next() {
+            Token::Word(word) if is_label_key(&word) => Ok(word),
+            Token::Word(word) => Err(format!("invalid label key {word:?}")),
+            other => Err(format!(
+                "found '{}', expected: !, identifier, or 'end of string'",
+                other.text()
+            )),
+        }
+    }
+
+    fn test(&mut self) -> Result<Test, String> {
+        if matches!(self.peek(), Token::End | Token::Comma) {
+            return Ok(Test::Exists);
+        }
+        match self.next() {
+            Token::Equals => Ok(Test::In(BTreeSet::from([self.value()?]))),
+            Token::NotEquals => Ok(Test::NotIn(BTreeSet::from([self.value()?]))),
+            Token::Greater => Ok(Test::GreaterThan(self.number()?)),
+            Token::Less => Ok(Test::LessThan(self.number()?)),
+            Token::Word(word) if word == "in" => Ok(Test::In(self.values()?)),
+            Token::Word(word) if word == "notin" => Ok(Test::NotIn(self.values()?)),
+            other => Err(format!(
+                "found '{}', expected: in, notin, =, ==, !=, gt, lt",
+                other.text()
+            )),
+        }
+    }
+
+    /// One value, which may be left out.
+    fn value(&mut self) -> Result<String, String> {
+        match self.peek() {
+            Token::Word(_) => checked(self.next().text()),
+            _ => Ok(String::new()),
+        }
+    }
+
+    fn number(&mut self) -> Result<i64, String> {
+        let value = self.value()?;
+        value
+            .parse()
+            .map_err(|_| format!("for 'Gt', 'Lt' operators, the value must be an integer: {value:?}"))
+    }
+
+    fn values(&mut self) -> Result<BTreeSet<String>, String> {
+        if self.next() != Token::Open {
+            return Err("expected: '('".to_owned());
+        }
+        let mut values = BTreeSet::new();
+        loop {
+            values.insert(self.value()?);
+            match self.next() {
+                Token::Close => return Ok(values),
+                Token::Comma => {}
+                other => return Err(format!("found '{}', expected: ',', or ')'", other.text())),
+            }
+        }
+    }
+}
+
+fn checked(value: &str) -> Result<String, String> {
+    if is_name(value) {
+        Ok(value.to_owned())
+    } else {
+        Err(format!("invalid label value {value:?}"))
+    }
+}
+
+/// A name, with the name of a domain and a slash before it if need be.
+fn is_label_key(key: &str) -> bool {
+    match key.split_once('/') {
+        None => is_name(key),
+        Some((prefix, name)) => {
+            let is_domain = !prefix.is_empty()
+                && prefix.len() <= 253
+                && prefix.bytes().all(|byte| {
+                    byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+                });
+            is_domain && is_name(name)
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    bytes.len() <= 63
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// What name and namespace of an object have to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldSelector(Vec<FieldRequirement>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FieldRequirement {
+    field: Field,
+    is_equal: bool,
+    value: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Name,
+    Namespace,
+}
+
+impl FieldSelector {
+    /// Reads a selector; the empty one selects everything.
+    ///
+    /// # Errors
+    /// It is none, or it is about other fields than `metadata.name` and `metadata.namespace`.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        if text.chars().count() > SELECTOR_CHARACTERS {
+            return Err(SelectorError::TooLong);
+        }
+        let terms = text.split(',').filter(|term| !term.is_empty());
+        terms.map(term).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether everything is selected.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an object of this name in this namespace is selected.
+    pub fn matches(&self, name: &str, namespace: &str) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = match requirement.field {
+                Field::Name => name,
+                Field::Namespace => namespace,
+            };
+            (requirement.value == value) == requirement.is_equal
+        })
+    }
+
+    /// The one name that is selected, which is what is then asked to be allowed.
+    pub fn name(&self) -> Option<&str> {
+        let of_name =
+            |requirement: &&FieldRequirement| requirement.field == Field::Name && requirement.is_equal;
+        self.0
+            .iter()
+            .find(of_name)
+            .map(|requirement| requirement.value.as_str())
+    }
+}
+
+fn term(term: &str) -> Result<FieldRequirement, SelectorError> {
+    let broken =
+        || SelectorError::Requirement(format!("invalid selector: {term:?}; can't understand {term:?}"));
+    let at = term.find(['=', '!']).ok_or_else(broken)?;
+    let (field, rest) = term.split_at(at);
+    let (is_equal, value) = if let Some(value) = rest.strip_prefix("!=") {
+        (false, value)
+    } else {
+        let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('='));
+        (true, value.ok_or_else(broken)?)
+    };
+    let field = match field {
+        "metadata.name" => Field::Name,
+        "metadata.namespace" => Field::Namespace,
+        other => return Err(SelectorError::Field(other.to_owned())),
+    };
+    Ok(FieldRequirement {
+        field,
+        is_equal,
+        value: value.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selects(selector: &str) -> Result<bool, SelectorError> {
+        let labels = BTreeMap::from([
+            ("catalog", "cat"),
+            ("provider", "Red Hat"),
+            ("operatorframework.io/os.linux", "supported"),
+            ("rank", "7"),
+            ("empty", ""),
+        ]);
+        LabelSelector::parse(selector).map(|selector| selector.matches(&labels))
+    }
+
+    #[test]
+    fn labels_are_selected_as_kubernetes_does() {
+        let rows = [
+            ("", true),
+            ("catalog", true),
+            ("!catalog", false),
+            ("absent", false),
+            ("!absent", true),
+            ("catalog=cat", true),
+            ("catalog == cat", true),
+            ("catalog=dog", false),
+            ("catalog!=dog", true),
+            ("absent!=dog", true),
+            ("catalog in (dog, cat)", true),
+            ("catalog in (dog)", false),
+            ("catalog notin (dog,cat)", false),
+            ("absent notin (x)", true),
+            ("empty=", true),
+            ("catalog=", false),
+            ("empty in (,x)", true),
+            ("rank>6", true),
+            ("rank > 7", false),
+            ("rank<8", true),
+            ("catalog>1", false),
+            ("operatorframework.io/os.linux=supported,catalog=cat", true),
+            ("catalog=cat,rank=8", false),
+            ("in in (x)", false),
+        ];
+        for (selector, expected) in rows {
+            assert_eq!(selects(selector), Ok(expected), "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_selector_is_told() {
+        for selector in [
+            "provider=Red Hat",
+            "=cat",
+            "catalog=cat,",
+            "catalog in cat",
+            "catalog in (cat",
+            "catalog in (cat dog)",
+            "!",
+            "catalog cat",
+            "a b",
+            "-a=b",
+            "A/b/c=d",
+            "UPPER.example/x",
+            "catalog=-x",
+            "catalog=ä",
+            "rank>x",
+            "!catalog=cat",
+            ",",
+            "()",
+        ] {
+            assert!(selects(selector).is_err(), "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_selector_without_end_is_refused() {
+        let long = format!("a in ({})", "b,".repeat(SELECTOR_CHARACTERS));
+        assert_eq!(LabelSelector::parse(&long), Err(SelectorError::TooLong));
+        assert_eq!(FieldSelector::parse(&long), Err(SelectorError::TooLong));
+    }
+
+    #[test]
+    fn fields_are_name_and_namespace() {
+        let rows = [
+            ("", true),
+            ("metadata.name=demo", true),
+            ("metadata.name==demo", true),
+            ("metadata.name=other", false),
+            ("metadata.name!=other", true),
+            ("metadata.name=demo,metadata.namespace=ns", true),
+            ("metadata.namespace=elsewhere", false),
+        ];
+        for (selector, expected) in rows {
+            let parsed = FieldSelector::parse(selector).unwrap();
+            assert_eq!(parsed.matches("demo", "ns"), expected, "{selector}");
+        }
+        let refused = |text: &str| FieldSelector::parse(text).unwrap_err().to_string();
+        assert_eq!(refused("spec.x=1"), "field label not supported: spec.x");
+        assert!(refused("metadata.name").starts_with("unable to parse"));
+        assert!(refused("metadata.name!demo").starts_with("unable to parse"));
+    }
+
+    #[test]
+    fn the_name_that_is_selected_is_known() {
+        let name = |text: &str| FieldSelector::parse(text).unwrap().name().map(str::to_owned);
+        assert_eq!(name("metadata.namespace=a,metadata.name=b").as_deref(), Some("b"));
+        assert_eq!(name("metadata.name!=b"), None);
+    }
+}

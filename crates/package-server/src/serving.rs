@@ -1,0 +1,269 @@
+//! The server: HTTPS with HTTP/2, within bounds.
+//!
+//! # Guarantees
+//! - Connections of the API server and all others are counted apart: whoever opens many closes others of their own kind. A
+//!   connection that does not prove to be the API server's ends after [`OTHER_CONNECTION_AGE`].
+//! - Handshakes, heads of requests and answers have deadlines, and whoever takes none of an answer for [`STALL_TIME`] is left.
+//! - When the certificate or the API server's authorities change, connections made with the old ones finish their requests and end.
+//! - At the end, requests in hand are finished.
+
+mod patient_io;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use self::patient_io::PatientIo;
+use crate::api::{Api, Peer};
+use crate::limits::{
+    HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, OTHER_CONNECTION_AGE, OTHER_CONNECTIONS, SEND_BYTES, STALL_TIME,
+    STREAMS, TRUSTED_CONNECTIONS,
+};
+
+/// Pause after a connection could not be taken, for example because no file descriptor is free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long requests in hand may take at the end.
+const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// How often HTTP/2 connections are asked whether they live.
+const PING_EVERY: Duration = Duration::from_secs(30);
+
+/// Serves `api` on `listener` until `stop`, then finishes the requests in hand.
+pub async fn serve(
+    listener: TcpListener,
+    config: watch::Receiver<Arc<ServerConfig>>,
+    api: Arc<Api>,
+    stop: impl Future<Output = ()>,
+) {
+    let (stopping, stopped) = watch::channel(false);
+    let pools = Arc::<Pools>::default();
+    let mut connections = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // Those that ended are forgotten.
+            Some(_) = connections.join_next() => continue,
+            () = &mut stop => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let id = pools.next();
+        let connection = Connection {
+            api: Arc::clone(&api),
+            pools: Arc::clone(&pools),
+            id,
+            config: config.clone(),
+            stopped: stopped.clone(),
+        };
+        let task = connections.spawn(connection.run(stream));
+        pools.add(id, task);
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let finished = async { while connections.join_next().await.is_some() {} };
+    if timeout(LAST_REQUESTS, finished).await.is_err() {
+        tracing::warn!("requests in hand took too long, stopping anyway");
+    }
+}
+
+/// The connections there are, oldest first.
+#[derive(Default)]
+struct Pools {
+    ids: AtomicU64,
+    pools: Mutex<[VecDeque<(u64, AbortHandle)>; 2]>,
+}
+
+impl Pools {
+    fn next(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A connection of somebody who may turn out to be the API server.
+    fn add(&self, id: u64, task: AbortHandle) {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let [others, _] = &mut *pools;
+        push(others, (id, task), OTHER_CONNECTIONS);
+    }
+
+    /// It is the API server.
+    fn trust(&self, id: u64) {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let [others, trusted] = &mut *pools;
+        let found = others.iter().position(|(other, _)| *other == id);
+        if let Some(entry) = found.and_then(|at| others.remove(at)) {
+            push(trusted, entry, TRUSTED_CONNECTIONS);
+        }
+    }
+}
+
+/// Adds the newest and closes the oldest of more than `most`.
+fn push(pool: &mut VecDeque<(u64, AbortHandle)>, entry: (u64, AbortHandle), most: usize) {
+    pool.retain(|(_, task)| !task.is_finished());
+    while pool.len() >= most
+        && let Some((_, oldest)) = pool.pop_front()
+    {
+        oldest.abort();
+    }
+    pool.push_back(entry);
+}
+
+struct Connection {
+    api: Arc<Api>,
+    pools: Arc<Pools>,
+    id: u64,
+    config: watch::Receiver<Arc<ServerConfig>>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn run(mut self, stream: TcpStream) {
+        let config = Arc::clone(&self.config.borrow_and_update());
+        // Small answers would wait for the other side's delayed acknowledgement otherwise. It works without, too.
+        let _ = stream.set_nodelay(true);
+        let handshake = TlsAcceptor::from(config).accept(PatientIo::new(stream, STALL_TIME));
+        let tls = match timeout(HANDSHAKE_TIME, handshake).await {
+            Ok(Ok(tls)) => tls,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a handshake failed");
+                return;
+            }
+            Err(_) => return,
+        };
+        let peer = peer(&tls);
+        let is_trusted = self.api.is_front_proxy(&peer);
+        if is_trusted {
+            self.pools.trust(self.id);
+        }
+        if let Err(error) = self.answer(tls, peer, is_trusted).await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+
+    async fn answer(
+        self,
+        tls: TlsStream<PatientIo<TcpStream>>,
+        peer: Peer,
+        is_trusted: bool,
+    ) -> hyper::Result<()> {
+        let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2".as_slice());
+        let (api, peer) = (self.api, Arc::new(peer));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (api, peer) = (Arc::clone(&api), Arc::clone(&peer));
+            // Nothing that is served takes a body: it is not read.
+            let (head, _) = request.into_parts();
+            async move { Ok::<_, Infallible>(api.answer(&peer, &head.method, &head.uri, &head.headers).await) }
+        });
+        let io = TokioIo::new(tls);
+        let ends = ends(self.config, self.stopped, is_trusted);
+        let mut ends = std::pin::pin!(ends);
+        // A connection that is to end gets no new requests, and as long for those in hand as at the end of the process.
+        if is_http2 {
+            let head_bytes = u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX);
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .keep_alive_interval(PING_EVERY)
+                .max_concurrent_streams(STREAMS)
+                .max_send_buf_size(SEND_BYTES)
+                .max_header_list_size(head_bytes)
+                .serve_connection(io, service);
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                ended = connection.as_mut() => return ended,
+                () = ends.as_mut() => connection.as_mut().graceful_shutdown(),
+            }
+            timeout(LAST_REQUESTS, connection).await.unwrap_or(Ok(()))
+        } else {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME)
+                .max_buf_size(HEAD_BYTES)
+                .serve_connection(io, service);
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                ended = connection.as_mut() => return ended,
+                () = ends.as_mut() => connection.as_mut().graceful_shutdown(),
+            }
+            timeout(LAST_REQUESTS, connection).await.unwrap_or(Ok(()))
+        }
+    }
+}
+
+/// Waits until a connection is to take no more requests.
+async fn ends(
+    mut config: watch::Receiver<Arc<ServerConfig>>,
+    mut stopped: watch::Receiver<bool>,
+    is_trusted: bool,
+) {
+    let age = async {
+        if is_trusted {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(OTHER_CONNECTION_AGE).await;
+    };
+    tokio::select! {
+        // An error means that nothing changes any more, which happens only at the end.
+        _ = config.changed() => {}
+        _ = stopped.wait_for(|stopped| *stopped) => {}
+        () = age => {}
+    }
+}
+
+fn peer(tls: &TlsStream<PatientIo<TcpStream>>) -> Peer {
+    let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
+    Peer {
+        common_name: certificates.first().map(|certificate| common_name(certificate)),
+    }
+}
+
+/// The name in a certificate, which was verified. Without one it is empty, which no list of names has.
+fn common_name(certificate: &CertificateDer<'_>) -> String {
+    let parsed = x509_parser::parse_x509_certificate(certificate);
+    let Ok((_, certificate)) = parsed else {
+        return String::new();
+    };
+    let name = certificate.subject().iter_common_name().next();
+    name.and_then(|name| name.as_str().ok())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Listens on all addresses of both families, or of the one that there is.
+///
+/// # Errors
+/// The port cannot be had.
+pub async fn listen(address: Option<std::net::IpAddr>, port: u16) -> io::Result<TcpListener> {
+    match address {
+        Some(address) if !address.is_unspecified() => TcpListener::bind((address, port)).await,
+        _ => match TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, port)).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, port)).await,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

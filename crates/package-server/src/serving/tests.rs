@@ -1,0 +1,326 @@
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn;
+use olm_runtime::metrics::Metrics;
+use rustls::ClientConfig;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+use super::*;
+use crate::args::Args;
+use crate::certificates::{Certificates, Source};
+use crate::front_proxy::{FrontProxy, Known};
+use crate::index::Index;
+use crate::readiness::Readiness;
+use crate::reviews::Reviews;
+use crate::test_env::{Authority, ByName, front_proxy, wait_for};
+
+const BASE: &str = "/apis/packages.operators.coreos.com/v1";
+
+/// A server on a port of this machine.
+struct Server {
+    address: SocketAddr,
+    _folder: TempDir,
+    authority: Authority,
+    proxies: Authority,
+    known: watch::Sender<Known>,
+    readiness: Readiness,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let (authority, proxies) = (Authority::new("serving"), Authority::new("proxies"));
+        let folder = TempDir::new().unwrap();
+        write_pair(folder.path(), &authority.sign("localhost"));
+        let known = Some(Arc::new(front_proxy(&proxies.pem)));
+        let (known, receiver) = watch::channel(known);
+        let versions = clap::Parser::parse_from(["package-server"]);
+        let versions = Args::tls_versions(&versions);
+        let certificates = Certificates::load(source(folder.path()), versions).unwrap();
+        let (config, keeping) = certificates.serve(receiver.clone()).unwrap();
+        let readiness = Readiness::default();
+        let api = Api::new(
+            watch::channel(Arc::new(Index::default())).1,
+            receiver,
+            Reviews::new(ByName::new()),
+            readiness.clone(),
+            &Metrics::default(),
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            tokio::select! {
+                () = serve(listener, config, Arc::new(api), stopped) => {}
+                () = keeping => {}
+            }
+        });
+        Self {
+            address,
+            _folder: folder,
+            authority,
+            proxies,
+            known,
+            readiness,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    /// A connection with a certificate of this common name, if any.
+    async fn connect(&self, identity: Option<(&Authority, &str)>, protocol: &[u8]) -> io::Result<Client> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(
+            CertificateDer::pem_slice_iter(self.authority.pem.as_bytes()).flatten(),
+        );
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((authority, name)) => {
+                let (certificate, key) = authority.sign(name);
+                let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+                    .flatten()
+                    .collect();
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        let tls = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        let io = TokioIo::new(tls);
+        if protocol == b"h2" {
+            let (sender, connection) = conn::http2::handshake(TokioExecutor::new(), io)
+                .await
+                .map_err(io::Error::other)?;
+            let ended = tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            Ok(Client {
+                sender: Sender::Http2(sender),
+                ended,
+            })
+        } else {
+            let (sender, connection) = conn::http1::handshake(io).await.map_err(io::Error::other)?;
+            let ended = tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            Ok(Client {
+                sender: Sender::Http1(sender),
+                ended,
+            })
+        }
+    }
+
+    async fn proxy(&self) -> Client {
+        self.connect(Some((&self.proxies, "front-proxy")), b"h2")
+            .await
+            .unwrap()
+    }
+}
+
+fn source(folder: &Path) -> Source {
+    Source::Files {
+        certificate: folder.join("apiserver.crt"),
+        key: folder.join("apiserver.key"),
+    }
+}
+
+fn write_pair(folder: &Path, (certificate, key): &(String, String)) {
+    fs::write(folder.join("apiserver.key"), key).unwrap();
+    fs::write(folder.join("apiserver.crt"), certificate).unwrap();
+}
+
+enum Sender {
+    Http1(conn::http1::SendRequest<Empty<Bytes>>),
+    Http2(conn::http2::SendRequest<Empty<Bytes>>),
+}
+
+struct Client {
+    sender: Sender,
+    ended: JoinHandle<()>,
+}
+
+impl Client {
+    /// Status code and body of the answer to a request as `ada`.
+    async fn get(&mut self, path: &str) -> hyper::Result<(u16, Bytes)> {
+        let request = Request::get(format!("https://localhost{path}"))
+            .header("x-remote-user", "ada")
+            .body(Empty::new())
+            .unwrap();
+        let answer = match &mut self.sender {
+            Sender::Http1(sender) => sender.send_request(request).await?,
+            Sender::Http2(sender) => sender.send_request(request).await?,
+        };
+        let code = answer.status().as_u16();
+        Ok((code, answer.into_body().collect().await?.to_bytes()))
+    }
+
+    async fn code(&mut self, path: &str) -> u16 {
+        self.get(path).await.unwrap().0
+    }
+}
+
+#[tokio::test]
+async fn the_api_server_is_known_by_its_certificate_over_either_protocol() {
+    let server = Server::start().await;
+    for protocol in [b"h2".as_slice(), b"http/1.1"] {
+        let proxy = Some((&server.proxies, "front-proxy"));
+        let mut client = server.connect(proxy, protocol).await.unwrap();
+        assert_eq!(client.code(BASE).await, 200);
+        assert_eq!(client.code(&format!("{BASE}/packagemanifests")).await, 200);
+        let mut probe = server.connect(None, protocol).await.unwrap();
+        assert_eq!((probe.code("/healthz").await, probe.code(BASE).await), (200, 401));
+        let other_name = Some((&server.proxies, "eve"));
+        let mut eve = server.connect(other_name, protocol).await.unwrap();
+        assert_eq!(eve.code(BASE).await, 401);
+    }
+    let forged = Authority::new("proxies");
+    let refused = async {
+        let mut client = server.connect(Some((&forged, "front-proxy")), b"h2").await?;
+        client.get(BASE).await.map_err(io::Error::other)
+    };
+    assert!(refused.await.is_err());
+}
+
+#[tokio::test]
+async fn an_api_server_with_new_authorities_is_known_and_one_with_the_old_no_longer() {
+    let server = Server::start().await;
+    let mut old = server.proxy().await;
+    assert_eq!(old.code(BASE).await, 200);
+    let renewed = Authority::new("renewed");
+    server
+        .known
+        .send_replace(Some(Arc::new(front_proxy(&renewed.pem))));
+    // Its connection takes no more requests.
+    timeout(Duration::from_secs(10), &mut old.ended)
+        .await
+        .unwrap()
+        .unwrap();
+    let mut new = server
+        .connect(Some((&renewed, "front-proxy")), b"h2")
+        .await
+        .unwrap();
+    assert_eq!(new.code(BASE).await, 200);
+    let refused = async {
+        let mut client = server
+            .connect(Some((&server.proxies, "front-proxy")), b"h2")
+            .await?;
+        client.get(BASE).await.map_err(io::Error::other)
+    };
+    assert!(refused.await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
+    let folder = TempDir::new().unwrap();
+    let authority = Authority::new("serving");
+    write_pair(folder.path(), &authority.sign("first"));
+    let (_known, receiver) = watch::channel(None);
+    let versions = clap::Parser::parse_from(["package-server"]);
+    let certificates = Certificates::load(source(folder.path()), Args::tls_versions(&versions)).unwrap();
+    let (mut config, keeping) = certificates.serve(receiver).unwrap();
+    let keeping = tokio::spawn(keeping);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!config.has_changed().unwrap(), "nothing was replaced");
+    write_pair(folder.path(), &authority.sign("second"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(config.has_changed().unwrap());
+    config.mark_unchanged();
+    fs::write(folder.path().join("apiserver.crt"), "broken").unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!config.has_changed().unwrap(), "what is broken was served");
+    keeping.abort();
+    let missing = Certificates::load(
+        source(&folder.path().join("absent")),
+        Args::tls_versions(&versions),
+    );
+    assert!(missing.is_err());
+}
+
+#[tokio::test]
+async fn without_files_localhost_is_served() {
+    let folder = TempDir::new().unwrap();
+    let Source::Files { certificate, key } = source(folder.path()) else {
+        unreachable!("these are files");
+    };
+    let versions = clap::Parser::parse_from(["package-server"]);
+    let source = Source::FilesOrSelfSigned { certificate, key };
+    let certificates = Certificates::load(source, Args::tls_versions(&versions)).unwrap();
+    let known: Known = Some(Arc::new(FrontProxy::default()));
+    assert!(certificates.serve(watch::channel(known).1).is_ok());
+}
+
+/// Whoever opens connections and says nothing closes those of others who do the same.
+#[tokio::test]
+async fn connections_without_end_cost_the_api_server_nothing() {
+    let server = Server::start().await;
+    let mut proxy = server.proxy().await;
+    assert_eq!(proxy.code(BASE).await, 200);
+    let mut silent = Vec::new();
+    for _ in 0..OTHER_CONNECTIONS + 20 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    let mut late = server.proxy().await;
+    assert_eq!(late.code(BASE).await, 200);
+    assert_eq!(proxy.code(BASE).await, 200);
+    let mut first = silent.swap_remove(0);
+    let mut byte = [0; 1];
+    let closed = tokio::io::AsyncReadExt::read(&mut first, &mut byte);
+    let closed = timeout(Duration::from_secs(10), closed).await.unwrap();
+    assert!(closed.is_err() || closed.is_ok_and(|count| count == 0));
+}
+
+#[tokio::test]
+async fn at_the_end_requests_are_finished() {
+    let mut server = Server::start().await;
+    let mut client = server.proxy().await;
+    assert_eq!(client.code(BASE).await, 200);
+    // Nobody is sent here any more, and whoever comes all the same is answered.
+    server.readiness.stops();
+    assert_eq!(client.code("/readyz").await, 503);
+    assert_eq!(client.code(BASE).await, 200);
+    drop(server.stop.take());
+    timeout(Duration::from_secs(10), &mut server.task)
+        .await
+        .unwrap()
+        .unwrap();
+    client.ended.await.unwrap();
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn the_oldest_of_too_many_is_closed() {
+    let pools = Pools::default();
+    let tasks: Vec<_> = (0..OTHER_CONNECTIONS + 2)
+        .map(|_| tokio::spawn(std::future::pending::<()>()))
+        .collect();
+    for (id, task) in tasks.iter().enumerate() {
+        pools.add(id as u64, task.abort_handle());
+        if id == 0 {
+            pools.trust(0);
+        }
+    }
+    wait_for("the oldest to end", || tasks[1].is_finished().then_some(())).await;
+    assert!(!tasks[0].is_finished(), "the API server's was closed");
+    assert!(!tasks[2].is_finished());
+}

@@ -1,0 +1,226 @@
+//! Registries that are served, certificates, and whoever answers questions, for tests.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use olm_api::v1alpha1::CatalogSource;
+use olm_registry::{cache, server};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::attributes::Attributes;
+use crate::front_proxy::FrontProxy;
+use crate::reviews::{Decision, ReviewError, Reviewer};
+use crate::user::User;
+
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A registry that serves a catalog.
+pub(crate) struct Registry {
+    pub(crate) address: String,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Registry {
+    /// Serves a folder of catalog files.
+    pub(crate) async fn of(folder: &Path) -> Self {
+        Self::at("127.0.0.1:0", folder).await
+    }
+
+    /// The same at an address that may have been another's before.
+    pub(crate) async fn at(address: &str, folder: &Path) -> Self {
+        let index = Arc::new(cache::open_temporary(folder).unwrap());
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            server::serve(index, listener, stopped).await.unwrap();
+        });
+        Self {
+            address,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    /// Ends as a deleted pod does; its address is free then.
+    pub(crate) async fn stop(mut self) {
+        drop(self.stop.take());
+        (&mut self.task).await.unwrap();
+    }
+}
+
+/// A ClusterServiceVersion of this name.
+pub(crate) fn csv(name: &str, version: &str) -> Value {
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": name, "labels": {"projected": "yes"}},
+        "spec": {"displayName": "Demo", "version": version, "provider": {"name": "t"},
+            "icon": [{"base64data": "aGVsbG8=", "mediatype": "image/png"}]},
+    })
+}
+
+/// A folder with a catalog of packages: name and versions, all in the channel `stable`.
+pub(crate) fn catalog(packages: &[(&str, &[&str])]) -> TempDir {
+    use base64::Engine as _;
+    let mut blobs = Vec::new();
+    for (package, versions) in packages {
+        let name = |version: &str| format!("{package}.v{version}");
+        let mut entries = Vec::new();
+        let mut replaces: Option<String> = None;
+        for version in *versions {
+            let mut entry = json!({"name": name(version)});
+            if let Some(replaces) = replaces.replace(name(version)) {
+                entry["replaces"] = json!(replaces);
+            }
+            entries.push(entry);
+            let manifest = csv(&name(version), version).to_string();
+            let data = base64::engine::general_purpose::STANDARD.encode(manifest);
+            blobs.push(json!({
+                "schema": "olm.bundle", "name": name(version), "package": package, "image": "registry.example/x:1",
+                "properties": [
+                    {"type": "olm.package", "value": {"packageName": package, "version": version}},
+                    {"type": "olm.bundle.object", "value": {"data": data}},
+                ],
+            }));
+        }
+        blobs.push(json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}));
+        blobs
+            .push(json!({"schema": "olm.channel", "name": "stable", "package": package, "entries": entries}));
+    }
+    let folder = TempDir::new().unwrap();
+    let text: Vec<String> = blobs.iter().map(Value::to_string).collect();
+    fs::write(folder.path().join("catalog.json"), text.join("\n")).unwrap();
+    folder
+}
+
+/// A CatalogSource served at `address`.
+pub(crate) fn source(namespace: &str, name: &str, address: &str) -> CatalogSource {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}"),
+            "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"sourceType": "grpc", "address": address, "displayName": "Catalog", "publisher": "t"},
+    }))
+    .unwrap()
+}
+
+/// Waits until `seen` has something, which it has within a moment or never.
+pub(crate) async fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = seen() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let found = tokio::time::timeout(PATIENCE, found).await;
+    found.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// Answers by names: `ada` may everything here, and the token `ada-token` is hers.
+pub(crate) struct ByName {
+    /// No answer comes while this is set.
+    pub(crate) is_away: AtomicBool,
+    /// What was asked.
+    pub(crate) asked: Mutex<Vec<(User, Attributes)>>,
+}
+
+impl ByName {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            is_away: AtomicBool::new(false),
+            asked: Mutex::default(),
+        })
+    }
+
+    fn away(&self) -> Result<(), ReviewError> {
+        if self.is_away.load(Ordering::SeqCst) {
+            Err(ReviewError("away".to_owned()))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[async_trait]
+impl Reviewer for ByName {
+    async fn identify(&self, token: &str) -> Result<Option<User>, ReviewError> {
+        self.away()?;
+        let name = token.strip_suffix("-token");
+        Ok(name.map(|name| User {
+            name: name.to_owned(),
+            ..User::default()
+        }))
+    }
+
+    async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
+        self.away()?;
+        self.asked
+            .lock()
+            .unwrap()
+            .push((user.clone(), attributes.clone()));
+        Ok(Decision {
+            is_allowed: user.name == "ada",
+            reason: String::new(),
+        })
+    }
+}
+
+/// An authority and what it signs.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub(crate) pem: String,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut params = named(name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        }
+    }
+
+    /// A certificate of this common name, which is also the name of the server, and its key: both as PEM.
+    pub(crate) fn sign(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = named(name).signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+}
+
+fn named(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+/// The settings by which the API server is recognised: a certificate of `authority` for `front-proxy`.
+pub(crate) fn front_proxy(authority: &str) -> FrontProxy {
+    let data = [
+        ("requestheader-allowed-names", r#"["front-proxy"]"#),
+        ("requestheader-client-ca-file", authority),
+        ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+        ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+    ];
+    FrontProxy::parse(&data.map(|(key, value)| (key.to_owned(), value.to_owned())).into()).unwrap()
+}
