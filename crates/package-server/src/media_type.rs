@@ -61,12 +61,12 @@ pub fn of_objects(accept: Option<&str>) -> Result<(Syntax, Shape), NotAcceptable
         let syntax = syntax(range.media_type)?;
         let shape = match (range.form, range.group, range.version) {
             (None, ..) => Shape::Object,
-            (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => Shape::Table,
+            (Some("Table"), Some("meta.k8s.io"), Some(version)) if is_known(version) => Shape::Table,
             (
                 Some("PartialObjectMetadata" | "PartialObjectMetadataList"),
                 Some("meta.k8s.io"),
-                Some("v1" | "v1beta1"),
-            ) => Shape::Metadata,
+                Some(version),
+            ) if is_known(version) => Shape::Metadata,
             _ => return None,
         };
         Some((syntax, shape))
@@ -100,6 +100,11 @@ pub fn of_discovery(accept: Option<&str>) -> Result<(Syntax, Discovery), NotAcce
 /// There is none.
 pub fn of_documents(accept: Option<&str>) -> Result<Syntax, NotAcceptable> {
     choose(accept, |range| syntax(range.media_type))
+}
+
+/// The versions of tables and of metadata alone differ in nothing but their name.
+fn is_known(version: &str) -> bool {
+    matches!(version.strip_prefix("v1"), Some("" | "beta1"))
 }
 
 fn syntax(media_type: &str) -> Option<Syntax> {
