@@ -176,6 +176,10 @@ async fn pkg_003_what_a_source_says_of_itself_is_told_at_once_and_reads_nothing(
     lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
     source.spec.display_name = Some("Renamed".to_owned());
     source.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    // Nor does the catalog operator's connection, which is older than ours.
+    let status =
+        json!({"connectionState": {"lastObservedState": "READY", "lastConnect": "2026-01-01T00:00:00Z"}});
+    source.status = Some(serde_json::from_value(status).unwrap());
     lab.put(&source, 2);
     let item = lab.catalogs.index().borrow().get("ns", "demo").unwrap();
     assert_eq!(item.catalog.facts.display_name, "Renamed");
@@ -213,10 +217,17 @@ async fn a_catalog_is_read_again_when_its_interval_is_over_or_the_source_says_so
 
 #[tokio::test]
 async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
-    let lab = Lab::with_bytes(1500);
     let small = test_env::catalog(&[("demo", &["1.0.0"])]);
     let large = test_env::catalog(&[("a", &["1.0.0"]), ("b", &["1.0.0"]), ("c", &["1.0.0"])]);
     let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
+    let unbounded = Lab::new();
+    unbounded.sources.put(source("tenant", "large", &large.address));
+    wait_for("the large one", || {
+        (unbounded.seen(None).len() == 3).then_some(())
+    })
+    .await;
+    // By itself it fits.
+    let lab = Lab::with_bytes(unbounded.state("tenant", "large").unwrap().bytes + 100);
     lab.sources.put(source("tenant", "small", &small.address));
     lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
     lab.sources.put(source("tenant", "large", &large.address));
@@ -224,9 +235,14 @@ async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
     assert!(failure.contains("which is the limit"), "{failure}");
     assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
     // What one tenant has costs another nothing.
-    lab.sources.put(source("other", "small", &small.address));
-    lab.wait_to_see(&["other/demo.v1.0.0", "tenant/demo.v1.0.0"])
-        .await;
+    lab.sources.put(source("other", "large", &large.address));
+    lab.wait_to_see(&[
+        "other/a.v1.0.0",
+        "other/b.v1.0.0",
+        "other/c.v1.0.0",
+        "tenant/demo.v1.0.0",
+    ])
+    .await;
 }
 
 #[tokio::test]
