@@ -14,6 +14,8 @@ use xtask::deploy::PACKAGE_SERVER;
 use xtask::kubectl::text;
 
 const GROUP_PATH: &str = "/apis/packages.operators.coreos.com/v1";
+/// What a replica may take with the catalogs of these tests.
+const MOST_KIB: u64 = 20 << 10;
 /// Time between two looks at discovery while pods come and go.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -103,6 +105,10 @@ fn pkg_001_packages_are_found_by_kubectl() -> anyhow::Result<()> {
         missing.contains("packagemanifests.packages.operators.coreos.com \"absent\" not found"),
         "{missing}"
     );
+
+    let watched = kubectl.run(&["get", "packagemanifests", "-n", name, "--watch"]);
+    let watched = format!("{:#}", watched.err().context("a watch was taken")?);
+    assert!(watched.contains("MethodNotAllowed"), "{watched}");
 
     let resources = kubectl.run(&["api-resources", "--api-group=packages.operators.coreos.com"])?;
     assert!(resources.contains("packagemanifests"), "{resources}");
@@ -287,11 +293,10 @@ fn discovery_is_answered_while_the_replicas_are_replaced() -> anyhow::Result<()>
     for pod in pods()? {
         let process = find_process("package-server", text(&pod, "/metadata/uid")).context("no process")?;
         let status = fs::read_to_string(process.join("status"))?;
-        let resident: Vec<&str> = status
-            .lines()
-            .filter(|line| line.starts_with("VmRSS") || line.starts_with("RssAnon"))
-            .collect();
-        eprintln!("package-server: {}", resident.join(", "));
+        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let anonymous = anonymous.and_then(|size| size.split_whitespace().next());
+        let kib: u64 = anonymous.context("no RssAnon")?.parse()?;
+        ensure!(kib < MOST_KIB, "{kib} KiB");
     }
     Ok(())
 }

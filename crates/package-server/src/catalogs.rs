@@ -9,8 +9,8 @@
 //! - What was read last is served until something else has been read whole, however long the registry is away, and until the
 //!   CatalogSource is deleted.
 //! - What a CatalogSource says of itself (names, labels) is told at once, and reads nothing.
-//! - [`PARALLEL_READS`] catalogs are read at a time, one of each namespace; the namespaces take turns. Each read has a deadline, and
-//!   what the catalogs of one namespace take in memory a bound.
+//! - [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all others, one of each namespace; the
+//!   namespaces take turns. Each read has a deadline, and what the catalogs of one namespace take in memory a bound.
 
 mod connection;
 mod reader;
@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::isolation::isolated;
 use olm_runtime::store::{Change, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::sync::{Semaphore, watch};
@@ -45,6 +46,9 @@ pub struct Catalogs {
 struct Shared {
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     index: watch::Sender<Arc<Index>>,
+    /// For the catalogs that everybody sees, which wait for nobody's.
+    global_reads: Semaphore,
+    /// For all others.
     reads: Semaphore,
     turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     interval: watch::Sender<Duration>,
@@ -92,6 +96,7 @@ impl Catalogs {
             shared: Arc::new(Shared {
                 entries: Mutex::default(),
                 index: watch::Sender::new(Arc::new(index)),
+                global_reads: Semaphore::new(PARALLEL_READS),
                 reads: Semaphore::new(PARALLEL_READS),
                 turns: Mutex::default(),
                 interval: watch::Sender::new(interval),
@@ -234,10 +239,17 @@ impl Shared {
     }
 
     /// Serves what was read, if its CatalogSource is still there.
-    fn keep(&self, key: &NamespacedName, read: reader::Read) {
+    ///
+    /// # Errors
+    /// Others of its namespace that were read meanwhile left no room for it.
+    fn keep(&self, key: &NamespacedName, read: reader::Read) -> Result<(), ReadError> {
+        let room = self.room(key);
+        if read.bytes > room {
+            return Err(ReadError::too_many_bytes(room));
+        }
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(key) else {
-            return;
+            return Ok(());
         };
         entry.state = CatalogState {
             read_at: Some(clock::now()),
@@ -252,6 +264,12 @@ impl Shared {
                 Arc::make_mut(catalog).packages = packages;
             }
         });
+        Ok(())
+    }
+
+    /// Whether everybody sees the catalogs of a namespace.
+    fn is_global(&self, namespace: &str) -> bool {
+        *self.index.borrow().global_namespace == *namespace
     }
 
     /// Tells of a failure. What was read before stays.
@@ -324,33 +342,39 @@ impl Follower {
     async fn read(&self, address: &str) -> Option<Result<connection::Dialled, String>> {
         let shared = self.shared.upgrade()?;
         // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
-        let turn = shared.turn(&self.key.namespace).acquire_owned().await.ok()?;
-        let permit = shared.reads.acquire().await.ok()?;
+        let (turn, permit) = if shared.is_global(&self.key.namespace) {
+            (None, shared.global_reads.acquire().await.ok()?)
+        } else {
+            let turn = shared.turn(&self.key.namespace).acquire_owned().await.ok()?;
+            (Some(turn), shared.reads.acquire().await.ok()?)
+        };
         let began = Instant::now();
         let room = shared.room(&self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
             let mut dialled = dial.connect(address).await?;
+            // A fault of ours in reading one catalog must not end the process, nor leave it as being read for ever.
+            let reading = isolated(reader::read(&dialled.channel, room));
             let read = tokio::select! {
-                read = reader::read(&dialled.channel, room) => read.map_err(|error| error.to_string())?,
+                read = reading => read.map_err(|panicked| panicked.to_string())?.map_err(|error| error.to_string())?,
                 _ = &mut dialled.lost => return Err("the connection to the registry was lost".to_owned()),
             };
             Ok((dialled, read))
         };
-        let read = timeout(READ_TIME, read).await;
-        drop((permit, turn));
         let late = |_| {
             Err(format!(
                 "the catalog was not read within {} s",
                 READ_TIME.as_secs()
             ))
         };
-        Some(read.unwrap_or_else(late).map(|(dialled, read)| {
+        let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
+        drop((permit, turn));
+        Some(read.and_then(|(dialled, read)| {
             let (packages, bytes, left_out) = (read.packages.len(), read.bytes, read.left_out);
+            shared.keep(&self.key, read).map_err(|error| error.to_string())?;
             let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(catalog = %self.key, packages, left_out, bytes, elapsed_ms, "catalog read");
-            shared.keep(&self.key, read);
-            dialled
+            Ok(dialled)
         }))
     }
 

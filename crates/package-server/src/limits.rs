@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// Catalogs read at once; one namespace's are read one after the other.
+/// Catalogs of the global namespace read at once, and as many of all others, of which one namespace's are read one after the other.
 pub const PARALLEL_READS: usize = 4;
 /// Time in which a catalog must have been read.
 pub const READ_TIME: Duration = Duration::from_secs(120);

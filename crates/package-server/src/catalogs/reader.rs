@@ -49,6 +49,14 @@ pub enum ReadError {
     },
 }
 
+impl ReadError {
+    /// There is room for no more than this.
+    pub(super) fn too_many_bytes(allowed: usize) -> Self {
+        let of = "bytes that must be kept in memory";
+        Self::TooLarge { of, allowed }
+    }
+}
+
 fn message(status: &Status) -> String {
     status.message().chars().take(ERROR_CHARACTERS).collect()
 }
@@ -91,8 +99,9 @@ pub(super) async fn read(connection: &Connection, room: usize) -> Result<Read, R
                 read.left_out += 1;
             }
         }
-        let of = "bytes that must be kept in memory";
-        within(read.bytes, room, of)?;
+        if read.bytes > room {
+            return Err(ReadError::too_many_bytes(room));
+        }
     }
     Ok(read)
 }
@@ -108,9 +117,14 @@ async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<En
     pin_mut!(stream);
     while let Some(bundle) = stream.next().await {
         bundles += 1;
-        within(bundles, limits.bundles, "bundles")?;
+        if bundles > limits.bundles {
+            let (of, allowed) = ("bundles", limits.bundles);
+            return Err(ReadError::TooLarge { of, allowed });
+        }
         kept = kept.saturating_add(entries.add(bundle.map_err(failed)?));
-        within(kept, room, "bytes that must be kept in memory")?;
+        if kept > room {
+            return Err(ReadError::too_many_bytes(room));
+        }
     }
     Ok(entries)
 }
@@ -184,12 +198,4 @@ fn is_transient(status: &Status) -> bool {
         Code::ResourceExhausted,
     ];
     codes.contains(&status.code())
-}
-
-fn within(found: usize, allowed: usize, of: &'static str) -> Result<(), ReadError> {
-    if found > allowed {
-        Err(ReadError::TooLarge { of, allowed })
-    } else {
-        Ok(())
-    }
 }

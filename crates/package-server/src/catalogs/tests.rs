@@ -149,6 +149,31 @@ async fn a_catalog_that_is_away_hides_no_other() {
     .await;
 }
 
+/// Whoever may write CatalogSources can name a server that takes every connection and never says a word.
+#[tokio::test]
+async fn silent_catalogs_of_tenants_hold_up_none_that_everybody_sees() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    for number in 0..PARALLEL_READS {
+        lab.sources
+            .put(source(&format!("tenant-{number}"), "silent", &address));
+    }
+    let all_dialled = || (lab.dials.0.load(Ordering::SeqCst) == PARALLEL_READS).then_some(());
+    wait_for("all tenants to be read", all_dialled).await;
+    lab.sources.put(source("olm", "cat", &registry.address));
+    lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
+    let states = lab.catalogs.states();
+    let tried: Vec<_> = states
+        .iter()
+        .filter(|(_, state)| state.was_tried)
+        .map(|(key, _)| key.to_string())
+        .collect();
+    assert_eq!(tried, ["olm/cat"]);
+}
+
 #[tokio::test]
 async fn a_deleted_source_takes_its_packages_along_and_one_made_anew_begins_without() {
     let lab = Lab::new();
