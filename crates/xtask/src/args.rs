@@ -136,6 +136,8 @@ pub enum BenchCommand {
         #[command(flatten)]
         cluster: ClusterName,
     },
+    /// Measure package-server with 125 packages: until it serves, until all are there, and its memory
+    Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
     /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)

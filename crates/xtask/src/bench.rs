@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: figures of the main job, of catalogs, of resolution, of many installs, of copies, of
-//! tenants beside each other, of contents in memory.
+//! tenants beside each other, of contents in memory, of PackageManifests.
 
 mod catalogs;
 mod churn;
@@ -8,6 +8,7 @@ mod deployed;
 mod fairness;
 mod main_job;
 mod memory;
+mod packages;
 mod resolver;
 mod snapshots;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
         Some(BenchCommand::Churn(churn)) => churn::run(churn),
         Some(BenchCommand::Copies(copies)) => copies::run(copies),
         Some(BenchCommand::Fairness { cluster }) => fairness::run(cluster),
+        Some(BenchCommand::Packages) => packages::run(),
         Some(BenchCommand::Resolver) => resolver::run(),
         Some(BenchCommand::Snapshots) => snapshots::run(),
         None => main_job::run(options),
