@@ -7,13 +7,16 @@
 //!
 //! # Guarantees
 //! - What was read last is served until something else has been read whole, however long the registry is away, and until the
-//!   CatalogSource is deleted.
+//!   CatalogSource is deleted. Only where tenants keep more than all may, the largest of whoever has more than their part goes.
 //! - What a CatalogSource says of itself (names, labels) is told at once, and reads nothing.
 //! - [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all others, one of each namespace; the
-//!   namespaces take turns. Each read has a deadline, and what the catalogs of one namespace take in memory a bound.
+//!   namespaces take turns. Each read has a deadline, and what the catalogs of one namespace, and of all tenants, take in memory a
+//!   bound ([`room`]).
+//! - A registry that hangs up soon after it was read is not read again at once.
 
 mod connection;
 mod reader;
+mod room;
 mod source;
 
 use std::collections::BTreeMap;
@@ -21,21 +24,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use olm_api::v1alpha1::CatalogSource;
+use olm_registry::limits::ERROR_CHARACTERS;
 use olm_runtime::isolation::isolated;
 use olm_runtime::store::{Change, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 pub use self::connection::{Dial, Dialled, Tcp};
 pub use self::reader::ReadError;
+use self::room::Bounds;
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
-use crate::limits::{NAMESPACE_BYTES, PARALLEL_READS, READ_TIME};
+use crate::limits::{
+    CATALOG_BYTES, NAMESPACE_BYTES, PARALLEL_READS, READ_AGAIN_WHEN_FULL, READ_TIME, TENANT_BYTES,
+};
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// Age at which a connection has proved to be steady.
+const STEADY: Duration = LONGEST_RETRY;
 
 /// The contents of all catalogs. A clone is a handle.
 #[derive(Clone)]
@@ -53,7 +62,7 @@ struct Shared {
     turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     interval: watch::Sender<Duration>,
     dial: Arc<dyn Dial>,
-    namespace_bytes: usize,
+    bounds: Bounds,
 }
 
 /// One CatalogSource.
@@ -75,7 +84,7 @@ pub struct CatalogState {
     pub failure: Option<String>,
     /// Packages and channels that could not be read.
     pub left_out: usize,
-    /// Bytes that its packages take, about.
+    /// Bytes that it takes, about; none while nothing of it is kept.
     bytes: usize,
 }
 
@@ -101,7 +110,10 @@ impl Catalogs {
                 turns: Mutex::default(),
                 interval: watch::Sender::new(interval),
                 dial,
-                namespace_bytes: NAMESPACE_BYTES,
+                bounds: Bounds {
+                    namespace: NAMESPACE_BYTES,
+                    tenants: TENANT_BYTES,
+                },
             }),
         }
     }
@@ -194,6 +206,7 @@ impl Catalogs {
         let task = Follower {
             shared: Arc::downgrade(&self.shared),
             key: key.clone(),
+            uid: uid.clone(),
             target: receiver,
             interval: self.shared.interval.subscribe(),
         };
@@ -228,27 +241,25 @@ impl Shared {
         turn
     }
 
-    /// What may still be kept for a catalog beside the others of its namespace.
-    fn room(&self, key: &NamespacedName) -> usize {
-        let entries = self.lock();
-        let others = entries
-            .iter()
-            .filter(|(other, _)| other.namespace == key.namespace && *other != key);
-        let taken: usize = others.map(|(_, entry)| entry.state.bytes).sum();
-        self.namespace_bytes.saturating_sub(taken)
+    /// What may be kept of a catalog beside the others.
+    fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> usize {
+        let global = Arc::clone(&self.index.borrow().global_namespace);
+        room::room(kept(entries), key, &global, self.bounds)
     }
 
     /// Serves what was read, if its CatalogSource is still there.
     ///
     /// # Errors
-    /// Others of its namespace that were read meanwhile left no room for it.
-    fn keep(&self, key: &NamespacedName, read: reader::Read) -> Result<(), ReadError> {
-        let room = self.room(key);
-        if read.bytes > room {
+    /// Others that were read meanwhile left no room for it.
+    fn keep(&self, key: &NamespacedName, uid: Option<&str>, read: reader::Read) -> Result<(), ReadError> {
+        let mut entries = self.lock();
+        let room = self.room(&entries, key);
+        let bytes = read.bytes.saturating_add(CATALOG_BYTES);
+        if bytes > room {
             return Err(ReadError::too_many_bytes(room));
         }
-        let mut entries = self.lock();
-        let Some(entry) = entries.get_mut(key) else {
+        // One of the same name may be another object by now.
+        let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) else {
             return Ok(());
         };
         entry.state = CatalogState {
@@ -256,7 +267,7 @@ impl Shared {
             was_tried: true,
             failure: None,
             left_out: read.left_out,
-            bytes: read.bytes,
+            bytes,
         };
         let packages: Arc<Packages> = Arc::new(read.packages);
         self.change(|index| {
@@ -264,7 +275,33 @@ impl Shared {
                 Arc::make_mut(catalog).packages = packages;
             }
         });
+        self.make_room(&mut entries);
         Ok(())
+    }
+
+    /// Lets go what tenants keep beyond their part, where others need the room.
+    fn make_room(&self, entries: &mut BTreeMap<NamespacedName, Entry>) {
+        let global = Arc::clone(&self.index.borrow().global_namespace);
+        for key in room::superfluous(kept(entries), &global, self.bounds) {
+            tracing::warn!(catalog = %key, "no longer served: other namespaces need the room");
+            if let Some(entry) = entries.get_mut(&key) {
+                entry.state = CatalogState {
+                    was_tried: true,
+                    failure: Some("other namespaces need the room".to_owned()),
+                    ..CatalogState::default()
+                };
+            }
+            self.change(|index| {
+                if let Some(catalog) = index.catalogs.get_mut(&key) {
+                    Arc::make_mut(catalog).packages = Arc::default();
+                }
+            });
+        }
+    }
+
+    /// Whether nothing is kept of a catalog.
+    fn keeps_nothing(&self, key: &NamespacedName) -> bool {
+        self.lock().get(key).is_some_and(|entry| entry.state.bytes == 0)
     }
 
     /// Whether everybody sees the catalogs of a namespace.
@@ -273,18 +310,24 @@ impl Shared {
     }
 
     /// Tells of a failure. What was read before stays.
-    fn note_failure(&self, key: &NamespacedName, failure: String) {
-        if let Some(entry) = self.lock().get_mut(key) {
+    fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: String) {
+        let mut entries = self.lock();
+        if let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) {
             entry.state.was_tried = true;
             entry.state.failure = Some(failure);
         }
     }
 }
 
+fn kept(entries: &BTreeMap<NamespacedName, Entry>) -> impl Iterator<Item = (&NamespacedName, usize)> {
+    entries.iter().map(|(key, entry)| (key, entry.state.bytes))
+}
+
 /// The task of one CatalogSource.
 struct Follower {
     shared: Weak<Shared>,
     key: NamespacedName,
+    uid: Option<String>,
     target: watch::Receiver<Target>,
     interval: watch::Receiver<Duration>,
 }
@@ -293,8 +336,34 @@ struct Follower {
 enum Woken {
     /// Something may be there to be read.
     Read,
+    /// The same: the connection ended.
+    Lost,
     /// Nobody wants to know any more.
     Forgotten,
+}
+
+/// Why a catalog was not read.
+struct Failure {
+    text: String,
+    /// There is no room for it, which soon passes only if it changes.
+    is_full: bool,
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        // An address is as long as its author likes.
+        let text = text.chars().take(ERROR_CHARACTERS).collect();
+        Self { text, is_full: false }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self {
+            is_full: matches!(error, ReadError::TooLarge { .. }),
+            ..error.to_string().into()
+        }
+    }
 }
 
 impl Follower {
@@ -309,17 +378,27 @@ impl Follower {
                 continue;
             };
             let began = clock::now();
+            let since = Instant::now();
             let woken = match self.read(&address).await {
                 Some(Ok(connection)) => {
-                    failures = 0;
-                    self.rest(connection, &target, began).await
+                    let woken = self.rest(connection, &target, began).await;
+                    // A registry that hangs up when it was read would be read for ever without a pause.
+                    let hangs_up = matches!(woken, Woken::Lost) && since.elapsed() < STEADY;
+                    if hangs_up {
+                        self.pause(growing(&mut failures)).await
+                    } else {
+                        failures = 0;
+                        woken
+                    }
                 }
                 Some(Err(failure)) => {
-                    let pause = FIRST_RETRY
-                        .saturating_mul(1 << failures.min(10))
-                        .min(LONGEST_RETRY);
-                    failures = failures.saturating_add(1);
-                    self.failed(failure, pause);
+                    let pause = growing(&mut failures);
+                    let pause = if failure.is_full {
+                        READ_AGAIN_WHEN_FULL
+                    } else {
+                        pause
+                    };
+                    self.failed(failure.text, pause);
                     self.pause(pause).await
                 }
                 None => Woken::Forgotten,
@@ -334,12 +413,12 @@ impl Follower {
         let retry_s = pause.as_secs();
         tracing::warn!(catalog = %self.key, error = failure, retry_s, "catalog not read, what was read before is served");
         if let Some(shared) = self.shared.upgrade() {
-            shared.note_failure(&self.key, failure);
+            shared.note_failure(&self.key, self.uid.as_deref(), failure);
         }
     }
 
     /// Connects and reads; what was read is published. `None` when the process ends.
-    async fn read(&self, address: &str) -> Option<Result<connection::Dialled, String>> {
+    async fn read(&self, address: &str) -> Option<Result<connection::Dialled, Failure>> {
         let shared = self.shared.upgrade()?;
         // Waiting for the turn is no part of the deadline: whoever makes others wait must not make them fail.
         let (turn, permit) = if shared.is_global(&self.key.namespace) {
@@ -349,29 +428,29 @@ impl Follower {
             (Some(turn), shared.reads.acquire().await.ok()?)
         };
         let began = Instant::now();
-        let room = shared.room(&self.key);
+        let room = shared
+            .room(&shared.lock(), &self.key)
+            .saturating_sub(CATALOG_BYTES);
         let dial = Arc::clone(&shared.dial);
         let read = async {
-            let mut dialled = dial.connect(address).await?;
+            let mut dialled = dial.connect(address).await.map_err(Failure::from)?;
             // A fault of ours in reading one catalog must not end the process, nor leave it as being read for ever.
             let reading = isolated(reader::read(&dialled.channel, room));
             let read = tokio::select! {
-                read = reading => read.map_err(|panicked| panicked.to_string())?.map_err(|error| error.to_string())?,
-                _ = &mut dialled.lost => return Err("the connection to the registry was lost".to_owned()),
+                read = reading => read.map_err(|panicked| panicked.to_string())??,
+                _ = &mut dialled.lost => return Err("the connection to the registry was lost".to_owned().into()),
             };
-            Ok((dialled, read))
+            Ok::<_, Failure>((dialled, read))
         };
         let late = |_| {
-            Err(format!(
-                "the catalog was not read within {} s",
-                READ_TIME.as_secs()
-            ))
+            let text = format!("the catalog was not read within {} s", READ_TIME.as_secs());
+            Err(text.into())
         };
         let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
         drop((permit, turn));
         Some(read.and_then(|(dialled, read)| {
             let (packages, bytes, left_out) = (read.packages.len(), read.bytes, read.left_out);
-            shared.keep(&self.key, read).map_err(|error| error.to_string())?;
+            shared.keep(&self.key, self.uid.as_deref(), read)?;
             let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(catalog = %self.key, packages, left_out, bytes, elapsed_ms, "catalog read");
             Ok(dialled)
@@ -383,12 +462,18 @@ impl Follower {
         let since = Instant::now();
         loop {
             let due = since + *self.interval.borrow_and_update();
+            let look = Instant::now() + READ_AGAIN_WHEN_FULL;
             tokio::select! {
                 _ = &mut dialled.lost => {
                     tracing::info!(catalog = %self.key, "connection to registry lost");
-                    return Woken::Read;
+                    return Woken::Lost;
                 }
-                () = tokio::time::sleep_until(due) => return Woken::Read,
+                () = sleep_until(due.min(look)) => {
+                    let keeps_nothing = || self.shared.upgrade().is_some_and(|shared| shared.keeps_nothing(&self.key));
+                    if due <= Instant::now() || keeps_nothing() {
+                        return Woken::Read;
+                    }
+                }
                 changed = self.interval.changed() => if changed.is_err() {
                     return Woken::Forgotten;
                 },
@@ -414,6 +499,13 @@ impl Follower {
             },
         }
     }
+}
+
+/// The pause after one more failure.
+fn growing(failures: &mut u32) -> Duration {
+    let pause = FIRST_RETRY.saturating_mul(1 << (*failures).min(10));
+    *failures = failures.saturating_add(1);
+    pause.min(LONGEST_RETRY)
 }
 
 #[cfg(test)]

@@ -9,7 +9,17 @@ pub const PARALLEL_READS: usize = 4;
 /// Time in which a catalog must have been read.
 pub const READ_TIME: Duration = Duration::from_secs(120);
 /// Bytes, about, of what is kept of all catalogs in one namespace.
-pub const NAMESPACE_BYTES: usize = 128 << 20;
+pub const NAMESPACE_BYTES: usize = 64 << 20;
+/// The same of all namespaces but the global one; above it each has an equal part.
+pub const TENANT_BYTES: usize = 512 << 20;
+/// Bytes that a catalog is counted for beside its packages: a task and a connection.
+pub const CATALOG_BYTES: usize = 64 << 10;
+/// Until a catalog is read again that had no room.
+pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
+/// Bytes of what a CatalogSource says of itself, which each of its packages repeats; of one that says more nothing is repeated.
+pub const FACTS_BYTES: usize = 16 << 10;
+/// Packages and channels left out in one read that are told of one by one.
+pub const TOLD_LEFT_OUT: usize = 20;
 /// Bytes of one ClusterServiceVersion; the channel of a larger one is left out. The API server takes less than half of it.
 pub const CSV_BYTES: usize = 4 << 20;
 /// Bytes of one icon; a larger one is left out.
@@ -33,8 +43,10 @@ pub const HEAD_BYTES: usize = 32 << 10;
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time without any progress after which whoever takes no answer is left.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
-/// Requests at once on one connection.
+/// Requests at once on one connection of the API server's.
 pub const STREAMS: u32 = 100;
+/// Requests at once on one of the other connections.
+pub const OTHER_STREAMS: u32 = 4;
 /// Bytes of an answer that wait on one HTTP/2 stream for whoever is slow.
 pub const SEND_BYTES: usize = 64 << 10;
 /// Characters of a selector.
@@ -64,6 +76,11 @@ mod tests {
             ("PARALLEL_READS", PARALLEL_READS.to_string()),
             ("READ_TIME", seconds(READ_TIME)),
             ("NAMESPACE_BYTES", bytes(NAMESPACE_BYTES as u64)),
+            ("TENANT_BYTES", bytes(TENANT_BYTES as u64)),
+            ("CATALOG_BYTES", bytes(CATALOG_BYTES as u64)),
+            ("READ_AGAIN_WHEN_FULL", seconds(READ_AGAIN_WHEN_FULL)),
+            ("FACTS_BYTES", bytes(FACTS_BYTES as u64)),
+            ("TOLD_LEFT_OUT", TOLD_LEFT_OUT.to_string()),
             ("CSV_BYTES", bytes(CSV_BYTES as u64)),
             ("ICON_BYTES", bytes(ICON_BYTES as u64)),
             ("FIRST_READS", seconds(FIRST_READS)),
@@ -76,6 +93,7 @@ mod tests {
             ("ANSWER_TIME", seconds(ANSWER_TIME)),
             ("STALL_TIME", seconds(STALL_TIME)),
             ("STREAMS", STREAMS.to_string()),
+            ("OTHER_STREAMS", OTHER_STREAMS.to_string()),
             ("SEND_BYTES", bytes(SEND_BYTES as u64)),
             ("SELECTOR_CHARACTERS", SELECTOR_CHARACTERS.to_string()),
             ("REVIEW_AGE", seconds(REVIEW_AGE)),

@@ -81,7 +81,12 @@ impl EntryLists {
         {
             return 0;
         }
-        let kept = bundle.csv_name.len() + bundle.version.len() + ENTRY_BYTES;
+        let deprecated = bundle
+            .deprecation
+            .as_ref()
+            .map_or(0, |deprecation| deprecation.message.len());
+        let names = bundle.package_name.len() + bundle.channel_name.len() + bundle.csv_name.len();
+        let kept = names + bundle.version.len() + deprecated + ENTRY_BYTES;
         let entry = ChannelEntry {
             name: bundle.csv_name,
             version: (!bundle.version.is_empty()).then_some(bundle.version),
@@ -164,7 +169,10 @@ impl Package {
             .iter()
             .map(|(key, value)| key.len() + value.len() + ENTRY_BYTES)
             .sum();
-        let icon = self.icon.as_ref().map_or(0, |icon| icon.icon.data.len());
+        let icon = self
+            .icon
+            .as_ref()
+            .map_or(0, |icon| icon.icon.data.len() + icon.icon.media_type.len());
         self.content.iter().map(Bytes::len).sum::<usize>() + labels + icon + self.name.len() + ENTRY_BYTES
     }
 }

@@ -34,8 +34,8 @@ use tokio_rustls::server::TlsStream;
 use self::patient_io::PatientIo;
 use crate::api::{Api, Peer};
 use crate::limits::{
-    HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, OTHER_CONNECTION_AGE, OTHER_CONNECTIONS, SEND_BYTES, STALL_TIME,
-    STREAMS, TRUSTED_CONNECTIONS,
+    HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, OTHER_CONNECTION_AGE, OTHER_CONNECTIONS, OTHER_STREAMS,
+    SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS,
 };
 
 /// Pause after a connection could not be taken, for example because no file descriptor is free.
@@ -186,7 +186,7 @@ impl Connection {
             let connection = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_EVERY)
-                .max_concurrent_streams(STREAMS)
+                .max_concurrent_streams(if is_trusted { STREAMS } else { OTHER_STREAMS })
                 .max_send_buf_size(SEND_BYTES)
                 .max_header_list_size(head_bytes)
                 .serve_connection(io, service);

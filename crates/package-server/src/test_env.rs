@@ -107,6 +107,28 @@ pub(crate) fn catalog(packages: &[(&str, &[&str])]) -> TempDir {
     folder
 }
 
+/// The same with one package `demo`, which has a channel `side` beside `stable`, with a picture of `icon` bytes at its head.
+pub(crate) fn catalog_with_side_channel(icon: usize) -> TempDir {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let folder = catalog(&[("demo", &["1.0.0"])]);
+    let mut head = csv("demo.v2.0.0", "2.0.0");
+    head["spec"]["icon"][0]["base64data"] = STANDARD.encode(vec![7; icon]).into();
+    let blobs = [
+        json!({"schema": "olm.channel", "name": "side", "package": "demo", "entries": [{"name": "demo.v2.0.0"}]}),
+        json!({
+            "schema": "olm.bundle", "name": "demo.v2.0.0", "package": "demo", "image": "registry.example/x:2",
+            "properties": [
+                {"type": "olm.package", "value": {"packageName": "demo", "version": "2.0.0"}},
+                {"type": "olm.bundle.object", "value": {"data": STANDARD.encode(head.to_string())}},
+            ],
+        }),
+    ];
+    let text: Vec<String> = blobs.iter().map(Value::to_string).collect();
+    fs::write(folder.path().join("side.json"), text.join("\n")).unwrap();
+    folder
+}
+
 /// A CatalogSource served at `address`.
 pub(crate) fn source(namespace: &str, name: &str, address: &str) -> CatalogSource {
     serde_json::from_value(json!({

@@ -16,6 +16,7 @@ use tonic::transport::Channel as Connection;
 use tonic::{Code, Status};
 
 use crate::index::Packages;
+use crate::limits::TOLD_LEFT_OUT;
 use crate::package_manifest::{Channel, EntryLists, Head, Package};
 
 /// What was read.
@@ -49,6 +50,18 @@ pub enum ReadError {
     },
 }
 
+impl Read {
+    /// One more cannot be read. Of a catalog with many such not each is told.
+    fn leave_out(&mut self, package: &str, channel: Option<&str>, error: &str) {
+        if self.left_out < TOLD_LEFT_OUT {
+            // Each is as long as the catalog likes.
+            let (package, channel, error) = (short(package), channel.map(short), short(error));
+            tracing::warn!(package, channel, error, "left out");
+        }
+        self.left_out += 1;
+    }
+}
+
 impl ReadError {
     /// There is room for no more than this.
     pub(super) fn too_many_bytes(allowed: usize) -> Self {
@@ -58,7 +71,11 @@ impl ReadError {
 }
 
 fn message(status: &Status) -> String {
-    status.message().chars().take(ERROR_CHARACTERS).collect()
+    short(status.message())
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(ERROR_CHARACTERS).collect()
 }
 
 /// Reads everything, of which no more than `room` bytes may be kept.
@@ -82,21 +99,18 @@ pub(super) async fn read(connection: &Connection, room: usize) -> Result<Read, R
             Ok(package) => package,
             Err(status) if is_transient(&status) => return Err(failed("read a package")(status)),
             Err(status) => {
-                tracing::warn!(package = name, error = message(&status), "package left out");
-                read.left_out += 1;
+                read.leave_out(&name, None, &message(&status));
                 continue;
             }
         };
-        let (channels, left_out) = channels(&client, &package, &mut entries).await?;
-        read.left_out += left_out;
+        let channels = channels(&client, &package, &mut entries, &mut read, room).await?;
         match Package::new(package, &channels) {
             Ok(package) => {
                 read.bytes = read.bytes.saturating_add(package.bytes());
                 read.packages.insert(package.name.clone(), Arc::new(package));
             }
             Err(error) => {
-                tracing::warn!(package = name, %error, "package left out");
-                read.left_out += 1;
+                read.leave_out(&name, None, &error.to_string());
             }
         }
         if read.bytes > room {
@@ -129,39 +143,55 @@ async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<En
     Ok(entries)
 }
 
-/// The channels of a package whose heads can be read, and how many cannot. Several channels may have the same head.
+/// The channels of a package whose heads can be read. Several channels may have the same head.
 async fn channels(
     client: &Client,
     package: &proto::Package,
     entries: &mut EntryLists,
-) -> Result<(BTreeMap<String, Channel>, usize), ReadError> {
+    read: &mut Read,
+    room: usize,
+) -> Result<BTreeMap<String, Channel>, ReadError> {
     let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
     let mut channels = BTreeMap::new();
-    let mut left_out = 0;
+    // A package may have any number of channels, and all their heads are in memory until it is put together.
+    let mut bytes = read.bytes;
     for channel in &package.channels {
         let name = channel.csv_name.as_str();
         let known = heads.get(name).cloned();
         let head = match known {
             Some(head) => head,
-            None => {
-                let head = head(client, &package.name, channel).await?.map(Arc::new);
-                heads.insert(name, head.clone());
-                head
-            }
+            None => match head(client, &package.name, channel).await? {
+                Ok(head) => {
+                    bytes = bytes.saturating_add(head.bytes());
+                    if bytes > room {
+                        return Err(ReadError::too_many_bytes(room));
+                    }
+                    heads.entry(name).or_insert(Some(Arc::new(head))).clone()
+                }
+                Err(error) => {
+                    read.leave_out(&package.name, Some(&channel.name), &error);
+                    heads.insert(name, None);
+                    continue;
+                }
+            },
         };
         let entries = entries.take(&package.name, &channel.name);
         match head {
             Some(head) => {
                 channels.insert(channel.name.clone(), Channel { head, entries });
             }
-            None => left_out += 1,
+            None => read.leave_out(&package.name, Some(&channel.name), "its head cannot be read"),
         }
     }
-    Ok((channels, left_out))
+    Ok(channels)
 }
 
-/// The head of a channel; `None` when it cannot be read, whenever it is tried.
-async fn head(client: &Client, package: &str, channel: &proto::Channel) -> Result<Option<Head>, ReadError> {
+/// The head of a channel, or why it cannot be read, whenever it is tried.
+async fn head(
+    client: &Client,
+    package: &str,
+    channel: &proto::Channel,
+) -> Result<Result<Head, String>, ReadError> {
     let bundle = client.get_bundle(package, &channel.name, &channel.csv_name).await;
     let bundle = match bundle {
         Ok(bundle) => bundle,
@@ -171,21 +201,15 @@ async fn head(client: &Client, package: &str, channel: &proto::Channel) -> Resul
                 status: Box::new(status),
             });
         }
-        Err(status) => {
-            let error = message(&status);
-            tracing::warn!(package, channel = channel.name, error, "channel left out");
-            return Ok(None);
-        }
+        Err(status) => return Ok(Err(message(&status))),
     };
     // Reading takes a while, and whoever asks for something meanwhile is not to wait. A fault of ours in it is that head's alone.
     let parsed = isolation::blocking(move || Head::parse(&bundle.csv_json)).await;
-    let error = match parsed {
-        Ok(Ok(head)) => return Ok(Some(head)),
-        Ok(Err(error)) => error.to_string(),
-        Err(panicked) => panicked.to_string(),
-    };
-    tracing::warn!(package, channel = channel.name, error, "channel left out");
-    Ok(None)
+    Ok(match parsed {
+        Ok(Ok(head)) => Ok(head),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panicked) => Err(panicked.to_string()),
+    })
 }
 
 /// Whether it may be answered when it is tried again. A registry says of what is not there that the cause is unknown.

@@ -4,6 +4,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::{NamespacedName, Timestamp};
 
 use crate::index::CatalogFacts;
+use crate::limits::FACTS_BYTES;
 
 /// State of a connection that works, as the catalog operator tells it.
 const READY: &str = "READY";
@@ -67,14 +68,29 @@ pub(super) fn key(source: &CatalogSource) -> NamespacedName {
     NamespacedName::new(text(&source.metadata.namespace), text(&source.metadata.name))
 }
 
+/// What a CatalogSource says of its catalog. Each of its packages repeats its names and labels: of one that says too much, in a
+/// catalog of thousands, lists would have no end, and it goes by its name alone.
 pub(super) fn facts(source: &CatalogSource) -> CatalogFacts {
-    CatalogFacts {
+    let plain = CatalogFacts {
         key: key(source),
-        labels: source.metadata.labels.clone().unwrap_or_default(),
-        display_name: source.spec.display_name.clone().unwrap_or_default(),
-        publisher: source.spec.publisher.clone().unwrap_or_default(),
         priority: source.spec.priority.unwrap_or_default(),
         created: source.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        ..CatalogFacts::default()
+    };
+    let (display_name, publisher) = (source.spec.display_name.as_ref(), source.spec.publisher.as_ref());
+    let labels = source.metadata.labels.iter().flatten();
+    let said = labels.map(|(key, value)| key.len() + value.len()).sum::<usize>()
+        + display_name.map_or(0, String::len)
+        + publisher.map_or(0, String::len);
+    if said > FACTS_BYTES {
+        tracing::warn!(catalog = %plain.key, bytes = said, "the CatalogSource says more of itself than is repeated");
+        return plain;
+    }
+    CatalogFacts {
+        labels: source.metadata.labels.clone().unwrap_or_default(),
+        display_name: display_name.cloned().unwrap_or_default(),
+        publisher: publisher.cloned().unwrap_or_default(),
+        ..plain
     }
 }
 
@@ -115,6 +131,19 @@ mod tests {
             address(json!({}), json!({"registryService": {"serviceName": ""}})),
             None
         );
+    }
+
+    #[test]
+    fn of_a_source_that_says_too_much_nothing_is_repeated() {
+        let said = |length: usize| {
+            let source = json!({"metadata": {"name": "cat", "namespace": "ns", "labels": {"a": "b"}},
+                "spec": {"displayName": "d".repeat(length), "priority": 7}});
+            facts(&serde_json::from_value(source).unwrap())
+        };
+        let (all, none) = (said(FACTS_BYTES - 2), said(FACTS_BYTES - 1));
+        assert_eq!((all.display_name.len(), all.labels.len()), (FACTS_BYTES - 2, 1));
+        assert_eq!((none.display_name.len(), none.labels.len()), (0, 0));
+        assert_eq!((none.priority, none.key.name.as_str()), (7, "cat"));
     }
 
     #[test]

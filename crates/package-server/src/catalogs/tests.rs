@@ -1,7 +1,9 @@
+mod bounds;
+mod corpus;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use olm_testing::shared::corpus_dir;
 use serde_json::json;
 
 use super::*;
@@ -31,13 +33,13 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        Self::with_bytes(NAMESPACE_BYTES)
+        Self::with_bounds(NAMESPACE_BYTES, TENANT_BYTES)
     }
 
-    fn with_bytes(namespace_bytes: usize) -> Self {
+    fn with_bounds(namespace: usize, tenants: usize) -> Self {
         let dials = Arc::<Counting>::default();
         let mut catalogs = Catalogs::new("olm", HALF_A_DAY, Arc::clone(&dials) as Arc<dyn Dial>);
-        Arc::get_mut(&mut catalogs.shared).unwrap().namespace_bytes = namespace_bytes;
+        Arc::get_mut(&mut catalogs.shared).unwrap().bounds = Bounds { namespace, tenants };
         let sources = Store::new();
         catalogs.follow(&sources);
         Self {
@@ -238,101 +240,4 @@ async fn a_catalog_is_read_again_when_its_interval_is_over_or_the_source_says_so
         settled().filter(|read_at| *read_at > before)
     })
     .await;
-}
-
-#[tokio::test]
-async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
-    let small = test_env::catalog(&[("demo", &["1.0.0"])]);
-    let large = test_env::catalog(&[("a", &["1.0.0"]), ("b", &["1.0.0"]), ("c", &["1.0.0"])]);
-    let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
-    let unbounded = Lab::new();
-    unbounded.sources.put(source("tenant", "large", &large.address));
-    wait_for("the large one", || {
-        (unbounded.seen(None).len() == 3).then_some(())
-    })
-    .await;
-    // By itself it fits.
-    let lab = Lab::with_bytes(unbounded.state("tenant", "large").unwrap().bytes + 100);
-    lab.sources.put(source("tenant", "small", &small.address));
-    lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
-    lab.sources.put(source("tenant", "large", &large.address));
-    let failure = lab.wait_for_failure("tenant", "large").await;
-    assert!(failure.contains("which is the limit"), "{failure}");
-    assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
-    // What one tenant has costs another nothing.
-    lab.sources.put(source("other", "large", &large.address));
-    lab.wait_to_see(&[
-        "other/a.v1.0.0",
-        "other/b.v1.0.0",
-        "other/c.v1.0.0",
-        "tenant/demo.v1.0.0",
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn pkg_001_every_package_of_real_operators_is_served() {
-    let Some(corpus) = corpus_dir() else { return };
-    let lab = Lab::new();
-    let registry = Registry::of(&corpus.join("fbc")).await;
-    lab.sources.put(source("olm", "community", &registry.address));
-    let state = wait_for("the corpus", || {
-        lab.state("olm", "community")
-            .filter(|state| state.read_at.is_some())
-    })
-    .await;
-    assert_eq!(state.left_out, 0);
-    let index = lab.catalogs.index().borrow().clone();
-    let items = index.list(None, &LabelSelector::default(), &FieldSelector::default());
-    assert_eq!(items.len(), 125);
-    let icons = items.iter().filter(|item| item.package.icon.is_some()).count();
-    println!("{} bytes are kept, {icons} icons", state.bytes);
-    assert!(icons > 100, "{icons}");
-    for item in &items {
-        let text = [b"{".to_vec(), item.package.content.concat(), b"}".to_vec()].concat();
-        let status: serde_json::Value = serde_json::from_slice(&text).unwrap();
-        let name = &item.package.name;
-        let folder = corpus.join("fbc").join(&**name).join("catalog.json");
-        let catalog = std::fs::read(folder).unwrap();
-        let blobs: Vec<serde_json::Value> = serde_json::Deserializer::from_slice(&catalog)
-            .into_iter()
-            .map(Result::unwrap)
-            .collect();
-        let of = |schema: &str| {
-            blobs
-                .iter()
-                .filter(|blob| blob["schema"] == schema)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            status["defaultChannel"],
-            of("olm.package")[0]["defaultChannel"],
-            "{name}"
-        );
-        let channels = status["channels"].as_array().unwrap();
-        assert_eq!(channels.len(), of("olm.channel").len(), "{name}");
-        for channel in channels {
-            let blob = of("olm.channel");
-            let blob = blob.iter().find(|blob| blob["name"] == channel["name"]).unwrap();
-            let names = |entries: &serde_json::Value| {
-                let entries = entries.as_array().unwrap().iter();
-                let mut names: Vec<String> = entries
-                    .map(|entry| entry["name"].as_str().unwrap().to_owned())
-                    .collect();
-                names.sort();
-                names
-            };
-            // Of what a channel names, what has no bundle is no version.
-            let bundles: Vec<&serde_json::Value> =
-                of("olm.bundle").iter().map(|bundle| &bundle["name"]).collect();
-            let mut expected = names(&blob["entries"]);
-            expected.retain(|name| bundles.iter().any(|bundle| *bundle == name));
-            assert_eq!(names(&channel["entries"]), expected, "{name} {}", channel["name"]);
-            let described = &channel["currentCSVDesc"];
-            assert!(
-                described["version"].is_string() && described.get("icon").is_none(),
-                "{name}"
-            );
-        }
-    }
 }

@@ -67,6 +67,20 @@ impl Head {
             description: description.into_boxed_slice().into(),
         })
     }
+
+    /// Bytes this takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let labels: usize = self
+            .labels
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
+        let icon = self
+            .icon
+            .as_ref()
+            .map_or(0, |icon| icon.data.len() + icon.media_type.len());
+        self.description.len() + labels + icon + self.name.len()
+    }
 }
 
 fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, HeadError> {

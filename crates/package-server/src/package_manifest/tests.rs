@@ -250,6 +250,24 @@ fn versions_are_told_newest_first() {
 }
 
 #[test]
+fn what_is_kept_of_a_version_is_counted() {
+    let mut lists = EntryLists::default();
+    let plain = lists.add(bundle("stable", "demo.v1", "1.0.0"));
+    let deprecated = lists.add(proto::Bundle {
+        deprecation: Some(proto::Deprecation {
+            message: "m".repeat(1000),
+        }),
+        ..bundle("stable", "demo.v1", "1.0.0")
+    });
+    assert_eq!(deprecated, plain + 1000);
+    let named = lists.add(proto::Bundle {
+        package_name: "p".repeat(1000),
+        ..bundle("stable", "demo.v1", "1.0.0")
+    });
+    assert!(named > plain + 900, "{named}");
+}
+
+#[test]
 fn labels_of_the_head_stand_above_its_provider() {
     let provider = json!({"provider": {"name": "Red Hat", "url": "https://example.com"}});
     let plain = head("demo.v1", provider.clone(), &json!({"projected": "yes"}));

@@ -11,6 +11,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -82,7 +83,11 @@ impl Server {
     }
 
     /// A connection with a certificate of this common name, if any.
-    async fn connect(&self, identity: Option<(&Authority, &str)>, protocol: &[u8]) -> io::Result<Client> {
+    async fn tls(
+        &self,
+        identity: Option<(&Authority, &str)>,
+        protocol: &[u8],
+    ) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(
             CertificateDer::pem_slice_iter(self.authority.pem.as_bytes()).flatten(),
@@ -106,8 +111,11 @@ impl Server {
         config.alpn_protocols = vec![protocol.to_vec()];
         let stream = TcpStream::connect(self.address).await?;
         let name = ServerName::try_from("localhost").unwrap();
-        let tls = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-        let io = TokioIo::new(tls);
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    }
+
+    async fn connect(&self, identity: Option<(&Authority, &str)>, protocol: &[u8]) -> io::Result<Client> {
+        let io = TokioIo::new(self.tls(identity, protocol).await?);
         if protocol == b"h2" {
             let (sender, connection) = conn::http2::handshake(TokioExecutor::new(), io)
                 .await
@@ -285,9 +293,36 @@ async fn connections_without_end_cost_the_api_server_nothing() {
     assert_eq!(proxy.code(BASE).await, 200);
     let mut first = silent.swap_remove(0);
     let mut byte = [0; 1];
-    let closed = tokio::io::AsyncReadExt::read(&mut first, &mut byte);
+    let closed = first.read(&mut byte);
     let closed = timeout(Duration::from_secs(10), closed).await.unwrap();
     assert!(closed.is_err() || closed.is_ok_and(|count| count == 0));
+}
+
+/// Requests at once that a server says it takes, in the first frame of HTTP/2: nine bytes, then pairs of a number and a value.
+async fn streams(mut tls: tokio_rustls::client::TlsStream<TcpStream>) -> u32 {
+    tls.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await
+        .unwrap();
+    let mut head = [0; 9];
+    tls.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "the settings come first");
+    let mut settings = vec![0; usize::from(head[2])];
+    tls.read_exact(&mut settings).await.unwrap();
+    let most = settings.chunks(6).find(|setting| setting[..2] == [0, 3]).unwrap();
+    u32::from_be_bytes(most[2..].try_into().unwrap())
+}
+
+/// Each answer that is not taken waits in memory.
+#[tokio::test]
+async fn whoever_is_not_the_api_server_has_few_requests_at_once() {
+    let server = Server::start().await;
+    let other = server.tls(None, b"h2").await.unwrap();
+    assert_eq!(streams(other).await, OTHER_STREAMS);
+    let proxy = server
+        .tls(Some((&server.proxies, "front-proxy")), b"h2")
+        .await
+        .unwrap();
+    assert_eq!(streams(proxy).await, STREAMS);
 }
 
 #[tokio::test]

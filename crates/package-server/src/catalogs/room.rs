@@ -1,0 +1,140 @@
+//! How much the catalogs of a namespace may keep, and what has to go for others. Pure.
+//!
+//! The catalogs that everybody sees have room of their own. Those of all other namespaces have a bound together: within it whoever
+//! comes first is served; at it each namespace has its part, so that one tenant's catalogs do not take away what another's need.
+
+use std::collections::BTreeMap;
+
+use olm_runtime::NamespacedName;
+
+/// Bytes that catalogs may keep.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Those of one namespace.
+    pub(super) namespace: usize,
+    /// Those of all namespaces but the global one.
+    pub(super) tenants: usize,
+}
+
+/// What a catalog keeps.
+pub(super) type Kept<'a> = (&'a NamespacedName, usize);
+
+/// Bytes that the catalog `key` may keep beside what is `kept`, its own former content left out.
+pub(super) fn room<'a>(
+    kept: impl IntoIterator<Item = Kept<'a>>,
+    key: &NamespacedName,
+    global: &str,
+    bounds: Bounds,
+) -> usize {
+    let others = kept.into_iter().filter(|(other, _)| *other != key);
+    let mut namespaces = by_namespace(others);
+    let beside = namespaces.remove(key.namespace.as_str()).unwrap_or_default();
+    let mut most = bounds.namespace;
+    if key.namespace != global {
+        namespaces.remove(global);
+        let part = bounds.tenants / (namespaces.len() + 1);
+        let free = bounds.tenants.saturating_sub(namespaces.values().sum());
+        most = most.min(free.max(part));
+    }
+    most.saturating_sub(beside)
+}
+
+/// The catalogs that have to go so that all together fit: the largest first, of namespaces that keep more than their part.
+pub(super) fn superfluous<'a>(
+    kept: impl IntoIterator<Item = Kept<'a>>,
+    global: &str,
+    bounds: Bounds,
+) -> Vec<NamespacedName> {
+    let tenants = kept.into_iter().filter(|(key, _)| key.namespace != global);
+    let mut tenants: Vec<Kept<'_>> = tenants.collect();
+    let mut namespaces = by_namespace(tenants.iter().copied());
+    let mut all: usize = namespaces.values().sum();
+    let part = bounds.tenants / namespaces.len().max(1);
+    tenants.sort_by_key(|(key, bytes)| (std::cmp::Reverse(*bytes), *key));
+    let mut gone = Vec::new();
+    for (key, bytes) in tenants {
+        let of_namespace = namespaces.entry(key.namespace.as_str()).or_default();
+        if all > bounds.tenants && *of_namespace > part {
+            *of_namespace -= bytes;
+            all -= bytes;
+            gone.push(key.clone());
+        }
+    }
+    gone
+}
+
+/// What each namespace keeps; those that keep nothing are not counted.
+fn by_namespace<'a>(kept: impl Iterator<Item = Kept<'a>>) -> BTreeMap<&'a str, usize> {
+    let mut namespaces = BTreeMap::new();
+    for (key, bytes) in kept.filter(|(_, bytes)| *bytes > 0) {
+        *namespaces.entry(key.namespace.as_str()).or_default() += bytes;
+    }
+    namespaces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        namespace: 60,
+        tenants: 100,
+    };
+
+    fn keys(kept: &[(&str, &str, usize)]) -> Vec<(NamespacedName, usize)> {
+        let key =
+            |(namespace, name, bytes): &(&str, &str, usize)| (NamespacedName::new(*namespace, *name), *bytes);
+        kept.iter().map(key).collect()
+    }
+
+    fn room_for(kept: &[(&str, &str, usize)], namespace: &str) -> usize {
+        let kept = keys(kept);
+        let key = NamespacedName::new(namespace, "cat");
+        room(kept.iter().map(|(key, bytes)| (key, *bytes)), &key, "olm", BOUNDS)
+    }
+
+    fn gone(kept: &[(&str, &str, usize)]) -> Vec<String> {
+        let kept = keys(kept);
+        let gone = superfluous(kept.iter().map(|(key, bytes)| (key, *bytes)), "olm", BOUNDS);
+        gone.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_namespace_has_room_to_its_bound_and_at_the_bound_of_all_its_part() {
+        assert_eq!(room_for(&[], "a"), 60);
+        assert_eq!(
+            room_for(&[("a", "cat", 50)], "a"),
+            60,
+            "its own former content goes"
+        );
+        assert_eq!(room_for(&[("a", "other", 50)], "a"), 10);
+        assert_eq!(
+            room_for(&[("b", "cat", 60)], "a"),
+            50,
+            "its part is more than what is free"
+        );
+        assert_eq!(room_for(&[("b", "cat", 20)], "a"), 60);
+        assert_eq!(room_for(&[("b", "cat", 50), ("c", "cat", 40)], "a"), 33);
+        assert_eq!(
+            room_for(&[("b", "cat", 50), ("c", "cat", 0)], "a"),
+            50,
+            "who keeps nothing has no part"
+        );
+    }
+
+    #[test]
+    fn what_everybody_sees_and_what_tenants_have_take_nothing_from_each_other() {
+        assert_eq!(room_for(&[("b", "cat", 60), ("c", "cat", 40)], "olm"), 60);
+        assert_eq!(room_for(&[("olm", "large", 60)], "a"), 60);
+        assert_eq!(room_for(&[("olm", "large", 50)], "olm"), 10);
+    }
+
+    #[test]
+    fn the_largest_of_whoever_has_more_than_their_part_goes() {
+        assert!(gone(&[("a", "x", 60), ("b", "x", 40)]).is_empty());
+        assert_eq!(gone(&[("a", "x", 30), ("a", "y", 30), ("b", "x", 50)]), ["a/x"]);
+        assert_eq!(gone(&[("a", "x", 60), ("b", "x", 34), ("c", "x", 33)]), ["a/x"]);
+        assert_eq!(gone(&[("a", "x", 45), ("b", "x", 45), ("c", "x", 33)]), ["a/x"]);
+        assert!(gone(&[("olm", "x", 500), ("a", "x", 1)]).is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! What the catalogs of one tenant may cost others.
+
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::limits::CATALOG_BYTES;
+
+#[tokio::test]
+async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
+    let small = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let large = test_env::catalog(&[("a", &["1.0.0"]), ("b", &["1.0.0"]), ("c", &["1.0.0"])]);
+    let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
+    let unbounded = Lab::new();
+    unbounded.sources.put(source("tenant", "large", &large.address));
+    wait_for("the large one", || {
+        (unbounded.seen(None).len() == 3).then_some(())
+    })
+    .await;
+    // By itself it fits.
+    let lab = Lab::with_bounds(
+        unbounded.state("tenant", "large").unwrap().bytes + 100,
+        TENANT_BYTES,
+    );
+    lab.sources.put(source("tenant", "small", &small.address));
+    lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
+    lab.sources.put(source("tenant", "large", &large.address));
+    let failure = lab.wait_for_failure("tenant", "large").await;
+    assert!(failure.contains("which is the limit"), "{failure}");
+    assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
+    // What one tenant has costs another nothing.
+    lab.sources.put(source("other", "large", &large.address));
+    lab.wait_to_see(&[
+        "other/a.v1.0.0",
+        "other/b.v1.0.0",
+        "other/c.v1.0.0",
+        "tenant/demo.v1.0.0",
+    ])
+    .await;
+}
+
+/// Bytes that the catalog behind `address` takes.
+async fn bytes_of(address: &str) -> usize {
+    let lab = Lab::new();
+    lab.sources.put(source("tenant", "cat", address));
+    wait_for("its size", || {
+        lab.state("tenant", "cat")
+            .map(|state| state.bytes)
+            .filter(|bytes| *bytes > 0)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_one_tenant_has_beyond_its_part_goes_for_another() {
+    let (small, large) = (
+        test_env::catalog(&[("a", &["1.0.0"])]),
+        test_env::catalog(&[("b", &["1.0.0"]), ("c", &["1.0.0"])]),
+    );
+    let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
+    let (few, many) = (bytes_of(&small.address).await, bytes_of(&large.address).await);
+    // One tenant may have both, two may not have three.
+    let lab = Lab::with_bounds(few + many, few + many + few / 2);
+    lab.sources.put(source("tenant", "small", &small.address));
+    lab.sources.put(source("tenant", "large", &large.address));
+    lab.wait_to_see(&["tenant/a.v1.0.0", "tenant/b.v1.0.0", "tenant/c.v1.0.0"])
+        .await;
+    lab.sources.put(source("other", "small", &small.address));
+    lab.wait_to_see(&["other/a.v1.0.0", "tenant/a.v1.0.0"]).await;
+    let gone = lab.state("tenant", "large").unwrap();
+    assert_eq!((gone.bytes, gone.read_at), (0, None));
+    assert!(gone.failure.unwrap().contains("other namespaces"));
+    // What everybody sees has room of its own.
+    lab.sources.put(source("olm", "large", &large.address));
+    wait_for("all", || (lab.seen(None).len() == 4).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_catalog_costs_something_also_without_packages() {
+    let folder = test_env::catalog(&[]);
+    let registry = Registry::of(folder.path()).await;
+    let lab = Lab::with_bounds(2 * CATALOG_BYTES, TENANT_BYTES);
+    for name in ["a", "b"] {
+        lab.sources.put(source("tenant", name, &registry.address));
+    }
+    let read = |name| {
+        lab.state("tenant", name)
+            .is_some_and(|state| state.read_at.is_some())
+    };
+    wait_for("both", || (read("a") && read("b")).then_some(())).await;
+    lab.sources.put(source("tenant", "c", &registry.address));
+    let failure = lab.wait_for_failure("tenant", "c").await;
+    assert!(failure.contains("which is the limit"), "{failure}");
+}
+
+/// All heads of a package are in memory until it is put together, also what is not kept of them.
+#[tokio::test]
+async fn heads_are_bounded_while_a_package_is_read() {
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let kept = bytes_of(&registry.address).await;
+    let side = test_env::catalog_with_side_channel(60_000);
+    let side = Registry::of(side.path()).await;
+    let both = bytes_of(&side.address).await;
+    assert!(both < kept + 20_000, "the icon of a side channel is kept");
+    let lab = Lab::with_bounds(kept + 30_000, TENANT_BYTES);
+    lab.sources.put(source("tenant", "cat", &side.address));
+    let failure = lab.wait_for_failure("tenant", "cat").await;
+    assert!(failure.contains("which is the limit"), "{failure}");
+}
+
+/// Hangs up as soon as the test says so.
+#[derive(Default)]
+struct HangingUp {
+    dialled: Mutex<Vec<(Instant, oneshot::Sender<()>)>>,
+}
+
+#[async_trait]
+impl Dial for HangingUp {
+    async fn connect(&self, address: &str) -> Result<Dialled, String> {
+        let dialled = Tcp.connect(address).await?;
+        let (alive, lost) = oneshot::channel();
+        self.dialled.lock().unwrap().push((Instant::now(), alive));
+        Ok(Dialled { lost, ..dialled })
+    }
+}
+
+#[tokio::test]
+async fn a_registry_that_hangs_up_when_it_was_read_is_not_read_without_a_pause() {
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let dial = Arc::<HangingUp>::default();
+    let catalogs = Catalogs::new("olm", HALF_A_DAY, Arc::clone(&dial) as Arc<dyn Dial>);
+    let sources = Store::new();
+    catalogs.follow(&sources);
+    sources.put(source("tenant", "cat", &registry.address));
+    let read_at = || catalogs.states().first().and_then(|(_, state)| state.read_at);
+    wait_for("a read", read_at).await;
+    let (first, alive) = dial.dialled.lock().unwrap().pop().unwrap();
+    drop(alive);
+    let second = wait_for("another", || dial.dialled.lock().unwrap().pop()).await.0;
+    assert!(second - first >= FIRST_RETRY, "{:?}", second - first);
+}
+
+#[tokio::test]
+async fn what_was_read_of_one_is_not_served_as_another_of_its_name() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    lab.put(&source("olm", "cat", &registry.address), 1);
+    lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
+    let key = NamespacedName::new("olm", "cat");
+    let shared = &lab.catalogs.shared;
+    shared
+        .keep(&key, Some("another"), reader::Read::default())
+        .unwrap();
+    shared.note_failure(&key, Some("another"), "away".to_owned());
+    assert_eq!(lab.seen(None), ["olm/demo.v1.0.0"]);
+    assert_eq!(lab.state("olm", "cat").unwrap().failure, None);
+}
