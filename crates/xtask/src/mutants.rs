@@ -33,7 +33,7 @@ struct Suite {
     slow: &'static [&'static str],
 }
 
-const SUITES: [Suite; 9] = [
+const SUITES: [Suite; 10] = [
     Suite {
         package: "olm-resolver",
         targets: &["scenarios"],
