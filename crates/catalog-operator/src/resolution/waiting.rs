@@ -98,18 +98,21 @@ pub(crate) fn waiting_plans(observed: &Observed, now: Timestamp) -> WaitingPlans
     if plans.peek().is_none() {
         return waiting;
     }
-    let settled: Vec<Settled<'_>> = observed
-        .subscriptions
-        .iter()
-        .map(|subscription| (subscription, settle(subscription, &observed.namespace_state)))
-        .collect();
+    let state = &observed.namespace_state;
+    let settled = observed.subscriptions.iter();
+    let settled: Vec<Settled<'_>> = settled.map(|object| (object, settle(object, state))).collect();
+    let settled = SettledIndex::of(&settled);
+    let mut referring: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (object, status) in settled.all {
+        if let Some(plan) = plan_of(status, state) {
+            referring
+                .entry(plan.name_any())
+                .or_default()
+                .push(object.name_any());
+        }
+    }
     for plan in plans {
-        let refers = |status: &SubscriptionStatus| {
-            plan_of(status, &observed.namespace_state).is_some_and(|found| found.uid() == plan.uid())
-        };
-        let referring = settled.iter().filter(|(_, status)| refers(status));
-        let subscriptions: Vec<String> = referring.map(|(object, _)| object.name_any()).collect();
-        if !subscriptions.is_empty() {
+        if let Some(subscriptions) = referring.remove(&plan.name_any()) {
             waiting
                 .plans
                 .push(look_at(plan, subscriptions, &settled, observed, now));
@@ -129,18 +132,51 @@ fn waits_by_policy(plan: &InstallPlan) -> bool {
 /// A Subscription with its references as they are now.
 type Settled<'a> = (&'a Arc<Subscription>, SubscriptionStatus);
 
+/// The Subscriptions of a namespace, by what plans ask for: there may be thousands of either.
+struct SettledIndex<'a> {
+    all: &'a [Settled<'a>],
+    /// By the ClusterServiceVersion that each is to have.
+    by_csv: BTreeMap<&'a str, Vec<&'a Settled<'a>>>,
+    by_package: BTreeMap<&'a str, Vec<&'a Settled<'a>>>,
+}
+
+impl<'a> SettledIndex<'a> {
+    fn of(all: &'a [Settled<'a>]) -> Self {
+        let (mut by_csv, mut by_package) = (BTreeMap::new(), BTreeMap::new());
+        for settled in all {
+            let (object, status) = settled;
+            let csv = status.current_csv.as_deref().filter(|csv| !csv.is_empty());
+            if let Some(csv) = csv {
+                by_csv.entry(csv).or_insert_with(Vec::new).push(settled);
+            }
+            let package = object.spec.name.as_str();
+            by_package.entry(package).or_insert_with(Vec::new).push(settled);
+        }
+        Self {
+            all,
+            by_csv,
+            by_package,
+        }
+    }
+
+    fn of_csv(&self, csv: &str) -> impl Iterator<Item = &'a Settled<'a>> {
+        self.by_csv.get(csv).into_iter().flatten().copied()
+    }
+
+    fn of_package(&self, package: &str) -> impl Iterator<Item = &'a Settled<'a>> {
+        self.by_package.get(package).into_iter().flatten().copied()
+    }
+}
+
 fn look_at(
     plan: &Arc<InstallPlan>,
     subscriptions: Vec<String>,
-    settled: &[Settled<'_>],
+    settled: &SettledIndex<'_>,
     observed: &Observed,
     now: Timestamp,
 ) -> WaitingPlan {
     let contents = PlanContents::of(plan);
-    let concerned: Vec<(&Arc<Subscription>, &str)> = settled
-        .iter()
-        .filter_map(|(object, status)| Some((*object, contents.csv_for(object, status)?)))
-        .collect();
+    let concerned = contents.concerned(settled);
     let asked = concerned.iter().map(|(subscription, _)| *subscription);
     let is_manual = is_manual(observed, asked);
     let mut gate = Gate::manual(is_manual);
@@ -205,16 +241,22 @@ impl<'a> PlanContents<'a> {
         contents
     }
 
-    /// What it has for a Subscription: what that is to have, or, where the Subscription is to have none of it, what is of its
-    /// package.
-    fn csv_for<'s>(&'s self, subscription: &Subscription, status: &'s SubscriptionStatus) -> Option<&'s str> {
+    /// Whom it is for, and what it has for each: what the Subscription is to have, or, where it is to have none of it, what is of
+    /// its package.
+    fn concerned<'s>(&'s self, settled: &SettledIndex<'s>) -> Vec<(&'s Arc<Subscription>, &'s str)> {
         let names = &self.plan.spec.cluster_service_version_names;
-        let current = status.current_csv.as_ref().filter(|csv| names.contains(csv));
-        current.map(String::as_str).or_else(|| {
-            let mut packages = self.packages.iter();
-            let (csv, _) = packages.find(|(_, package)| package.package_name == subscription.spec.name)?;
-            Some(*csv)
-        })
+        let to_have = names.iter().flat_map(|csv| {
+            let settled = settled.of_csv(csv);
+            settled.map(|(object, _)| (*object, csv.as_str()))
+        });
+        let is_to_have =
+            |status: &SubscriptionStatus| status.current_csv.as_ref().is_some_and(|csv| names.contains(csv));
+        let of_package = self.packages.iter().flat_map(|(csv, package)| {
+            let settled = settled.of_package(&package.package_name);
+            let others = settled.filter(|(_, status)| !is_to_have(status));
+            others.map(|(object, _)| (*object, *csv))
+        });
+        to_have.chain(of_package).collect()
     }
 
     fn version(&self, csv: &str) -> Option<Version> {
@@ -223,21 +265,18 @@ impl<'a> PlanContents<'a> {
 
     /// What it is not to install any more, and why: a version that no Subscription is to have now, or a dependency with a
     /// Subscription of its own, where there is one meanwhile that has another version, or is another one.
-    fn unwanted(&self, settled: &[Settled<'_>]) -> Vec<String> {
-        let is_to_have = |status: &SubscriptionStatus, csv: &str| status.current_csv.as_deref() == Some(csv);
+    fn unwanted(&self, settled: &SettledIndex<'_>) -> Vec<String> {
         let names = self.plan.spec.cluster_service_version_names.iter();
         let unwanted = names.filter_map(|csv| {
             let Some((name, package)) = self.brought.get(csv.as_str()) else {
-                let is_wanted = settled.iter().any(|(_, status)| is_to_have(status, csv));
+                let is_wanted = settled.of_csv(csv).next().is_some();
                 return (!is_wanted).then(|| format!("{csv}, which no Subscription is to have now"));
             };
-            let other = settled.iter().find(|(object, status)| {
-                let same_name = object.name_any() == *name;
-                let concerned = same_name || package.as_ref() == Some(&object.spec.name);
-                let has_one = status.current_csv.as_ref().is_some_and(|csv| !csv.is_empty());
-                concerned && has_one && !(same_name && is_to_have(status, csv))
-            });
-            let (other, _) = other?;
+            let mut others = package.iter().flat_map(|package| settled.of_package(package));
+            let (other, _) = others.find(|(object, status)| {
+                let current = status.current_csv.as_deref().filter(|csv| !csv.is_empty());
+                current.is_some_and(|current| current != csv || object.name_any() != *name)
+            })?;
             let other = other.name_any();
             Some(format!(
                 "{csv} as a dependency, for which there is Subscription {other} now"

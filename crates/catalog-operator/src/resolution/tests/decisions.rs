@@ -232,7 +232,11 @@ fn a_plan_that_was_made_for_another_gate_is_not_adopted() {
     ] {
         let mut demo = (*subscription("demo", Some(2))).clone();
         demo.spec.install_plan_approval = manual.then_some(Approval::Manual);
-        let found = observed(vec![demo.into()], &[plan.clone()], vec![ready("demo", "demo.v1")]);
+        let found = observed(
+            vec![demo.into()],
+            std::slice::from_ref(&plan),
+            vec![ready("demo", "demo.v1")],
+        );
         assert_eq!(&writes(&found), expected, "{manual} {plan}");
     }
 }
