@@ -141,6 +141,9 @@ impl StoryEnv for TestEnv {
     }
 
     fn rest(&mut self) {
+        // Nodes take what they are given.
+        self.settle_for(3);
+        self.begin_pods();
         Self::rest(self);
     }
 

@@ -246,19 +246,24 @@ fn server_container(image: &str, read_only_root: bool) -> Container {
         }),
         // 150 attempts a second apart give a large catalog the same two and a half minutes as upstream's 15 of 10 s.
         startup_probe: Some(grpc_probe(150)),
-        resources: Some(ResourceRequirements {
-            requests: Some(BTreeMap::from([
-                ("cpu".to_owned(), Quantity("10m".to_owned())),
-                ("memory".to_owned(), Quantity("50Mi".to_owned())),
-            ])),
-            ..ResourceRequirements::default()
-        }),
+        resources: Some(small_requests()),
         security_context: Some(SecurityContext {
             read_only_root_filesystem: Some(read_only_root),
             ..SecurityContext::default()
         }),
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
+    }
+}
+
+/// What upstream asks of a node for each container of its pods.
+pub(crate) fn small_requests() -> ResourceRequirements {
+    ResourceRequirements {
+        requests: Some(BTreeMap::from([
+            ("cpu".to_owned(), Quantity("10m".to_owned())),
+            ("memory".to_owned(), Quantity("50Mi".to_owned())),
+        ])),
+        ..ResourceRequirements::default()
     }
 }
 
@@ -276,7 +281,7 @@ fn grpc_probe(failure_threshold: i32) -> Probe {
 }
 
 /// A digest never changes its content, so a node that has it need not ask again.
-fn pull_policy(image: &str) -> &'static str {
+pub(crate) fn pull_policy(image: &str) -> &'static str {
     if image.contains('@') {
         "IfNotPresent"
     } else {
@@ -284,11 +289,11 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-fn linux_only() -> BTreeMap<String, String> {
+pub(crate) fn linux_only() -> BTreeMap<String, String> {
     BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])
 }
 
-fn empty_dir(name: &str) -> Volume {
+pub(crate) fn empty_dir(name: &str) -> Volume {
     Volume {
         name: name.to_owned(),
         empty_dir: Some(EmptyDirVolumeSource::default()),
@@ -296,7 +301,7 @@ fn empty_dir(name: &str) -> Volume {
     }
 }
 
-fn mount(volume: &str, path: &str) -> VolumeMount {
+pub(crate) fn mount(volume: &str, path: &str) -> VolumeMount {
     VolumeMount {
         name: volume.to_owned(),
         mount_path: path.to_owned(),
@@ -348,15 +353,7 @@ fn is_restricted(config: &PodConfig, settings: &PodSettings) -> bool {
 }
 
 fn restrict(spec: &mut PodSpec, user_id: Option<i64>) {
-    spec.security_context = Some(PodSecurityContext {
-        seccomp_profile: Some(SeccompProfile {
-            type_: "RuntimeDefault".to_owned(),
-            localhost_profile: None,
-        }),
-        run_as_user: user_id,
-        run_as_non_root: user_id.map(|_| true),
-        ..PodSecurityContext::default()
-    });
+    spec.security_context = Some(restricted_pod(user_id));
     let containers = spec
         .init_containers
         .iter_mut()
@@ -364,12 +361,30 @@ fn restrict(spec: &mut PodSpec, user_id: Option<i64>) {
         .chain(&mut spec.containers);
     for container in containers {
         let context = container.security_context.get_or_insert_default();
-        context.allow_privilege_escalation = Some(false);
-        context.capabilities = Some(Capabilities {
-            drop: Some(vec!["ALL".to_owned()]),
-            add: None,
-        });
+        restrict_container(context);
     }
+}
+
+/// What the level `restricted` asks of a pod. Without a user the images' own have to be no root.
+pub(crate) fn restricted_pod(user_id: Option<i64>) -> PodSecurityContext {
+    PodSecurityContext {
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".to_owned(),
+            localhost_profile: None,
+        }),
+        run_as_user: user_id,
+        run_as_non_root: user_id.map(|_| true),
+        ..PodSecurityContext::default()
+    }
+}
+
+/// What it asks of each container.
+pub(crate) fn restrict_container(context: &mut SecurityContext) {
+    context.allow_privilege_escalation = Some(false);
+    context.capabilities = Some(Capabilities {
+        drop: Some(vec!["ALL".to_owned()]),
+        add: None,
+    });
 }
 
 /// A quantity in the binary form the Go runtime reads: the largest of `Ki`, `Mi`, `Gi`… that divides it. Text that is no

@@ -23,6 +23,7 @@ fn begin(mut env: TestEnv, row: BundleRow) -> TestEnv {
     env.put(subscription("Automatic"));
     env.settle_for(5);
     env.begin_pods();
+    env.settle_for(3);
     env
 }
 

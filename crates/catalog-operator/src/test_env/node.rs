@@ -75,9 +75,14 @@ impl TestEnv {
 
     /// Every Job that waits has a pod, of which nothing is to be told.
     pub fn begin_pods(&self) {
+        let pods = self.all("Pod");
+        let owned =
+            |job: &Value, pod: &Value| pod["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"];
         for job in self.waiting_jobs() {
-            let begins = Container::Waiting("PodInitializing");
-            self.put_pod(&job, &begins, &begins);
+            if !pods.iter().any(|pod| owned(&job, pod)) {
+                let begins = Container::Waiting("PodInitializing");
+                self.put_pod(&job, &begins, &begins);
+            }
         }
     }
 

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMap, Container, EmptyDirVolumeSource, EnvVar, LocalObjectReference,
-    PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements, SeccompProfile, SecurityContext,
-    ServiceAccount, Toleration, Volume, VolumeMount,
+    ConfigMap, Container, EnvVar, LocalObjectReference, PodSpec, PodTemplateSpec, SecurityContext,
+    ServiceAccount, Toleration,
 };
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
 use olm_api::labels;
@@ -19,6 +17,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::JobWish;
 use crate::catalog_source::objects::{Ownership, owner_reference, pull_secrets};
+use crate::catalog_source::pod::{
+    empty_dir, linux_only, mount, pull_policy, restrict_container, restricted_pod, small_requests,
+};
 use crate::stores::unpacks::{EXTRACT, PULL};
 
 /// Variable that tells it the bundle's image.
@@ -145,13 +146,13 @@ pub(crate) fn pod_spec(
         name: name.to_owned(),
         image: Some(image.to_owned()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
-        volume_mounts: Some(mounts.iter().map(|volume| mount(volume)).collect()),
+        volume_mounts: Some(
+            mounts
+                .iter()
+                .map(|volume| mount(volume, &format!("/{volume}")))
+                .collect(),
+        ),
         ..restricted_container()
-    };
-    let pull_policy = if image.contains('@') {
-        "IfNotPresent"
-    } else {
-        "Always"
     };
     let secrets: Vec<_> = pull_secrets(source)
         .into_iter()
@@ -167,7 +168,7 @@ pub(crate) fn pod_spec(
             },
             Container {
                 command: text(&["/util/cpb", "/bundle"]),
-                image_pull_policy: Some(pull_policy.to_owned()),
+                image_pull_policy: Some(pull_policy(image).to_owned()),
                 ..container(PULL, image, &["bundle", "util"])
             },
         ]),
@@ -193,21 +194,10 @@ pub(crate) fn pod_spec(
             ..container(EXTRACT, &settings.opm_image, &["bundle"])
         }],
         image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
-        node_selector: Some(BTreeMap::from([(
-            "kubernetes.io/os".to_owned(),
-            "linux".to_owned(),
-        )])),
+        node_selector: Some(linux_only()),
         restart_policy: Some("Never".to_owned()),
         service_account_name: Some(key.name.clone()),
-        security_context: Some(PodSecurityContext {
-            seccomp_profile: Some(SeccompProfile {
-                type_: "RuntimeDefault".to_owned(),
-                localhost_profile: None,
-            }),
-            run_as_user: settings.user_id,
-            run_as_non_root: settings.user_id.map(|_| true),
-            ..PodSecurityContext::default()
-        }),
+        security_context: Some(restricted_pod(settings.user_id)),
         tolerations: Some(tolerations()),
         volumes: Some(vec![empty_dir("bundle"), empty_dir("util")]),
         ..PodSpec::default()
@@ -252,23 +242,14 @@ fn config_map_reference(key: &NamespacedName, uid: &str) -> OwnerReference {
 }
 
 fn restricted_container() -> Container {
+    let mut security = SecurityContext {
+        read_only_root_filesystem: Some(true),
+        ..SecurityContext::default()
+    };
+    restrict_container(&mut security);
     Container {
-        resources: Some(ResourceRequirements {
-            requests: Some(BTreeMap::from([
-                ("cpu".to_owned(), Quantity("10m".to_owned())),
-                ("memory".to_owned(), Quantity("50Mi".to_owned())),
-            ])),
-            ..ResourceRequirements::default()
-        }),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities {
-                drop: Some(vec!["ALL".to_owned()]),
-                add: None,
-            }),
-            ..SecurityContext::default()
-        }),
+        resources: Some(small_requests()),
+        security_context: Some(security),
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     }
@@ -295,20 +276,4 @@ fn tolerations() -> Vec<Toleration> {
         exists("node.kubernetes.io/not-ready", "NoExecute", Some(NODE_PATIENCE)),
     ]);
     all
-}
-
-fn mount(volume: &str) -> VolumeMount {
-    VolumeMount {
-        name: volume.to_owned(),
-        mount_path: format!("/{volume}"),
-        ..VolumeMount::default()
-    }
-}
-
-fn empty_dir(name: &str) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..Volume::default()
-    }
 }

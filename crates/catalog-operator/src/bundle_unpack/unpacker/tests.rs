@@ -244,6 +244,23 @@ async fn a_changed_catalog_forgets_its_failures() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_known_of_a_bundle_is_told_without_asking_for_it() {
+    let rig = rig(vec![error(UnpackClass::NotFound), bundle()]);
+    let known = || rig.unpacker.known(&request("one"));
+    assert_eq!(known(), Known::Nothing);
+    assert_eq!(rig.fetches(), 0);
+    rig.ask("one");
+    assert_eq!(known(), Known::Asked);
+    wait(2).await;
+    assert_eq!(known(), Known::Failing);
+    wait(60).await;
+    assert_eq!(rig.ask("one"), "unpacking");
+    assert_eq!(known(), Known::Failing, "it is tried again");
+    wait(2).await;
+    assert_eq!(known(), Known::Asked);
+}
+
+#[tokio::test(start_paused = true)]
 async fn forgotten_failures_leave_memory() {
     let rig = rig(vec![error(UnpackClass::NotFound)]);
     rig.ask("one");
