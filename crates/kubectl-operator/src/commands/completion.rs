@@ -79,7 +79,7 @@ fn choices_at(command: &Command, before: &[String], word: &str) -> (Choices, Dir
         match word.as_str() {
             "--" => only_positionals = true,
             flag if flag.starts_with('-') && !only_positionals => {
-                of_flag = find_flag(at, flag).filter(|arg| takes_value(arg))
+                of_flag = find_flag(at, flag).filter(|arg| takes_value(arg));
             }
             name => match at.find_subcommand(name) {
                 Some(subcommand) => at = subcommand,
