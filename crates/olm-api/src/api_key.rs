@@ -7,7 +7,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::hash::fnv1a64;
-use crate::labels::API_PREFIX;
 use crate::v1alpha1::{ApiServiceDescription, ClusterServiceVersionSpec, CrdDescription};
 
 /// One API.
@@ -60,11 +59,6 @@ impl ApiKey {
     /// Hash in label keys: FNV-1a of the text form, in lower-case hex without padding.
     pub fn hash(&self) -> String {
         format!("{:x}", fnv1a64(self.to_string().as_bytes()))
-    }
-
-    /// Key of the label that marks a ClusterServiceVersion with this API.
-    pub fn label(&self) -> String {
-        format!("{API_PREFIX}{}", self.hash())
     }
 }
 
@@ -122,20 +116,10 @@ fn is_word(text: &str) -> bool {
 /// # Errors
 /// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
 pub fn provided_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyError> {
-    collect(spec.owned_crds(), spec.owned_api_services())
-}
+    let services = spec.owned_api_services().iter();
+    let services = services.map(|service| Ok(ApiKey::from(service)));
+    let all = spec.owned_crds().iter().map(ApiKey::try_from).chain(services);
 
-/// APIs the operator needs others to bring, those left out that cannot exist.
-///
-/// # Errors
-/// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
-pub fn required_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyError> {
-    collect(spec.required_crds(), spec.required_api_services())
-}
-
-fn collect(crds: &[CrdDescription], services: &[ApiServiceDescription]) -> Result<ApiSet, ApiKeyError> {
-    let services = services.iter().map(|service| Ok(ApiKey::from(service)));
-    let all = crds.iter().map(ApiKey::try_from).chain(services);
     all.filter(|key| !key.as_ref().is_ok_and(|key| !key.is_well_formed()))
         .collect()
 }
@@ -179,7 +163,6 @@ mod tests {
         let key = ApiKey::new("ghouls", "v1alpha1", "Ghost");
         assert_eq!(key.to_string(), "Ghost.v1alpha1.ghouls");
         assert_eq!(key.hash(), "6435ab0d7c6bda64");
-        assert_eq!(key.label(), "olm.api.6435ab0d7c6bda64");
         assert_eq!(
             ApiKey::new("example.com", "v1", "Demo").hash(),
             "ddb619aba476937e"
@@ -245,7 +228,6 @@ mod tests {
         let spec = ClusterServiceVersionSpec {
             custom_resource_definitions: Some(CustomResourceDefinitions {
                 owned: vec![crd("demos.example.com")].into(),
-                required: vec![crd("demos")].into(),
                 ..CustomResourceDefinitions::default()
             }),
             api_service_definitions: Some(ApiServiceDefinitions {
@@ -265,8 +247,15 @@ mod tests {
             print_api_set(&provided_apis(&spec).unwrap()),
             "Demo.v1.example.com,Fly.v2.api.example.com"
         );
+        let nameless = ClusterServiceVersionSpec {
+            custom_resource_definitions: Some(CustomResourceDefinitions {
+                owned: vec![crd("demos")].into(),
+                ..CustomResourceDefinitions::default()
+            }),
+            ..ClusterServiceVersionSpec::default()
+        };
         assert_eq!(
-            required_apis(&spec).unwrap_err().to_string(),
+            provided_apis(&nameless).unwrap_err().to_string(),
             "custom resource definition name `demos` is not of the form plural.group"
         );
     }

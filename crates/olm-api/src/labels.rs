@@ -36,8 +36,6 @@ pub const TARGET_NAMESPACES: &str = "olm.targetNamespaces";
 pub const PROVIDED_APIS: &str = "olm.providedAPIs";
 /// Prefix of the namespace label that marks a target namespace; the OperatorGroup's uid follows. Value is empty.
 pub const OPERATOR_GROUP_UID_PREFIX: &str = "olm.operatorgroup.uid/";
-/// Prefix of the ClusterServiceVersion label for an API; its hash follows. Values `provided`, `required`.
-pub const API_PREFIX: &str = "olm.api.";
 /// Annotation of an OperatorGroup, value [`TRUE`]: resolution in its namespace ignores the global catalogs.
 pub const EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION: &str =
     "olm.operatorframework.io/exclude-global-namespace-resolution";

@@ -335,19 +335,6 @@ impl ClusterServiceVersion {
             .unwrap_or_default()
     }
 
-    /// Whether a successor has been seen: some entry of the history says Replaced or BeingReplaced.
-    pub fn is_obsolete(&self) -> bool {
-        self.status
-            .iter()
-            .flat_map(|status| &status.conditions)
-            .any(|entry| {
-                matches!(
-                    entry.reason.as_deref(),
-                    Some(condition::csv::REPLACED | condition::csv::BEING_REPLACED)
-                )
-            })
-    }
-
     /// Whether this is the copy of an operator of another namespace.
     ///
     /// Copies never get the finalizer, and who has it is waiting for its removal: no label or annotation, which users write, may
@@ -380,14 +367,6 @@ impl ClusterServiceVersion {
         let reason = self.reason();
         *self.phase() == ClusterServiceVersionPhase::None
             || reason == condition::csv::COPIED
-            || BAD_OPERATOR_GROUP_REASONS.contains(&reason)
-    }
-
-    /// Whether OperatorGroup annotations may be written in its present state.
-    pub fn is_safe_to_annotate(&self) -> bool {
-        let reason = self.reason();
-        [condition::csv::OWNER_CONFLICT, condition::csv::INSTALL_SUCCEEDED].contains(&reason)
-            || *self.phase() == ClusterServiceVersionPhase::None
             || BAD_OPERATOR_GROUP_REASONS.contains(&reason)
     }
 }
@@ -426,31 +405,19 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_copied_and_annotated() {
+    fn what_may_be_copied() {
         let rows = [
-            ("", "", true, true),
-            ("Succeeded", INSTALL_SUCCEEDED, false, true),
-            ("Succeeded", COPIED, true, false),
-            ("Failed", OWNER_CONFLICT, false, true),
-            ("Failed", NO_OPERATOR_GROUP, true, true),
-            ("Failed", UNSUPPORTED_OPERATOR_GROUP, true, true),
-            ("Failed", INSTALL_CHECK_FAILED, false, false),
+            ("", "", true),
+            ("Succeeded", INSTALL_SUCCEEDED, false),
+            ("Succeeded", COPIED, true),
+            ("Failed", OWNER_CONFLICT, false),
+            ("Failed", NO_OPERATOR_GROUP, true),
+            ("Failed", UNSUPPORTED_OPERATOR_GROUP, true),
+            ("Failed", INSTALL_CHECK_FAILED, false),
         ];
-        for (phase, reason, uncopiable, annotatable) in rows {
-            let csv = csv(phase, reason);
-            assert_eq!(csv.is_uncopiable(), uncopiable, "{phase} {reason}");
-            assert_eq!(csv.is_safe_to_annotate(), annotatable, "{phase} {reason}");
+        for (phase, reason, uncopiable) in rows {
+            assert_eq!(csv(phase, reason).is_uncopiable(), uncopiable, "{phase} {reason}");
         }
-    }
-
-    #[test]
-    fn obsolete_is_what_was_ever_being_replaced() {
-        assert!(csv("Replacing", BEING_REPLACED).is_obsolete());
-        assert!(csv("Deleting", REPLACED).is_obsolete());
-        assert!(!csv("Succeeded", INSTALL_SUCCEEDED).is_obsolete());
-        let mut later = csv("Replacing", BEING_REPLACED);
-        later.status.as_mut().unwrap().reason = Some(INSTALL_SUCCEEDED.into());
-        assert!(later.is_obsolete());
     }
 
     #[test]
