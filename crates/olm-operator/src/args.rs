@@ -63,15 +63,6 @@ pub struct Args {
     /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
     pub(crate) feature_gates: String,
-    /// Accepted for compatibility, does nothing; see `--debug` and OLM_LOG.
-    #[arg(
-        short = 'v',
-        long = "v",
-        hide = true,
-        default_value = "0",
-        value_name = "LEVEL"
-    )]
-    pub(crate) verbosity: String,
 }
 
 impl Args {

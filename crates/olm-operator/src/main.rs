@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use olm_operator::{args::Args, run};
-use olm_runtime::process::{self, Start};
+use olm_runtime::{
+    args,
+    process::{self, Start},
+};
 use tikv_jemallocator::Jemalloc;
 
 /// Gives memory back that is free, which the system's allocator does only at the end of its heap: decision record 0024.
@@ -12,12 +15,13 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let (given, obsolete) = args::without_log_flags(std::env::args_os());
+    let args = Args::parse_from(given);
     let start = Start {
         version: args.version,
         debug: args.debug,
         usage_error: args.usage_error(),
-        without_effect: args.without_effect(),
+        without_effect: [obsolete, args.without_effect()].concat(),
     };
     process::main(start, async || run::run(args).await)
 }
